@@ -81,8 +81,8 @@ def frames(folder: Path, seconds: float) -> None:
             rate = len(gaps) / (late[-1] - late[0])
             print(
                 f"frames: {areas} areas of {env}: {rate:.1f} a second, 99 % of waits under "
-                f"{gaps[int(len(gaps) * 0.99)] * 1000:.0f} ms, "
-                f"longest {gaps[-1] * 1000:.0f} ms, server {share:.0%} of a core"
+                f"{gaps[int(len(gaps) * 0.99)] * 1000:.0f} ms, longest {gaps[-1] * 1000:.0f} ms, server {share:.0%} "
+                "of a core"
             )
 
 
@@ -142,9 +142,8 @@ def runs(folder: Path, count: int = 100, steps: int = 10_000_000, every: int = 1
     with viewing(folder) as (_, address), sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium(), args=FLAGS)
         page = browser.new_page()
-        page.goto(
-            address.partition("?")[0] + "demos?" + address.partition("?")[2]
-        )  # scripts are in the browser's cache
+        # scripts are in the browser's cache
+        page.goto(address.partition("?")[0] + "demos?" + address.partition("?")[2])
         page.wait_for_timeout(2000)
         began = time.monotonic()
         page.goto(address.partition("?")[0])

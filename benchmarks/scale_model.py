@@ -88,9 +88,8 @@ def collecting(costs: Costs, work: Workload, copies: int, cores: float, decision
         ticks = math.ceil(decisions / work.agents)
         return ticks * work.agents * work.step, ticks * (costs.tick + work.agents * agent)
     alone = work.step + costs.overhead
-    demand = (
-        copies * (work.core * work.step + costs.overhead) / alone
-    )  # cores that copies would use if they never waited
+    # cores that copies would use if they never waited
+    demand = copies * (work.core * work.step + costs.overhead) / alone
     step = alone * max(1.0, demand / cores)
     ready = [0.0] * copies
     now = waiting = choosing = 0.0

@@ -132,8 +132,7 @@ def shown(name: str, found: dict[str, Any]) -> str:
     most = sorted(waits)[int(0.99 * len(waits))]
     lines = [
         f"{name}: {len(waits)} ticks, {found['updates']} updates of {found['update']:.0f} ms; waits: median "
-        f"{median:.1f} ms, 99 % "
-        f"{most:.1f} ms, longest {max(waits):.0f} ms; {sum(waits) / 1000:.1f} s in all"
+        f"{median:.1f} ms, 99 % {most:.1f} ms, longest {max(waits):.0f} ms; {sum(waits) / 1000:.1f} s in all"
     ]
     for bound in BOUNDS:
         count = sum(low <= wait < bound for wait in waits)

@@ -214,9 +214,8 @@ def train(
     settings = load(CONFIGS / work.config).settings if own_batches else work.settings()
     tree = settings.model_dump(exclude_unset=True)
     for block in tree["behaviors"].values():
-        block["max_steps"] = block["checkpoint_interval"] = (
-            10**12
-        )  # beside collecting and learning, a checkpoint a minute
+        # beside collecting and learning, a checkpoint a minute
+        block["max_steps"] = block["checkpoint_interval"] = 10**12
         if summary_freq:
             block["summary_freq"] = summary_freq
     with tempfile.TemporaryDirectory() as results:

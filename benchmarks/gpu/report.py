@@ -31,8 +31,7 @@ def heading(title: str, seconds: float) -> str:
     if not torch.cuda.is_available():
         lines += [
             "**There is no CUDA device here: all of this ran on the CPU, at a small size.** It shows that the scripts "
-            "work, and says "
-            "nothing of how Palaestra does on a GPU.",
+            "work, and says nothing of how Palaestra does on a GPU.",
             "",
         ]
     facts = {

@@ -10,9 +10,8 @@ import os
 import sys
 import warnings
 
-os.environ["PATH"] = os.pathsep.join(
-    p for p in os.get_exec_path() if not os.path.exists(os.path.join(p, "nvcc"))
-)  # or it looks for a GPU
+# or it looks for a GPU
+os.environ["PATH"] = os.pathsep.join(p for p in os.get_exec_path() if not os.path.exists(os.path.join(p, "nvcc")))
 warnings.simplefilter("ignore")
 
 import pufferlib.vector

@@ -39,9 +39,8 @@ class MissingPeerFilesError(Exception):
     def __init__(self, folder: Path, name: str) -> None:
         super().__init__(
             f"expected {name} in {folder}, which is not there. The original toolkit is built and run by files kept "
-            "beside this "
-            "repository, not in it: name their folder with --peer-files or PALAESTRA_PEER, or leave the original out "
-            "with --work cartpole"
+            "beside this repository, not in it: name their folder with --peer-files or PALAESTRA_PEER, or leave the "
+            "original out with --work cartpole"
         )
 
 

@@ -36,11 +36,8 @@ from palaestra.envs.builtin.creatures.species import BACK, CRAWLER, X
 RECORDING = Path(__file__).parent / "data" / "recordings" / "crawler.npz"
 FALLS = 3  # the first windows begin with an episode, the others as it walks
 SCALE = 1.05  # of Unity's body, whose axes the places of legs are in
-HIP, KNEE, FORELEG_CENTER = (
-    0.48,
-    0.3,
-    0.0936,
-)  # m: from a leg's middle to its joints, from a foreleg's origin to its middle
+# m: from a leg's middle to its joints, from a foreleg's origin to its middle
+HIP, KNEE, FORELEG_CENTER = (0.48, 0.3, 0.0936)
 Columns = dict[str, np.ndarray]
 
 

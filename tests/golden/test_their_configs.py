@@ -83,9 +83,8 @@ def test_the_files_we_ship_are_theirs_unchanged(name: str):
     assert (CONFIGS / "ppo" / f"{name}.yaml").read_bytes() == (FOLDER / "ppo" / f"{name}.yaml").read_bytes()
 
 
-SETTINGS_FILES = sorted(
-    path for path in CONFIGS.rglob("*.yaml") if path.parent.name != "search"
-)  # those are ranges of `palaestra tune`
+# those are ranges of `palaestra tune`
+SETTINGS_FILES = sorted(path for path in CONFIGS.rglob("*.yaml") if path.parent.name != "search")
 
 
 @pytest.mark.parametrize("path", SETTINGS_FILES, ids=lambda path: path.stem)

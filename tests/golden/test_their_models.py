@@ -168,9 +168,8 @@ def test_a_model_without_deterministic_outputs_gives_its_mean():
 def test_a_model_with_an_output_that_nothing_makes_is_played_without_it():
     policy = palaestra.load_policy(INVALID)
     obs = np.linspace(-1, 1, 8)
-    whole = load(
-        "unity_package_tests_2.2.1/deterContinuous2vis8vec2action_v2_0"
-    )  # the same network, written by an older torch
+    # the same network, written by an older torch
+    whole = load("unity_package_tests_2.2.1/deterContinuous2vis8vec2action_v2_0")
     assert policy.memory_size == 0
     np.testing.assert_array_equal(
         policy.act(obs, deterministic=True).continuous, whole.act(obs, deterministic=True).continuous

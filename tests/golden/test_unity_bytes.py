@@ -174,9 +174,8 @@ def test_a_recorded_first_message_becomes_a_behavior_and_its_agents() -> None:
         bytes.fromhex(
             "0a0308c801 126c"  # header, unity_output
             # rl_output, agentInfos: 'Ball?team=0', agent, observation
-            "0a53 1251 0a0b42616c6c3f7465616d3d30 1242 0a40 6a3e 0a0108"
-            "2222 0a20 0000000000000000 1c2a6fbe 0000803f 3a153e3f 000000000000000000000000"
-            "320101 421256 6563746f7253656e736f725f73697a6538"
+            "0a53 1251 0a0b42616c6c3f7465616d3d30 1242 0a40 6a3e 0a01082222 0a20 0000000000000000 1c2a6fbe 0000803f "
+            "3a153e3f 000000000000000000000000320101 421256 6563746f7253656e736f725f73697a6538"
             "1215 2a13 0a0b42616c6c3f7465616d3d30 4001 4a020802"  # rl_initialization_output: brain_parameters
         )
     )
@@ -199,8 +198,7 @@ RECORDED = {
     "grid": {"Grid?team=0": "observations: goal 2 (goal), VectorSensor_size8 8; actions: discrete 5"},
     "hybrid": {
         "Hybrid?team=0": "observations: buffer 4x3, StackingSensor_size2_rays 40, "
-        "StackingSensor_size3_VectorSensor_size3 9; "
-        "actions: 2 continuous, discrete 3 x 2"
+        "StackingSensor_size3_VectorSensor_size3 9; actions: 2 continuous, discrete 3 x 2"
     },
     "spawn": {"Spawn?team=0": "observations: VectorSensor_size1 1; actions: 1 continuous"},
 }

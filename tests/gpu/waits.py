@@ -82,9 +82,8 @@ def counted(device: torch.device) -> Iterator[list[str]]:
             return
         torch.cuda.synchronize(device)
         with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter(
-                "always"
-            )  # pytest would make errors of them; turning the watch on gives a warning itself
+            # pytest would make errors of them; turning the watch on gives a warning itself
+            warnings.simplefilter("always")
             torch.cuda.set_sync_debug_mode("warn")
             caught.clear()
             try:

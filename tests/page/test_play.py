@@ -81,9 +81,8 @@ def test_someone_keeps_the_ball_for_20_seconds_with_held_keys(tmp_path: Path, vi
             fingers.hold(keys)
             time.sleep(0.03)
             kept = re.search(r"reward ([-\d.]+)", label(someone, "state"))
-            longest = max(
-                longest, float(kept[1]) if kept else 0.0
-            )  # 0.1 a decision, of which there are 10 a second: seconds
+            # 0.1 a decision, of which there are 10 a second: seconds
+            longest = max(longest, float(kept[1]) if kept else 0.0)
         someone.shoot("play-3dball")
         fingers.hold(set())
         assert longest >= 20

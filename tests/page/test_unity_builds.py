@@ -278,9 +278,8 @@ def test_a_build_that_fails_is_one_message_on_the_page_and_in_the_terminal(
         game.chmod(0o644)
     with viewing(tmp_path, str(game), "--timeout-wait=3") as (process, address):
         someone = visit(address, "phone")
-        begins = (
-            "Ended: " if (options or {}).get("die_at") else "It cannot be shown: "
-        )  # a game that never opened has not ended
+        # a game that never opened has not ended
+        begins = "Ended: " if (options or {}).get("die_at") else "It cannot be shown: "
         until(lambda: text(someone, "state").startswith(begins), 30, "a message")
         assert re.search(told, text(someone, "state"), re.DOTALL)
         assert "Load the page again" in text(someone, "state")

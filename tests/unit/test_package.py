@@ -59,9 +59,8 @@ def test_an_unknown_name_of_the_package_is_an_attribute_error():
 
 
 def test_what_error_messages_say_to_call_is_there_after_importing_the_package_alone():
-    assert (
-        palaestra.__getattr__("pettingzoo").parallel_env.__name__ == "parallel_env"
-    )  # the name itself is there once it was imported
+    # the name itself is there once it was imported
+    assert palaestra.__getattr__("pettingzoo").parallel_env.__name__ == "parallel_env"
 
 
 def test_make_gives_the_environment_of_a_name_with_its_areas_and_options():

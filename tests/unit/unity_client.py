@@ -223,9 +223,8 @@ def png(pixels: np.ndarray) -> bytes:
     height, width = pixels.shape[:2]
     channels = 1 if pixels.ndim == 2 else pixels.shape[2]
     color_type = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
-    rows = np.concatenate(
-        [np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], 1
-    )  # each row after its filter type: none
+    # each row after its filter type: none
+    rows = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], 1)
     head = struct.pack(">IIBBBBB", width, height, 8, color_type, 0, 0, 0)
     return (
         b"\x89PNG\r\n\x1a\n"

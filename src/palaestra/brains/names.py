@@ -115,8 +115,7 @@ def _source(path: Path, tensor: str, given: Any) -> Source:
     if kind is None or set(table) - {kind, "shape"} or (kind == "memory" and "shape" in table):
         raise PolicyError(
             f"{where}: {given!r} is neither an observation (obs_0, or its name), a list of them, {MASK}, {{value: "
-            "1.0}, "
-            f"{{uniform: [0, 1], shape: [4]}} nor {{memory: OUTPUT}}"
+            "1.0}, {uniform: [0, 1], shape: [4]} nor {memory: OUTPUT}"
         )
     shape = _shape(where, table.get("shape"))
     if kind == "memory":

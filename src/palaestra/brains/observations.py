@@ -112,8 +112,7 @@ class Inputs:
         there = [str(key) for key in obs]
         raise PolicyError(
             f"observation '{self.names[i]}' is missing{nearest(self.names[i], there)} (given: "
-            f"{', '.join(there) or 'none'}; "
-            f"{self._model} sees {', '.join(self.names)})"
+            f"{', '.join(there) or 'none'}; {self._model} sees {', '.join(self.names)})"
         )
 
     def _array(self, i: int, values: Any) -> np.ndarray:
@@ -203,8 +202,7 @@ class Inputs:
         if many and array.shape == (size,):
             raise PolicyError(
                 f"observation '{self.names[i]}' is {size} integers, which may be one agent's one-hot or a number for "
-                f"each of {size} "
-                f"agents; give floats for the one, shape ({size}, 1) for the other"
+                f"each of {size} agents; give floats for the one, shape ({size}, 1) for the other"
             )
         sizes = np.array(raw.sizes)
         values = array.reshape(len(array) if many else 1, -1).astype(np.int64) - np.array(raw.starts)

@@ -310,7 +310,6 @@ def _effect(value: Any, known: Mapping[str, KeyAction], where: str, action: Acti
     if negative or not fits(action, [effect]) or abs(effect.value) > 1:
         raise ConfigError(
             f"{where} is {value}, but the agents take {action.continuous} continuous actions within -1..1 and "
-            "branches of "
-            f"{list(action.branches)} choices, all counted from 0"
+            f"branches of {list(action.branches)} choices, all counted from 0"
         )
     return effect

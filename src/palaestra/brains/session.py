@@ -16,9 +16,8 @@ from palaestra.core.files import MODEL_FILES, file_kind
 from palaestra.core.system_memory import free_memory
 
 Arrays = dict[str, np.ndarray]
-_SIGNATURE = re.compile(
-    r"^.*(onnxruntime/core/\S+:\d+ .*\))(?= [A-Z])", re.DOTALL
-)  # of the function that failed, with its file
+# of the function that failed, with its file
+_SIGNATURE = re.compile(r"^.*(onnxruntime/core/\S+:\d+ .*\))(?= [A-Z])", re.DOTALL)
 _NEWER = re.compile(r"IR version|opset")
 
 LEAST_MEMORY = 1 << 30

@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         metavar="HOW",
         help="which runs belong together: settings (equal apart from the seed), names (equal apart from a number at "
-        "the end), runs (each "
-        "on its own), or NAME=PATTERN for each group, with commas between several patterns (default: settings)",
+        "the end), runs (each on its own), or NAME=PATTERN for each group, with commas between several patterns "
+        "(default: settings)",
     )
     parser.add_argument(
         "--metric", metavar="TAG", help="TensorBoard tag to compare, or its last part (default: the reward)"
@@ -58,8 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="LOW,HIGH",
         help="rewards that become 0 and 1, so that several tasks can be taken together; TASK=LOW,HIGH for one of "
-        "them, minmax for the "
-        "least and the greatest value of each; may be repeated",
+        "them, minmax for the least and the greatest value of each; may be repeated",
     )
     parser.add_argument("--lower", action="store_true", help="lower is better, as for a loss")
     parser.add_argument(

@@ -43,15 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         metavar="ENV",
         help="environment to show: a built-in name, a build, gymnasium:ID, envpool:TASK, pettingzoo:module or "
-        "python:module:factory; "
-        "without it, list the built-in ones",
+        "python:module:factory; without it, list the built-in ones",
     )
     parser.add_argument(
         "--unity",
         action="store_true",
         help="show how far a built-in environment is Unity's example of its name, and what Unity's own models reach "
-        "in it; "
-        "without a name, what they reach in all of them",
+        "in it; without a name, what they reach in all of them",
     )
     add_env_options(parser)
     add_game_flags(parser, without=("num_envs", "no_graphics_monitor"))
@@ -94,9 +92,8 @@ def _list(console: Console) -> None:
     wide = console.width >= WIDE
     table = Table(box=None, pad_edge=False, header_style="bold")
     names = registry("envs").names()
-    width = max(
-        20, console.width - max(map(len, names), default=0) - 2
-    )  # for the summary, if that is the only column beside the name
+    # for the summary, if that is the only column beside the name
+    width = max(20, console.width - max(map(len, names), default=0) - 2)
     titles = ("actions", "areas", "benchmark") if wide else ()
     rows: list[list[str]] = []
     for name in names:

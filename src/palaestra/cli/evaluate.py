@@ -60,9 +60,8 @@ def main(options: argparse.Namespace) -> None:
             f"--step is {options.step}; expected a count of decisions, such as those in the names of a run's models"
         )
     chosen = env_options(options)
-    all_models = [
-        find_models(run, options.results_dir, options.trust, options.step) for run in options.runs
-    ]  # before hours of play
+    # before hours of play
+    all_models = [find_models(run, options.results_dir, options.trust, options.step) for run in options.runs]
     played = {run: _play(models, options, chosen) for run, models in zip(options.runs, all_models, strict=True)}
     if options.json:
         reports = {run: {name: _numbers(result) for name, result in results.items()} for run, results in played.items()}

@@ -148,8 +148,7 @@ def _env_flags(group: argparse._ArgumentGroup) -> None:
         dest="env_path",
         metavar="ENV",
         help="a Unity build, a built-in environment (3DBall), gymnasium:ID, envpool:TASK, pettingzoo:module or "
-        "python:module:factory "
-        "(default: the Unity Editor)",
+        "python:module:factory (default: the Unity Editor)",
     )
     group.add_argument(
         "--num-areas",

@@ -101,8 +101,8 @@ def _refuse(options: argparse.Namespace) -> None:
         run_id = _shown(options.run_id or "ppo")
         raise ConfigError(
             f"--num-runs: several runs of one setting differ by their seeds now: `--run-id={run_id} "
-            f"--seeds={options.num_runs}` trains "
-            f"{run_id}-seed-1 to {run_id}-seed-{options.num_runs}; --side-by-side=2 trains two at once"
+            f"--seeds={options.num_runs}` trains {run_id}-seed-1 to {run_id}-seed-{options.num_runs}; "
+            "--side-by-side=2 trains two at once"
         )
 
 

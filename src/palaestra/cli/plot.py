@@ -28,8 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="TAG",
         help="TensorBoard tag to draw, its last part, or a pattern such as 'Losses/*'; several with commas, or by "
-        "repeating the flag "
-        f"(default: {REWARD})",
+        f"repeating the flag (default: {REWARD})",
     )
     parser.add_argument("--list", action="store_true", help="print the available tags instead")
     parser.add_argument(

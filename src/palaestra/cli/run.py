@@ -53,8 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "env",
         metavar="ENV",
         help="a Unity build, 'editor', a built-in environment (3DBall), gymnasium:ID, envpool:TASK, pettingzoo:module "
-        "or "
-        "python:module:factory",
+        "or python:module:factory",
     )
     parser.add_argument(
         "--brain",
@@ -208,8 +207,7 @@ def _pace(env: EnvWrapper, options: argparse.Namespace) -> Callable[[], object]:
     if env.tick_seconds is None:
         raise ConfigError(
             f"--time-scale: how long a tick of {options.env} lasts is not known (its environment has no "
-            "'tick_seconds'); "
-            f"without the flag it is played as fast as possible"
+            "'tick_seconds'); without the flag it is played as fast as possible"
         )
     pace = PlaybackClock()
     return lambda: pace.wait((env.tick_seconds or 0) / options.time_scale)

@@ -65,9 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS",
         help="address to listen on; 0.0.0.0: other machines too (default: 127.0.0.1)",
     )
-    parser.add_argument(
-        "--beside", action="store_true", help=argparse.SUPPRESS
-    )  # of `learn --view`: ends with its input
+    # of `learn --view`: ends with its input
+    parser.add_argument("--beside", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
     add_trust(parser)
     add_env_options(parser)
@@ -154,8 +153,7 @@ def announce(listener: PageSocket, path: str = "/") -> None:
     if not listener.is_private:
         print(
             f"palaestra: warning: the page listens on {listener.bind}: anyone on the network who has this address, "
-            "token included, can "
-            "watch, play and stop runs; the traffic is not encrypted",
+            "token included, can watch, play and stop runs; the traffic is not encrypted",
             file=sys.stderr,
         )
 
@@ -193,8 +191,7 @@ def _site(options: argparse.Namespace) -> Site:
         runs = find_runs(options.results_dir)
         raise RunError(
             f"there is no run, folder or environment '{what}'{nearest(what, [*runs, *known])} (runs in "
-            f"{options.results_dir}: "
-            f"{', '.join(runs[:10]) or 'none'}; environments: {', '.join(known)})"
+            f"{options.results_dir}: {', '.join(runs[:10]) or 'none'}; environments: {', '.join(known)})"
         )
     return Site(options.results_dir, env=what, trust=options.trust)
 

@@ -143,8 +143,7 @@ def _convert_nn(
     if options.obs is None and VECTORS in policy.network.inputs:
         remarks.append(
             "the file has all vectors in one; where the agent has several sensors, give the length of each in the "
-            "order that Unity has "
-            "them, sorted by name, such as --obs-shape 105,105 for two of 105 numbers"
+            "order that Unity has them, sorted by name, such as --obs-shape 105,105 for two of 105 numbers"
         )
     return "a Barracuda model of ML-Agents", spec, _compare_nn(policy, target), tuple(remarks)
 

@@ -44,8 +44,7 @@ def parse_shapes(text: str) -> tuple[Shape, ...]:
         ):
             raise ConfigError(
                 f"--obs-shape {text}: '{part.strip()}' is no shape; expected a length such as 8, or CxHxW of an image "
-                "such as 3x84x84, "
-                f"with commas between observations"
+                "such as 3x84x84, with commas between observations"
             )
         shapes.append(tuple(int(size) for size in sizes))
     return tuple(shapes)

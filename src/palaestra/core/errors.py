@@ -63,8 +63,8 @@ class NotFinite(EnvError):
 
     def __init__(self, behavior: str, agent: int | str, what: str, value: float) -> None:
         super().__init__(
-            f"behavior '{behavior}', agent {agent}: {what} is {value}; "
-            f"the environment must send finite numbers (often a division by zero where it is computed)"
+            f"behavior '{behavior}', agent {agent}: {what} is {value}; the environment must send finite numbers "
+            "(often a division by zero where it is computed)"
         )
 
 

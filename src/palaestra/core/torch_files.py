@@ -54,8 +54,7 @@ def read_saved(file: Path | bytes, name: str, refusal: type[PalaestraError] = Ex
         except pickle.UnpicklingError as error:
             raise refusal(
                 f"{name} holds more than weights ({_forbidden(error)}), which would run code when it is loaded, so it "
-                "is refused; "
-                f"save the state_dict alone: torch.save(agent.state_dict(), FILE)"
+                "is refused; save the state_dict alone: torch.save(agent.state_dict(), FILE)"
             ) from error
         except Exception as error:  # torch has many errors for damaged files
             raise refusal(f"{name} is damaged: torch cannot read it ({str(error).splitlines()[0][:200]})") from error

@@ -80,8 +80,7 @@ class SteadyBuffer:
         if step.lost is not None:
             raise EnvError(
                 "a steady behavior came with a column `lost`; expected None: its slots act on every tick, so none of "
-                "its episodes "
-                "breaks off (set `steady=False` in its spec where one may)"
+                "its episodes breaks off (set `steady=False` in its spec where one may)"
             )
         outcomes = outcome_columns(step, self.tick + 1, self._needs)
         for row, value in zip(self._outcome_rows[self.tick], tensors(outcomes), strict=True):

@@ -71,8 +71,8 @@ class ReplayIndex:
         if slots * self.stretch > self.size:  # where all begin at once, none of their sequences' beginnings may be left
             raise ConfigError(
                 f"buffer_size is {self.size}, but {slots} agents may live at once, each with sequences of "
-                f"{self.stretch} decisions; "
-                f"expected at least {slots * self.stretch}, or a shorter memory.sequence_length"
+                f"{self.stretch} decisions; expected at least {slots * self.stretch}, or a shorter "
+                "memory.sequence_length"
             )
         if slots < len(self.waiting):
             self.part(np.arange(slots, len(self.waiting)))

@@ -71,8 +71,7 @@ def data_folder(source: str) -> Path:
             if (folder / HDF5).is_file():
                 raise DemoError(
                     f"{source}: {folder} has data but no {METADATA}: writing it was interrupted, or it was written by "
-                    "Minari before 0.5; "
-                    f"write or download it again"
+                    "Minari before 0.5; write or download it again"
                 )
     if len(places) == 1 or places[1].is_dir():
         what = "the folder holds no Minari dataset" if places[-1].is_dir() else "there is no such folder"
@@ -81,8 +80,7 @@ def data_folder(source: str) -> Path:
         )
     raise DemoError(
         f"{source}: there is no such dataset on this machine (in "
-        f"{datasets_root()}){nearest(name, local_ids())}{_there_are()}; "
-        f"to download it: minari download {name}"
+        f"{datasets_root()}){nearest(name, local_ids())}{_there_are()}; to download it: minari download {name}"
     )
 
 

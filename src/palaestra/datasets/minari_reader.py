@@ -207,8 +207,7 @@ class MinariDemo:
         if size > UNASKED and size > (free := free_memory()):
             raise DemoError(
                 f"{where} takes {format_bytes(size)} of memory for its {steps:,} steps, and {format_bytes(free)} are "
-                "free; an episode is "
-                f"read as a whole: write it in several, or free memory"
+                "free; an episode is read as a whole: write it in several, or free memory"
             )
 
 

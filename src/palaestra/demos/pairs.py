@@ -47,9 +47,8 @@ class Episode:
     """One episode of a demonstration."""
 
     pairs: Pairs
-    final_obs: (
-        tuple[NDArray[np.float32], ...] | None
-    )  # each (*shape), after the last decision; None: not stored by old versions
+    # each (*shape), after the last decision; None: not stored by old versions
+    final_obs: tuple[NDArray[np.float32], ...] | None
     ended: bool  # False: the recording stopped before the episode ended
 
 

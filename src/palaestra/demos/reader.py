@@ -287,9 +287,8 @@ def _scan_unclosed(
         return meta.steps, tail  # closed: the metadata's copy at the end differs or is missing
     used = 0
     for number, raw in enumerate(_first(path, start, found, old), 1):
-        used = (
-            number if _observations(raw) == observations else used
-        )  # a full disk may leave zeros, which look like records
+        # a full disk may leave zeros, which look like records
+        used = number if _observations(raw) == observations else used
     if used == meta.steps:
         warnings.append(
             f"{path}: {size - counted_end} bytes follow its {meta.steps} records, from byte {counted_end} on; they "
@@ -379,9 +378,8 @@ def _correct_action(path: Path, pairs: Callable[[], Iterator[Any]], brain: Any, 
     spec.num_continuous_actions = came
     warnings.append(
         f"{path}: its header says {said} continuous actions, but its records hold {came}, as a heuristic of ML-Agents "
-        "before 1.0 may have "
-        f"returned; they are read as {came}. To use it with a behavior of {said}, record it again with a heuristic "
-        f"that returns {said}"
+        f"before 1.0 may have returned; they are read as {came}. To use it with a behavior of {said}, record it again "
+        f"with a heuristic that returns {said}"
     )
 
 

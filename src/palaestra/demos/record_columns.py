@@ -204,8 +204,8 @@ class RecordDecoder:
             came = [f"{len(numbers)} numbers"] * bool(numbers) + [f"{len(choices)} choices"] * bool(choices)
             raise DemoError(
                 f"{where} holds an action of {' and '.join(came)}; expected {action_text(wanted)}, as the file's "
-                "header says. Record it "
-                f"again with a heuristic that fills in as many actions as its agent's Behavior Parameters have"
+                "header says. Record it again with a heuristic that fills in as many actions as its agent's Behavior "
+                "Parameters have"
             )
         if in_one:
             choices = _whole(np.array(numbers[wanted.continuous :], np.float32)[None], lambda _: where)[0]
@@ -306,8 +306,8 @@ def _whole(values: NDArray[np.float32], where: Callable[[int], str]) -> NDArray[
         row, branch = broken[0].tolist()
         raise DemoError(
             f"{where(row)}: the choice of branch {branch} is {values[row, branch]:g}; expected a whole number. The "
-            "file's header says that "
-            f"its actions are discrete, but its records hold continuous ones: record it again with the right Space Type"
+            "file's header says that its actions are discrete, but its records hold continuous ones: record it again "
+            "with the right Space Type"
         )
     return values.astype(np.int64)
 

@@ -193,14 +193,12 @@ def _counts(summary: DemoSummary) -> list[str]:
     if summary.interrupted:
         lines.append(
             f"{summary.interrupted} times another agent's records follow without an episode's end; a file should hold "
-            "one agent "
-            f"after another"
+            "one agent after another"
         )
     if summary.demo.timing is not ReadTiming.NEXT and done:
         lines.append(
             "it was written before ML-Agents 0.15: records with an end have the next episode's first observation, so "
-            "final observations "
-            "are missing"
+            "final observations are missing"
         )
     if summary.records and not summary.pairs:
         lines.append("nothing can be learned from it: no record has both an observation and the action taken for it")

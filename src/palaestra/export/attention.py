@@ -13,11 +13,8 @@ from palaestra.export.layers import join, layer_norm, linear, swish
 from palaestra.models.entity_attention import EMBEDDING, FORBIDDEN, HEADS, NOTHING, EntityAttention
 
 FLOAT = 1  # of ONNX's TensorProto.DataType
-_ORDER = {
-    "query": [0, 2, 1, 3],
-    "key": [0, 2, 3, 1],
-    "value": [0, 2, 1, 3],
-}  # of (N, most, heads, size): keys lie across
+# of (N, most, heads, size): keys lie across
+_ORDER = {"query": [0, 2, 1, 3], "key": [0, 2, 3, 1], "value": [0, 2, 1, 3]}
 
 
 def attention(

@@ -116,9 +116,8 @@ def _agree(own: OwnModule, rows: int, expected: Tensor, answer: Tensor) -> None:
         )
         raise ExportError(
             f"{own.title}: the ONNX file's answer to {rows} rows {what}; forward must do the same whatever the number "
-            "of rows "
-            "and the values in them: no Python branches on tensors, no randomness, no numbers kept from an earlier "
-            "call"
+            "of rows and the values in them: no Python branches on tensors, no randomness, no numbers kept from an "
+            "earlier call"
         )
 
 

@@ -63,8 +63,7 @@ def read_name(text: str, *, what: str = "") -> HubName:
         begin = f"{what}: " if what else ""
         raise ConfigError(
             f"{begin}'{shortened(text)}' names no repository of the Hub; expected user/repository, such as "
-            "ann/ppo-3DBall, "
-            f"hub:ann/ppo-3DBall/3DBall.onnx or hub:ann/ppo-3DBall@REVISION"
+            "ann/ppo-3DBall, hub:ann/ppo-3DBall/3DBall.onnx or hub:ann/ppo-3DBall@REVISION"
         )
     revision = match["at"]
     step = None

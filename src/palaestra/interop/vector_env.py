@@ -46,9 +46,8 @@ def make_vector(
     if isinstance(num_envs, bool) or not isinstance(num_envs, int | np.integer) or num_envs < 1:
         raise EnvError(f"{env}: num_envs is {num_envs!r}; expected a whole number of at least 1")
     num_envs = int(num_envs)
-    plain = {
-        key: value for key, value in options.items() if key != "parameters"
-    }  # which may have a value for each area
+    # which may have a value for each area
+    plain = {key: value for key, value in options.items() if key != "parameters"}
     opened = OpenedEnv(env, plain, num_areas=1, device=device, seed=seed)
     agents = _agents_per_area(opened)
     if num_envs % agents:

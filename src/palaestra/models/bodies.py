@@ -106,7 +106,9 @@ def one_by_one(x: Tensor) -> bool:
 
 
 def kaiming(networks: int, inputs: int, outputs: int, gain: float = 1.0) -> Tensor:
-    """Draws normal weights (networks, in, out), std gain / sqrt(in). He et al. 2015, https://arxiv.org/abs/1502.01852."""
+    """Draws normal weights (networks, in, out), std gain / sqrt(in). He et al. 2015,
+    https://arxiv.org/abs/1502.01852.
+    """
     return torch.randn(networks, inputs, outputs) * (gain / math.sqrt(inputs))
 
 

@@ -164,9 +164,8 @@ def _alive(pid: int) -> bool:
     if pid == GONE:
         return False
     try:
-        return (
-            psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-        )  # ended, although whoever started it has not noticed yet
+        # ended, although whoever started it has not noticed yet
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
     except psutil.AccessDenied:

@@ -125,10 +125,9 @@ def _writer(spec: BehaviorSpec, most: int, typed: str) -> MemoryWriter | FileWri
         return MemoryWriter(spec, most)
     raise DemoError(
         f"demo_path {typed}: its {most:,} decisions take {format_bytes(stored)} on disk or {format_bytes(held)} of "
-        "memory, but "
-        f"{format_bytes(disk)} are free in {folder}, of which {format_bytes(LEFT_ON_DISK)} must stay so, and "
-        f"{format_bytes(memory)} of "
-        f"memory; learn from fewer demonstrations, or make room on disk (--results-dir chooses another)"
+        f"memory, but {format_bytes(disk)} are free in {folder}, of which {format_bytes(LEFT_ON_DISK)} must stay so, "
+        f"and {format_bytes(memory)} of memory; learn from fewer demonstrations, or make room on disk (--results-dir "
+        "chooses another)"
     )
 
 
@@ -183,8 +182,7 @@ def _must_be_choices(pairs: Pairs, action: ActionSpec, demo: DemoSource) -> None
         row, branch = wrong[0].tolist()
         raise DemoError(
             f"{demo.title}, episode {pairs.episode[row]}: branch {branch} of an action is "
-            f"{pairs.discrete[row, branch]}; "
-            f"expected 0 to {action.branches[branch] - 1}"
+            f"{pairs.discrete[row, branch]}; expected 0 to {action.branches[branch] - 1}"
         )
 
 

@@ -120,9 +120,8 @@ def pack(game: Path, out: Path | None = None, platform: str = sys.platform) -> P
     if platform == "win32" and out.suffix.lower() == ".exe":
         raise EnvError(
             f"{out}: a script cannot be an .exe, and ML-Agents' own trainer starts nothing else on Windows; write "
-            "Game.cmd for 'palaestra "
-            f"learn', or train with mlagents-learn without --env and start the game by hand: python {game} "
-            "--mlagents-port 5004"
+            "Game.cmd for 'palaestra learn', or train with mlagents-learn without --env and start the game by hand: "
+            f"python {game} --mlagents-port 5004"
         )
     if out.suffix == suffix == ".app":
         out = out / "Contents" / "MacOS" / out.stem

@@ -35,9 +35,8 @@ class StandalonePlayer:
                 f"--model names behavior '{unknown[0]}'; this game has {', '.join(areas.behaviors) or 'none'}"
             )
         self._brains: dict[str, ModelBrain] = {}
-        self._returns: defaultdict[tuple[str, int], list[float]] = defaultdict(
-            lambda: [0.0, 0.0]
-        )  # own and group return of open episodes
+        # own and group return of open episodes
+        self._returns: defaultdict[tuple[str, int], list[float]] = defaultdict(lambda: [0.0, 0.0])
         self._lengths: defaultdict[tuple[str, int], int] = defaultdict(int)  # decisions
         self.episodes = 0
 
@@ -97,8 +96,8 @@ class StandalonePlayer:
         if actions is None:
             raise EnvError(
                 f"there is no policy for '{name}': write 'def heuristic(self, actions)' in its agents' class, give it "
-                "a model "
-                f"(--model {name}=results/first/{name}.onnx), or train it (palaestra learn SETTINGS --env GAME.py)"
+                f"a model (--model {name}=results/first/{name}.onnx), or train it (palaestra learn SETTINGS --env "
+                "GAME.py)"
             )
         return actions
 

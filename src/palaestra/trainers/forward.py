@@ -37,8 +37,7 @@ class Forward:
                 raise
             raise ConfigError(
                 "network_settings.compile: torch.compile cannot compile this network here "
-                f"({str(error).strip().splitlines()[0]}); "
-                f"it needs a C++ compiler on the machine; or set compile: false"
+                f"({str(error).strip().splitlines()[0]}); it needs a C++ compiler on the machine; or set compile: false"
             ) from error
         return first.to(inputs[0].dtype), second.to(inputs[0].dtype)
 

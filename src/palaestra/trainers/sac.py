@@ -242,8 +242,7 @@ def check_room(replay: Replay) -> None:
         advice = f"a buffer_size of {fitting:,} would fit" if fitting else "make theirs smaller"
         raise ConfigError(
             f"hyperparameters.buffer_size: a replay of {replay.size:,} decisions takes "
-            f"{format_bytes(replay.bytes_needed)}, but "
-            f"{format_bytes(free)} {where} are free{beside}; {advice}"
+            f"{format_bytes(replay.bytes_needed)}, but {format_bytes(free)} {where} are free{beside}; {advice}"
         )
     _admitted.add(replay)
 

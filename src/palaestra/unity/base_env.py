@@ -129,8 +129,7 @@ class ActionSpec(NamedTuple):
             if given is None or given.shape != expected.shape:
                 raise UnityActionException(
                     f"the behavior {behavior} takes a {kind} action of shape {expected.shape} (agents that ask, size "
-                    "of the action); "
-                    f"{'none' if given is None else f'one of shape {given.shape}'} was given"
+                    f"of the action); {'none' if given is None else f'one of shape {given.shape}'} was given"
                 )
             parts.append(given.copy())
         return ActionTuple(*parts)

@@ -124,8 +124,8 @@ class RpcCommunicator(Communicator):
             if left <= 0:
                 raise UnityTimeOutException(
                     f"the game sent nothing for {self.timeout_wait:g} s: does its window wait for input, is an "
-                    "agent's Behavior "
-                    f"Type other than Default, or does it need --no-graphics on a machine without a display?"
+                    "agent's Behavior Type other than Default, or does it need --no-graphics on a machine without a "
+                    "display?"
                 )
 
     def initialize(self, inputs: Any, poll_callback: PollCallback | None = None) -> Any:

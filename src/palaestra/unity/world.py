@@ -215,8 +215,8 @@ class _BehaviorAgents:
             slot, branch = wrong[0]
             raise UnityActionException(
                 f"behavior '{self._name}', agent {self._ids[slot]}: branch {branch} has "
-                f"{spec.discrete_branches[branch]} choices, "
-                f"and choice {discrete[slot, branch]} was given; they count from 0"
+                f"{spec.discrete_branches[branch]} choices, and choice {discrete[slot, branch]} was given; they count "
+                "from 0"
             )
         return Action(torch.from_numpy(continuous).to(self._device), torch.from_numpy(discrete).to(self._device))
 

@@ -35,8 +35,7 @@ HEADERS = {
     # the page's libraries evaluate templates, hence 'unsafe-eval'; nothing is loaded from elsewhere, and nothing is
     # sent there
     "Content-Security-Policy": "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; connect-src 'self' "
-    "data: blob:; "
-    "frame-ancestors 'none'; form-action 'self'; base-uri 'self'",
+    "data: blob:; frame-ancestors 'none'; form-action 'self'; base-uri 'self'",
 }
 
 Headers = list[tuple[bytes, bytes]]

@@ -15,10 +15,9 @@ PLACES = {"Runs": "/", "Watch": "/watch", "Play": "/play", "Demonstrations": "/d
 """Address of each page, by its name in the bar."""
 
 ICON = (
-    "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'><rect width='32' height='32' rx='7' fill='#4275c4'/>"
-    "<rect x='6' y='19' width='20' height='6' rx='1.5' fill='#fff' transform='rotate(-6 16 22)'/><circle cx='17' "
-    "cy='12' r='5.5' "
-    "fill='#eeb03c'/></svg>"
+    "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'><rect width='32' height='32' rx='7' "
+    "fill='#4275c4'/><rect x='6' y='19' width='20' height='6' rx='1.5' fill='#fff' transform='rotate(-6 16 "
+    "22)'/><circle cx='17' cy='12' r='5.5' fill='#eeb03c'/></svg>"
 )
 
 STYLE = """

@@ -54,9 +54,8 @@ def listen(bind: str = LOOPBACK, port: int = PORT) -> PageSocket:
     for number in range(port, min(port + TRIED, 65536)):
         bound = socket.socket(family, socket.SOCK_STREAM)
         if os.name == "posix":
-            bound.setsockopt(
-                socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-            )  # a port that was just left; one that is in use stays refused
+            # a port that was just left; one that is in use stays refused
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             bound.bind((bind, number))
             bound.listen(128)  # two that bind one port at once are told apart here

@@ -35,9 +35,8 @@ GRACE = 1
 def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = None) -> None:
     """Serves the page until a signal, or until `ended` returns True, which is asked four times a second."""
     share_free_memory()
-    os.environ.setdefault(
-        "NICEGUI_STORAGE_PATH", os.devnull
-    )  # nothing is kept; else a folder here, or one that anyone may write to
+    # nothing is kept; else a folder here, or one that anyone may write to
+    os.environ.setdefault("NICEGUI_STORAGE_PATH", os.devnull)
     import uvicorn
     from fastapi import FastAPI
     from nicegui import ui
@@ -61,9 +60,8 @@ def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = N
         show_welcome_message=False,
     )
     hosts = names_of_this_machine() if not listener.is_private else ("localhost",)
-    warnings.filterwarnings(
-        "ignore", "`torch.distributed.reduce_op`", FutureWarning
-    )  # NiceGUI looks at every object once, torch's too
+    # NiceGUI looks at every object once, torch's too
+    warnings.filterwarnings("ignore", "`torch.distributed.reduce_op`", FutureWarning)
     logging.getLogger("nicegui").setLevel(logging.ERROR)
     guarded = Access(app, listener.token, listener.port, hosts)
     config = uvicorn.Config(

@@ -25,19 +25,13 @@ MAX_AVERAGED = 4
 MANY = 8
 LARGE = 128 * 128
 """Number of images in a message, and pixels of each, from which several threads are faster than one."""
-_CHANNELS = {
-    0: 1,
-    2: 3,
-    3: 3,
-    4: 1,
-    6: 4,
-}  # by the header's color type: gray, RGB, palette, gray and alpha (dropped), RGBA
+# by the header's color type: gray, RGB, palette, gray and alpha (dropped), RGBA
+_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 1, 6: 4}
 _PIXELS = (b"IHDR", b"PLTE", b"IDAT", b"IEND")
 _PLAIN = {"1": "L", "P": "RGB", "LA": "L"}
 
-_Plan = tuple[
-    tuple[tuple[int, ...], ...], tuple[int, ...]
-]  # source channels of each of ours, number of channels of each PNG
+# source channels of each of ours, number of channels of each PNG
+_Plan = tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)

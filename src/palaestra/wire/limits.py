@@ -57,8 +57,7 @@ def check_agent(behavior: str, agent: int, shapes: Mapping[str, tuple[int, ...]]
         name, shape = max(shapes.items(), key=lambda item: prod(item[1]))
         raise ProtocolError(
             f"behavior '{behavior}', agent {agent}: observation '{name}' has shape {shape}, and all observations "
-            f"{total:,} numbers; "
-            f"expected at most {MAX_NUMBERS:,} ({format_bytes(4 * MAX_NUMBERS)}) of one agent"
+            f"{total:,} numbers; expected at most {MAX_NUMBERS:,} ({format_bytes(4 * MAX_NUMBERS)}) of one agent"
         )
 
 
@@ -82,9 +81,8 @@ def check_tick(length: int, agents: Sequence[tuple[ReaderSize, int, int]], most:
         size, read, sensor, count, agent = max(sizes, key=lambda one: one[0])
         raise ProtocolError(
             f"behavior '{read.name}', agent {agent}: observation '{sensor.name}' of shape {sensor.sent} takes "
-            f"{size / MB:,.1f} MB as "
-            f"numbers for the {count:,} agents of a message, and all observations {total / MB:,.1f} MB; expected "
-            f"{raises}"
+            f"{size / MB:,.1f} MB as numbers for the {count:,} agents of a message, and all observations "
+            f"{total / MB:,.1f} MB; expected {raises}"
         )
 
 

@@ -59,9 +59,8 @@ class ObservationDecoder:
         if len(self.sent) == 2 and dimensions != (VARIABLE, NONE):
             raise ProtocolError(
                 f"{where} has two dimensions {self.sent} that are not marked as a list of variable length (dimension "
-                "properties "
-                f"{dimensions or 'absent'}, expected {(VARIABLE, NONE)}); send a flat vector, an image, or use a "
-                "BufferSensor"
+                f"properties {dimensions or 'absent'}, expected {(VARIABLE, NONE)}); send a flat vector, an image, or "
+                "use a BufferSensor"
             )
         self.channels_last = len(self.sent) == 3 and self._channels_last(observation, dimensions, package_major, agent)
         height, *rest = self.sent

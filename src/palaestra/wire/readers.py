@@ -88,8 +88,7 @@ class AgentInfoReader:
             row, branch = (int(i) for i in np.argwhere(~possible)[0])
             raise ProtocolError(
                 f"behavior '{self.name}', agent {infos.id[rows[row]]}: its mask forbids all "
-                f"{self.spec.action.branches[branch]} choices of "
-                f"branch {branch}; at least one must be allowed"
+                f"{self.spec.action.branches[branch]} choices of branch {branch}; at least one must be allowed"
             )
         allowed = np.ones((len(infos.mask), choices), np.bool_)
         allowed[rows] = written
@@ -102,8 +101,7 @@ class AgentInfoReader:
         if _kinds(known) != _kinds(self.spec):
             raise ProtocolError(
                 f"behavior '{self.name}' (team {self.team}) has changed; agents that share a behavior name share a "
-                "policy, "
-                f"so they must have the same sensors and actions:\n  before  {describe(known)}\n  now     "
+                f"policy, so they must have the same sensors and actions:\n  before  {describe(known)}\n  now     "
                 f"{describe(self.spec)}"
             )
 
@@ -146,8 +144,7 @@ class AgentInfoReader:
         if not continuous and not branches:
             raise ProtocolError(
                 f"behavior '{self.name}' has no actions; set the number of continuous actions or discrete branches in "
-                "its agents' "
-                f"Behavior Parameters"
+                "its agents' Behavior Parameters"
             )
         if continuous + sum(branches) > MAX_ACTIONS:
             raise ProtocolError(

@@ -89,8 +89,7 @@ class Server:
         taken = f"by {holder}, perhaps" if holder else "perhaps by"
         raise EnvError(
             f"port {port} is taken {taken} another training that waits for the Editor: end that one, or choose "
-            "another port here "
-            f"(--editor-port) and in Unity"
+            "another port here (--editor-port) and in Unity"
             if fixed
             else f"no free port was found on {', '.join(hosts)}: is that an address of this machine?"
         )

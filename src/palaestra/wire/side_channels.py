@@ -43,8 +43,7 @@ def unpack(raw: bytes) -> list[tuple[UUID, bytes]]:
         if not 0 <= length <= len(raw) - begin:
             raise ProtocolError(
                 f"side channel bytes are cut short or garbled: the record at byte {at}, of channel "
-                f"{UUID(bytes_le=channel)}, "
-                f"announces {length} bytes, {len(raw) - begin} are left"
+                f"{UUID(bytes_le=channel)}, announces {length} bytes, {len(raw) - begin} are left"
             )
         messages.append((UUID(bytes_le=channel), bytes(raw[begin : begin + length])))
         at = begin + length
@@ -150,8 +149,8 @@ class IncomingMessage:
         if size > left:
             raise ProtocolError(
                 f"a side channel message of {len(self.buffer)} bytes ends inside {what}: at byte {self.offset}, "
-                f"{size} bytes were expected "
-                f"and {left} are left; does the game write what is read here, in the same order?"
+                f"{size} bytes were expected and {left} are left; does the game write what is read here, in the same "
+                "order?"
             )
         self.offset += size
         return bytes(self.buffer[self.offset - size : self.offset])
@@ -205,8 +204,7 @@ class SideChannels:
             if not isinstance(getattr(channel, "channel_id", None), UUID) or not hasattr(channel, "_sent"):
                 raise EnvError(
                     f"the side channel {type(channel).__name__} has no id: its __init__ must call "
-                    "super().__init__(UUID(...)), "
-                    f"with the id that the game's class has"
+                    "super().__init__(UUID(...)), with the id that the game's class has"
                 )
             other = self._channels.setdefault(channel.channel_id, channel)
             if other is not channel:

@@ -198,8 +198,7 @@ class StatsReceiver(SideChannel):
             if not self.ignored:
                 self._warn(
                     f"the game has sent more than {MAX_STATISTICS:,} different statistics; '{name}' and all further "
-                    "names are ignored "
-                    f"(a name should say what is measured, not which agent or episode it is of)"
+                    "names are ignored (a name should say what is measured, not which agent or episode it is of)"
                 )
             return None
         self._names.add(name)
@@ -219,9 +218,8 @@ class FloatProperties(SideChannel):
         super().__init__(channel_id)
         self._everywhere: dict[str, float] = {}
         self._by_copy: defaultdict[int, dict[str, float]] = defaultdict(dict)  # set for one copy
-        self._received: defaultdict[int, dict[str, float]] = defaultdict(
-            dict
-        )  # by copy: received, and not set here since
+        # by copy: received, and not set here since
+        self._received: defaultdict[int, dict[str, float]] = defaultdict(dict)
 
     def set(self, name: str, value: float, copy: int | None = None) -> None:
         """Sets a number and sends it to one copy or all; copies that restart get it again."""

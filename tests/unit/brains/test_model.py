@@ -35,11 +35,10 @@ def changed(tmp_path, change):
 
 def test_playing_imports_neither_torch_nor_warp():
     code = (
-        "import sys, numpy as np, palaestra\n"
-        "assert not {'torch', 'warp', 'onnxruntime'} & set(sys.modules)\n"
-        f"palaestra.load_policy({str(HYBRID)!r}).act([np.zeros((2, 28)), np.zeros((2, 6))], deterministic=True)\n"
-        "assert 'onnxruntime' in sys.modules\n"
-        "print(sorted({'torch', 'warp', 'onnx', 'gymnasium', 'pydantic'} & set(sys.modules)))"
+        "import sys, numpy as np, palaestra\nassert not {'torch', 'warp', 'onnxruntime'} & "
+        f"set(sys.modules)\npalaestra.load_policy({str(HYBRID)!r}).act([np.zeros((2, 28)), np.zeros((2, 6))], "
+        "deterministic=True)\nassert 'onnxruntime' in sys.modules\nprint(sorted({'torch', 'warp', 'onnx', "
+        "'gymnasium', 'pydantic'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -69,9 +69,8 @@ def test_every_example_is_listed_and_loads(capsys: pytest.CaptureFixture[str]):
     there = {
         path.relative_to(ROOT / "configs").with_suffix("").as_posix() for path in (ROOT / "configs").glob("*/*.yaml")
     }
-    assert set(listed) == {
-        name for name in there if not name.startswith(("sdk/", "search/"))
-    }  # games that are not in the package; ranges
+    # games that are not in the package; ranges
+    assert set(listed) == {name for name in there if not name.startswith(("sdk/", "search/"))}
     for name in listed:
         settings = load(find_example(name)).settings
         assert settings.behaviors or settings.default_settings

@@ -203,8 +203,7 @@ def test_a_rank_that_hangs_is_named(tmp_path: Path, rank: int):
 def test_the_traceback_of_a_rank_that_fails_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "game.py").write_text(
         "import os\nfrom palaestra.envs.builtin.basic.env import Basic\n\nclass Game(Basic):\n    def step(self, "
-        "actions):\n"
-        "        1 / (1 - int(os.environ['RANK']))\n        return super().step(actions)\n"
+        "actions):\n        1 / (1 - int(os.environ['RANK']))\n        return super().step(actions)\n"
     )
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, sys.path)]))
     file = tmp_path / "settings.yaml"

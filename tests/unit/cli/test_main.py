@@ -40,10 +40,8 @@ def test_running_out_of_memory_is_told_from_other_errors(error: Exception, is_it
 
 def test_help_needs_no_torch():
     code = (
-        "import atexit, sys; from palaestra.cli.main import main; "
-        "atexit.register(lambda: print('heavy:', *{'torch', 'warp', 'onnx', 'gymnasium', 'matplotlib'} & "
-        "{*sys.modules})); "
-        "main([]); main(['learn', '--help'])"
+        "import atexit, sys; from palaestra.cli.main import main; atexit.register(lambda: print('heavy:', "
+        "*{'torch', 'warp', 'onnx', 'gymnasium', 'matplotlib'} & {*sys.modules})); main([]); main(['learn', '--help'])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "heavy:"
@@ -52,9 +50,9 @@ def test_help_needs_no_torch():
 @pytest.mark.slow
 def test_training_a_built_in_environment_imports_only_what_it_needs():
     code = (
-        "import sys; from palaestra.runtime.run import api; from palaestra.runtime.environments.make import make_env; "
-        "make_env('Basic'); "
-        "print(*{'tensorboard', 'onnx', 'onnxruntime', 'matplotlib', 'rich', 'gymnasium'} & {*sys.modules})"
+        "import sys; from palaestra.runtime.run import api; from palaestra.runtime.environments.make import "
+        "make_env; make_env('Basic'); print(*{'tensorboard', 'onnx', 'onnxruntime', 'matplotlib', 'rich', "
+        "'gymnasium'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

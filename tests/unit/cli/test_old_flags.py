@@ -16,26 +16,19 @@ from palaestra.runtime.settings import RunSettings, load
 
 AGES = {
     "0.2": "--curriculum --docker-target-name --keep-checkpoints --lesson --load --no-graphics --num-runs --run-id "
-    "--save-freq --seed "
-    "--slow --train --worker-id --run-path --fast",
+    "--save-freq --seed --slow --train --worker-id --run-path --fast",
     "0.4": "--env --curriculum --docker-target-name --keep-checkpoints --lesson --load --no-graphics --num-runs "
-    "--run-id --save-freq "
-    "--seed --slow --train --worker-id",
+    "--run-id --save-freq --seed --slow --train --worker-id",
     "0.10": "--env --curriculum --sampler --keep-checkpoints --lesson --load --run-id --num-runs --save-freq --seed "
-    "--train --base-port "
-    "--num-envs --docker-target-name --no-graphics --debug --multi-gpu --env-args",
+    "--train --base-port --num-envs --docker-target-name --no-graphics --debug --multi-gpu --env-args",
     "0.16": "--env --curriculum --sampler --keep-checkpoints --lesson --load --resume --force --run-id "
-    "--initialize-from --save-freq "
-    "--seed --train --inference --base-port --num-envs --no-graphics --debug --env-args --cpu --version --width "
-    "--height "
-    "--quality-level --time-scale --target-frame-rate",
+    "--initialize-from --save-freq --seed --train --inference --base-port --num-envs --no-graphics --debug --env-args "
+    "--cpu --version --width --height --quality-level --time-scale --target-frame-rate",
     "0.21": "--env --resume --force --run-id --initialize-from --seed --inference --base-port --num-envs --debug "
-    "--env-args --width "
-    "--height --quality-level --time-scale --target-frame-rate --capture-frame-rate --no-graphics --torch "
-    "--tensorflow --torch-device",
+    "--env-args --width --height --quality-level --time-scale --target-frame-rate --capture-frame-rate --no-graphics "
+    "--torch --tensorflow --torch-device",
     "1.1": "--deterministic --num-areas --max-lifetime-restarts --restarts-rate-limit-n "
-    "--restarts-rate-limit-period-s --results-dir "
-    "--timeout-wait --no-graphics-monitor --torch-device --load --train",
+    "--restarts-rate-limit-period-s --results-dir --timeout-wait --no-graphics-monitor --torch-device --load --train",
 }
 CURRICULUM = {
     "behaviors": {"A": {}},

@@ -96,11 +96,8 @@ def test_a_run_without_a_model_says_so(results, tmp_path, capsys):
 
 def test_an_environment_without_pictures_says_so(results, tmp_path, capsys, monkeypatch):
     (tmp_path / "blind_env.py").write_text(
-        "from palaestra.core.errors import EnvError\n"
-        "from palaestra.envs.builtin.basic.env import Basic\n"
-        "class Blind(Basic):\n"
-        "    def render(self, area):\n"
-        "        raise EnvError('this environment has no pictures')\n"
+        "from palaestra.core.errors import EnvError\nfrom palaestra.envs.builtin.basic.env import Basic\nclass "
+        "Blind(Basic):\n    def render(self, area):\n        raise EnvError('this environment has no pictures')\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

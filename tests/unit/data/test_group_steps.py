@@ -156,9 +156,8 @@ def compare(table: GroupSteps, rollout: Rollout, plain: PlainGroups, step: TimeS
         if goes_on is None:
             with_ended = left(everyone, row.group, row.until, "truncated", "terminated")
             led_to = left(everyone, row.group, row.until, "truncated")
-            led_to = (
-                with_ended if led_to and row.end == "terminated" else led_to
-            )  # a leaver's mates go on: it is counted with them
+            # a leaver's mates go on: it is counted with them
+            led_to = with_ended if led_to and row.end == "terminated" else led_to
         else:
             led_to = with_ended = there(everyone, goes_on.group, row.until)
         for column, expected in ((table.following, led_to), (table.following_endless, with_ended)):

@@ -118,10 +118,9 @@ def test_a_busy_worker_ends_with_a_parent_that_is_killed_and_the_main_module_is_
     here = Path(__file__).parent
     script = tmp_path / "program.py"
     script.write_text(
-        f"import sys, time; sys.path.insert(0, {str(here)!r}); print('main', flush=True)\n"
-        "import test_worker; from palaestra.parallel.worker import WorkerProcess\n"
-        "worker = WorkerProcess(test_worker.pid_and_sleep, title='the sleeper')\n"
-        "print(worker.receive().decode(), flush=True); time.sleep(600)\n"
+        f"import sys, time; sys.path.insert(0, {str(here)!r}); print('main', flush=True)\nimport test_worker; from "
+        "palaestra.parallel.worker import WorkerProcess\nworker = WorkerProcess(test_worker.pid_and_sleep, title='the "
+        "sleeper')\nprint(worker.receive().decode(), flush=True); time.sleep(600)\n"
     )
     with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None

@@ -112,6 +112,5 @@ def test_it_ignores_ends_and_learns_statistics_only_of_vectors():
     assert signal.ignores_ends
     normalizer = signal.model.trunk.normalizer
     assert normalizer is not None
-    assert_close(
-        normalizer.mean.float(), torch.cat([obs[0], obs[2]], 1).mean(0) * 0.9, rtol=1e-4, atol=1e-5
-    )  # with one row of zeros
+    # with one row of zeros
+    assert_close(normalizer.mean.float(), torch.cat([obs[0], obs[2]], 1).mean(0) * 0.9, rtol=1e-4, atol=1e-5)

@@ -198,9 +198,8 @@ class Trainer:
 
 def test_a_trainer_that_says_goodbye_ends_the_game_well():
     trainer = Trainer(encode.initialization(3, 1), encode.goodbye())
-    assert (
-        run(sdk_games.continuous, ["--mlagents-port", str(trainer.port), "--quality", "7"]) == 0
-    )  # a player's option passes
+    # a player's option passes
+    assert run(sdk_games.continuous, ["--mlagents-port", str(trainer.port), "--quality", "7"]) == 0
     trainer.close()
 
 

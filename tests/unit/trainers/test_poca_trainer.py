@@ -148,9 +148,8 @@ def test_what_an_agent_leaves_is_worth_as_much_as_if_it_were_still_there(memory:
     together = own[[3, 7, 8]].mean()
     target = rows_of(trainer, rollout).target[:, 0]
     assert_close(target[:2], (0.5 + 0.5 * together).expand(2), atol=1e-5, rtol=0)
-    assert_close(
-        target[2:], torch.tensor([0.5, 0.0]), atol=1e-5, rtol=0
-    )  # who stays goes on with what follows, which is nothing here
+    # who stays goes on with what follows, which is nothing here
+    assert_close(target[2:], torch.tensor([0.5, 0.0]), atol=1e-5, rtol=0)
 
 
 def test_the_last_to_end_has_nothing_left_to_earn_and_all_share_what_each_earns():

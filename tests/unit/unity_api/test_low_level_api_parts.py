@@ -254,9 +254,8 @@ def test_agents_of_pettingzoo_see_their_end_and_then_their_new_episode(tmp_path:
     assert [first[2][agent], second[2][agent]] == [False, True]
     last = second[3][agent]["final_observation"]
     fresh = second[0][agent]
-    assert second[1][agent] == pytest.approx(
-        float(first[0][agent][0]), abs=1e-6
-    )  # with action 1 one earns what one sees
+    # with action 1 one earns what one sees
+    assert second[1][agent] == pytest.approx(float(first[0][agent][0]), abs=1e-6)
     parallel.close()
     serial = UnityAECEnv(UnityEnvironment(str(build), base_port=free_port()))
     serial.reset()

@@ -241,8 +241,8 @@ def test_agents_that_were_never_described_are_passed_over():
 def test_a_program_that_ends_without_closing_takes_its_game_with_it(tmp_path: Path, ending: str):
     build = make_build(tmp_path, "Ball", notes=str(tmp_path / "notes"))
     code = (
-        "from palaestra.unity.environment import UnityEnvironment\n"
-        f"env = UnityEnvironment({str(build)!r}, base_port={free_port()})\nenv.reset(); env.step()\n{ending}"
+        f"from palaestra.unity.environment import UnityEnvironment\nenv = UnityEnvironment({str(build)!r}, "
+        f"base_port={free_port()})\nenv.reset(); env.step()\n{ending}"
     )
     subprocess.run([sys.executable, "-c", code], timeout=180, stderr=subprocess.DEVNULL)
     assert list((tmp_path / "notes").glob("*.end.json"))
@@ -250,11 +250,10 @@ def test_a_program_that_ends_without_closing_takes_its_game_with_it(tmp_path: Pa
 
 def test_imports_bring_neither_torch_nor_a_download():
     code = (
-        "import sys, socket; socket.getaddrinfo = socket.create_connection = None\n"
-        "import palaestra.unity.environment, palaestra.unity.registry, palaestra.unity.envs, "
-        "palaestra.unity.side_channel, "
-        "palaestra.unity.rpc_utils, palaestra.unity.envs.unity_gym_env, palaestra.unity.envs.unity_aec_env\n"
-        "assert len(palaestra.unity.registry.default_registry) > 2; palaestra.unity.envs.ThreeDBall\n"
-        "assert 'torch' not in sys.modules"
+        "import sys, socket; socket.getaddrinfo = socket.create_connection = None\nimport "
+        "palaestra.unity.environment, palaestra.unity.registry, palaestra.unity.envs, palaestra.unity.side_channel, "
+        "palaestra.unity.rpc_utils, palaestra.unity.envs.unity_gym_env, palaestra.unity.envs.unity_aec_env\nassert "
+        "len(palaestra.unity.registry.default_registry) > 2; palaestra.unity.envs.ThreeDBall\nassert 'torch' not in "
+        "sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=180)

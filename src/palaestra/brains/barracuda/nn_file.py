@@ -89,8 +89,7 @@ def read_network(path: Path) -> NetworkFile:
             raise PolicyError(f"{path} is no Barracuda model: it is {kind}")
         raise PolicyError(
             f"{path} is no Barracuda model of version {FORMAT} (it begins with {version}); expected an .nn file as "
-            "ML-Agents wrote them "
-            f"before release 17; models of later releases are ONNX files"
+            "ML-Agents wrote them before release 17; models of later releases are ONNX files"
         )
     inputs = {
         reader.text("an input's name"): reader.shape("an input's shape") for _ in range(reader.count("inputs", 8))

@@ -223,10 +223,8 @@ class GymnasiumEnv:
             ):
                 warnings.warn(
                     f"{self.name} seems to reset itself inside `step`: every final observation so far looks like a "
-                    "first one, unlike the "
-                    "observation before it. If so, the final observation, which learning needs, is lost: return it, "
-                    "and leave the reset "
-                    f"to the caller",
+                    "first one, unlike the observation before it. If so, the final observation, which learning needs, "
+                    "is lost: return it, and leave the reset to the caller",
                     stacklevel=3,
                 )
             has_begun[final_obs.slots] = acting[final_obs.slots]
@@ -286,7 +284,7 @@ class GymnasiumEnv:
         if math.isfinite(value):
             raise EnvError(
                 f"behavior '{self.behavior}', agent {int(agents[agent])}: {what}{place} is {value:g}, too large for "
-                "float32 (at most "
-                f"{np.finfo(np.float32).max:.2g}), in which networks compute: scale or clip it in the environment"
+                f"float32 (at most {np.finfo(np.float32).max:.2g}), in which networks compute: scale or clip it in "
+                "the environment"
             )
         raise NotFinite(self.behavior, int(agents[agent]), what + place, value)

@@ -10,8 +10,8 @@ from typing import Any
 from palaestra.core.errors import EnvError
 
 ADAPT = (
-    "Change the environment, or adapt it: pip install shimmy, then "
-    "gymnasium.make('GymV21Environment-v0', env=env) in a function for python:module:function"
+    "Change the environment, or adapt it: pip install shimmy, then gymnasium.make('GymV21Environment-v0', "
+    "env=env) in a function for python:module:function"
 )
 OLD_STEP = (
     "`step` returned {}; expected five: obs, reward, terminated, truncated, info. In an old environment of four "

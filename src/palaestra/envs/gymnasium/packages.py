@@ -82,9 +82,8 @@ def nearest_ids(id: str, known: Iterable[str], most: int = 4) -> list[str]:
         versions.sort(key=_version_of, reverse=True)
     wanted = _name_of(id)
     space = wanted.rpartition("/")[0]
-    order = sorted(
-        names, key=lambda name: (name.rpartition("/")[0] == space, -len(name))
-    )  # those of the namespace that was given win
+    # those of the namespace that was given win
+    order = sorted(names, key=lambda name: (name.rpartition("/")[0] == space, -len(name)))
     last = {name.rpartition("/")[2]: name for name in order}
     same = [name for name in (wanted, last.get(wanted.rpartition("/")[2])) if name in names]
     near = [last[name] for name in get_close_matches(wanted.rpartition("/")[2], last, n=most, cutoff=0.7)]

@@ -109,8 +109,7 @@ class SingleEnvs:
             if None in steps:
                 raise EnvError(
                     f"{self._name}, area {steps.index(None)}: `step` returned None; expected obs, reward, terminated, "
-                    "truncated, info: "
-                    f"does it end without `return`?"
+                    "truncated, info: does it end without `return`?"
                 ) from None
             raise EnvError(f"{self._name}: {OLD_STEP.format(_described(steps))}") from None
         if not FLAGS.issuperset(map(type, terminated)):
@@ -139,8 +138,8 @@ class SingleEnvs:
         if env.render_mode is None:
             raise EnvError(
                 f"{self._name} can only be drawn if its render_mode is 'rgb_array', and it is None: give the option "
-                "render=True; a "
-                "class of your own takes the argument `render_mode=None` and keeps it as self.render_mode"
+                "render=True; a class of your own takes the argument `render_mode=None` and keeps it as "
+                "self.render_mode"
             )
         try:
             return np.array(env.render(), np.uint8)
@@ -228,10 +227,9 @@ class SingleEnvs:
         if watch.seen is not None and (watch.transforms or self._same(obs, watch.seen[0])):
             raise EnvError(
                 f"{self._name} resets itself inside `step`: what it returns at an episode's end is the next episode's "
-                "first observation, "
-                "and the last one, which learning needs, is lost. Leave out the call of `reset` in `step` (or the "
-                "wrapper that makes it) "
-                f"and return the last observation; or keep it and give the last observation as info['final_obs']"
+                "first observation, and the last one, which learning needs, is lost. Leave out the call of `reset` in "
+                "`step` (or the wrapper that makes it) and return the last observation; or keep it and give the last "
+                "observation as info['final_obs']"
             )
         return obs
 

@@ -125,9 +125,8 @@ class VectorEnvs:
             or self.masks.path is not None
         ):
             return None
-        names = [
-            name for name in self.masks.methods if name != KEY
-        ]  # one of this name may need arguments, as Taxi's does
+        # one of this name may need arguments, as Taxi's does
+        names = [name for name in self.masks.methods if name != KEY]
         name = next((name for name in names if all(base.call("has_wrapper_attr", name))), None)
         return None if name is None else (name, lambda: base.call(name))
 
@@ -183,10 +182,8 @@ class SameStep(VectorEnvs):
         if final is None:
             raise EnvError(
                 f"{self._name} names SAME_STEP as its autoreset mode, but at an episode's end its infos lack "
-                "'final_obs' (they have: "
-                f"{', '.join(infos) or 'nothing'}): the last observation, which learning needs, is lost. Give it "
-                "there, or restart "
-                f"episodes in mode NEXT_STEP or DISABLED"
+                f"'final_obs' (they have: {', '.join(infos) or 'nothing'}): the last observation, which learning "
+                "needs, is lost. Give it there, or restart episodes in mode NEXT_STEP or DISABLED"
             )
         if isinstance(final, np.ndarray) and final.dtype == object:
             return gathered(self.leaves, [final[i] for i in ended], self._name, ended.tolist())
@@ -218,15 +215,13 @@ class NextStep(VectorEnvs):
         if len(wrong):
             raise EnvError(
                 f"{self._name} names NEXT_STEP as its autoreset mode, but area {wrong[0]} ended on two ticks in a "
-                "row: on the tick after "
-                "an end it should start the next episode and ignore the action. Name the mode that it has in "
-                "metadata['autoreset_mode']"
+                "row: on the tick after an end it should start the next episode and ignore the action. Name the mode "
+                "that it has in metadata['autoreset_mode']"
             )
         if keys := [key for key in FINAL_KEYS if key in infos]:
             raise EnvError(
                 f"{self._name} names NEXT_STEP as its autoreset mode, but its infos have '{keys[0]}', as of mode "
-                "SAME_STEP. "
-                f"Name the mode that it has in metadata['autoreset_mode']"
+                "SAME_STEP. Name the mode that it has in metadata['autoreset_mode']"
             )
         reward[self._ended] = 0  # the reward of a reset belongs to no decision
         self._ended = now
@@ -272,9 +267,8 @@ class Disabled(VectorEnvs):
         if not all(np.array_equal(one, other) for one, other in zip(before, after, strict=True)):
             raise EnvError(
                 f"{self._name} names DISABLED as its autoreset mode, but reset(options={{'reset_mask': mask}}) also "
-                "changed environments "
-                "that the mask leaves out: it should reset only those whose mask is true, and return the others' "
-                "observations unchanged"
+                "changed environments that the mask leaves out: it should reset only those whose mask is true, and "
+                "return the others' observations unchanged"
             )
 
 

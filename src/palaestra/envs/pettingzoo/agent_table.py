@@ -35,11 +35,8 @@ class AgentTable:
         self._slot_of: dict[Member, int] = {}
         self._numbers = count()
         self._ids = dict[Member, int]()
-        self._membership = [
-            np.zeros(0, np.int64),
-            np.zeros(0, np.int64),
-            np.full(0, NO_GROUP),
-        ]  # area, team, group of each slot
+        # area, team, group of each slot
+        self._membership = [np.zeros(0, np.int64), np.zeros(0, np.int64), np.full(0, NO_GROUP)]
         self._lasting = set(lasting)
         self._begun = set[Member]()
         """Agents that acted in their present episode."""
@@ -160,9 +157,8 @@ class AgentTable:
         self._slot_of.update(zip(new, slots.tolist(), strict=True))
         had = len(self._membership[0])
         more = len(self._slots) - had
-        area, team, group = (
-            np.pad(column, (0, more)) for column in self._membership
-        )  # new columns: earlier tables keep theirs
+        # new columns: earlier tables keep theirs
+        area, team, group = (np.pad(column, (0, more)) for column in self._membership)
         group[had:] = NO_GROUP
         for (where, agent), slot in zip(new, slots.tolist(), strict=True):
             role = self._roster[agent]

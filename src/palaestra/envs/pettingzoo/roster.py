@@ -178,8 +178,8 @@ class Roster:
             if one != other:
                 raise EnvError(
                     f"{self._name}: agents '{first}' and '{agent}' cannot share behavior '{behavior}', because their "
-                    f"{what} differ: "
-                    f"{one} and {other}; a wrapper such as SuperSuit's pad_observations_v0 makes them equal"
+                    f"{what} differ: {one} and {other}; a wrapper such as SuperSuit's pad_observations_v0 makes them "
+                    "equal"
                 )
 
     def _chosen(self, key: str, agent: Hashable, behavior: str, default: Any) -> Any:
@@ -204,8 +204,8 @@ class Roster:
                 if not any(fnmatchcase(one, pattern) for one in [*known, *own]):
                     raise EnvError(
                         f"{self._name}: env_options.{key} names '{pattern}', which fits no "
-                        f"agent{nearest(pattern, known)} "
-                        f"(agents: {_listed(agents)}; patterns such as adversary_* name several)"
+                        f"agent{nearest(pattern, known)} (agents: {_listed(agents)}; patterns such as adversary_* "
+                        "name several)"
                     )
 
 

@@ -177,8 +177,7 @@ class Area:
         """Warns, once for all agents, of one that left without an end."""
         self.warn(
             f"agent '{agent}' was no longer in `agents` although it neither terminated nor was truncated; such an "
-            "episode counts as "
-            f"truncated. Set one of the two on the step with which an agent leaves",
+            "episode counts as truncated. Set one of the two on the step with which an agent leaves",
             "left without an end",
         )
 

@@ -99,8 +99,7 @@ def call_home(address: Address) -> Connection:
     except OSError as error:
         raise EnvError(
             f"the machine {socket.gethostname()} does not reach the run at {address.host}, port {address.port}: "
-            f"{error.strerror or error}; "
-            "does a firewall stand between them?"
+            f"{error.strerror or error}; does a firewall stand between them?"
         ) from error
     return _connection(home)
 

@@ -172,8 +172,7 @@ class MaskSource:
                 self._told.add(key)
                 warnings.warn(
                     f"{who(row)}: info['{key}'] is no mask of the actions, and is ignored: expected "
-                    f"{self._masks.choices} times True or "
-                    f"False, one for each choice",
+                    f"{self._masks.choices} times True or False, one for each choice",
                     stacklevel=2,
                 )
         return None
@@ -220,8 +219,7 @@ class MaskSource:
         if is_list and self._fits(values) and values.itemsize == 8 and values.tolist() == sorted(values.tolist()):
             raise EnvError(
                 f"{self._where}: info['{key}'] is {values.tolist()}, which may be a mask or the numbers of the "
-                "allowed choices; "
-                f"give True or False for each choice"
+                "allowed choices; give True or False for each choice"
             )
         return np.isin(np.arange(self.choices), choices) if is_list and not self._fits(values) else mask
 
@@ -237,10 +235,8 @@ class MaskSource:
     def _late(self, key: str) -> EnvError:
         return EnvError(
             f"{self._where} gives info['{key}'] in `step` but not in `reset`, so the first decision of each episode "
-            "would have no mask: "
-            f"give it in the info of `reset` too. If everything is allowed there, say so: "
-            f"--set env_settings.env_options.{ALLOW_ALL}=true (or metadata['{ALLOW_ALL}'] = True in the environment's "
-            "class)"
+            "would have no mask: give it in the info of `reset` too. If everything is allowed there, say so: --set "
+            f"env_settings.env_options.{ALLOW_ALL}=true (or metadata['{ALLOW_ALL}'] = True in the environment's class)"
         )
 
     def _noticed(self, key: str, masks: list[Any], acting: np.ndarray | None, who: Who) -> list[Any]:

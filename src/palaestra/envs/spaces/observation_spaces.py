@@ -163,9 +163,8 @@ class Elements:
                     row,
                     self.spec.name,
                     f"has {len(elements)} elements; there is room for {len(column[row])}: --set "
-                    "env_settings.env_options.max_elements="
-                    "NUMBER makes more for an environment named by its id, metadata['max_elements'] in its class for "
-                    "any",
+                    "env_settings.env_options.max_elements=NUMBER makes more for an environment named by its id, "
+                    "metadata['max_elements'] in its class for any",
                 )
             if elements:
                 parts = [self._part(part, row, elements) for part in self.parts]
@@ -316,8 +315,7 @@ def _leaves(
     elif np.prod(space.shape) > MOST_NUMBERS:
         raise EnvError(
             f"observation '{name}' is a {space} of {np.prod(space.shape)} numbers; at most {MOST_NUMBERS} can be "
-            "learned from: "
-            f"make it smaller with a wrapper (gymnasium.wrappers.ResizeObservation for images)"
+            "learned from: make it smaller with a wrapper (gymnasium.wrappers.ResizeObservation for images)"
         )
     elif 0 not in space.shape:
         image = _image(path, name, space) if isinstance(space, spaces.Box) else None
@@ -337,8 +335,7 @@ def _refusal(name: str, space: spaces.Space, *, may_leave_out: bool) -> str:
         instead = "give a Tuple of all alternatives, zeros for those absent, and a Discrete that says which one holds"
     return (
         f"observation '{name}' is a {space}; supported are Box (vectors, images), Discrete, MultiDiscrete, "
-        "MultiBinary, Sequence, "
-        f"and Dict or Tuple of these: {instead}"
+        f"MultiBinary, Sequence, and Dict or Tuple of these: {instead}"
         + (f". {LEAVE_OUT.format(name)} leaves it out" if may_leave_out else "")
     )
 
@@ -352,8 +349,7 @@ def _one_hot(path: tuple[Hashable, ...], name: str, sizes: np.ndarray, start: np
     if sum(sizes.ravel().tolist()) > MOST_CHOICES:
         raise EnvError(
             f"observation '{name}' has {sum(sizes.ravel().tolist())} values, each a number of a one-hot; at most "
-            f"{MOST_CHOICES} can be "
-            f"learned from: give coordinates or bits instead, as a Box or MultiBinary"
+            f"{MOST_CHOICES} can be learned from: give coordinates or bits instead, as a Box or MultiBinary"
         )
     raw = RawObs(sizes.shape, tuple(sizes.ravel().tolist()), tuple(start.ravel().tolist()))
     sizes = sizes.ravel()

@@ -67,8 +67,7 @@ class CopyCapacity:
             fit = max(1, int(known[what] * ADVISED_SHARE / USABLE_SHARE) if known[what] == memory else known[what])
             raise EnvError(
                 f"--num-envs={self._copies}: so many copies of the game do not fit here; by the {what}, {fit} fit "
-                f"{about} "
-                f"({free_memory() / MIB:,.0f} MiB of memory are left): --num-envs={fit}"
+                f"{about} ({free_memory() / MIB:,.0f} MiB of memory are left): --num-envs={fit}"
             )
 
 

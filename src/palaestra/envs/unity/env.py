@@ -91,9 +91,8 @@ class UnityEnv:
         self.num_areas = options.copies
         self._specs: dict[str, BehaviorSpec] = {}
         self.behaviors: Mapping[str, BehaviorSpec] = self._specs
-        self.parameters: Mapping[str, float] = MappingProxyType(
-            {}
-        )  # a game accepts any name and does not report its defaults
+        # a game accepts any name and does not report its defaults
+        self.parameters: Mapping[str, float] = MappingProxyType({})
         self.inbox: Inbox = SimpleQueue()
         self.seed = 0
         self.progress = 0

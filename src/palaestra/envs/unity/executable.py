@@ -13,12 +13,8 @@ from pathlib import Path
 SUFFIXES = (".x86_64", ".x86", ".app", ".exe")
 SCRIPT = ".py"
 """Suffix of a game written in Python (palaestra.sdk), which is started with the interpreter of this process."""
-_PROGRAMS = (
-    b"\x7fELF",
-    b"#!",
-    b"\xcf\xfa\xed\xfe",
-    b"\xca\xfe\xba\xbe",
-)  # ELF, a script, Mach-O, Mach-O for several processors
+# ELF, a script, Mach-O, Mach-O for several processors
+_PROGRAMS = (b"\x7fELF", b"#!", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 _GYM_NAME = re.compile(r"([\w.]+:)*[\w.-]+/[\w.-]+-v\d+")
 
 

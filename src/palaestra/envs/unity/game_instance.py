@@ -339,9 +339,8 @@ class GameInstance:
         """Sends actions by behavior key, with the messages of side channels."""
         assert self.call is not None
         now = time.monotonic()
-        self.since = (
-            now if self.phase is Phase.RUNNING else self.since + now - self.call.arrived
-        )  # time in which it waited for us
+        # time in which it waited for us
+        self.since = now if self.phase is Phase.RUNNING else self.since + now - self.call.arrived
         self._send(encode.step(actions, self._owner.channels.outgoing(self.index)))
 
     def reset(self) -> None:

@@ -24,9 +24,8 @@ TERMINATE_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 _TAIL_BYTES = 256 * 1024
 _TAIL_LINES = 200
 _LINE_LENGTH = 400
-_ERROR_LINE = re.compile(
-    r"(?!\s*at |\S+:\w+ ?\().*(Exception|Error|Crash|Segmentation)"
-)  # in messages, not in stack frames
+# in messages, not in stack frames
+_ERROR_LINE = re.compile(r"(?!\s*at |\S+:\w+ ?\().*(Exception|Error|Crash|Segmentation)")
 _BAD_PROCESSOR = 86  # macOS's EBADARCH, which errno does not name
 _MACHINES = {3: "x86", 40: "ARM", 62: "x86-64", 183: "ARM64"}  # e_machine of ELF
 _CRASHES = {
@@ -99,9 +98,8 @@ class GameProcess:
                 self.output.parent.mkdir(parents=True, exist_ok=True)
                 if not self._show_output:
                     self.output.write_bytes(b"")
-                output = (
-                    None if self._show_output else stack.enter_context(open(self.output, "ab"))
-                )  # appending, since the file may be truncated meanwhile
+                # appending, since the file may be truncated meanwhile
+                output = None if self._show_output else stack.enter_context(open(self.output, "ab"))
             except OSError as error:
                 raise EnvError(f"cannot write {error.filename}, a log of the game: {error.strerror}") from error
             try:

@@ -66,9 +66,8 @@ class _GameAgents:
 
     def assign(self, infos: AgentInfos, slots: Ids) -> None:
         """Assigns slots to agents; an agent that ended and requests a decision has the group of its new episode."""
-        rows = np.argsort(
-            infos.done, kind="stable"
-        )  # decision requests first, since np.unique keeps the first of equals
+        # decision requests first, since np.unique keeps the first of equals
+        rows = np.argsort(infos.done, kind="stable")
         id, first = np.unique(infos.id[rows], return_index=True)
         rows = rows[first]
         others = ~np.isin(self._id, id)
@@ -100,9 +99,8 @@ class BehaviorTable:
             torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *obs.shape) for obs in spec.obs)
         )
         self._slots = Slots()
-        self._last_messages = np.zeros(
-            0, np.int64
-        )  # (S,) number of the game's message in which the slot's agent last appeared
+        # (S,) number of the game's message in which the slot's agent last appeared
+        self._last_messages = np.zeros(0, np.int64)
         self._membership = _membership(0)
         self._agents: defaultdict[int, _GameAgents] = defaultdict(_GameAgents)
         self._key_numbers: dict[
@@ -211,9 +209,8 @@ class BehaviorTable:
             team[slots] = arrival.team
             groups = np.where(infos.group > 0, (arrival.source << 32) | infos.group, NO_GROUP)
             group[slots[infos.done]] = groups[infos.done]
-            group[slots[~infos.done]] = groups[
-                ~infos.done
-            ]  # an agent that ended and requests a decision has its new episode's group
+            # an agent that ended and requests a decision has its new episode's group
+            group[slots[~infos.done]] = groups[~infos.done]
         self._membership = torch.from_numpy(area), torch.from_numpy(team), torch.from_numpy(group)
 
     def _lost_slots(self, sources: Sequence[int]) -> Ids:

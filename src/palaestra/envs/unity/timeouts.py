@@ -5,9 +5,8 @@ from __future__ import annotations
 from enum import Enum
 
 DECISIONS = (
-    "give the agent a Decision Requester (or call RequestDecision), see that it is enabled in the first scene, and "
-    "that its Behavior Type "
-    "is Default, not Heuristic Only or Inference Only"
+    "give the agent a Decision Requester (or call RequestDecision), see that it is enabled in the first "
+    "scene, and that its Behavior Type is Default, not Heuristic Only or Inference Only"
 )
 
 
@@ -33,8 +32,7 @@ PAUSES = (Phase.EMPTY, Phase.UNDECIDED)
 ADVICE = {
     Phase.STARTING: (
         "it runs but has not connected: is it still loading, does a window wait for a click, is its first scene one "
-        "with agents and "
-        "built with com.unity.ml-agents? Its log tells more; --timeout-wait gives it more time"
+        "with agents and built with com.unity.ml-agents? Its log tells more; --timeout-wait gives it more time"
     ),
     Phase.GREETED: "it connected but never asked for a command: it hangs while its first scene loads; its log tells "
     "more",
@@ -43,8 +41,7 @@ ADVICE = {
     Phase.UNDECIDED: f"its agents end their episodes but none asks for a decision: {DECISIONS}",
     Phase.RUNNING: (
         "it has stopped answering: an endless loop, a dialog that waits for a click, or a very slow tick; its log "
-        "tells more, "
-        "--timeout-wait gives it more time"
+        "tells more, --timeout-wait gives it more time"
     ),
 }
 

@@ -25,9 +25,8 @@ class Episodes:
     group_returns: NDArray[np.float64]  # (E,) sum of its group's
     lengths: NDArray[np.int64]  # (E,) decisions
     in_group: NDArray[np.bool_]  # (E,) whether the agent was in a group
-    last_of_group: NDArray[
-        np.bool_
-    ]  # (E,) whether its group ended with it: its group_returns are what the whole group earned
+    # (E,) whether its group ended with it: its group_returns are what the whole group earned
+    last_of_group: NDArray[np.bool_]
     older: NDArray[np.bool_]  # (E,) whether it had begun when `mark` was last called
     success: NDArray[np.float64]  # (E,) 1 if it succeeded, else 0; NaN where the environment does not report success
 
@@ -189,9 +188,8 @@ class EpisodeMeter:
             open_.waiting |= acting
             if ended.any():
                 counted_ends = ended if counts is None else ended & counts.cpu().numpy()
-                slots = (counted_ends & ~self._partial & (open_.lengths > 0)).nonzero()[
-                    0
-                ]  # an episode without a decision does not count
+                # an episode without a decision does not count
+                slots = (counted_ends & ~self._partial & (open_.lengths > 0)).nonzero()[0]
                 returns.append(open_.returns[slots])
                 groups.append(open_.group_returns[slots])
                 lengths.append(open_.lengths[slots])

@@ -282,8 +282,7 @@ class Learner:
             kind = self.settings.trainer_type
             self._found.append(
                 f"Group rewards arrive, but trainer_type is {kind}: {kind} adds them to each agent's own rewards and "
-                "does not learn which "
-                "agent of a group earned them; trainer_type: poca does"
+                "does not learn which agent of a group earned them; trainer_type: poca does"
             )
 
     def _look_at_length(self, rollout: Rollout) -> None:
@@ -306,8 +305,7 @@ class Learner:
         elif time < min(horizon, FEW):
             self._found.append(
                 f"{few}, and rewards that come later are only estimated. Without num_areas a rollout would wait for "
-                f"{held} of each, as "
-                f"ML-Agents does up to time_horizon: buffer_size {agents * held:,}"
+                f"{held} of each, as ML-Agents does up to time_horizon: buffer_size {agents * held:,}"
             )
 
     def must_be_finite(self) -> None:
@@ -325,8 +323,7 @@ class Learner:
     def _diverged(self, sign: str) -> Diverged:
         return Diverged(
             f"behavior '{self.name}': {sign} at step {self.step:,}: training has diverged. A smaller learning_rate, "
-            "or rewards of another "
-            "size (reward_signals.extrinsic.strength, or normalize: true) may prevent it"
+            "or rewards of another size (reward_signals.extrinsic.strength, or normalize: true) may prevent it"
         )
 
     def summary_due(self) -> int | None:
@@ -395,9 +392,8 @@ class Learner:
         if self.misfits(saved):
             raise ConfigError(
                 f"behavior '{self.name}' cannot start from {origin}: its network has another shape "
-                f"({'; '.join(differ[:3])}); use the same "
-                "network_settings, observations and actions, and trainers with the same networks (ppo, poca and bc "
-                "have)"
+                f"({'; '.join(differ[:3])}); use the same network_settings, observations and actions, and trainers "
+                "with the same networks (ppo, poca and bc have)"
             )
         others = differ or state["signals"] != sorted(self.settings.reward_signals)
         anew = {key: value for key, value in own.items() if others and key.startswith(heads)}

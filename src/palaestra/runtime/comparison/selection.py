@@ -53,9 +53,8 @@ def select_runs(words: Sequence[str], results: Path, purpose: str) -> dict[str, 
         if Path(word).is_dir():
             found[word] = Path(word)
         elif any(sign in word for sign in SIGNS):
-            runs = _matching(str(Path(escape(str(results))) / word)) or _matching(
-                word
-            )  # '*' is not the folder of all runs
+            # '*' is not the folder of all runs
+            runs = _matching(str(Path(escape(str(results))) / word)) or _matching(word)
             if not runs:
                 raise RunError(f"no run with metrics matches '{word}', neither in {results} nor here")
             found |= {str(path): path for path in runs}

@@ -55,8 +55,8 @@ def as_env(given: object, areas: int | None, device: str, options: Mapping[str, 
         if areas is not None and known.num_areas != areas:
             raise EnvError(
                 f"{name}: num_areas is {areas}, but the environment's is {known.num_areas}; pass a function that "
-                "makes one "
-                f"environment, such as lambda: gymnasium.make('CartPole-v1'), which is then called once for each area"
+                "makes one environment, such as lambda: gymnasium.make('CartPole-v1'), which is then called once for "
+                "each area"
             )
         return known, False
     if callable(given):

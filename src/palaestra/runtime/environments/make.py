@@ -158,8 +158,7 @@ def _shares(name: str, areas: int | None, count: int) -> list[int | None]:
     if kind not in IN_PROCESS:
         raise EnvError(
             f"{name} is built in: one process simulates all of its areas, so there are no copies of it "
-            f"(--num-envs={count}); "
-            "more areas are --num-areas"
+            f"(--num-envs={count}); more areas are --num-areas"
         )
     if areas is None and kind in ("gymnasium", "envpool", "pettingzoo"):
         from palaestra.envs.gymnasium import DEFAULT_AREAS

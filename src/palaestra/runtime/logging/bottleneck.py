@@ -104,9 +104,8 @@ def bottleneck(uses: Sequence[TimeUse], setup: Setup) -> str:
     share = f"{_percent(mean.share(part))} of the time"
     if len(uses) > 1 and waiting > mean.share(part):
         return (
-            f"exchange between ranks is the bottleneck ({_percent(waiting)} of the time): a larger batch_size makes "
-            "it rarer, and fewer "
-            "ranks (--processes, --gpus) need less of it"
+            f"exchange between ranks is the bottleneck ({_percent(waiting)} of the time): a larger batch_size "
+            "makes it rarer, and fewer ranks (--processes, --gpus) need less of it"
         )
     match part:
         case "environment":
@@ -118,8 +117,7 @@ def bottleneck(uses: Sequence[TimeUse], setup: Setup) -> str:
         case "waiting for the trainer":
             return (
                 f"learning is the bottleneck (collecting waits for the trainer's process {share}): "
-                f"{_more_ranks(setup, len(uses))} "
-                "share it if minibatches are large"
+                f"{_more_ranks(setup, len(uses))} share it if minibatches are large"
             )
         case "evaluation":
             return (
@@ -168,9 +166,8 @@ def _slow_rank(uses: Sequence[TimeUse], waits: Sequence[float]) -> str:
         )
     return (
         f"rank {slow} is the bottleneck: {who} for it up to {long} of the time, and it spends "
-        f"{_percent(uses[slow].share(part))} of its "
-        f"own {DOING[part]}; ranks need equal shares (--num-areas or --num-envs that divide by {len(uses)}) and "
-        "equally fast machines"
+        f"{_percent(uses[slow].share(part))} of its own {DOING[part]}; ranks need equal shares (--num-areas or "
+        f"--num-envs that divide by {len(uses)}) and equally fast machines"
     )
 
 

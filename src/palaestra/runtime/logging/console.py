@@ -153,9 +153,8 @@ class Console:
         ]
         lines += [Text(escaped(remark), "dim", no_wrap=True, overflow="ellipsis") for remark in remarks]
         if self._live is None:
-            self._live = Live(
-                console=terminal, auto_refresh=False, transient=True
-            )  # without a thread, which would compete with training
+            # without a thread, which would compete with training
+            self._live = Live(console=terminal, auto_refresh=False, transient=True)
             self._live.start()
         self._live.update(Group(*lines), refresh=True)
 

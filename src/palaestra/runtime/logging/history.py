@@ -129,9 +129,8 @@ def _read_events(run: Path) -> History:
         events = GuardedEvents(folder, EventAccumulator(str(folder), size_guidance={"scalars": 0})).reload()
         scalars = {tag: events.Scalars(tag) for tag in events.Tags()["scalars"]}
         if scalars:
-            began = min(
-                points[0].wall_time for points in scalars.values()
-            )  # of the first summary: the start is not recorded
+            # of the first summary: the start is not recorded
+            began = min(points[0].wall_time for points in scalars.values())
             name = folder.relative_to(run).as_posix() if folder != run else run.name
             history[name] = {
                 tag: _points([(point.step, point.wall_time - began, point.value) for point in points])

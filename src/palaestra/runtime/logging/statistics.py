@@ -36,9 +36,8 @@ class LastReward:
     episodes: int
     mean: float  # of their returns, as in the summary
     group: float | None  # mean of what whole groups earned; None: there are no groups
-    judged: tuple[
-        float, int
-    ]  # mean and count of the returns that runs are compared by; a group counts once, with its group return
+    # mean and count of the returns that runs are compared by; a group counts once, with its group return
+    judged: tuple[float, int]
 
 
 @dataclass
@@ -261,8 +260,7 @@ class Statistics:
                 reason = str(error) if isinstance(error, PalaestraError) else exception_summary(error)
                 self._warn(
                     f"the tracker '{name}' could not record {what}: {reason}; training continues without it, and "
-                    "further failures "
-                    "of this tracker are not reported"
+                    "further failures of this tracker are not reported"
                 )
 
     def state_dict(self) -> dict[str, Any]:

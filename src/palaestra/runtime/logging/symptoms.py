@@ -50,9 +50,8 @@ class _Seen:
     """Record of a behavior's summaries, in plain types, so that `state_dict` is JSON."""
 
     judged: bool = True  # False: it was trained before, so rewards need not rise
-    first: dict[str, list[float]] = field(
-        default_factory=dict
-    )  # by tag: mean, standard deviation and count of its first episodes
+    # by tag: mean, standard deviation and count of its first episodes
+    first: dict[str, list[float]] = field(default_factory=dict)
     lowest: dict[str, list[float]] = field(default_factory=dict)  # the same of the summary with the lowest mean
     recent: dict[str, list[list[float]]] = field(default_factory=dict)  # the same of the newest summaries with episodes
     rewarded: int = 0  # summaries with episodes
@@ -130,10 +129,9 @@ def _signs(seen: _Seen, summary: Summary, settings: BehaviorSettings, action: Ac
 
 def _of_bounds(share: float) -> str:
     return (
-        f"{share:.0%} of its continuous actions are at -1 or 1, and many have been for {SHORT} summaries. Unless full "
-        "force is right, "
-        "observations may be too large (network_settings.normalize: true), rewards too large, or the learning_rate "
-        "too high"
+        f"{share:.0%} of its continuous actions are at -1 or 1, and many have been for {SHORT} summaries. Unless "
+        "full force is right, observations may be too large (network_settings.normalize: true), rewards too large, or "
+        "the learning_rate too high"
     )
 
 
@@ -141,8 +139,7 @@ def _of_entropy(entropy: float, seen: _Seen, settings: BehaviorSettings) -> str:
     key = "init_entcoef" if isinstance(settings.hyperparameters, SACSettings) else "beta"
     return (
         f"its policy has stopped exploring (entropy {entropy:.2g}), yet {_then_and_now(seen)}: it became "
-        "deterministic too early. "
-        f"A larger {key} or a smaller learning_rate keeps it exploring"
+        f"deterministic too early. A larger {key} or a smaller learning_rate keeps it exploring"
     )
 
 
@@ -150,8 +147,7 @@ def _of_reward(seen: _Seen, summary: Summary, settings: BehaviorSettings) -> str
     if _constant(seen):
         return (
             f"every episode has earned the same so far ({seen.first[_judge(seen)][0]:.3g}), so there is nothing to "
-            "learn from: "
-            f"rewards may be so rare that random actions do not find them, or are never given"
+            "learn from: rewards may be so rare that random actions do not find them, or are never given"
         )
     return (
         f"{_then_and_now(seen)}, after {summary.step:,} of {settings.max_steps:,} decisions: it does not learn, or "
@@ -162,8 +158,7 @@ def _of_reward(seen: _Seen, summary: Summary, settings: BehaviorSettings) -> str
 def _of_values(share: float, seen: _Seen) -> str:
     return (
         f"its critic does not predict what agents earn (explained variance {share:.2f}; 1 is perfect), and "
-        f"{_then_and_now(seen)}: "
-        f"observations may lack what rewards depend on, or rewards may be too large or too noisy"
+        f"{_then_and_now(seen)}: observations may lack what rewards depend on, or rewards may be too large or too noisy"
     )
 
 

@@ -26,9 +26,8 @@ class Evaluation:
     lengths: NDArray[np.int64]  # (E,) decisions
     finals: NDArray[np.float64]  # (E,) what the last decision earned: between teams its sign says who won
     group_returns: NDArray[np.float64]  # (G,) what each group earned as one, over an episode of all its members
-    successes: NDArray[
-        np.float64
-    ]  # (E,) whether the episode reached its aim, 1 or 0; NaN where the environment did not say
+    # (E,) whether the episode reached its aim, 1 or 0; NaN where the environment did not say
+    successes: NDArray[np.float64]
 
     @property
     def mean(self) -> float:

@@ -133,8 +133,7 @@ class Teachers:
             if name in settings.behaviors:
                 raise ConfigError(
                     f"behaviors.{name}: another behavior has it for its teacher_behavior, so that it is played by the "
-                    "teacher and does not "
-                    f"learn; take it out of behaviors"
+                    "teacher and does not learn; take it out of behaviors"
                 )
 
     def collector_of(self, name: str, spec: BehaviorSpec) -> BehaviorCollector | None:
@@ -212,9 +211,8 @@ class Teachers:
             part = teacher_spec(bc.teacher)
         except ConfigError as error:
             raise ConfigError(f"behavior '{behavior}': {error}") from error
-        from palaestra.runtime.play.brain_assignment import (
-            BrainAssignment,
-        )  # brings onnxruntime, which most runs never need
+        # brings onnxruntime, which most runs never need
+        from palaestra.runtime.play.brain_assignment import BrainAssignment
 
         assignment = BrainAssignment([part], self._env, seed=self._seed, deterministic=True, results=self._results)
         return BrainPolicy(assignment.brain(behavior, 0), spec.action)

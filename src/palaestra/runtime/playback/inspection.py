@@ -66,7 +66,7 @@ class Inspector:
         """Returns what there is to know of an agent; None if it has gone."""
         step = self._playback.steps.get(behavior)
         env = self._playback.env
-        seats = self._playback.assigned_brains
+        seats = self._playback.seats
         tally = self._playback.tally
         if step is None or env is None or seats is None or slot >= len(step.reward):
             return None

@@ -169,9 +169,8 @@ class PlaybackSource:
 
 def models_of_checkpoint(folder: RunFolder, step: int, trust: bool) -> Mapping[str, Path]:
     """Returns models of a checkpoint, written once to a temporary folder. Raises RunError or ExportError."""
-    stamp = (
-        (folder.checkpoints / str(step)).stat().st_mtime_ns
-    )  # a run that was started anew has other networks at this step
+    # a run that was started anew has other networks at this step
+    stamp = (folder.checkpoints / str(step)).stat().st_mtime_ns
     return _written(folder.path.absolute(), step, stamp, trust)
 
 

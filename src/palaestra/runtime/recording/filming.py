@@ -162,8 +162,7 @@ def record_film(
             )
         raise EnvError(
             f"{game} is a Unity game, which draws in its own window only: watch it there with 'palaestra learn "
-            "--run-id=ID --inference "
-            f"--time-scale=1', and record the screen"
+            "--run-id=ID --inference --time-scale=1', and record the screen"
         )
     if film.title is not None:
         sources = [
@@ -237,8 +236,7 @@ def nearest_steps(run: str, steps: Sequence[int], results: Path) -> dict[int, in
     if len(set(found.values())) < len(found):
         raise RunError(
             f"the run '{folder.run_id}' has too few models for --steps {','.join(map(str, steps))}: it has those of "
-            "the steps "
-            f"{', '.join(map(str, there))} (checkpoint_interval and keep_checkpoints say how many it keeps)"
+            f"the steps {', '.join(map(str, there))} (checkpoint_interval and keep_checkpoints say how many it keeps)"
         )
     return found
 

@@ -75,16 +75,14 @@ class Result:
 
     folder: Path
     steps: dict[str, int]  # decisions of each behavior
-    rewards: dict[
-        str, float | None
-    ]  # mean return of the episodes of each one's last summary; `evaluate` says how good the end is
+    # mean return of the episodes of each one's last summary; `evaluate` says how good the end is
+    rewards: dict[str, float | None]
     episodes: dict[str, int]  # how many these are
     models: dict[str, Path]  # the final ONNX models
     finished: bool  # False: it was stopped early, and resumes
     signal: int | None = None  # the number of the signal that stopped it
-    endings: dict[str, str] = field(
-        default_factory=dict
-    )  # by behavior, "goal" or "no progress", where stop_when ended the run
+    # by behavior, "goal" or "no progress", where stop_when ended the run
+    endings: dict[str, str] = field(default_factory=dict)
     unwritten: tuple[str, ...] = ()  # behaviors whose final model could not be written
 
 
@@ -464,8 +462,8 @@ def starting_point(folder: RunFolder, settings: RunSettings, console: Console) -
         if (file := folder.trained_file()) is not None:
             raise RunError(
                 f"the run '{folder.run_id}' has no checkpoint to continue from, but it has results, such as {file}: "
-                "put its checkpoints/ "
-                f"back, start a new run under another --run-id, or start this one again with --force"
+                "put its checkpoints/ back, start a new run under another --run-id, or start this one again with "
+                "--force"
             )
         console.warning(f"the run '{folder.run_id}' was not saved before it ended: it starts from step 0")
         return None

@@ -100,8 +100,7 @@ class KeepBest(RunPart):
             return (
                 "keep_best evaluates in an environment of its own, and this one cannot be opened twice; choose a "
                 "metric of the training, such as metric: Environment/Cumulative Reward, or give train() a function "
-                "that "
-                "makes one"
+                "that makes one"
             )
         return None
 

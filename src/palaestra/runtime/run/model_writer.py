@@ -42,8 +42,7 @@ class ModelWriter:
         except (PalaestraError, OSError, ImportError, RuntimeError, ValueError) as problem:
             self._console.warning(
                 f"the model of '{learner.name}' at step {learner.step} could not be written: {problem}; training goes "
-                "on, and "
-                f"'palaestra export {self._folder.path}' repeats it later"
+                f"on, and 'palaestra export {self._folder.path}' repeats it later"
             )
             return None
         self._last[learner.name] = (learner.step, path)

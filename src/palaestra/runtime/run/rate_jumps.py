@@ -80,7 +80,6 @@ def sentence(jump: RateJump, command: str, behaviors: int) -> str:
     before, now = jump.max_steps
     return (
         f"{jump.behavior}: its learning rate rises from {jump.old:.1e} to {jump.new:.1e}: it falls on a line from "
-        f"{jump.first:g} to zero "
-        f"at max_steps, which went from {before:,} to {now:,}. The reward may fall at first. To hold the rate at "
-        f"{jump.kept:g}{nothing}, stop this run and enter: {command}{low_rate([jump], behaviors)}"
+        f"{jump.first:g} to zero at max_steps, which went from {before:,} to {now:,}. The reward may fall at first. "
+        f"To hold the rate at {jump.kept:g}{nothing}, stop this run and enter: {command}{low_rate([jump], behaviors)}"
     )

@@ -152,8 +152,7 @@ def conclude(run: Run, finals: Mapping[str, Path]) -> None:
     total = max(run.clock.session, 1e-9)
     lines = [
         f"{(run.step - run.first_step):,} decisions in {total:.1f} s: {(run.step - run.first_step) / total:,.0f} a "
-        "second "
-        f"({shares(run.clock.spent(), total)})",
+        f"second ({shares(run.clock.spent(), total)})",
         *([] if run.inference else where_time_went(run)),
         *rewards(run),
     ]

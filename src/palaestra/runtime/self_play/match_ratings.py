@@ -166,9 +166,8 @@ class MatchRatings:
         told = ", ".join(f"team {team} got {score:.3g}" for team, score in scores.items())
         self._console.warning(
             f"the results of a game do not balance: with the last rewards of an episode {told}. Self-play tells who "
-            "won by the sign of the "
-            "last reward (above 0: won, 0: a draw, below: lost); unless what one team wins the other loses, ratings "
-            "mean nothing"
+            "won by the sign of the last reward (above 0: won, 0: a draw, below: lost); unless what one team wins the "
+            "other loses, ratings mean nothing"
         )
 
     def _rate(

@@ -322,9 +322,8 @@ def _asked(text: str, learner: Learner, env: Env, settings: RunSettings) -> Brai
         raise ConfigError(
             f"behavior '{learner.name}': self_play.opponents: {str(error).replace('teacher', 'opponent')}"
         ) from error
-    from palaestra.runtime.play.brain_assignment import (
-        BrainAssignment,
-    )  # brings onnxruntime, which most runs never need
+    # brings onnxruntime, which most runs never need
+    from palaestra.runtime.play.brain_assignment import BrainAssignment
 
     results = Path(settings.checkpoint_settings.results_dir)
     assignment = BrainAssignment([part], env, seed=settings.env_settings.seed, deterministic=False, results=results)

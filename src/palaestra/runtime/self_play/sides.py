@@ -168,10 +168,9 @@ class SelfPlay(RunPart):
             return restarts
         self.ratings.warn(
             "agents begin new episodes one by one, so that the episode of a whole area never ends: opponents are "
-            "never exchanged, "
-            "and no other team learns. End the episodes of all agents of an area on one tick, or say with "
-            "`shared_areas = True` on the "
-            "environment that an agent may change its opponents whenever it begins anew"
+            "never exchanged, and no other team learns. End the episodes of all agents of an area on one tick, or say "
+            "with `shared_areas = True` on the environment that an agent may change its opponents whenever it begins "
+            "anew"
         )
         return None
 

@@ -86,8 +86,7 @@ def describe_fit(name: str, spec: BehaviorSpec, settings: BehaviorSettings) -> s
     opponents = ", self-play because the players are opponents (teams)" if settings.self_play is not None else ""
     return (
         f"{name}: no settings are given and none are shipped for it: {settings.trainer_type} with settings for "
-        f"{_kind(spec)}, "
-        f"{', '.join(values)}, {settings.max_steps:,} decisions{opponents} (--set changes them)"
+        f"{_kind(spec)}, {', '.join(values)}, {settings.max_steps:,} decisions{opponents} (--set changes them)"
     )
 
 

@@ -28,10 +28,8 @@ that were once separate.
 
 _OLD = (
     "trainer batch_size buffer_size buffer_init_steps learning_rate beta epsilon lambd gamma tau num_epoch "
-    "hidden_units num_layers "
-    "normalize use_recurrent memory_size sequence_length vis_encode_type use_curiosity curiosity_strength "
-    "init_entcoef train_interval "
-    "num_update brain_to_imitate batches_per_epoch pretraining"
+    "hidden_units num_layers normalize use_recurrent memory_size sequence_length vis_encode_type use_curiosity "
+    "curiosity_strength init_entcoef train_interval num_update brain_to_imitate batches_per_epoch pretraining"
 )
 
 OLD_KEYS = frozenset(_OLD.split())

@@ -41,9 +41,8 @@ class Loaded:
     warnings: tuple[str, ...]  # one line each, for the log
     text: str  # the file's text; empty without a file
     sourced: SourcedSettings | None = field(default=None, repr=False)  # knows where each value was given
-    with_tree: Callable[[Mapping[str, Any]], Loaded] | None = field(
-        default=None, repr=False
-    )  # without a file: loads this tree instead
+    # without a file: loads this tree instead
+    with_tree: Callable[[Mapping[str, Any]], Loaded] | None = field(default=None, repr=False)
     told: tuple[str, ...] = ()  # lines about where the settings come from
 
     def refusal(self, problems: Iterable[tuple[Key, str]], heading: str) -> ConfigError:
@@ -125,10 +124,9 @@ def behavior_settings(settings: RunSettings, name: str, present: Iterable[str] =
     near = [other for other in settings.behaviors if nearest(name, [other])]
     meant = f"; did you mean it by '{near[0]}' in the settings? Both names must be equal" if near else ""
     raise ConfigError(
-        f"the environment has the behavior '{name}', which has no settings{meant} "
-        f"(the settings list {', '.join(map(repr, settings.behaviors))}; the environment has {has}); "
-        "list it under behaviors by this exact name (in Unity: Behavior Name in the agents' Behavior Parameters), or "
-        "add default_settings"
+        f"the environment has the behavior '{name}', which has no settings{meant} (the settings list "
+        f"{', '.join(map(repr, settings.behaviors))}; the environment has {has}); list it under behaviors by this "
+        "exact name (in Unity: Behavior Name in the agents' Behavior Parameters), or add default_settings"
     )
 
 

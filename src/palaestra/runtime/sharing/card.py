@@ -32,9 +32,8 @@ def model_card(name: HubName, rows: Sequence[Row], settings: Mapping[str, Any], 
         f"---\n{yaml.safe_dump(metadata(name, rows), sort_keys=False, allow_unicode=True)}---",
         MARK,
         title,
-        f"{'An agent' if len(rows) == 1 else 'Agents'} trained{where} with "
-        f"the settings and file formats of [Unity ML-Agents](https://github.com/Unity-Technologies/ml-agents), "
-        f"by Palaestra {palaestra_version()}.",
+        f"{'An agent' if len(rows) == 1 else 'Agents'} trained{where} with the settings and file formats of [Unity "
+        f"ML-Agents](https://github.com/Unity-Technologies/ml-agents), by Palaestra {palaestra_version()}.",
         *_recording(files),
         "## Results",
         _table(rows),

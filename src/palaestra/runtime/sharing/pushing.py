@@ -144,8 +144,7 @@ def _existing(name: HubName, found: Models, private: bool, force: bool) -> Listi
         what = ", ".join(sorted(theirs)) if theirs else ", ".join(alien[:3])
         raise HubError(
             f"the repository {name.repo} exists already and holds something else ({what}): choose another name, or "
-            "add --force to put "
-            "this run into it as a new commit"
+            "add --force to put this run into it as a new commit"
         )
     return listing
 

@@ -57,8 +57,7 @@ class FirstWeights:
         except (Misfit, AttributeError, RuntimeError) as error:
             raise ConfigError(
                 f"behavior '{behavior}' cannot start from {self.place}: its network has another shape ({error}); use "
-                "the same "
-                f"network_settings, observations and actions"
+                "the same network_settings, observations and actions"
             ) from error
         return {"trainer": {"network": weights}, "signals": sorted(signals)}, whole
 
@@ -79,15 +78,13 @@ def find_origin(behavior: str, init_path: str | None, run: RunFolder | None) -> 
             kind = file_kind(place)
             raise RunError(
                 f"init_path {init_path} is no checkpoint{f': it is {kind}' if kind else ''}; name a run's folder, one "
-                "of its checkpoints, "
-                f"or a {THEIRS} of ML-Agents"
+                f"of its checkpoints, or a {THEIRS} of ML-Agents"
             )
         return FirstWeights(place, None, True)
     if not place.is_dir():
         raise RunError(
             f"init_path {init_path} does not exist: name a run's folder, such as results/first, one of its "
-            f"checkpoints, or a {THEIRS} of "
-            f"ML-Agents"
+            f"checkpoints, or a {THEIRS} of ML-Agents"
         )
     if place.name.isdigit() and place.parent.name == "checkpoints":
         return FirstWeights(place.parent.parent, int(place.name), False)

@@ -67,8 +67,7 @@ def check_run_id(run_id: str) -> None:
         if part.startswith(("-", ".")) or file_name(part) != part:
             raise ConfigError(
                 f"--run-id: '{run_id}' cannot name a folder; use letters, digits, '-', '_' and '.', beginning with a "
-                "letter or a digit, "
-                f"such as 'first' or 'ball/first'"
+                "letter or a digit, such as 'first' or 'ball/first'"
             )
 
 
@@ -115,10 +114,8 @@ class RunFolder:
         been saved.
 
         None if there is none. Raises RunError."""
-        folders = [
-            self.path,
-            *(path for path in self.path.glob("*") if not (path / CONFIGURATION).exists()),
-        ]  # else a run within this one
+        # else a run within this one
+        folders = [self.path, *(path for path in self.path.glob("*") if not (path / CONFIGURATION).exists())]
         models = (path for folder in folders for path in folder.glob("*") if path.name.endswith(MODEL_FILES))
         if (model := next(models, None)) is not None:
             return model
@@ -140,8 +137,7 @@ class RunFolder:
             if trains and their_checkpoints(self.path):
                 raise RunError(
                     f"cannot {purpose}: {self.path} is a run of ML-Agents, whose checkpoints hold less than a run of "
-                    "ours needs; start "
-                    f"a new run with its networks: --run-id=NAME --initialize-from={self.run_id}"
+                    f"ours needs; start a new run with its networks: --run-id=NAME --initialize-from={self.run_id}"
                 )
             return
         if is_hub_name(self.run_id):
@@ -171,8 +167,7 @@ class RunFolder:
             if old.is_dir() and any(old.iterdir()):
                 raise RunError(
                     f"cannot {purpose}: {old} is a run of ML-Agents before release 3, which saved TensorFlow's "
-                    "networks; "
-                    f"train it anew into {self.path}{anew}"
+                    f"networks; train it anew into {self.path}{anew}"
                 )
         raise RunError(f"cannot {purpose}: there is no run '{self.run_id}' in {self.results}{hint}{there}{anew}")
 
@@ -183,8 +178,7 @@ class RunFolder:
                 raise RunError(f"{self.path} is not free for a new run: {self._content()}; choose another --run-id")
             raise RunError(
                 f"the run '{self.run_id}' exists already ({self.path}): continue it with --resume, start it again "
-                "with --force, "
-                f"or choose another --run-id"
+                "with --force, or choose another --run-id"
             )
 
     def _is_bare(self) -> bool:

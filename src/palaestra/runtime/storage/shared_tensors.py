@@ -27,9 +27,8 @@ class Shared:
     """Tensors, by name, that never change again."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self.tensors = {
-            name: tensors[name] for name in sorted(tensors)
-        }  # in a fixed order, so that saving them again gives the same hash
+        # in a fixed order, so that saving them again gives the same hash
+        self.tensors = {name: tensors[name] for name in sorted(tensors)}
         self.digest = ""
         """SHA-256 of the file; empty until it is written."""
 

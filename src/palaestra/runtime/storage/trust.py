@@ -98,8 +98,8 @@ def must_be_trusted(folder: Path, settings: RunSettings, code: Sequence[Code], t
     )
     raise RunError(
         f"the settings in {folder} would run code on this machine, or reach beyond it ({listed}), and you did not "
-        "write that folder on "
-        f"this machine. Read what they name first; then{own_env} add --trust (once: it is remembered)"
+        f"write that folder on this machine. Read what they name first; then{own_env} add --trust (once: it is "
+        "remembered)"
     )
 
 

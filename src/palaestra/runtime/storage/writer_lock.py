@@ -197,8 +197,7 @@ class WriterLock:
             reason = "it has none"
         self.warnings.append(
             f"locks do not work on the file system of {self.folder} ({reason}): make sure that no other process "
-            "writes to this run; "
-            f"Palaestra only notices one that {WRITER} names"
+            f"writes to this run; Palaestra only notices one that {WRITER} names"
         )
         return False
 
@@ -225,8 +224,7 @@ class WriterLock:
             if away:
                 self.warnings.append(
                     f"{before} wrote to {self.folder} {age:.0f} s ago: if it still does, stop one of the two, since "
-                    "the lock has no effect "
-                    "between these machines"
+                    "the lock has no effect between these machines"
                 )
 
     def _refusal(self, writer: LockHolder | None) -> str:

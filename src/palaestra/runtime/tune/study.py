@@ -92,8 +92,7 @@ class StudyFolder:
         if self.exists and not force:
             raise RunError(
                 f"the study '{self.name}' exists already ({self.path}): go on with it with --resume, start again with "
-                "--force, "
-                "or choose another --study"
+                "--force, or choose another --study"
             )
         if self.path.exists() and not self.exists and any(self.path.iterdir()):
             raise RunError(f"{self.path} exists and is no study: choose another --study")

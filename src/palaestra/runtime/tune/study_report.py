@@ -50,8 +50,7 @@ def write_report(study: TuneStudy, tell: Callable[[str], object]) -> FrozenTrial
         nearest = f"{reward_at_end(study.endings(best)):.4g} at the end"
         tell(
             f"No trial reached {study.plan.search.bar:g}: {BEST} is only the nearest to it ({nearest}). Search again, "
-            "in another --study, "
-            "with a larger --max-steps or a lower --bar"
+            "in another --study, with a larger --max-steps or a lower --bar"
         )
         return best
     env = study.plan.settings.env_settings.env_path

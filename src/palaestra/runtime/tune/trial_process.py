@@ -120,9 +120,8 @@ def train_trial(task: TrialTask) -> Outcome:
         }
         try:
             overrides = {"checkpoint_settings": place, "env_settings": {"seed": task.seed}}
-            result = learn(
-                Path(task.settings), overrides, task.sets, callbacks=[TrialWatch(task)], trust=True
-            )  # the study's was asked for
+            # the study's was asked for
+            result = learn(Path(task.settings), overrides, task.sets, callbacks=[TrialWatch(task)], trust=True)
         except RunInUse as error:
             if time.monotonic() > until:
                 return Outcome("failed", str(error))

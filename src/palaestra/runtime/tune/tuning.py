@@ -173,8 +173,7 @@ def settled_plan(request: SearchRequest) -> StudyPlan:
         verb = "differs" if len(changed) == 1 else "differ"
         raise ConfigError(
             f"the study '{folder.name}' was begun with other settings: {', '.join(changed[:4])} {verb} from "
-            f"{folder.plan}; go on with "
-            f"those (palaestra tune --study={folder.name} --resume), or begin another --study"
+            f"{folder.plan}; go on with those (palaestra tune --study={folder.name} --resume), or begin another --study"
         )
     if plan.search.total != kept.search.total:
         folder.write(plan)

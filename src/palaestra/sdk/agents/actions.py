@@ -42,8 +42,7 @@ class ActionMask:
         if not 0 <= action < self._branches[branch]:
             raise EnvError(
                 f"write_action_mask names choice {action} of branch {branch}, which has choices 0 to "
-                f"{self._branches[branch] - 1} "
-                f"(branches={self._branches})"
+                f"{self._branches[branch] - 1} (branches={self._branches})"
             )
         if self._allowed is None:
             self._allowed = bytearray(self._free)
@@ -61,7 +60,6 @@ class ActionMask:
                 if not any(allowed[begin : begin + size]):
                     raise EnvError(
                         f"write_action_mask forbids all {size} choices of branch {branch}, and the agent must choose "
-                        "one; "
-                        f"leave one allowed, such as a choice that does nothing"
+                        "one; leave one allowed, such as a choice that does nothing"
                     )
         return allowed

@@ -176,8 +176,7 @@ class AgentRegistry:
             fault = f"is that of {other}" if chosen in self._ids else "cannot be"
             raise EnvError(
                 f"behavior '{state.behavior.name}', {type(state.agent).__name__} is added with id {chosen!r}, which "
-                f"{fault}; "
-                f"ids are whole numbers from 0 on, and unique: leave out id= to have them assigned"
+                f"{fault}; ids are whole numbers from 0 on, and unique: leave out id= to have them assigned"
             )
         self._ids.add(chosen)
         state.id = chosen

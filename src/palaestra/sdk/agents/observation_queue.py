@@ -226,9 +226,8 @@ class ObservationQueue:
         self.specs[name] = known.spec
         key = state.behavior.key
         if key not in self.queues:
-            self.queues = dict(
-                sorted([*self.queues.items(), (key, AgentQueue(key, known.spec))])
-            )  # the order in which messages are read
+            # the order in which messages are read
+            self.queues = dict(sorted([*self.queues.items(), (key, AgentQueue(key, known.spec))]))
         return self.queues[key]
 
     def take(self) -> dict[str, AgentOutputs]:
@@ -261,8 +260,7 @@ def spec_of(state: AgentState) -> BehaviorSpec:
     if not state.sensors:
         raise EnvError(
             f"{state} has no observations; give its Behavior observations=8 (the numbers that collect_observations "
-            "adds), "
-            f"or call self.add_sensor(...) in initialize()"
+            "adds), or call self.add_sensor(...) in initialize()"
         )
     names = [sensor.name for sensor in state.sensors]
     for name, next_name in pairwise(names):

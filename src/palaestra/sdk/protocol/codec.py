@@ -101,8 +101,7 @@ class MessageWriter:
             if obs.is_entities and "variableLengthObservation" not in self._capabilities:
                 raise EnvError(
                     f"behavior '{key}': its observation '{obs.name}' has a variable length, which this trainer does "
-                    "not know; "
-                    f"use a newer one (ML-Agents 0.26 or later), or a vector of fixed length"
+                    "not know; use a newer one (ML-Agents 0.26 or later), or a vector of fixed length"
                 )
         brain = _brain(key, outputs.spec.action, "hybridActions" in self._capabilities).SerializeToString()
         as_png = [
@@ -265,8 +264,7 @@ def read_actions(outputs: AgentOutputs, raw: bytes | None) -> AgentActions:
         row, branch = (int(i) for i in np.argwhere(outside)[0])
         raise ProtocolError(
             f"behavior '{outputs.key}', agent {outputs.infos.id[~outputs.infos.done][row]}: the trainer chose "
-            f"{discrete[row, branch]} "
-            f"of branch {branch}; expected 0 to {action.branches[branch] - 1}"
+            f"{discrete[row, branch]} of branch {branch}; expected 0 to {action.branches[branch] - 1}"
         )
     return AgentActions(continuous, discrete)
 
@@ -278,8 +276,7 @@ def _table(outputs: AgentOutputs, rows: Sequence[Sequence[float]], width: int) -
         action = outputs.spec.action
         raise ProtocolError(
             f"behavior '{outputs.key}': the trainer's actions do not fit; expected {action.continuous} continuous "
-            "numbers and "
-            f"{len(action.branches)} discrete ones an agent, and {len(other)} came for {width}"
+            f"numbers and {len(action.branches)} discrete ones an agent, and {len(other)} came for {width}"
         )
     return np.array(list(chain.from_iterable(rows)), np.float64).reshape(len(rows), width)
 
@@ -322,7 +319,6 @@ def encode(column: NDArray[np.float32]) -> list[bytes]:
 
 def _png(pixels: NDArray[np.uint8]) -> bytes:
     file = io.BytesIO()
-    Image.fromarray(pixels).save(
-        file, "png", compress_level=1
-    )  # higher levels cost more time than a loopback connection saves
+    # higher levels cost more time than a loopback connection saves
+    Image.fromarray(pixels).save(file, "png", compress_level=1)
     return file.getvalue()

@@ -150,8 +150,7 @@ class UnityToGymWrapper(gymnasium.Env):
         if left_out := [spec.name for spec in self.group_spec.observation_specs if len(spec.shape) == 2]:
             get_logger(__name__).warning(
                 f"behavior '{self.name}' has observations of variable length, which are left out: "
-                f"{', '.join(left_out)} (the PettingZoo "
-                f"wrappers show them)"
+                f"{', '.join(left_out)} (the PettingZoo wrappers show them)"
             )
         if self._uint8 and not visuals:
             get_logger(__name__).warning(f"uint8_visual has no effect: behavior '{self.name}' has no images")

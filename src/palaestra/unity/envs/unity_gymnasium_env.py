@@ -37,9 +37,8 @@ class UnityToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         allow_multiple_obs: bool = False,
         action_space_seed: int | None = None,
     ) -> None:
-        self.spec = EnvSpec(
-            "UnityEnvironment", nondeterministic=True
-        )  # a game takes its seed when it starts, not when it is reset
+        # a game takes its seed when it starts, not when it is reset
+        self.spec = EnvSpec("UnityEnvironment", nondeterministic=True)
         self._old = UnityToGymWrapper.with_hybrid_actions(
             unity_env, uint8_visual, flatten_branched, allow_multiple_obs, action_space_seed
         )

@@ -24,8 +24,7 @@ class SideChannelManager:
             if other is not None:
                 raise UnityEnvironmentException(
                     f"two side channels, {type(other).__name__} and {type(channel).__name__}, have one id, "
-                    f"{channel.channel_id}; "
-                    f"give each its own"
+                    f"{channel.channel_id}; give each its own"
                 )
             self.channels[channel.channel_id] = channel
 

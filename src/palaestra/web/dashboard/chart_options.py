@@ -21,8 +21,8 @@ LINES = "#8b93a133"
 LEGEND_MARK = "path://M0,0h.01v.01h-.01zM0,7h26v4h-26zM0,18h.01v-.01h-.01z"
 """A flat mark in a box as high as a line of text: ECharts cuts texts that are higher than their mark."""
 _COUNT = (
-    "v => { const a = Math.abs(v), short = x => +x.toPrecision(6); "
-    "return a >= 1e6 ? short(v / 1e6) + 'M' : a >= 1e4 || a >= 1e3 && a % 100 == 0 ? short(v / 1e3) + 'k' : short(v); }"
+    "v => { const a = Math.abs(v), short = x => +x.toPrecision(6); return a >= 1e6 ? short(v / 1e6) + 'M' : a >= "
+    "1e4 || a >= 1e3 && a % 100 == 0 ? short(v / 1e3) + 'k' : short(v); }"
 )
 _VALUE = "v => v == null ? '' : typeof v == 'number' ? String(+v.toPrecision(5)) : String(v)"
 

@@ -295,9 +295,8 @@ class PlayPage:
             copy = (
                 f"const e = getHtmlElement({field.id}).querySelector('input'); e.select(); document.execCommand('copy')"
             )
-            ui.button("Copy").props("dense no-caps").on(
-                "click", js_handler=f"() => {{ {copy} }}"
-            )  # works without https, too
+            # works without https, too
+            ui.button("Copy").props("dense no-caps").on("click", js_handler=f"() => {{ {copy} }}")
             if link.is_private:
                 quiet(
                     "Only browsers on this machine can open it. For other machines start the page so, in a network "

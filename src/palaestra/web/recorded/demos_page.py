@@ -112,9 +112,8 @@ class DemosPage:
             return
         behavior = chosen[0].behavior
         known = registry("envs").names()
-        named = [
-            name for name in known if behavior.startswith(name) or behavior.endswith(name)
-        ]  # BasicLearning is Basic's
+        # BasicLearning is Basic's
+        named = [name for name in known if behavior.startswith(name) or behavior.endswith(name)]
         likely = max(named, key=len, default=None) or next((name for name in known if name.startswith(behavior)), None)
         if likely is not None and not self._env.value:
             self._env.set_value(likely)

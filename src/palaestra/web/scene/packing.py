@@ -105,10 +105,8 @@ def _packed(group: Solids, middles: NDArray[np.float32]) -> NDArray[np.float32]:
     packed = np.empty((areas, each, NUMBERS), np.float32)
     packed[..., :3] = group.position + middles[:, None]
     packed[..., 3:7] = group.rotation
-    packed[..., 7:10] = np.where(
-        (group.size > 0).all(-1, keepdims=True), group.size, 0
-    )  # without a height it has no sides to be lit
-    packed[..., 10] = group.color.astype(np.uint32) @ np.array(
-        [65536, 256, 1], np.uint32
-    )  # below 2^24: exact in float32
+    # without a height it has no sides to be lit
+    packed[..., 7:10] = np.where((group.size > 0).all(-1, keepdims=True), group.size, 0)
+    # below 2^24: exact in float32
+    packed[..., 10] = group.color.astype(np.uint32) @ np.array([65536, 256, 1], np.uint32)
     return packed.reshape(-1, NUMBERS)

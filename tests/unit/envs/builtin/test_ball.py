@@ -126,9 +126,8 @@ def test_actions_beyond_one_count_as_one():
     put(env, [0.0, 4.0, 0.0])
     obs = played(env, torch.tensor([[1.0, -1.0], [50.0, -9.0]])).obs[0]
     torch.testing.assert_close(obs[0], obs[1])
-    assert obs[0, 0] == pytest.approx(
-        np.sin(np.radians(5)), abs=1e-3
-    )  # five ticks of 2 degrees, halved in a quaternion
+    # five ticks of 2 degrees, halved in a quaternion
+    assert obs[0, 0] == pytest.approx(np.sin(np.radians(5)), abs=1e-3)
 
 
 def test_the_block_tilts_no_further_than_its_limit():
@@ -244,9 +243,8 @@ def test_a_parameter_takes_hold_at_its_areas_next_episode():
     put(env, [9.0, 0.0, 0.0])
     torch.testing.assert_close(still(env).obs[0][:, 6], torch.tensor([-0.981, -5.0]))
     put(env, [0.0, 3.5, 0.0])
-    torch.testing.assert_close(
-        still(env).obs[0][:, 3], torch.tensor([3.5 - 9.81 * 0.0004 * 15, 3.5])
-    )  # the larger ball lies there
+    # the larger ball lies there
+    torch.testing.assert_close(still(env).obs[0][:, 3], torch.tensor([3.5 - 9.81 * 0.0004 * 15, 3.5]))
 
 
 def test_the_balls_mass_makes_no_difference():
@@ -306,9 +304,8 @@ def test_a_camera_sees_the_block_in_the_middle_and_the_ball_on_it():
     # straight ahead lies (0, y, z) with 7 - y = (z + 8) tan 30: the ball's center at (3, 0) is 3.3 degrees above that
     row = 42 - 42 * np.tan(np.radians(30) - np.arctan(4 / 8)) / np.tan(np.radians(30)) - 0.5
     torch.testing.assert_close(gray(picture).mean(0), torch.tensor([row, 41.5], dtype=torch.float32), atol=0.6, rtol=0)
-    near = 41.5 + 42 * 2.5 / (8 - 2.5) / (np.cos(np.radians(30)) + 4.5 / 5.5 * 0.5) / np.tan(
-        np.radians(30)
-    )  # the upper edge in front
+    # the upper edge in front
+    near = 41.5 + 42 * 2.5 / (8 - 2.5) / (np.cos(np.radians(30)) + 4.5 / 5.5 * 0.5) / np.tan(np.radians(30))
     assert blue(picture)[:, 1].max().item() == pytest.approx(near, abs=1.0)
     assert (picture.sum(0) == 0).float().mean() > 0.5  # all else is black
     put(env, [1.5, 3.0, 0.0])

@@ -14,9 +14,8 @@ from palaestra.envs.builtin.pushblock_collab.env import CooperativePushBlock
 SMALL, LARGE, HUGE = 3, 0, 1
 AWAY = [(-11.0, 11.0), (0.0, 11.0), (11.0, 11.0)]
 FORWARD = 1
-GRIP = (
-    2 * 0.6 * 14.715 * 0.02
-)  # m/s that the floor takes from a sliding box in a tick, but for the share that drag takes of the fall
+# m/s that the floor takes from a sliding box in a tick, but for the share that drag takes of the fall
+GRIP = 2 * 0.6 * 14.715 * 0.02
 KEPT = {"agent": 1 - 4.0 * 0.02, "block": 1 - 0.5 * 0.02}
 
 

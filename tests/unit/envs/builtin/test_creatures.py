@@ -55,9 +55,8 @@ def test_crawler_starts_above_the_ground_with_idle_joints():
     parts, rest = (obs[0] for obs in Crawler(1).reset(3)["Crawler"].obs)
     speed = rest[6].item()
     assert 0.1 <= speed <= 15
-    assert rest[:4].tolist() == pytest.approx(
-        [speed, 0, 0, 0], abs=1e-5
-    )  # nothing moves, so all of the wanted speed is missing
+    # nothing moves, so all of the wanted speed is missing
+    assert rest[:4].tolist() == pytest.approx([speed, 0, 0, 0], abs=1e-5)
     assert rest[4:6].tolist() == [0, 0]
     assert rest[14].item() == pytest.approx((2.656 - 0.5) / 10, abs=1e-4)
     assert not rest[15:].any()

@@ -172,9 +172,8 @@ def test_a_frozen_agent_is_gray_and_a_beam_ends_at_a_wall():
         frozen=[0, 0, 50, 0, 0],
     )
     assert (group(drawing, "agent").color[0] == GRAY).all(1).tolist() == [False, False, True, False, False]
-    assert group(drawing, "beam").size[0, :, 0].tolist() == pytest.approx(
-        [20.0, 25.0, 0.0, 0.0, 0.0]
-    )  # the wall is at 50
+    # the wall is at 50
+    assert group(drawing, "beam").size[0, :, 0].tolist() == pytest.approx([20.0, 25.0, 0.0, 0.0, 0.0])
     assert group(drawing, "beam").position[0, 0].tolist() == pytest.approx([40.0, 0.5, 0.0])
 
 
@@ -226,9 +225,8 @@ def test_players_face_each_other_over_the_net():
     ball = group(drawing, "ball")
     assert racket.position[0, :, 0].tolist() == [-3.0, 3.0]
     normal = turned_by(racket.rotation[0, 0], (1.0, 0.0, 0.0))
-    assert normal.tolist() == pytest.approx(
-        [math.cos(0.5), -math.sin(0.5), 0.0], abs=1e-6
-    )  # a positive tilt looks down
+    # a positive tilt looks down
+    assert normal.tolist() == pytest.approx([math.cos(0.5), -math.sin(0.5), 0.0], abs=1e-6)
     assert racket.rotation[0, 0].tolist() == pytest.approx((racket.rotation[0, 1] * [1, 1, -1, 1]).tolist())
     assert (ball.position[0, 0] - racket.position[0, 1]).tolist() == pytest.approx([-1.0, 3.0, 0.0])
 

@@ -89,9 +89,8 @@ def test_who_runs_into_the_dragon_dies_with_it_and_leaves_the_key_and_a_tombston
     state = env.state_dict()
     assert not state["dragon_lives"].any()
     assert state["key_lies"].all()
-    assert state["key"][0].tolist() == pytest.approx(
-        [-4.0, 2.386], abs=1e-3
-    )  # 0.186 to the dragon's left, which looks along x
+    # 0.186 to the dragon's left, which looks along x
+    assert state["key"][0].tolist() == pytest.approx([-4.0, 2.386], abs=1e-3)
     assert state["stone_stands"].all()
     assert state["stone"][0, 1].item() == pytest.approx(2.2 - 1.25, abs=0.3)
     assert state["stone_angle"][0].item() == pytest.approx(UP)
@@ -116,9 +115,8 @@ def test_the_dead_do_not_act_and_are_not_seen_until_the_area_starts_anew():
         assert step.acting.tolist() == DEAD
         assert not step.terminated.any()
         assert not any(obs[0].any() for obs in step.obs)
-        assert rays(step, 1)[AHEAD, DISTANCE].item() == pytest.approx(
-            (10.0 - 0.5 - 0.5) / 40
-        )  # the third: the first is gone
+        # the third: the first is gone
+        assert rays(step, 1)[AHEAD, DISTANCE].item() == pytest.approx((10.0 - 0.5 - 0.5) / 40)
     change(env, age=2999)
     assert played(env, NOTHING).acting.tolist() == ALIVE
 

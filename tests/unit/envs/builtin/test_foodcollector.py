@@ -200,11 +200,8 @@ def test_agents_fall_as_they_begin_and_the_floor_does_not_brake_them():
 def test_the_laser_freezes_the_first_agent_ahead_for_4_seconds():
     env = laid(FoodCollector(1), others=((0.5, 10.0), (0.0, 14.0), (-40.0, 40.0), (40.0, 40.0)))
     acted(env, fire=(0,))
-    assert env.state_dict()["frozen"].tolist()[:3] == [
-        0,
-        197,
-        0,
-    ]  # frozen for 201 ticks in the first of five, and not again until it thaws
+    # frozen for 201 ticks in the first of five, and not again until it thaws
+    assert env.state_dict()["frozen"].tolist()[:3] == [0, 197, 0]
     assert env.state_dict()["firing"].tolist() == [True, False, False, False, False]
     for _ in range(39):
         acted(env)
@@ -314,9 +311,8 @@ def test_the_grid_shows_everything_by_its_tag_where_it_lies():
     assert cells(grid[FOOD]) == {(row, column) for row in (15, 16, 17) for column in (29, 30, 31)}
     assert cells(grid[BAD]) == {(row, column) for row in (22, 23, 24) for column in (8, 9, 10)}
     assert (25, 25) in cells(grid[AGENT])
-    assert cells(grid[AGENT]) <= {
-        (row, column) for row in (24, 25, 26) for column in (24, 25, 26)
-    }  # not itself, nor one 30 m away
+    # not itself, nor one 30 m away
+    assert cells(grid[AGENT]) <= {(row, column) for row in (24, 25, 26) for column in (24, 25, 26)}
     assert (14, 25) in cells(grid[FROZEN])
     assert grid[WALL].sum() == 0
     assert grid.sum(0).max() == 1
@@ -359,9 +355,8 @@ def test_a_grid_cleared_cell_by_cell_is_that_painted_anew():
         action = Action(torch.randn(15, 3, generator=generator), torch.randint(0, 2, (15, 1), generator=generator))
         before = env.state_dict()
         step = env.step({env.behavior: action})[env.behavior]
-    again.load_state_dict(
-        {**before, "written": torch.full_like(before["written"], 10_000)}
-    )  # more than are recorded: all are cleared
+    # more than are recorded: all are cleared
+    again.load_state_dict({**before, "written": torch.full_like(before["written"], 10_000)})
     fresh = again.step({env.behavior: action})[env.behavior]
     torch.testing.assert_close(step.obs[0], fresh.obs[0], rtol=0, atol=0)
     assert step.obs[0].sum() > 0
@@ -382,9 +377,8 @@ def test_an_episode_is_truncated_in_its_5000th_tick_and_the_food_stays(make: typ
     after = env.state_dict()
     assert after["food"][0, 0].tolist() == pytest.approx([-12.7, 3.3])
     assert after["age"].tolist() == [0]
-    assert after["body_height"][0, 0].item() == pytest.approx(
-        1.0 - 9.81 * 0.02 * 0.02 * KEPT, abs=1e-4
-    )  # one tick of the new episode
+    # one tick of the new episode
+    assert after["body_height"][0, 0].item() == pytest.approx(1.0 - 9.81 * 0.02 * 0.02 * KEPT, abs=1e-4)
     twin = make(1)
     twin.reset(0)
     twin.load_state_dict({**before, "age": torch.tensor([5], dtype=torch.int32)})

@@ -193,9 +193,8 @@ def test_random_scenes_show_what_each_cell_does_by_itself():
             for _ in range(5)
         ]
         wrong += int(np.abs(sensor.lay(*things, pose=pose) - shown(things, pose)).max(0).sum())
-    assert (
-        wrong <= 6
-    )  # of 3,840: bounding boxes that are equally near but for rounding, and shapes that touch a cell at a corner
+    # of 3,840: bounding boxes that are equally near but for rounding, and shapes that touch a cell at a corner
+    assert wrong <= 6
 
 
 @pytest.mark.parametrize("most", [100, 2])

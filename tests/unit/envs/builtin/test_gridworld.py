@@ -144,14 +144,12 @@ def test_walls_floor_and_shadows_have_their_grays():
     assert torch.allclose(image[:, :, :10], torch.tensor(lit(WALL))[:, None, None].expand(3, 64, 10))
     assert torch.allclose(image[:, :, 74:], torch.tensor(lit(WALL))[:, None, None].expand(3, 64, 10))
     assert image[:, 45, 68].tolist() == pytest.approx(lit(CELL))  # inside the cell at row 3, column 4
-    assert image[:, 38, 55].tolist() == pytest.approx(
-        lit(CELL)
-    )  # 3.008 cells from the top: lines are thinner than pixels
+    # 3.008 cells from the top: lines are thinner than pixels
+    assert image[:, 38, 55].tolist() == pytest.approx(lit(CELL))
     assert image[:, 23, 34].tolist() == pytest.approx(lit(SHADED_CELL))  # up and left of the agent's frame
     assert image[:, 40, 50].tolist() == pytest.approx(lit(CELL))  # down and right of it
-    assert image[:, 25, 29].tolist() == pytest.approx(
-        lit(CELL)
-    )  # where only its left bar could cast a shadow, which it does not
+    # where only its left bar could cast a shadow, which it does not
+    assert image[:, 25, 29].tolist() == pytest.approx(lit(CELL))
     assert image[:, 31, 43].tolist() == pytest.approx(lit(SHADED_CELL))  # within it, left of its right bar
 
 

@@ -282,9 +282,8 @@ def test_greed_earns_more_than_chance():
     on all.
     """
     assert earned(Match3(200, greedy=False, largest_boards=True), 60) == pytest.approx(34.2, abs=0.8)
-    assert earned(Match3Visual(200, largest_boards=True), 60) == pytest.approx(
-        37.9, abs=1.2
-    )  # a new board has not been plundered yet
+    # a new board has not been plundered yet
+    assert earned(Match3Visual(200, largest_boards=True), 60) == pytest.approx(37.9, abs=1.2)
     assert earned(Match3(200, greedy=False), 60) == pytest.approx(32.2, abs=0.8)
 
 

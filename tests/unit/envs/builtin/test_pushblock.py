@@ -216,9 +216,8 @@ def test_the_action_of_the_last_tick_still_acts_where_time_runs_out():
     assert env.state_dict()["agent_angle"].item() == pytest.approx(TO_GOAL + math.radians(3 * 4), abs=1e-5)
     put(env, age=999, lead=2)
     assert played(env, FORWARD).truncated.all()
-    assert env.state_dict()["agent_velocity"].norm().item() == pytest.approx(
-        3.0 * 0.92**3, abs=1e-4
-    )  # in the air nothing else brakes it
+    # in the air nothing else brakes it
+    assert env.state_dict()["agent_velocity"].norm().item() == pytest.approx(3.0 * 0.92**3, abs=1e-4)
 
 
 def test_parameters_take_hold_at_the_next_episode():
@@ -280,9 +279,8 @@ def test_a_first_episode_begins_facing_the_goal_and_clear_of_where_the_scene_has
     torch.testing.assert_close(state["agent_angle"], torch.full((512,), TO_GOAL))
     agent = state["agent_position"]
     block = state["block_position"]
-    assert (
-        3.0 < agent.abs().amax(1).min() < 3.2
-    )  # the square of 2.5 m about a place does not reach the agent in the middle
+    # the square of 2.5 m about a place does not reach the agent in the middle
+    assert 3.0 < agent.abs().amax(1).min() < 3.2
     assert 3.0 < block.abs().amax(1).min() < 3.2
     from_the_old = (block - torch.tensor([2.0, -1.43])).abs().amax(1).min()
     assert 3.5 < from_the_old < 3.7  # nor the block beside it

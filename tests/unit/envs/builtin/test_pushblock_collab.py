@@ -211,9 +211,8 @@ def test_bodies_stay_in_the_room_whatever_agents_do():
             chosen = torch.randint(0, 7, (8 * AGENTS, 1), generator=generator)
         env.step({env.behavior: Action(torch.zeros(8 * AGENTS, 0), chosen)})
         state = env.state_dict()
-        assert (
-            state["body_position"][:, :AGENTS].abs().max() <= 12.7
-        )  # at 30 m/s they enter a wall by up to 0.6 m, and are put back
+        # at 30 m/s they enter a wall by up to 0.6 m, and are put back
+        assert state["body_position"][:, :AGENTS].abs().max() <= 12.7
         blocks = state["body_position"][:, AGENTS:9][~state["gone"]]
         assert blocks.abs().max() <= 12.3
         assert state["body_spin"].abs().max() <= 7.0
@@ -231,9 +230,8 @@ def test_a_grid_cleared_cell_by_cell_is_that_painted_anew():
         action = Action(torch.zeros(9, 0), torch.randint(0, 7, (9, 1), generator=generator))
         before = env.state_dict()
         step = env.step({env.behavior: action})[env.behavior]
-    again.load_state_dict(
-        {**before, "written": torch.full_like(before["written"], 10_000)}
-    )  # more than are recorded: all are cleared
+    # more than are recorded: all are cleared
+    again.load_state_dict({**before, "written": torch.full_like(before["written"], 10_000)})
     fresh = again.step({env.behavior: action})[env.behavior]
     torch.testing.assert_close(step.obs[0], fresh.obs[0], rtol=0, atol=0)
     assert step.obs[0].sum() > 0

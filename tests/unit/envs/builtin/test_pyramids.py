@@ -154,9 +154,8 @@ def test_each_fan_sees_the_layer_at_its_height(
     assert found[0, 0].tolist() == pytest.approx(ray(tag, 10 - 2.34 - 0.5), abs=1e-4)
     assert found[:, 0, tag].tolist() == [1, 1, 1]
     assert 35 * found[1, 0, 7].item() == pytest.approx(10 + 0.044 - 1.797 - 0.505, abs=0.01)  # the second layer's face
-    assert 35 * found[2, 0, 7].item() == pytest.approx(
-        10 - 0.027 - 1.122 - 0.52, abs=0.15
-    )  # the third one's, or the edge below it
+    # the third one's, or the edge below it
+    assert 35 * found[2, 0, 7].item() == pytest.approx(10 - 0.027 - 1.122 - 0.52, abs=0.15)
 
 
 def test_the_golden_block_on_its_pyramid_is_seen_by_rising_rays_alone():

@@ -66,9 +66,8 @@ def test_a_box_turned_by_45_degrees_is_as_wide_as_its_diagonal():
     assert straight.any(0).sum() < 1.15 * pixels  # its top is a little nearer than the extent
     assert turned.any(0).sum() / straight.any(0).sum() == pytest.approx(2**0.5, rel=0.04)
     assert turned.sum() == pytest.approx(straight.sum(), rel=0.04)
-    assert not turned[
-        EDGE // 2 - int(0.55 * pixels), EDGE // 2 - int(0.45 * pixels)
-    ]  # where the straight one has a corner
+    # where the straight one has a corner
+    assert not turned[EDGE // 2 - int(0.55 * pixels), EDGE // 2 - int(0.45 * pixels)]
     assert straight[EDGE // 2 - int(0.48 * pixels), EDGE // 2 - int(0.48 * pixels)]
 
 
@@ -89,9 +88,8 @@ def test_a_cone_laid_down_points_ahead():
     )
     shown = covered(picture)
     rows = np.nonzero(shown.any(1))[0]
-    assert (
-        shown[rows[2]].sum() < 6 < shown[rows[-3]].sum()
-    )  # the tip is at the top: toward y of the plane, away from the viewer
+    # the tip is at the top: toward y of the plane, away from the viewer
+    assert shown[rows[2]].sum() < 6 < shown[rows[-3]].sum()
     assert len(rows) == pytest.approx(EDGE / 2.06, rel=0.15)
 
 

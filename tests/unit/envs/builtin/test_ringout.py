@@ -66,9 +66,8 @@ def test_all_see_the_same_game_where_it_is_turned_by_a_third():
 def test_a_push_goes_the_way_that_was_chosen_in_the_agents_own_frame(choice: int, degrees: float):
     env = placed(parameters=[[0.8, 0.0]])
     played(env, torch.full((3,), choice))
-    expected = torch.stack(
-        [turned(torch.tensor([1.0, 0.0]), degrees + 120 * j) for j in range(3)]
-    )  # 5 ticks of 0.2 m/s
+    # 5 ticks of 0.2 m/s
+    expected = torch.stack([turned(torch.tensor([1.0, 0.0]), degrees + 120 * j) for j in range(3)])
     torch.testing.assert_close(env.state_dict()["velocity"], expected, atol=1e-5, rtol=0)
 
 

@@ -360,9 +360,8 @@ def test_the_floor_holds_the_ball_back_without_slowing_it(speed: float):
 def test_a_player_at_a_wall_rubs_along_it():
     env = placed(position=[[0.0, 7.008], *APART[1:]], angle=[math.pi / 4, 0.0, 0.0, 0.0])
     played(env, AHEAD, NOTHING, NOTHING, NOTHING)
-    speed, _ = run_up(
-        5, 2.0 * math.cos(math.pi / 4) * (1 - 0.6)
-    )  # the wall takes what leads into it, and 0.6 of that along it
+    # the wall takes what leads into it, and 0.6 of that along it
+    speed, _ = run_up(5, 2.0 * math.cos(math.pi / 4) * (1 - 0.6))
     assert env.state_dict()["velocity"][0].tolist() == pytest.approx([speed, 0.0], abs=1e-3)
 
 

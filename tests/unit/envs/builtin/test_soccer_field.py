@@ -115,9 +115,8 @@ def test_rays_see_what_circles_meet_that_creep_along_the_boxes_of_the_scene(wher
     starts, ways = (wp.array(each.astype(np.float32), dtype=wp.vec2, device="cpu") for each in (eye, way))
     wp.launch(cast, len(eye), inputs=[starts, ways, closed, found, what], device="cpu")
 
-    assert np.minimum(found.numpy(), LENGTH) == pytest.approx(
-        np.minimum(far, LENGTH), abs=0.02
-    )  # the field's ends are two millimeters longer
+    # the field's ends are two millimeters longer
+    assert np.minimum(found.numpy(), LENGTH) == pytest.approx(np.minimum(far, LENGTH), abs=0.02)
     hit = (far < LENGTH - 0.02) & (met >= 0)
     assert hit.sum() > RAYS / 3
     assert what.numpy()[hit].tolist() == [HITS[box] for box in met[hit]]

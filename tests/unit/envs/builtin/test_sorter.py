@@ -60,9 +60,8 @@ def test_the_tiles_in_rising_order_earn_one_each_and_end_the_episode():
     assert not last.truncated.item()
     assert last.final_obs.slots.tolist() == [0]
     assert last.final_obs.obs[0][0, :2, 22].tolist() == [1.0, 1.0]
-    assert last.final_obs.obs[2][0, 5].item() * 20 == pytest.approx(
-        -(20.5 - 0.7602 - 0.5), abs=1e-3
-    )  # it stands before the tile
+    # it stands before the tile
+    assert last.final_obs.obs[2][0, 5].item() * 20 == pytest.approx(-(20.5 - 0.7602 - 0.5), abs=1e-3)
     assert last.obs[0][0, :, 22].sum() == 0
     assert not last.obs[2][0, :6].any()
 

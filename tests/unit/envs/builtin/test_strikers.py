@@ -149,12 +149,8 @@ def test_a_striker_sees_ahead_and_behind_and_tells_its_mate_from_the_goalie():
     rays = seen(step, 0)
     player = math.sqrt(1 - 0.25)
     kinds = rays[:, :6].argmax(1).tolist()
-    assert (kinds[0], kinds[2], kinds[8], kinds[11]) == (
-        GOALIE,
-        GOAL,
-        BALL,
-        STRIKER,
-    )  # ahead, 12 and 48 degrees to the left, behind
+    # ahead, 12 and 48 degrees to the left, behind
+    assert (kinds[0], kinds[2], kinds[8], kinds[11]) == (GOALIE, GOAL, BALL, STRIKER)
     assert kinds[12] == WALL
     assert rays[0, -1].item() == pytest.approx((8 - player) / 20)
     assert rays[11, -1].item() == pytest.approx((4 - player) / 20)

@@ -168,9 +168,8 @@ def test_episodes_without_a_time_limit_cannot_be_staggered():
 
 @pytest.mark.parametrize("name", registry("envs").names())
 def test_messages_name_the_environment_as_it_was_asked_for(name: str):
-    titles = (
-        ("CooperativePushBlock", "PushBlockCollab") if name == "PushBlockCollab" else (name,)
-    )  # two names of one class
+    # two names of one class
+    titles = ("CooperativePushBlock", "PushBlockCollab") if name == "PushBlockCollab" else (name,)
     with pytest.raises(EnvError) as raised:
         make_env(name, areas=0)
     assert str(raised.value).startswith(tuple(f"{title} with 0 areas" for title in titles))

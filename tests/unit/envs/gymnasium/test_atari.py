@@ -42,9 +42,8 @@ def test_pictures_of_atari_show_the_games_that_are_played():
         torch.testing.assert_close(*obs, rtol=0, atol=0)
     assert drawn.render(0).shape == (210, 160, 3)
     assert (drawn.render(0) != before).any()
-    gray = (
-        drawn.render(1).astype(float) @ [0.299, 0.587, 0.114] / 255
-    )  # as large as the frame that the agent sees, after averaging
+    # as large as the frame that the agent sees, after averaging
+    gray = drawn.render(1).astype(float) @ [0.299, 0.587, 0.114] / 255
     assert abs(gray.mean() - float(obs[1][1, -1].mean())) < 0.02
     plain.close()
     drawn.close()

@@ -188,9 +188,8 @@ def test_an_exception_in_a_copy_names_the_copy_the_area_and_the_line():
     assert str(raised.value).startswith("copy ")
     assert "raised an error in step, area 0: ZeroDivisionError: the wheel fell off (" in str(raised.value)
     assert "test_gymnasium_errors.py, line " in str(raised.value)
-    assert 'raise ZeroDivisionError("the wheel fell off")' in str(
-        raised.value.__cause__
-    )  # the copy's traceback, which --debug prints
+    # the copy's traceback, which --debug prints
+    assert 'raise ZeroDivisionError("the wheel fell off")' in str(raised.value.__cause__)
 
 
 def test_areas_of_different_spaces_are_refused():
@@ -305,8 +304,7 @@ def test_a_module_that_imports_a_missing_package_is_told_with_the_pip_line(
         GymnasiumEnv("lacks_a_package:X-v0", 1)
     assert str(raised.value) == (
         "gymnasium:lacks_a_package:X-v0: module 'lacks_a_package' needs the package not_a_package_abc, which is not "
-        "installed "
-        f"({tmp_path / 'lacks_a_package.py'}, line 1): pip install not_a_package_abc"
+        f"installed ({tmp_path / 'lacks_a_package.py'}, line 1): pip install not_a_package_abc"
     )
 
 

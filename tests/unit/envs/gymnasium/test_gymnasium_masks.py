@@ -296,9 +296,8 @@ def test_an_info_that_only_has_the_name_of_a_mask_is_no_mask():
 def test_a_method_gives_the_mask_under_each_of_its_usual_names(name: str):
     asked = type("Asked", (Door,), {"_info": lambda self: {}, name: lambda self: np.arange(4) == self.tick})
     assert choices(play(GymnasiumEnv.wrap(asked()), 2)) == [[0], [1], [2]]
-    needy = type(
-        "Needy", (Door,), {"_info": lambda self: {}, name: lambda self, state: None}
-    )  # as Taxi's, which asks for a state
+    # as Taxi's, which asks for a state
+    needy = type("Needy", (Door,), {"_info": lambda self: {}, name: lambda self, state: None})
     assert play(GymnasiumEnv.wrap(needy()), 0)[0].action_mask is None
 
 

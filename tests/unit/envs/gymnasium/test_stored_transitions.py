@@ -91,9 +91,8 @@ def collected(env: Env, terminal_obs: bool) -> tuple[BehaviorSpec, list[Rollout]
     collector = Collector(env, join, SEED)
     rollouts = list[Rollout]()
     while len(rollouts) < 2:
-        rollouts += deepcopy(
-            [*collector.collect(1000, lambda: False).values()]
-        )  # the next one may be written into the same memory
+        # the next one may be written into the same memory
+        rollouts += deepcopy([*collector.collect(1000, lambda: False).values()])
     return next(iter(env.behaviors.values())), rollouts
 
 

@@ -150,7 +150,6 @@ def test_an_exception_names_the_copy_that_raised_it_with_file_and_line(kind: typ
     assert "python:broken raised an error in step, area 2: ZeroDivisionError: the wheel fell off (" in str(raised.value)
     assert "test_vector_mistakes.py, line " in str(raised.value)
     if kind is AsyncVectorEnv:
-        assert 'raise ZeroDivisionError("the wheel fell off")' in str(
-            raised.value.__cause__
-        )  # the worker's traceback, for --debug
+        # the worker's traceback, for --debug
+        assert 'raise ZeroDivisionError("the wheel fell off")' in str(raised.value.__cause__)
     assert gymnasium.logger.min_level == level

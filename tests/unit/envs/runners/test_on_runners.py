@@ -174,12 +174,10 @@ def test_another_version_on_a_machine_and_a_build_that_is_missing_there_are_refu
 def test_a_game_that_sends_a_number_that_is_none_is_told_with_its_runner(tmp_path: Path):
     game = tmp_path / "nan_roll.py"
     game.write_text(
-        f"import sys; sys.path.insert(0, {str(GAME.parents[1])!r})\n"
-        "from examples import sdk_roll\nfrom palaestra import sdk\n"
-        "class Broken(sdk_roll.Roller):\n"
-        "    def collect_observations(self, sensor):\n        sensor.add(float('nan'), 0.0, 0.0)\n"
-        "@sdk.game\ndef roll(academy):\n    academy.add(Broken(academy))\n"
-        "roll.play()\n"
+        f"import sys; sys.path.insert(0, {str(GAME.parents[1])!r})\nfrom examples import sdk_roll\nfrom palaestra "
+        "import sdk\nclass Broken(sdk_roll.Roller):\n    def collect_observations(self, sensor):\n        "
+        "sensor.add(float('nan'), 0.0, 0.0)\n@sdk.game\ndef roll(academy):\n    "
+        "academy.add(Broken(academy))\nroll.play()\n"
     )
     with pytest.raises(EnvError, match=r"runner 0 on "), opened(str(game), [], copies=1) as env:
         env.reset(1)

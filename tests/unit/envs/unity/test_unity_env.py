@@ -89,12 +89,8 @@ def test_the_editor_may_leave_and_come_again() -> None:
                 play.for_seconds(0.02)
         count = play.count("Ball")
         seats = len(play.run.collector.steps["Ball"].acting)
-    assert log.warnings[:4] == [
-        STOPPED,
-        RECONNECTED,
-        STOPPED,
-        RECONNECTED,
-    ]  # and the last stop, if there was time for it
+    # and the last stop, if there was time for it
+    assert log.warnings[:4] == [STOPPED, RECONNECTED, STOPPED, RECONNECTED]
     totals = [(game.expected.before_last if game.ended == "left" else game.expected.totals)["Ball"] for game in games]
     assert count.episodes == sum(each.episodes for each in totals) == 4 * (5 + 4 + 3 + 4 + 3)
     assert count.length == 10 * count.episodes
@@ -224,9 +220,8 @@ def test_a_silent_game_is_named_long_before_it_is_an_error(tmp_path: Path, monke
 def test_only_this_machine_can_connect_by_default(bind: str | None, expected: set[str]) -> None:
     with opened(bind=bind) as env, Client(port_of(env)) as client, in_thread(lambda: Ball(agents=1).run(client)):
         env.reset(1)
-        addresses = {
-            ip.removeprefix("::ffff:") for ip, port in listening() if port == port_of(env)
-        }  # of IPv4 sockets of both kinds
+        # of IPv4 sockets of both kinds
+        addresses = {ip.removeprefix("::ffff:") for ip, port in listening() if port == port_of(env)}
         env.close()
     assert addresses
     assert addresses <= expected

@@ -180,9 +180,8 @@ NAMED = (
 
 
 def check_vandalism(outcomes: Counter[str], words: list[str]) -> None:
-    assert (
-        outcomes["goodbye"] <= len(words) + outcomes["refused"] + sum(outcomes.values()) // 10
-    )  # a damaged status is a goodbye
+    # a damaged status is a goodbye
+    assert outcomes["goodbye"] <= len(words) + outcomes["refused"] + sum(outcomes.values()) // 10
     unclear = [text for text in words if not any(name in text for name in NAMED)]
     assert not unclear, unclear[:3]
 

@@ -214,10 +214,9 @@ def test_ctrl_c_in_our_terminal_does_not_reach_the_game(play: Play):
 def test_a_game_does_not_outlive_a_trainer_that_is_killed(tmp_path: Path, how: signal.Signals):
     trainer = program(
         tmp_path / "trainer.py",
-        "import time\nfrom pathlib import Path\nfrom palaestra.envs.unity.process import GameProcess\n"
-        f"here = Path({str(tmp_path)!r})\n"
-        "game = GameProcess([str(here / 'game.sh')], here / 'log', here / 'out', False)\n"
-        "(here / 'guarded').touch()\ntime.sleep(60)\n",
+        "import time\nfrom pathlib import Path\nfrom palaestra.envs.unity.process import GameProcess\nhere = "
+        f"Path({str(tmp_path)!r})\ngame = GameProcess([str(here / 'game.sh')], here / 'log', here / 'out', "
+        "False)\n(here / 'guarded').touch()\ntime.sleep(60)\n",
     )
     program(
         tmp_path / "game.sh",

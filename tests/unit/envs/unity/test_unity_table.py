@@ -244,9 +244,8 @@ def test_silent_agents_lose_their_slots_before_the_table_grows() -> None:
     play.tick(arrival(Info(0), Info(1)), arrival(Info(0), Info(1), copy=1))
     for _ in range(FORGET_AFTER + 1):
         play.tick(arrival(Info(0)))
-    step = play.tick(
-        arrival(Info(0), Info(2, seen=2))
-    )  # copy 1 said nothing at all: its agents are not silent, their game is slow
+    # copy 1 said nothing at all: its agents are not silent, their game is slow
+    step = play.tick(arrival(Info(0), Info(2, seen=2)))
     assert (len(step.acting), where(step.acting), where(step.lost)) == (4, [0, 1], [1])
     assert step.obs[0][1].tolist() == [2, 2]
     step = play.tick(arrival(Info(0), Info(2), Info(1)))

@@ -115,9 +115,8 @@ def test_a_rollout_has_at_least_as_many_decisions_as_asked_for():
 
 
 def test_memory_goes_with_its_episode_though_nobody_acts_when_that_ends():
-    env = Anything(
-        (ObsSpec("vector", (3,)),), ActionSpec(2), areas=1, steady=False
-    )  # often its one slot ends and does not act
+    # often its one slot ends and does not act
+    env = Anything((ObsSpec("vector", (3,)),), ActionSpec(2), areas=1, steady=False)
 
     def join(name: str, spec: BehaviorSpec) -> BehaviorCollector:
         network = {"memory": {"sequence_length": 4, "memory_size": 8}}

@@ -206,10 +206,9 @@ def test_a_killed_trainer_ends_the_run_with_one_sentence_and_the_run_can_be_resu
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 def test_no_process_is_left_by_a_run_that_is_killed_or_interrupted(tmp_path: Path):
     code = (
-        "import sys, palaestra; sys.path.insert(0, sys.argv[1]); from small_runs import settings\n"
-        "palaestra.train(settings('3DBall', 10**7, threaded=True), env='3DBall', num_areas=3, "
-        "results_dir=sys.argv[2], run_id=sys.argv[3],"
-        "callbacks=[lambda summary: print(summary.step, flush=True)])"
+        "import sys, palaestra; sys.path.insert(0, sys.argv[1]); from small_runs import "
+        "settings\npalaestra.train(settings('3DBall', 10**7, threaded=True), env='3DBall', num_areas=3, "
+        "results_dir=sys.argv[2], run_id=sys.argv[3],callbacks=[lambda summary: print(summary.step, flush=True)])"
     )
     for number in (signal.SIGKILL, signal.SIGINT):
         command = [sys.executable, "-c", code, str(Path(__file__).parents[2]), str(tmp_path), f"run{number}"]

@@ -72,9 +72,8 @@ def test_only_ctrl_c_ends_the_process_before_it_has_saved(first: signal.Signals,
         now[0] += 0.4
     assert not left
     hear(signal.SIGINT, None)
-    assert left == (
-        [signal.SIGINT] if first == signal.SIGINT else []
-    )  # twice does not wait; after another signal it may be of the same wish
+    # twice does not wait; after another signal it may be of the same wish
+    assert left == ([signal.SIGINT] if first == signal.SIGINT else [])
     now[0] += 0.4
     hear(signal.SIGINT, None)
     assert left[-1:] == [signal.SIGINT]

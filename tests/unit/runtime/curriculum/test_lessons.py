@@ -73,9 +73,8 @@ def test_an_interrupted_run_draws_the_numbers_that_it_would_have_drawn(tmp_path:
     train(config, tmp_path / "parts", until=2000)
     resumed = train(config, tmp_path / "parts", resume=True)
     assert differences(state(whole.folder), state(resumed.folder)) == []
-    assert (
-        min(state(whole.folder)["run"]["lessons"]["parameters"]["filled"].tolist()) > 10
-    )  # more than were drawn at first
+    # more than were drawn at first
+    assert min(state(whole.folder)["run"]["lessons"]["parameters"]["filled"].tolist()) > 10
 
 
 @pytest.mark.parametrize("areas", [3, 5])
@@ -283,11 +282,8 @@ class Paced(Rumble):
 @pytest.mark.slow
 def test_lessons_that_follow_a_rating_go_on_as_if_never_interrupted(tmp_path: Path):
     self_play = {"save_steps": 90, "team_change": 250, "swap_steps": 40, "window": 3}
-    met = {
-        "behavior": "Fighter",
-        "measure": "Elo",
-        "threshold": 1205,
-    }  # met after 300 to 1,500 decisions, of each seed from 1 to 10
+    # met after 300 to 1,500 decisions, of each seed from 1 to 10
+    met = {"behavior": "Fighter", "measure": "Elo", "threshold": 1205}
     lessons = {
         "curriculum": [
             {"name": "slow", "value": 1.0, "completion_criteria": met},

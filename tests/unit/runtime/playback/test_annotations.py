@@ -32,9 +32,8 @@ def test_an_arrow_keeps_its_distance_to_an_agent_that_falls():
     high, low = (arrow(with_arrows(drawing((0, y, 0), (5, 0, 5)), {("Runner", 0)})) for y in (0.0, -30.0))
     assert high is not None
     assert low is not None
-    assert high.position[0, 0, 1] - low.position[0, 0, 1] == pytest.approx(
-        30
-    )  # else it stays where it was between two ticks
+    # else it stays where it was between two ticks
+    assert high.position[0, 0, 1] - low.position[0, 0, 1] == pytest.approx(30)
 
 
 def test_an_agent_that_is_alone_or_hidden_has_no_arrow():

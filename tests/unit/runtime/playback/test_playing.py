@@ -74,12 +74,12 @@ def test_a_seat_has_a_brain_of_its_own_until_it_is_left(tmp_path: Path):
         for _ in range(4):
             advance(playback)
             assert playback.actions["Basic"].discrete.tolist() == [[2]]
-        assert playback.assigned_brains is not None
-        assert playback.assigned_brains.taken == {("Basic", 0)}
+        assert playback.seats is not None
+        assert playback.seats.taken == {("Basic", 0)}
         playback.leave("Basic", 0)
         playback.set_brains(lambda behavior, team: Constant(1))
         advance(playback)
-        assert playback.assigned_brains.taken == set()
+        assert playback.seats.taken == set()
         assert playback.actions["Basic"].discrete.tolist() == [[1]]
 
 

@@ -103,9 +103,8 @@ def test_scores_that_begin_anew_leave_out_the_episodes_that_are_open():
     tally.note({"A": table([6.0, 8.0], [1, 1], [0, 1], [0, 0])})
     tally.begin_scores()
     assert tally.scores == {}
-    assert tally.note({"A": table([6.0, 1.0], [1, 1], [1, 0], [0, 0])}) == [
-        ("A", 0, 12.0)
-    ]  # played by the brains of both
+    # played by the brains of both
+    assert tally.note({"A": table([6.0, 1.0], [1, 1], [1, 0], [0, 0])}) == [("A", 0, 12.0)]
     tally.note({"A": table([3.0, 1.0], [1, 1], [1, 1], [0, 0])})
     assert (tally.scores["A", 0].episodes, tally.scores["A", 0].mean) == (2, 2.5)
 

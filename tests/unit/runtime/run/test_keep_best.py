@@ -207,11 +207,12 @@ def test_any_error_of_the_environment_of_evaluations_is_told_and_the_run_goes_on
     assert result.finished
     assert max(Checkpoints(result.folder / "checkpoints", 1).steps()) >= 600
     out = capsys.readouterr().out
+    # the first summary, and the end
     assert (
         out.count(f"{type(ERRORS[where]).__name__}: no such level (")
         == out.count("could not be evaluated at step")
         == 2
-    )  # the first summary, and the end
+    )
     assert f"{Path(__file__).name}, line" in out
     assert "training goes on" in out
     assert list(result.folder.glob("*.onnx")) == [*result.models.values()]

@@ -246,9 +246,8 @@ def test_a_run_that_was_never_saved_starts_from_step_0(tmp_path: Path, capsys: p
     shutil.rmtree(folder / "Basic", ignore_errors=True)
     for name in ("Basic.onnx", "run_logs/training_status.json"):
         (folder / name).unlink(missing_ok=True)
-    (folder / "metrics.jsonl").write_text(
-        '{"behavior": "Basic", "step": 100, "elapsed": 40.0}\n'
-    )  # killed within its first minute
+    # killed within its first minute
+    (folder / "metrics.jsonl").write_text('{"behavior": "Basic", "step": 100, "elapsed": 40.0}\n')
     result = train("Basic", tmp_path, resume=True, quiet=False)
     assert "was not saved before it ended: it starts from step 0" in capsys.readouterr().out
     assert result.finished

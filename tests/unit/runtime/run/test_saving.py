@@ -128,10 +128,9 @@ def test_a_command_whose_folder_is_deleted_says_so_once_and_fails(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "game.py").write_text(
-        "import shutil\nfrom palaestra.envs.builtin.basic.env import Basic\n\nclass Game(Basic):\n    ticks = 0\n"
-        "    def step(self, actions):\n        self.ticks += 1\n"
-        "        if self.ticks == 100:\n            shutil.rmtree('results/first')\n        return "
-        "super().step(actions)\n"
+        "import shutil\nfrom palaestra.envs.builtin.basic.env import Basic\n\nclass Game(Basic):\n    ticks = 0\n    "
+        "def step(self, actions):\n        self.ticks += 1\n        if self.ticks == 100:\n            "
+        "shutil.rmtree('results/first')\n        return super().step(actions)\n"
     )
     file = write(str(tmp_path / "settings.yaml"), CONFIG)
     assert main(["learn", file, "--env=python:game:Game", "--num-areas=3", "--run-id=first"]) == 1

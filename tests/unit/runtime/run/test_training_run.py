@@ -214,11 +214,8 @@ def test_a_behavior_that_has_learned_all_it_will_is_still_counted_and_summarized
     assert steps[-1] > 600
     assert [training for step, training in seen["Short"] if 200 <= step < steps[-1]] == [False] * (len(steps) - 2)
     models = sorted(int(path.stem.split("-")[1]) for path in (result.folder / "Short").glob("*.onnx"))
-    assert [number // 150 for number in models] == [
-        1,
-        2,
-        result.steps["Short"] // 150,
-    ]  # what came later was the same model
+    # what came later was the same model
+    assert [number // 150 for number in models] == [1, 2, result.steps["Short"] // 150]
     assert seen["Late"][0] == (100, True)
 
 

@@ -71,9 +71,8 @@ def test_the_page_shows_the_parts_that_its_sentence_is_about_also_if_nothing_was
     tmp_path: Path,
 ):
     config = block(1400, summary_freq=300, hyperparameters={"batch_size": 32, "buffer_size": 1000, "num_epoch": 20})
-    train(
-        tmp_path, config, env="3DBall", num_areas=10, quiet=True
-    )  # the only update is before the last summary but one
+    # the only update is before the last summary but one
+    train(tmp_path, config, env="3DBall", num_areas=10, quiet=True)
     files = ResultsFiles(tmp_path)
     found = time_shares(files, read_status(files, "run"))
     assert found is not None
@@ -99,9 +98,8 @@ def test_of_copies_it_says_how_busy_each_was(tmp_path: Path, capsys: pytest.Capt
     assert re.search(r"environment  2 copies, busy \d+ % of the time", out), out
     workers = timers(folder)["children"]["collect"]["children"]["env_step"]["children"]["workers"]["children"]
     assert len(workers) == 2
-    assert all(
-        copy["is_parallel"] and copy["total"] >= 150 * 0.008 for copy in workers.values()
-    )  # of 800 decisions a copy makes about 400
+    # of 800 decisions a copy makes about 400
+    assert all(copy["is_parallel"] and copy["total"] >= 150 * 0.008 for copy in workers.values())
 
 
 @pytest.mark.slow

@@ -101,9 +101,8 @@ def test_each_episode_has_one_opponent_a_side(make: str, names: list[str], tmp_p
     kept = dict[tuple[int, int], int]()
     numbers = set[float]()
     for area, count, _, _, named in env.episodes:
-        distinct = {
-            tuple(round(number, 5) for number in agents) for agents in named
-        }  # a batch's size moves the last bits
+        # a batch's size moves the last bits
+        distinct = {tuple(round(number, 5) for number in agents) for agents in named}
         kept[area, count] = kept.get((area, count), 0) + (len(distinct) == 1)
         numbers |= {number for agents in named for number in agents}
     assert min(kept.values()) == len(env.sides) - 1  # somewhere the side that learns changed its mind
@@ -175,9 +174,8 @@ def test_a_fixed_opponent_plays_every_episode_of_the_side_that_does_not_learn(tm
     )
     (env,) = rumble_env.MADE
     rivals = [{number for (number,) in named} for _, _, _, team, named in env.episodes if team == 1]
-    assert all(
-        named == {0.25} for named in rivals[len(rivals) // 4 :]
-    )  # the first episodes are against the first snapshot
+    # the first episodes are against the first snapshot
+    assert all(named == {0.25} for named in rivals[len(rivals) // 4 :])
 
 
 def test_a_run_that_goes_on_with_self_play_begins_against_what_it_had_learned(tmp_path: Path) -> None:

@@ -226,10 +226,9 @@ def test_a_wrong_environment_parameter_is_refused(write: Write, value: str, at: 
 
 def test_all_that_is_wrong_is_named_at_once_in_the_files_order(write: Write):
     assert refused(write(block("time_horizon: 0\nmax_steps: many") + "debug: 3\n")) == (
-        "3 settings cannot be used:\n"
-        "  x.yaml:4: behaviors.Ball.time_horizon: expected a number greater than 0, got 0\n"
-        "  x.yaml:5: behaviors.Ball.max_steps: expected a whole number, got 'many'\n"
-        "  x.yaml:6: debug: expected true or false, got 3"
+        "3 settings cannot be used:\n  x.yaml:4: behaviors.Ball.time_horizon: expected a number greater than 0, got "
+        "0\n  x.yaml:5: behaviors.Ball.max_steps: expected a whole number, got 'many'\n  x.yaml:6: debug: expected "
+        "true or false, got 3"
     )
 
 

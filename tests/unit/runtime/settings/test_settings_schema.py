@@ -10,8 +10,7 @@ from palaestra.runtime.settings import json_schema
 KEYS = {
     "RunSettings": (
         "default_settings behaviors env_settings engine_settings environment_parameters checkpoint_settings "
-        "torch_settings debug trackers "
-        "search"
+        "torch_settings debug trackers search"
     ),
     "BehaviorSettings": (
         "trainer_type hyperparameters checkpoint_interval even_checkpoints keep_checkpoints network_settings "
@@ -30,8 +29,7 @@ KEYS = {
     ),
     "POCASettings": (
         "batch_size buffer_size learning_rate learning_rate_schedule beta beta_schedule epsilon epsilon_schedule "
-        "lambd num_epoch "
-        "shared_critic max_grad_norm value_coef joint_ratio initial_deviation individual_values"
+        "lambd num_epoch shared_critic max_grad_norm value_coef joint_ratio initial_deviation individual_values"
     ),
     "SACSettings": (
         "batch_size buffer_size learning_rate learning_rate_schedule buffer_init_steps tau steps_per_update "
@@ -42,8 +40,7 @@ KEYS = {
         "teacher_plays"
     ),
     "NetworkSettings": "normalize hidden_units num_layers vis_encode_type center_images body memory "
-    "goal_conditioning_type "
-    "bfloat16 compile deterministic",
+    "goal_conditioning_type bfloat16 compile deterministic",
     "MemorySettings": "sequence_length memory_size",
     "ExtrinsicSettings": "gamma strength network_settings normalize",
     "CuriositySettings": "gamma strength network_settings normalize learning_rate encoding_size",
@@ -67,9 +64,8 @@ KEYS = {
     "CompletionCriteriaSettings": "behavior measure min_lesson_length signal_smoothing threshold below require_reset",
     "EnvSettings": (
         "env_path env_args base_port editor_port bind num_envs env_runners ray_address runner_cpus ray_working_dir "
-        "num_areas "
-        "first_lesson stagger_episodes timeout_wait max_message_mb seed "
-        "max_lifetime_restarts restarts_rate_limit_n restarts_rate_limit_period_s env_options side_channels"
+        "num_areas first_lesson stagger_episodes timeout_wait max_message_mb seed max_lifetime_restarts "
+        "restarts_rate_limit_n restarts_rate_limit_period_s env_options side_channels"
     ),
     "EngineSettings": (
         "width height quality_level time_scale target_frame_rate capture_frame_rate no_graphics no_graphics_monitor"

@@ -36,7 +36,7 @@ from palaestra.runtime.storage.run_folder import _elapsed
 from palaestra.runtime.storage.snapshots import SnapshotFiles
 from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.runtime.storage.writer_lock import LockHolder
-from palaestra.runtime.tune.trial_curves import final_step, read_courses
+from palaestra.runtime.tune.trial_curves import final_step, read_curves
 from palaestra.runtime.tune.trial_process import Outcome
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are POSIX'")
@@ -49,7 +49,7 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
         lambda file: EventsReader(ResultsFiles(file.parents[2]), file.parents[1]).refresh(),
     ),
     "summaries": ("metrics.jsonl", lambda file: last_summaries(file.parent)),
-    "courses": ("metrics.jsonl", lambda file: read_courses(file.parent, "reward")),
+    "courses": ("metrics.jsonl", lambda file: read_curves(file.parent, "reward")),
     "resumed metrics": ("metrics.jsonl", lambda file: _LineFile(file, {"Ball": 5}).append(b"{}\n")),
     "elapsed": ("metrics.jsonl", _elapsed),
     "status": ("run_logs/training_status.json", lambda file: TrainingStatus(file).load()),

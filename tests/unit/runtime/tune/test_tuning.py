@@ -135,9 +135,8 @@ def test_rewards_of_a_search_for_the_bar_are_reported_to_the_last_mark(tmp_path:
         (trial,) = study.all()
         assert trial.values[0] < 400
         assert sorted(trial.intermediate_values) == list(range(1, 11))
-        assert all(
-            value < 0 for value in trial.intermediate_values.values()
-        )  # Optuna's direction is that of the decisions
+        # Optuna's direction is that of the decisions
+        assert all(value < 0 for value in trial.intermediate_values.values())
 
 
 def test_several_objectives_end_with_the_front(tmp_path: Path):

@@ -96,8 +96,8 @@ def test_lessons_of_a_behavior_without_settings_give_it_the_built_in_ones():
     write("walls/WallJmp.json", WALLS)
     done = upgraded("WallJump: {trainer: ppo}", curriculum=Path("walls"))
     assert done.report.warnings == [
-        "walls/WallJmp.json: 'WallJmp' has no settings; did you mean 'WallJump'?: "
-        "it gets the built-in ones; add settings, or change `behavior` of the lessons"
+        "walls/WallJmp.json: 'WallJmp' has no settings; did you mean 'WallJump'?: it gets the built-in ones; add "
+        "settings, or change `behavior` of the lessons"
     ]
     assert load(Path("new.yaml")).settings.behaviors["WallJmp"] == BehaviorSettings()
 
@@ -136,11 +136,9 @@ def test_unknown_keys_of_a_curriculum_are_warned_of():
 def test_samplers_have_their_numbers_below_them_and_other_names():
     file = write(
         "samplers.yaml",
-        "resampling-interval: 5000\n"
-        "mass: {sampler-type: uniform, min_value: 0.5, max_value: 10}\n"
-        "gravity: {sampler-type: multirange_uniform, intervals: [[7, 10], [15, 20]]}\n"
-        "scale: {sampler-type: gaussian, mean: 3, var: 2, seed: 7, spread: 1}\n"
-        "drag: 0.5\n",
+        "resampling-interval: 5000\nmass: {sampler-type: uniform, min_value: 0.5, max_value: 10}\ngravity: "
+        "{sampler-type: multirange_uniform, intervals: [[7, 10], [15, 20]]}\nscale: {sampler-type: gaussian, mean: 3, "
+        "var: 2, seed: 7, spread: 1}\ndrag: 0.5\n",
     )
     assert parameters(sampler=file) == {
         "mass": sampler("uniform", min_value=0.5, max_value=10),

@@ -16,9 +16,8 @@ from palaestra.envs.builtin.creatures.world import World
 
 PARTS = wp.constant(16)
 HEAD = wp.constant(3)
-SEEN = wp.constant(
-    wp.types.vector(16, wp.int32)(0, 2, 1, 3, 10, 11, 12, 13, 14, 15, 4, 5, 6, 7, 8, 9)
-)  # parts in the order of the observation
+# parts in the order of the observation
+SEEN = wp.constant(wp.types.vector(16, wp.int32)(0, 2, 1, 3, 10, 11, 12, 13, 14, 15, 4, 5, 6, 7, 8, 9))
 
 
 @wp.func

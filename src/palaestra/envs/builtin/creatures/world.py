@@ -30,9 +30,8 @@ class JointRows:
     point_mass: wp.mat33
     point_bias: wp.vec3
     axes: wp.mat33  # rows: of turning, such that an impulse about a free one leaves point and locked axes alone
-    first_turn: (
-        wp.mat33
-    )  # columns: what a unit impulse about each axis adds to the spin of `second` and takes from that of `first`,
+    # columns: what a unit impulse about each axis adds to the spin of `second` and takes from that of `first`,
+    first_turn: wp.mat33
     second_turn: wp.mat33
     push: wp.mat33  # and the impulse at the point that goes with it
     mass: wp.vec3  # effective, of each axis
@@ -103,17 +102,15 @@ class Anatomy:
     radius: wp.array(dtype=float)
     sole: wp.array(dtype=wp.vec3)  # half the edges of a box, else 0
     joint: wp.array(dtype=Joint)
-    order: wp.array(
-        dtype=wp.int32
-    )  # of a round: joints, and -1 - part for the contacts of a part with ground and walls
+    # of a round: joints, and -1 - part for the contacts of a part with ground and walls
+    order: wp.array(dtype=wp.int32)
     pair: wp.array(dtype=wp.vec2i)  # parts that collide with one another
     start: wp.array(dtype=wp.transform)  # of the centers of mass
     center: wp.array(dtype=wp.vec3)  # from a part's origin to its center of mass, in its own axes
     parent: wp.array(dtype=wp.int32)  # the part that its local rotation is relative to
     drive: wp.array(dtype=wp.int32)  # the joint whose strength is the part's; -1: none
-    action: wp.array2d(
-        dtype=wp.int32
-    )  # (joints, 4) of the target angles about x, y and z, and of the strength; -1: none
+    # (joints, 4) of the target angles about x, y and z, and of the strength; -1: none
+    action: wp.array2d(dtype=wp.int32)
     block_half: float  # m
     block_start: wp.vec3
     block_range: float
@@ -155,9 +152,8 @@ class World:
     rotation: wp.array2d(dtype=wp.quat)
     velocity: wp.array2d(dtype=wp.vec3)
     spin: wp.array2d(dtype=wp.vec3)  # rad/s
-    touches: wp.array2d(
-        dtype=wp.int32
-    )  # of each part, whether it was in touch with the ground as this tick began, 1 or 0
+    # of each part, whether it was in touch with the ground as this tick began, 1 or 0
+    touches: wp.array2d(dtype=wp.int32)
     held: wp.array2d(dtype=wp.int32)  # of each part, points at which friction holds it on the ground, 0..2
     held_point: wp.array2d(dtype=wp.vec3)  # two of each part, from its center of mass in its own axes,
     held_place: wp.array2d(dtype=wp.vec3)  # and where on the ground they belong

@@ -41,9 +41,8 @@ SKY = wp.constant(0.06)  # how much brighter than that an upper side is without 
 DIFFUSE = wp.constant(0.43)
 ALIKE = wp.constant(4.0)
 SHINE = wp.constant(70.0)
-BIAS = wp.constant(
-    2.0e-3
-)  # how far above a surface its ray to the light begins, as a share of the distance from the eye / 10
+# how far above a surface its ray to the light begins, as a share of the distance from the eye / 10
+BIAS = wp.constant(2.0e-3)
 BACKGROUND = wp.constant(wp.vec3(*(float(channel) for channel in PAPER)))
 
 

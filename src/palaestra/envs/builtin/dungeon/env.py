@@ -239,9 +239,9 @@ class DungeonEscape(WarpEnv):
     summary = "Three agents slay a dragon, at the cost of one, and leave by the door that its key opens."
     rewards = ("+1 to the group when the door is opened",)
     episode = (
-        "ends when the door is opened, the dragon escapes, or the portal takes the key or the last agent; an agent's "
-        "when it dies or "
-        "leaves by the portal; is truncated after 15,000 physics ticks, which are 3,000 decisions"
+        "ends when the door is opened, the dragon escapes, or the portal takes the key or the last agent; an "
+        "agent's when it dies or leaves by the portal; is truncated after 15,000 physics ticks, which are 3,000 "
+        "decisions"
     )
     benchmark = 1.0
     default_areas = 16

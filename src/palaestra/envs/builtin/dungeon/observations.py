@@ -43,9 +43,8 @@ EDGE_COS = wp.constant(cos(radians(60.0)))
 EDGE_SIN = wp.constant(sin(radians(60.0)))
 RAY_LENGTH = wp.constant(40.0)
 RAY_RADIUS = wp.constant(0.5)
-FOOT_RADIUS = wp.constant(
-    0.3879
-)  # of a sphere 0.5 m above the floor where the columns' feet end; their shafts are within its reach
+# of a sphere 0.5 m above the floor where the columns' feet end; their shafts are within its reach
+FOOT_RADIUS = wp.constant(0.3879)
 STONE_FOOT_RADIUS = wp.constant(0.3)  # and where the tombstone's foot ends
 TAGS = ("wall", "agent", "dragon", "key", "lock", "portal")
 WALL_TAG, AGENT_TAG, DRAGON_TAG, KEY_TAG, LOCK_TAG, PORTAL_TAG = (wp.constant(tag) for tag in range(len(TAGS)))

@@ -198,9 +198,8 @@ def follow_shortest_path(columns: Mapping[str, torch.Tensor]) -> Action:
     edge = columns["edge"].long()[:, None, None]
     size = int(LONGEST)
     row, column = torch.meshgrid(*[torch.arange(size, device=edge.device)] * 2, indexing="ij")
-    cell = torch.where((row < edge) & (column < edge), row * edge + column, -1).flatten(
-        1
-    )  # (S, cells): cell of the board; -1: outside it
+    # (S, cells): cell of the board; -1: outside it
+    cell = torch.where((row < edge) & (column < edge), row * edge + column, -1).flatten(1)
     thing = columns["board"].gather(1, cell.clamp(min=0))
     wanted = columns["wanted"][:, None]
     closed = (cell < 0) | ((thing != wanted) & (thing != 0) & (thing != int(AGENT)))

@@ -27,9 +27,8 @@ def go_to_matching_goal(columns: Mapping[str, torch.Tensor]) -> Action:
     )
     # the box that it goes around is square: as deep as the symbol is wide
     target = detour(place, goal, symbol, torch.full_like(place[:, :1], SYMBOL[0] + AROUND))
-    ahead = (
-        SPEED * torch.nn.functional.normalize(target - place, dim=1) - columns["velocity"]
-    )  # the change of velocity to make
+    # the change of velocity to make
+    ahead = SPEED * torch.nn.functional.normalize(target - place, dim=1) - columns["velocity"]
     discrete = steer(place, columns["angle"], place + ahead, SLACK)
     return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
 
@@ -54,9 +53,8 @@ def detour(place: torch.Tensor, target: torch.Tensor, block: torch.Tensor, half:
     here, to, box, side = (column[:, None] for column in (place, target, block, half))
     corners = box + (side + 0.6) * around
     rest = torch.where(is_blocked(corners, to, box, side), torch.inf, (to - corners).norm(dim=2))
-    rest = torch.minimum(
-        rest, 2 * (half + 0.6) + torch.minimum(rest.roll(1, 1), rest.roll(-1, 1))
-    )  # via the next corner
+    # via the next corner
+    rest = torch.minimum(rest, 2 * (half + 0.6) + torch.minimum(rest.roll(1, 1), rest.roll(-1, 1)))
     first = (corners - here).norm(dim=2)
     useless = is_blocked(here, corners, box, side) | (first < 0.5)  # already there
     best = corners[

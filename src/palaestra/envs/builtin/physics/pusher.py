@@ -66,9 +66,8 @@ def observe_body(world: Any, i: int, agent: int, slot: int, ahead: wp.vec2):
 
 
 KEPT = 1.0 - float(AGENT_DRAG) * float(SECONDS)
-BRAKE = (
-    2.0 * float(FRICTION) * GRAVITY * float(SECONDS) * KEPT
-)  # m/s that the floor takes in a tick: its friction acts at two points
+# m/s that the floor takes in a tick: its friction acts at two points
+BRAKE = 2.0 * float(FRICTION) * GRAVITY * float(SECONDS) * KEPT
 MOVES = torch.tensor([0, FORWARD, BACK, LEFT, RIGHT])
 WAYS = torch.tensor([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, float(SIDEWAYS)], [0.0, -float(SIDEWAYS)]]) * float(
     SPEED

@@ -32,9 +32,8 @@ WALL = wp.constant(2)
 TAGS = wp.constant(3)
 FRAMES = 3
 FRAME = wp.constant(35)  # numbers of a frame of one sensor
-OFFSET_REACH = wp.constant(
-    0.0
-)  # offset rays pass 0.5 m above the tops of walls and goal, and touch them with their lowest point
+# offset rays pass 0.5 m above the tops of walls and goal, and touch them with their lowest point
+OFFSET_REACH = wp.constant(0.0)
 
 
 @world_struct
@@ -52,9 +51,8 @@ class World(EndColumns, ParameterColumns):
     block_velocity: wp.array(dtype=wp.vec2)
     block_fall: wp.array(dtype=wp.vec2)
     parameters: wp.array2d(dtype=wp.float32)  # parameters of this episode
-    action: wp.array2d(
-        dtype=wp.int64
-    )  # 0: nothing, 1: forward, 2: back, 3, 4: turn right, left, 5, 6: to the left, right
+    # 0: nothing, 1: forward, 2: back, 3, 4: turn right, left, 5, 6: to the left, right
+    action: wp.array2d(dtype=wp.int64)
     obs_offset: wp.array2d(dtype=wp.float32)
     obs_level: wp.array2d(dtype=wp.float32)
 

@@ -33,9 +33,8 @@ AGENT_DRAG = wp.constant(4.0)
 TURN = wp.constant(0.06981317)  # rad a tick: 200 degrees a second
 MASS = wp.constant(10.0)  # mass of the agent and of the block
 FRICTION = wp.constant(0.6)  # Unity's default; the floor's is the mean of this and the parameter, at two points
-GRIP = wp.constant(
-    1.2
-)  # of agent, block, walls and goal against one another: twice that, as sides have two points with friction, too
+# of agent, block, walls and goal against one another: twice that, as sides have two points with friction, too
+GRIP = wp.constant(1.2)
 START = wp.constant(6.25)  # farthest from the middle that agent and block start, along each axis
 CLEAR = wp.constant(2.5)  # half the side of the square around a start that must be empty
 DROP = wp.constant(1.0)  # height that both fall from

@@ -37,9 +37,8 @@ class Grid:
 
     marks: wp.array3d(dtype=wp.float32)  # (tags, rows, columns)
     owner: wp.array(dtype=wp.int32)  # (rows * columns,): tag and number of the thing that a cell shows, plus 1; 0: none
-    written: wp.array(
-        dtype=wp.int32
-    )  # (1 + most,): how many cells are marked, and which; beyond `most` all are cleared
+    # (1 + most,): how many cells are marked, and which; beyond `most` all are cleared
+    written: wp.array(dtype=wp.int32)
     bounds: wp.array(dtype=wp.vec4)  # (things,): each thing's bounding box, lowest and highest corner
     middle: wp.vec2
     fineness: wp.float32  # cells a unit of length

@@ -106,9 +106,8 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         world.reward[i * PLAYERS + k] = 0.0
     end, passed = rules.simulate(world, i, PLAYERS)
     is_goal = end == 1 or end == -1
-    played = float(rules.ticks_played(world, i, passed - rules.TICKS)) / float(
-        rules.MOST_TICKS
-    )  # this decision is in `age` by now
+    # this decision is in `age` by now
+    played = float(rules.ticks_played(world, i, passed - rules.TICKS)) / float(rules.MOST_TICKS)
     for k in range(PLAYERS):
         slot = i * PLAYERS + k
         scored = (end == 1) == (k < MATES)

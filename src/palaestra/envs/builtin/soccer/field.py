@@ -20,20 +20,16 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 SIDE = wp.constant(7.508)  # distance of the side walls from the middle
 SIDE_HALF = wp.constant(15.5)  # half their length
 WALL_HALF = wp.constant(0.5 * 0.4607)  # half the thickness of side walls and slanting walls
-SLANT_NORMAL = wp.constant(
-    wp.vec2(0.8660254037844387, 0.5)
-)  # out of the field, at the end and side of positive coordinates
+# out of the field, at the end and side of positive coordinates
+SLANT_NORMAL = wp.constant(wp.vec2(0.8660254037844387, 0.5))
 SLANT_WAY = wp.constant(wp.vec2(0.5, -0.8660254037844387))  # along a slanting wall, toward the goal
-SLANT = wp.constant(
-    14.46 * 0.8660254037844387 + 6.41 * 0.5 - 0.5 * 0.4607
-)  # distance of the slanting walls from the middle
+# distance of the slanting walls from the middle
+SLANT = wp.constant(14.46 * 0.8660254037844387 + 6.41 * 0.5 - 0.5 * 0.4607)
 SLANT_END = wp.constant(14.46 * 0.5 - 6.41 * 0.8660254037844387 + 2.4)  # where they end, along SLANT_WAY
+# the corner of a slanting wall beside the goal
 POST = wp.constant(
-    wp.vec2(
-        14.46 + 2.4 * 0.5 - 0.5 * 0.4607 * 0.8660254037844387,
-        6.41 - 2.4 * 0.8660254037844387 - 0.5 * 0.4607 * 0.5,
-    )
-)  # the corner of a slanting wall beside the goal
+    wp.vec2(14.46 + 2.4 * 0.5 - 0.5 * 0.4607 * 0.8660254037844387, 6.41 - 2.4 * 0.8660254037844387 - 0.5 * 0.4607 * 0.5)
+)
 SLANT_MIDDLE = wp.constant(wp.vec2(14.46, 6.41))
 SLANT_HALF = wp.constant(2.4)  # half their length
 SLANT_BEGIN = wp.constant(13.06)  # nothing of an end is nearer to the middle
@@ -47,9 +43,8 @@ GOAL_FLOOR_HALF = wp.constant(4.25)  # half their width
 BLOCK = wp.constant(15.01)  # face of the block that closes a goal
 BLOCK_HALF = wp.constant(3.95735)  # half its width
 BLOCK_DEEP = wp.constant(1.0)
-CLEAR = wp.constant(
-    14.3
-)  # nearer to the middle no circle of these games reaches what is at the ends but the slanting walls
+# nearer to the middle no circle of these games reaches what is at the ends but the slanting walls
+CLEAR = wp.constant(14.3)
 # what a ray meets; a player is its number
 BALL, WALL, LEFT_GOAL, RIGHT_GOAL = (wp.constant(-case) for case in range(1, 5))
 WALLS = wp.constant(4)  # walls that a circle may touch, see `wall`

@@ -46,12 +46,10 @@ FRICTION = wp.constant(0.6)
 BOUNCE = wp.constant(0.8)  # fraction of the ball's approach that a contact gives back
 TOUCH_REWARD = wp.constant(0.2)  # for a first touch of the ball, as a fraction of `ball_touch`
 SLOWEST_BOUNCE = wp.constant(2.0)  # m/s of approach; slower does not bounce
-HELD = wp.constant(
-    1.0 / (1.0 + 2.5 * (0.5 / 0.6242) ** 2)
-)  # fraction of its speed that makes a sliding ball roll on a floor 0.5 m below
-MOST_HELD = wp.constant(
-    0.35 * 0.8 * (0.6242 - 0.5) / 0.02
-)  # m/s: friction times the speed with which the floor pushes the ball out
+# fraction of its speed that makes a sliding ball roll on a floor 0.5 m below
+HELD = wp.constant(1.0 / (1.0 + 2.5 * (0.5 / 0.6242) ** 2))
+# m/s: friction times the speed with which the floor pushes the ball out
+MOST_HELD = wp.constant(0.35 * 0.8 * (0.6242 - 0.5) / 0.02)
 MOST_SPIN = wp.constant(7.0)  # rad/s of the ball before the contacts of a tick
 SHELL = wp.constant(0.02)  # meters between two surfaces from which on they count as touching
 SOLID_BALL = wp.constant(2.5)  # mass times squared radius, over the moment of inertia

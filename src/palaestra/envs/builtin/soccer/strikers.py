@@ -133,9 +133,8 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     for k in range(PLAYERS):
         world.reward[i * PLAYERS + k] = 0.0
     end, passed = rules.simulate(world, i, PLAYERS)
-    played = float(rules.ticks_played(world, i, passed - rules.TICKS)) / float(
-        rules.MOST_TICKS
-    )  # this decision is in `age` by now
+    # this decision is in `age` by now
+    played = float(rules.ticks_played(world, i, passed - rules.TICKS)) / float(rules.MOST_TICKS)
     for k in range(PLAYERS):
         slot = i * PLAYERS + k
         time = float(passed) / float(rules.MOST_TICKS)

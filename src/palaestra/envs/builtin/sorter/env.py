@@ -77,9 +77,8 @@ def simulate(world: World, i: int, forward: float, right: float, turn: float):
     for _ in range(TICKS):
         world.age[i] += 1
         body = rules.act(rules.body_of(world.position[i], world.velocity[i], world.heading[i]), forward, right, turn)
-        world.heading[i] = (
-            0.5 * wp.PI - body.angle
-        )  # turns count at once, pushes with the physics: a last observation has no push
+        # turns count at once, pushes with the physics: a last observation has no push
+        world.heading[i] = 0.5 * wp.PI - body.angle
         if not over:
             reward -= COST
         if world.age[i] >= rules.MOST_TICKS:

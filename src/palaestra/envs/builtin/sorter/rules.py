@@ -67,9 +67,8 @@ class World(EndColumns, ParameterColumns):
     height: wp.array(dtype=wp.float32)
     rise: wp.array(dtype=wp.float32)  # m/s, upward
     pull: wp.array(dtype=wp.float32)  # m/s that gravity adds in a tick of this episode
-    action: wp.array2d(
-        dtype=wp.int64
-    )  # forward, back; right, left; turn left, turn right: 1, 2, each with 0 for neither
+    # forward, back; right, left; turn left, turn right: 1, 2, each with 0 for neither
+    action: wp.array2d(dtype=wp.int64)
     obs_tiles: wp.array3d(dtype=wp.float32)
     obs_body: wp.array2d(dtype=wp.float32)
     obs_vector: wp.array2d(dtype=wp.float32)
@@ -155,9 +154,8 @@ def deal_tiles(world: World, i: int, most: int):
 def start(world: World, i: int):
     """Starts an episode: new tiles, and the agent above the middle; forgets the older frame."""
     deal_tiles(world, i, int(next_parameter(world, i, 0)))
-    world.pull[i] = (
-        next_parameter(world, i, 1) / OWN_GRAVITY * (2.5 * GRAVITY * SECONDS)
-    )  # in this order, the scene's own is exact
+    # in this order, the scene's own is exact
+    world.pull[i] = next_parameter(world, i, 1) / OWN_GRAVITY * (2.5 * GRAVITY * SECONDS)
     world.position[i] = wp.vec2(0.0, 0.0)
     world.velocity[i] = wp.vec2(0.0, 0.0)
     world.height[i] = DROP
@@ -201,9 +199,10 @@ def keep_in_room(body: Body):
     """Returns the agent with no corner beyond the round wall."""
     ahead = wp.vec2(wp.cos(body.angle), wp.sin(body.angle))
     aside = wp.vec2(ahead[1], -ahead[0])
+    # the furthest out
     corner = body.position + EDGE[0] * (
         wp.sign(wp.dot(body.position, ahead)) * ahead + wp.sign(wp.dot(body.position, aside)) * aside
-    )  # the furthest out
+    )
     distance = wp.length(corner)
     if distance > ROOM:
         outward = corner / distance

@@ -270,9 +270,8 @@ def best_tilt(ball: Tensor, velocity: Tensor, run: Tensor) -> Tensor:
     this speed (S,).
     """
     choice = TILTS.to(ball.device)
-    normal = torch.stack(
-        [(float(motion.MOST_TILT) * choice).cos(), -(float(motion.MOST_TILT) * choice).sin()], 1
-    )  # (tilts, 2)
+    # (tilts, 2)
+    normal = torch.stack([(float(motion.MOST_TILT) * choice).cos(), -(float(motion.MOST_TILT) * choice).sin()], 1)
     approach = (float(motion.SPEED) * run[:, None] * normal[:, 0] - velocity @ normal.T).clamp(min=0)
     share = 2 * float(motion.RACKET_MASS) / (float(motion.RACKET_MASS) + float(motion.BALL_MASS))
     after = (velocity[:, None] + share * approach[..., None] * normal).clamp(

@@ -41,9 +41,8 @@ JUMP_ABOVE = wp.constant(0.5)  # value of the action above which the agent jumps
 JUMP_BELOW = wp.constant(-1.5)  # height below which it can
 MOST_TILT = wp.constant(0.9599311)  # 55 degrees
 
-SERVICE, NO_FLOOR, LEFT_FLOOR, RIGHT_FLOOR = (
-    wp.constant(state) for state in (0, 1, 2, 3)
-)  # what the ball has touched since the last stroke
+# what the ball has touched since the last stroke
+SERVICE, NO_FLOOR, LEFT_FLOOR, RIGHT_FLOOR = (wp.constant(state) for state in (0, 1, 2, 3))
 # bits of contacts
 TOUCHES_LEFT_WALL = wp.constant(1)
 TOUCHES_FLOOR = wp.constant(2)
@@ -61,9 +60,8 @@ class Rally:
     velocity: wp.vec2
     striker: wp.int32  # NOBODY: at the service
     floor: wp.int32  # SERVICE, NO_FLOOR, LEFT_FLOOR or RIGHT_FLOOR
-    over: (
-        wp.int32
-    )  # 1: the first stroke of the rally has been returned or has met a floor, and the net is no fault any more
+    # 1: the first stroke of the rally has been returned or has met a floor, and the net is no fault any more
+    over: wp.int32
     contacts: wp.int32  # bits of what the ball touches
     strokes: wp.int32
     loser: wp.int32  # NOBODY: it goes on
