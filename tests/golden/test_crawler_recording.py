@@ -28,7 +28,7 @@ from palaestra.envs.builtin.creatures.anatomy import (
     rotate,
     times,
 )
-from palaestra.envs.builtin.creatures.assembly import start_poses
+from palaestra.envs.builtin.creatures.assembly import spec_and_sizes, start_poses
 from palaestra.envs.builtin.creatures.crawler import Crawler
 from palaestra.envs.builtin.creatures.rules import DECISION_SECONDS
 from palaestra.envs.builtin.creatures.species import BACK, CRAWLER, X
@@ -85,6 +85,7 @@ class RecordedCrawler(Crawler):
     """Crawler with the body of 0.15."""
 
     creature = RECORDED
+    spec, sizes = spec_and_sizes(RECORDED, {"PhysicsBodySensor:Body": 126, "VectorSensor_size32": 32})
 
 
 def seen(rows: np.ndarray) -> Columns:
