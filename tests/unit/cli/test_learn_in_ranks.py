@@ -177,7 +177,7 @@ def ranks_of_agent(process: subprocess.Popen[Any]) -> list[psutil.Process]:
 @pytest.mark.slow
 def test_ranks_save_and_end_when_the_process_that_started_them_is_killed(tmp_path: Path):
     launcher = new(tmp_path, "run", 10_000_000)
-    wait_for(tmp_path / "run" / "checkpoints" / "0")
+    wait_for(tmp_path / "run" / "metrics.jsonl")  # they have met, and have steps to save
     children = ranks_of(launcher)
     launcher.kill()
     launcher.communicate()
