@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from palaestra.core.errors import ConfigError, Diverged, PalaestraError, RankLost, RunError, SeveralProcesses
+from palaestra.core.errors import (
+    ConfigError,
+    Diverged,
+    PalaestraError,
+    RankLost,
+    RunError,
+    SeveralProcesses,
+    exception_summary,
+)
 from palaestra.core.plugins import nearest, registry
 from palaestra.core.versions import palaestra_version
 from palaestra.envs.base import Env
@@ -318,8 +326,9 @@ def carry_out(run: Run, stopper: Stopper) -> Result:
             run.statistics.end("finished" if result.finished or result.endings else "stopped")
             status = exit_status(result)
             return result
-        except PalaestraError as error:
-            run.part(ProgressReport).tell_end("failed", str(error))
+        except Exception as error:  # a program's callback may raise anything
+            text = str(error) if isinstance(error, PalaestraError) else exception_summary(error)
+            run.part(ProgressReport).tell_end("failed", text)
             saving = run.part(Saving)
             lost = saving.rescue(error) if isinstance(error, RunError) and not isinstance(error, Diverged) else None
             if lost is None or lost.saved is None:

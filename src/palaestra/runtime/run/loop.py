@@ -80,4 +80,4 @@ def summarize(run: Run) -> None:
         for part in run.at_work:
             part.summarized(learner, summary)
     if run.endings():
-        run.stopped = True
+        run.end()

@@ -93,10 +93,6 @@ class ModelWriter:
         there = {name: self.final(learner) for name, learner in learners.items()}
         return {} if None in there.values() else {name: path for name, path in there.items() if path is not None}
 
-    def write_status(self) -> None:
-        """Writes the list of models."""
-        self.status.save()
-
     def _models(self, learner: Learner) -> ModelsFolder:
         return ModelsFolder(self._folder.path, learner.name, learner.settings.keep_checkpoints, self.status)
 

@@ -30,16 +30,22 @@ class Requests(RunPart):
         """Carries out the requests that have come. Rank 0 reads them, and all ranks carry them out."""
         run = self._run
         for request in run.group.from_first([] if self._box is None else self._box.take()):
+            done = True
             try:
-                told = next(done for part in run.parts if (done := part.asked(request)) is not None)
+                told = self._carry_out(request)
             except Refused as refusal:
                 told = str(refusal)
                 done = False
-            else:
-                done = True
             if self._box is not None:
                 self._box.tell(request, told, run.step, done=done)
             (run.console.info if done else run.console.warning)(f"Request of {request.who}: {told}")
+
+    def _carry_out(self, request: RunRequest) -> str:
+        for part in self._run.parts:
+            told = part.asked(request)
+            if told is not None:
+                return told
+        raise Refused(f"no part of this run takes the request '{request.kind}'")
 
     def asked(self, request: RunRequest) -> str | None:
         """Stops the run, or gives a hyperparameter a constant value."""
@@ -80,6 +86,11 @@ class ProgressReport(RunPart):
     def __init__(self, run: Run) -> None:
         self._run = run
         self._file = None if run.inference else run.group.first(lambda: ProgressFile(run.folder.path, time.time()))
+
+    def started(self) -> None:
+        """Tells that the run has begun; a finished one stays as it is."""
+        if not self._run.finished:
+            self.paused()
 
     def paused(self) -> None:
         """Tells how far the run is."""

@@ -149,7 +149,7 @@ class Saving(RunPart):
             self._saved_step = run.step
             for part in run.parts:
                 part.saved()
-            run.models.write_status()
+            run.models.status.save()
 
         run.must_be_finite()
         run.must_be_writable()

@@ -17,10 +17,11 @@ from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.closing import close_safely
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
+from palaestra.runtime.collect.episodes import Episodes
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.collect.threads import ComputeThreads
 from palaestra.runtime.control.goals import Course
-from palaestra.runtime.logging.bottleneck import EnvKind, Setup, TimeUse, bottleneck
+from palaestra.runtime.logging.bottleneck import EnvKind, Setup, bottleneck
 from palaestra.runtime.logging.run_times import RunClock, UpdateTimes
 from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.logging.timers import Timers
@@ -38,6 +39,8 @@ from palaestra.runtime.storage.checkpoints import Checkpoint
 from palaestra.runtime.storage.origins import initialize
 
 P = TypeVar("P", bound=RunPart)
+RUN_KEYS = ("collector", "statistics", "meetings", "ranks", "elapsed", "threads", "seed", "specs")
+"""Keys of a run's own state, which no part may be named."""
 
 
 class Run:
@@ -93,6 +96,8 @@ class Run:
         env.training_starts(training_facts(settings, env.device))
         self._teachers = Teachers(settings, env)
         self.parts = list(parts(self))
+        names = [part.name for part in self.parts if part.name]
+        assert len({*names, *RUN_KEYS}) == len(names) + len(RUN_KEYS), "two parts have one name, or that of a run's own"
         self.threads = ComputeThreads(
             settings.torch_settings.threads, self.learners, group, cores_are_busy=env.traits.uses_cores
         )
@@ -251,7 +256,7 @@ class Run:
                 for name in self.learners:  # it belongs to none in particular
                     self.journal.measure(name, tag, value, kind)
 
-    def _add_episodes(self, learner: Learner, ended: Any) -> None:
+    def _add_episodes(self, learner: Learner, ended: Episodes) -> None:
         name = learner.name
         rewards = learner.settings.reward_signals
         strength = rewards["extrinsic"].strength if "extrinsic" in rewards else 0.0
@@ -302,10 +307,6 @@ class Run:
             collector.meter.mark()
         if restarts:
             self.collector.restart(self.group.own_seed(self.settings.env_settings.seed + self.step))
-
-    def time_use(self) -> TimeUse:
-        """Returns what this rank has spent its time on in this session."""
-        return self.clock.use()
 
     def setup(self) -> Setup:
         """Returns the facts on which advice about speed depends."""

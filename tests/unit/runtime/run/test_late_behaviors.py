@@ -12,6 +12,7 @@ from tiny_envs import Scripted
 
 import palaestra
 from palaestra.runtime.collect import threads
+from palaestra.runtime.control.progress_file import read_progress
 from palaestra.runtime.run.api import Result
 
 STREAMS: dict[str, dict[str, Any]] = {"A": {"steady": True}, "B": {"steady": True}}
@@ -88,3 +89,15 @@ def test_a_program_that_trains_keeps_its_threads_and_its_random_numbers(tmp_path
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_an_error_of_a_callback_marks_the_run_as_failed(tmp_path: Path):
+    def callback(summary: object) -> None:
+        raise ValueError("no such chart")
+
+    with pytest.raises(ValueError, match="no such chart"):
+        train(tmp_path, "run", callbacks=[callback])
+    progress = read_progress(tmp_path / "run")
+    assert progress is not None
+    assert progress["state"] == "failed"
+    assert "no such chart" in progress["message"]
