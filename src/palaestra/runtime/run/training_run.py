@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, TypeVar
+from zlib import crc32
 
 import torch
 
@@ -405,12 +406,16 @@ class Run:
         return {"run": whole, **self.saved.learned, **learned}
 
 
+MOST_PLACES = 100_000
+"""Seeds that behaviors without settings of their own share by their names."""
+
+
 def seed_of(behavior: str, settings: RunSettings) -> int:
     """Returns the seed of a behavior: by its place in the settings, or by its name if only default_settings hold for
     it, so that it does not depend on when the behavior appears.
     """
     names = list(settings.behaviors)
-    place = names.index(behavior) if behavior in names else len(names) + sum(behavior.encode()) % 997
+    place = names.index(behavior) if behavior in names else len(names) + crc32(behavior.encode()) % MOST_PLACES
     return settings.env_settings.seed + 1000 * place
 
 

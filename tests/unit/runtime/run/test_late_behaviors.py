@@ -14,6 +14,8 @@ import palaestra
 from palaestra.runtime.collect import threads
 from palaestra.runtime.control.progress_file import read_progress
 from palaestra.runtime.run.api import Result
+from palaestra.runtime.run.training_run import seed_of
+from palaestra.runtime.settings import RunSettings
 
 STREAMS: dict[str, dict[str, Any]] = {"A": {"steady": True}, "B": {"steady": True}}
 
@@ -101,3 +103,10 @@ def test_an_error_of_a_callback_marks_the_run_as_failed(tmp_path: Path):
     assert progress is not None
     assert progress["state"] == "failed"
     assert "no such chart" in progress["message"]
+
+
+def test_behaviors_whose_names_have_the_same_letters_have_seeds_of_their_own():
+    own = RunSettings.model_validate({"default_settings": {}, "behaviors": {"First": {}, "Second": {}}})
+    seeds = [seed_of(name, own) for name in ("First", "Second", "Wing12", "Wing21")]
+    assert seeds[1] - seeds[0] == 1000
+    assert len({*seeds}) == 4
