@@ -12,9 +12,7 @@ from palaestra.envs.builtin.agreement import Agreement, Learned, ModelScore, agr
 
 
 def agreement_of(name: str) -> Agreement:
-    """Returns the agreement of a built-in environment. Raises EnvError if it has none, and PluginError for an unknown
-    name.
-    """
+    """Returns the agreement of a built-in environment. Raises EnvError if it has none, PluginError if unknown."""
     name = name.removeprefix("builtin:")
     if name in agreements():
         return agreements()[name]
@@ -49,9 +47,7 @@ def show_agreement(console: Console, name: str) -> None:
 
 
 def list_agreement(console: Console) -> None:
-    """Prints a line for each of Unity's models that was played in an environment of its name, and the names of the
-    others.
-    """
+    """Prints a line for each of Unity's models that was played in an environment of its name, and the other names."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("name", style="cyan", no_wrap=True)
     table.add_column("Unity's model", no_wrap=True)

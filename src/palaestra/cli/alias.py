@@ -122,9 +122,7 @@ def _file(folder: Path, name: str) -> Path:
 
 
 def _rivals(path: Path) -> list[Path]:
-    """Returns the files in an alias's folder that its name would run in its place: on Windows a program goes before a
-    script.
-    """
+    """Returns the files in an alias's folder that its name would run: on Windows a program goes before a script."""
     return [path.with_suffix(".exe"), path] if os.name == "nt" else [path]
 
 

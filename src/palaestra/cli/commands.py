@@ -79,9 +79,7 @@ LIBRARIES = {
 
 
 def run_command(argv: Sequence[str], *, process: bool = False) -> int:
-    """Runs one command of `palaestra` and returns its exit status. `process`: True if this process runs nothing
-    else.
-    """
+    """Runs one command of `palaestra` and returns its exit status. `process`: this process runs nothing else."""
     arguments = list(argv)
     debug = None
     try:
@@ -126,9 +124,7 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
 
 
 def tells(error: PalaestraError) -> bool:
-    """Whether this process reports an error. Of the ranks of a run, one does: rank 0, or another where rank 0 is
-    lost.
-    """
+    """Whether this process reports an error. Of several ranks one does: rank 0, or another where rank 0 is lost."""
     return is_read() or (error.tell if isinstance(error, RankLost) else reports())
 
 
@@ -141,9 +137,7 @@ def load_libraries(name: str, *, process: bool) -> None:
 
 
 def complain(message: str, error: BaseException | None = None, prefix: str = "palaestra: error: ") -> int:
-    """Prints the message to standard error, after the traceback of `error` if one is given. Returns the exit status
-    1.
-    """
+    """Prints the message to standard error, after the traceback of `error` if given. Returns the exit status 1."""
     with suppress(OSError):
         if error is not None:
             traceback.print_exception(error)
@@ -152,9 +146,7 @@ def complain(message: str, error: BaseException | None = None, prefix: str = "pa
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether an error means that the machine or its accelerator ran out of memory: torch raises RuntimeError for
-    both.
-    """
+    """Whether the machine or its accelerator ran out of memory: torch raises RuntimeError for both."""
     return isinstance(error, MemoryError) or any(
         words in str(error) for words in ("can't allocate memory", "out of memory")
     )
@@ -193,9 +185,7 @@ def command(name: str) -> ModuleType:
 
 
 def make_parser(chosen: str | None) -> Parser:
-    """Returns the parser of all commands; only the chosen one has its arguments, so that the others need not be
-    imported.
-    """
+    """Returns the parser of all commands; only the chosen one has its arguments, so the others are not imported."""
     try:
         from rich_argparse import RawDescriptionRichHelpFormatter as Formatter
     except ImportError:

@@ -42,9 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Shows each file; returns 1 if one of them cannot be read. Raises DemoError if there is none, RunError for a
-    picture.
-    """
+    """Shows each file; returns 1 if one of them cannot be read. Raises DemoError if there is none."""
     from palaestra.core.errors import ConfigError, DemoError, EmptyDemo
     from palaestra.datasets import read_demo
     from palaestra.demos.summary import summarize
@@ -112,9 +110,7 @@ def _convert(sources: list[Path | str], target: Path, *, force: bool) -> int:
 
 
 def demo_files(names: list[str]) -> list[Path | str]:
-    """Returns the named files and Minari datasets, and all files in named folders. Raises DemoError for a folder
-    without any.
-    """
+    """Returns the named files and Minari datasets, and the files in named folders. Raises DemoError for an empty one."""
     from palaestra.core.errors import DemoError
     from palaestra.datasets import is_minari
 

@@ -31,9 +31,7 @@ CONFIGS = Path("configs")
 WIDE = 120
 """Columns of a terminal from which the list has all columns."""
 TRAINERS = ("poca", "ppo", "sac")
-"""Folders of settings files. The first that has one for an environment suits it best: only groups have one of
-MA-POCA.
-"""
+"""Folders of settings files. The first with one for an environment suits it best: only groups have one of MA-POCA."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -124,9 +122,7 @@ def _shortened(text: str, width: int) -> str:
 
 
 def _row(name: str, width: int | None) -> list[str]:
-    """Returns the cells beside the name of a built-in environment, made only if its actions are shown; `width`: for its
-    summary alone.
-    """
+    """Returns the cells beside a built-in environment's name; `width`: for its summary alone, without making it."""
     if width is not None:
         return [escape(_shortened(summary_of(registry("envs").get(name)), width))]
     areas = str(getattr(registry("envs").get(name), "default_areas", ""))
@@ -210,9 +206,7 @@ def _actions(spec: ActionSpec) -> str:
 
 
 def _configs(name: str, env: EnvWrapper) -> list[str]:
-    """Returns settings files named for the environment or its behaviors, the one to begin with first, variants (NAME_*)
-    last.
-    """
+    """Returns settings files named for the environment or its behaviors, the first to begin with, variants last."""
     # the name of a build is a path
     names = dict.fromkeys(
         (Path(name.rpartition(":")[2]).name, *(one for one in env.behaviors if one == Path(one).name))

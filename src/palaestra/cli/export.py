@@ -31,9 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Writes and checks the files, and prints how well they agree with the networks. Raises RunError, ExportError or
-    ConfigError.
-    """
+    """Writes and checks the files, and prints how well they agree with the networks. Raises PalaestraError."""
     import sys
     from contextlib import nullcontext
 

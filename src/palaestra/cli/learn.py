@@ -215,9 +215,7 @@ def _flag(key: str) -> str:
 
 
 def check(options: argparse.Namespace) -> None:
-    """Raises ConfigError for GPUs where there surely are none, before libraries are loaded. `count_of` counts them
-    afterwards.
-    """
+    """Raises ConfigError for GPUs where there surely are none, before libraries are loaded; later `count_of` does."""
     from palaestra.core.errors import ConfigError
     from palaestra.core.processes import surely_no_gpu
 
@@ -241,9 +239,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def train_seeds(options: argparse.Namespace) -> int:
-    """Trains every seed in a process of its own, and prints a table of all. Returns 1 if one failed, else as for one
-    run.
-    """
+    """Trains every seed in a process of its own and prints a table. Returns 1 if one failed, else as for one run."""
     from palaestra.core.display import escaped
     from palaestra.runtime.seeds.seed_launch import launch_seeds
     from palaestra.runtime.seeds.seed_plan import parse_seeds, plan_seeds

@@ -62,9 +62,7 @@ def ignore_signals() -> None:
 
 
 def end_in_time(status: int, patience: float = PATIENCE) -> None:
-    """Makes the process end with its status: at once at a signal, and after `patience` seconds if threads or exit hooks
-    do not end.
-    """
+    """Ends the process with its status at a signal, or after `patience` seconds if threads or exit hooks stay."""
     import threading
     import time
 
@@ -90,9 +88,7 @@ def end_in_time(status: int, patience: float = PATIENCE) -> None:
 
 
 def refuse_style_of_current_folder() -> None:
-    """Gives pictures matplotlib's own style where it took one from the current folder: a stranger's may start LaTeX, or
-    fill the memory.
-    """
+    """Undoes a matplotlib style of the current folder: a stranger's may start LaTeX, or fill the memory."""
     import matplotlib
 
     if os.path.dirname(os.path.abspath(matplotlib.matplotlib_fname())) == os.getcwd():

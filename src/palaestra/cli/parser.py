@@ -37,9 +37,7 @@ class Parser(argparse.ArgumentParser):
     """Parser whose errors are one sentence, without the usage: the flag, the value, and where all flags are listed."""
 
     unabbreviated: Sequence[str] = ()
-    """Flags that an abbreviation matches only if no other flag does: they are newer than scripts that abbreviate
-    others.
-    """
+    """Flags that an abbreviation matches only if no other flag does: they are newer than scripts that abbreviate."""
 
     def error(self, message: str) -> NoReturn:
         """Prints an error and exits with status 2."""

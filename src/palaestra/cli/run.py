@@ -116,9 +116,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _open_page(options: argparse.Namespace) -> int:
-    """Opens the page on which a person plays, until Ctrl-C. Raises ConfigError for flags of Unity games with another
-    environment.
-    """
+    """Opens the page on which a person plays, until Ctrl-C. Raises ConfigError for flags of Unity games elsewhere."""
     from palaestra.cli.view import open_page
     from palaestra.runtime.environments.make import is_game
     from palaestra.web.site import Site

@@ -45,9 +45,7 @@ def settle(status: int) -> int:
 
 
 def broken(stream: TextIO, error: OSError) -> int | None:
-    """Returns the exit status if an error is about a stream that can no longer be written; None: it is about something
-    else.
-    """
+    """Returns the exit status if an error is about a stream that can no longer be written; else None."""
     of_streams = error.filename is None and error.errno in (
         errno.ENOSPC,
         errno.EDQUOT,

@@ -119,9 +119,7 @@ def open_page(
     browser: bool = True,
     ended: Callable[[], bool] | None = None,
 ) -> int:
-    """Serves the page until Ctrl-C, and opens a browser at `path` where there is a desktop. Raises PluginError or
-    ConfigError.
-    """
+    """Serves the page until Ctrl-C, and opens a browser at `path` where there is a desktop. Raises PalaestraError."""
     require_page()
     from palaestra.web.page_socket import listen
     from palaestra.web.serving import serve

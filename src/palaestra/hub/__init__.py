@@ -1,3 +1,1 @@
-"""Downloads runs and models from the Hugging Face Hub, which `hub:user/repository` names. `huggingface_hub` is imported
-when one is.
-"""
+"""Downloads runs and models of `hub:user/repository` from the Hugging Face Hub; `huggingface_hub` is imported late."""

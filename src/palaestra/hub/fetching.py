@@ -1,6 +1,4 @@
-"""Brings models and runs that `hub:` names into the library's cache, where later calls find them, also without a
-network.
-"""
+"""Brings models and runs that `hub:` names into the library's cache, which later calls read without a network too."""
 
 from __future__ import annotations
 
@@ -47,9 +45,7 @@ def fetch_run(text: str) -> Path:
 
 
 def fetch_checkpoint(text: str) -> Path:
-    """Returns a folder with the newest checkpoint of a run, or that of `@STEP`, from the cache or downloaded. The
-    folder lasts as long as the process.
-    """
+    """Returns a folder, for this process only, with a run's newest checkpoint or that of `@STEP`."""
     name = read_name(text)
     contents = look(name)
     steps = checkpoint_steps(contents.paths)
@@ -110,9 +106,7 @@ def must_fit(size: int, folder: Path, what: str) -> None:
 
 
 def order_by_age(folder: Path) -> None:
-    """Sets the times of model files as the run's list of models has them: a download has other ones, and the newest
-    model is played.
-    """
+    """Sets the times of model files as the run's list has them, since the newest model is played."""
     listed: dict[str, float] = {}
     with suppress(OSError, ValueError, RecursionError):
         for section in json.loads(read_whole_text(folder / STATUS)).values():

@@ -47,9 +47,7 @@ def new_token() -> str:
 
 
 def user_token() -> str:
-    """Returns the user's own token, so that open tabs go on when the command is started again; a new one where none can
-    be kept.
-    """
+    """Returns the user's own token, with which open tabs go on after a restart; a new one where none can be kept."""
     key = user_key(KEY)
     return new_token() if key is None else base64.urlsafe_b64encode(key).decode().rstrip("=")
 
@@ -106,9 +104,7 @@ class Access:
         return None
 
     def _ours(self, host: str) -> bool:
-        """Whether a `Host` header names this page: by an IP address, which no other site can have, or by a name that
-        was allowed.
-        """
+        """Whether a `Host` header is an IP address, which no other site can have, or a name that was allowed."""
         try:
             place = urlsplit(f"//{host}")
             name = place.hostname or ""

@@ -114,9 +114,7 @@ document.addEventListener('keydown', (event) => {
   event.target.click();
 });
 </script>"""
-"""Names checkboxes of tables, and sorts by keys. Slots of a table could not: their content is made anew with each
-change, without focus.
-"""
+"""Names checkboxes of tables, and sorts by keys. A table's slots could not: they are made anew with each change."""
 
 
 @contextmanager
@@ -187,9 +185,7 @@ def address(path: str, **query: str) -> str:
 
 
 def within(value: object, low: float, high: float) -> float | None:
-    """Returns a number that a browser has sent, within a slider's range; None for anything else, since it may send
-    anything.
-    """
+    """Returns a number that a browser has sent, within a slider's range; None for anything else."""
     if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
         return None
     return float(min(max(value, low), high))

@@ -28,9 +28,7 @@ class PageSocket:
     token: str
 
     def address(self, path: str = "/", host: str = "") -> str:
-        """Returns a page's address with the token: for browsers of other machines too, if it is bound to more than the
-        loopback.
-        """
+        """Returns a page's address with the token: for other machines too, if it is bound to more than the loopback."""
         host = host or socket.gethostname() if ipaddress.ip_address(self.bind).is_unspecified else self.bind
         address = f"[{host}]" if ":" in host else host
         return f"http://{address}:{self.port}{path}{'&' if '?' in path else '?'}token={self.token}"
@@ -42,9 +40,7 @@ class PageSocket:
 
 
 def listen(bind: str = LOOPBACK, port: int = PORT) -> PageSocket:
-    """Binds the wanted port, or the next free one. Raises ConfigError for an address that is not this machine's, or if
-    none is free.
-    """
+    """Binds the wanted port, or the next free one. Raises ConfigError for a foreign address, or if none is free."""
     try:
         family = socket.AF_INET6 if ipaddress.ip_address(bind).version == 6 else socket.AF_INET
     except ValueError as error:

@@ -116,9 +116,7 @@ def _ending_on_hangup(server: uvicorn.Server) -> Iterator[None]:
 
 
 def add_pages(site: Site, streams: SceneStreams, invitation_to: Callable[[str], Invitation]) -> None:
-    """Registers every page, and the WebSockets they need. `invitation_to` makes the link to a path for a second
-    person.
-    """
+    """Registers every page and its WebSockets. `invitation_to` makes the link to a path for a second person."""
     from palaestra.web.dashboard.runs_page import add_runs_page
     from palaestra.web.people.play_page import add_play_page
     from palaestra.web.recorded.demos_page import add_demos_page
@@ -131,9 +129,7 @@ def add_pages(site: Site, streams: SceneStreams, invitation_to: Callable[[str], 
 
 
 async def _watch(server: uvicorn.Server, streams: SceneStreams, ended: Callable[[], bool] | None) -> None:
-    """Tells the server to stop when `ended` says so, and ends the streams when it stops, which would go on until they
-    are cancelled.
-    """
+    """Stops the server when `ended` says so, and ends the streams when it stops, which would go on otherwise."""
     while not server.should_exit:
         await asyncio.sleep(0.25)
         if ended is not None and ended():

@@ -151,9 +151,7 @@ def compare_groups(groups: Sequence[RunGroup], folders: Mapping[str, Path], meas
 
 
 def _by_task(history: History, folder: Path) -> History:
-    """Names a task by its behavior. Runs of other tools have none where their event files lie in the run's own
-    folder.
-    """
+    """Names tasks by behavior. Other tools' runs have none where event files lie in the run's own folder."""
     return {
         UNNAMED if name == folder.name and len(history) == 1 and not (folder / name).is_dir() else name: tagged
         for name, tagged in history.items()
@@ -228,9 +226,7 @@ def _overall(
     measure: Measure,
     notes: list[str],
 ) -> dict[str, Estimate]:
-    """Returns the estimate over all tasks of each group that has them all, if there are several tasks and all are
-    normalized.
-    """
+    """Returns the estimate over all tasks of each group that has them all, if several tasks are all normalized."""
     if len(tasks) < 2:
         return {}
     if any(task not in bounds for task in tasks):

@@ -34,9 +34,7 @@ WIDEST = 3
 
 
 def picture(found: RunComparison, *, by_time: bool = False) -> Figure:
-    """Draws a panel with bands for each task, and one with the estimates: over all tasks if there are some, else of
-    each task.
-    """
+    """Draws a panel with bands for each task, and one with the estimates: over all tasks, else of each."""
     looks = looks_of([group.name for group in found.groups])
     estimates = (
         {"over all tasks": found.overall} if found.overall else {task: _scores(found, task) for task in found.tasks}

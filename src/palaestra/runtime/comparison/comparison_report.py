@@ -14,9 +14,7 @@ MOST_SETTINGS = 12
 
 
 def table(found: RunComparison) -> str:
-    """Returns tables of all tasks, the estimates over all of them, probabilities of improvement, differing settings and
-    notes.
-    """
+    """Returns tables of all tasks, overall estimates, probabilities of improvement, differing settings and notes."""
     parts = ["\n".join(_task(found, task)) for task in found.tasks]
     if found.overall:
         rows = [

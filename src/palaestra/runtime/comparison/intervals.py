@@ -113,9 +113,7 @@ def improvement(
 
 
 def interval(drawn: Floats, confidence: float) -> Floats:
-    """Returns the two percentiles, along the first axis, that enclose this share of the values; infinite ones are
-    allowed.
-    """
+    """Returns two percentiles along the first axis that enclose this share of the values, which may be infinite."""
     ends = [(1 - confidence) / 2, (1 + confidence) / 2]
     if np.isfinite(drawn).all():
         return np.quantile(drawn, ends, axis=0)

@@ -64,9 +64,7 @@ class RunScore:
 
 
 def cleaned(points: Points, bounds: Range | None) -> Points | None:
-    """Returns the finite values of a curve in the order of their steps, the last of each step, normalized; None if
-    there are none.
-    """
+    """Returns a curve's finite values by step, the last of each step, normalized; None if there are none."""
     good = np.isfinite(points.value) & np.isfinite(points.step)
     step = points.step[good]
     seconds = points.seconds[good]
@@ -101,9 +99,7 @@ def score(run: str, curve: Points, measure: Measure) -> RunScore | None:
 
 
 def resampled(curves: Sequence[Points], *, by_time: bool) -> tuple[Floats, Floats]:
-    """Returns x, (points,), and the curves at these, (runs, points), linear between summaries, over the part that all
-    runs have.
-    """
+    """Returns x (points,) and the curves there (runs, points), linear between summaries, where all runs have some."""
     places = [curve.seconds if by_time else curve.step for curve in curves]
     first = max(x[0] for x in places)
     last = min(x[-1] for x in places)
@@ -116,9 +112,7 @@ def resampled(curves: Sequence[Points], *, by_time: bool) -> tuple[Floats, Float
 
 
 def ranges(words: Sequence[str], curves: Mapping[str, Sequence[Points]]) -> dict[str, Range]:
-    """Returns the values of each task that become 0 and 1. `curves`: all runs' curves of each task. Raises
-    ConfigError.
-    """
+    """Returns the values of each task that become 0 and 1. `curves`: all runs' curves by task. Raises ConfigError."""
     found: dict[str, Range] = {}
     for word in words:
         task, equal, text = word.rpartition("=")

@@ -112,9 +112,7 @@ def pattern_words(how: Sequence[str]) -> list[str]:
 
 
 def differences(groups: Sequence[RunGroup], runs: Mapping[str, Path]) -> dict[str, list[Any]]:
-    """Returns the settings in which groups differ, as dotted paths with a value for each group; of each group its first
-    run counts.
-    """
+    """Returns settings in which groups differ, as dotted paths with a value for each group, that of its first run."""
     flat = [_flat(tree) if (tree := learned_settings(runs[group.runs[0]])) is not None else {} for group in groups]
     paths = dict.fromkeys(path for one in flat for path in one)
     values = {path: [one.get(path) for one in flat] for path in paths}
@@ -166,9 +164,7 @@ def _by_settings(runs: Mapping[str, Path]) -> dict[str, str]:
 
 
 def _named(members: Mapping[str, list[str]], runs: Mapping[str, Path]) -> list[RunGroup]:
-    """Names each group by what the names of its runs have in common; where that is the same for several, by their first
-    runs.
-    """
+    """Names each group by what the names of its runs have in common; if several have the same, by their first runs."""
     stems = _by_names(runs)
     names = [
         inside[0] if len(inside) == 1 and stems[inside[0]] == inside[0] else stems[inside[0]]

@@ -282,9 +282,7 @@ def random_action(spec: ActionSpec, step: TimeStep, generator: torch.Generator) 
 
 
 def worth_starting(timing: Timing, processors: int | None = None) -> CopiesAdvice:
-    """Returns how many copies of a game to start with `processors` cores, by default all usable ones. The trainer needs
-    one.
-    """
+    """Returns how many copies of a game to start; one of the `processors` (default: all usable) is the trainer's."""
     here = processors or usable_cores()
     game = timing.parts["game"] / timing.seconds
     busy = 1.0 if timing.cores is None else max(0.05, min(timing.cores, 1.0))

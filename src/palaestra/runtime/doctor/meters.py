@@ -18,9 +18,7 @@ FAR = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ObservationReport:
-    """Statistics of one observation of a behavior over all decisions; for a variable-length one, over the rows in
-    use.
-    """
+    """Statistics of one observation over all decisions; of a variable-length one, over the rows in use."""
 
     name: str
     shape: tuple[int, ...]

@@ -74,9 +74,7 @@ def as_env(given: object, areas: int | None, device: str, options: Mapping[str, 
 def make_with(
     factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any] = NO_OPTIONS
 ) -> Env:
-    """Calls a function or class and returns its environment, with `areas` areas or its own number of them. Raises
-    EnvError.
-    """
+    """Calls a function or class and returns its environment, with `areas` areas or its own number. Raises EnvError."""
     mapping = {
         key: value for key, value in options.items() if key in MAPPINGS and key not in signature(factory).parameters
     }
@@ -156,9 +154,7 @@ def _around(given: Any) -> Env:
 
 
 def call(factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Any:
-    """Calls a factory with the arguments that its signature accepts; it need not accept `areas` and `device`. Raises
-    EnvError.
-    """
+    """Calls a factory with what its signature takes of `areas`, `device` and options. Raises EnvError."""
     form = signature(factory)
     takes = form.parameters
     takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values())

@@ -91,9 +91,7 @@ def make_env(
 
 
 def guarded(env: Env, name: str) -> EnvWrapper:
-    """Returns an opened environment with all optional members. Exceptions of one that is neither a game nor built in
-    become EnvErrors.
-    """
+    """Returns an environment with all optional members. A user's own raises EnvErrors only."""
     ours = is_game(name) or name.removeprefix("builtin:") in registry("envs")
     return EnvWrapper.of(env) if ours else Guarded(env, name)
 
@@ -125,9 +123,7 @@ def _on_runners(name: str, areas: int | None, options: Mapping[str, Any], games:
 
 
 def _check_name(name: str, options: Mapping[str, Any], games: GameSettings) -> None:
-    """Raises EnvError for a Gymnasium id that does not exist, and for wrong options of a PettingZoo environment, before
-    copies start.
-    """
+    """Raises EnvError for an unknown Gymnasium id or wrong options of PettingZoo's, before copies start."""
     if name.startswith("gymnasium:") and games.runners is None:
         from palaestra.envs.gymnasium.ids import spec_of
 

@@ -127,9 +127,7 @@ def _tasks(
 
 
 def _name_there(name: str, cluster: RayCluster) -> str:
-    """Returns the name of the environment on the runners: a build in a folder that Ray brings along has a path within
-    it.
-    """
+    """Returns the environment's name on the runners: a build in a folder that Ray brings has a path within it."""
     path = Path(name)
     if cluster.brings_folder and path.is_absolute() and path.is_relative_to(Path.cwd()):
         return str(path.relative_to(Path.cwd()))

@@ -21,9 +21,7 @@ from palaestra.wire.side_channels import SideChannel
 from palaestra.wire.unity_channels import Engine
 
 GIVEN_OTHERWISE = {"executable", "areas", "engine"}
-"""Fields of UnityOptions that are no options of a game: what is opened, how often, and whose fields are options
-themselves.
-"""
+"""Fields of UnityOptions that are no options of a game: they are given otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

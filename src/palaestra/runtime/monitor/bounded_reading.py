@@ -28,9 +28,7 @@ def signature(path: Path | str) -> Signature | None:
 
 
 class ResultsFiles:
-    """Files under one folder. All methods answer None or nothing for what is missing, cannot be read, or lies
-    elsewhere.
-    """
+    """Files under one folder. Methods answer None or nothing for what is missing, cannot be read, or lies elsewhere."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -87,9 +87,7 @@ class MetricsReader:
         self.behaviors: dict[str, BehaviorMetrics] = {}
 
     def refresh(self) -> None:
-        """Reads what was written since the last call. A file that was replaced or shortened, as a resumed run does, is
-        read anew.
-        """
+        """Reads what is new. A file that was replaced or shortened, as a resumed run does, is read anew."""
         now = signature(self._path)
         if now == self._seen:
             return

@@ -168,9 +168,7 @@ def league(files: ResultsFiles, run_id: str) -> LeagueTable | None:
 
 
 def time_shares(files: ResultsFiles, status: RunStatus) -> TimeShares | None:
-    """Returns where the time of the newest session went, and what holds it up, or in a whole run of the original; None
-    if not known.
-    """
+    """Returns where the time of the newest session went, and what holds it up; None if not known."""
     if isinstance(told := status.progress.get("bottleneck"), str) and isinstance(
         shares := status.progress.get("shares"), Mapping
     ):
@@ -238,9 +236,7 @@ class Difference:
 
 
 def differences(trees: Sequence[Mapping[str, Any]]) -> list[Difference]:
-    """Returns the keys that differ, in the order of the settings. A single behavior of each run is compared whatever
-    its name.
-    """
+    """Returns the keys that differ, in the settings' order. Single behaviors are compared whatever their names."""
     flat = [dict(_flat(_without_name(tree))) for tree in trees]
     keys = dict.fromkeys(key for values in flat for key in values)
     found = [Difference(key, tuple(values.get(key, MISSING) for values in flat)) for key in keys if key not in IGNORED]

@@ -47,9 +47,7 @@ class RunIndex:
         """Grows with each change of any status."""
 
     def statuses(self) -> list[RunStatus]:
-        """Returns the status of every run, those that learn first, then the newest. Call it in a thread: it reads
-        files.
-        """
+        """Returns the status of every run, those that learn first, then the newest. It reads files: use a thread."""
         with self._lock:
             if time.monotonic() - self._looked >= FRESHNESS:
                 self._refresh()

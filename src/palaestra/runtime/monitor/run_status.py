@@ -67,9 +67,7 @@ class RunStatus:
 
     @property
     def step(self) -> int:
-        """Steps of all behaviors together; what one does after its max_steps, while others still learn, does not
-        count.
-        """
+        """Steps of all behaviors together; those beyond max_steps, while others still learn, do not count."""
         return sum(min(each.step, each.max_steps or each.step) for each in self.behaviors)
 
     @property
@@ -267,9 +265,7 @@ def _of_others(files: ResultsFiles, run_id: str, tree: Mapping[str, Any], status
 
 
 def _of_status(tree: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[dict[str, BehaviorStatus], float]:
-    """Returns the behaviors of `training_status.json` with their last model's step and reward, and when that was
-    written.
-    """
+    """Returns the behaviors of `training_status.json` with step and reward of their last model, and its time."""
     found: dict[str, BehaviorStatus] = {}
     newest = 0.0
     for name, section in status.items():

@@ -50,9 +50,7 @@ def smoothed(values: Numbers, weight: float) -> Numbers:
 
 
 def kept(values: Numbers, most: int) -> NDArray[np.int64]:
-    """Returns the indices of at most `most` values, rising: the first, the last, and the least and greatest of each
-    equal stretch.
-    """
+    """Returns rising indices of at most `most` values: first, last, and the least and greatest of equal stretches."""
     count = len(values)
     if count <= most:
         return np.arange(count)

@@ -24,9 +24,7 @@ Reopen = Callable[[int], Env]
 
 
 def reopening(settings: RunSettings, given: object | None) -> Reopen | None:
-    """Returns a function that opens a run's environment once more; None if that is impossible. `given`: that of
-    `train(env=...)`.
-    """
+    """Returns a function that opens a run's environment again, if possible. `given`: that of `train(env=...)`."""
     name = settings.env_settings.env_path or EDITOR
     options = settings.env_settings.env_options
 
@@ -50,9 +48,7 @@ def _takes_areas(given: object) -> bool:
 
 
 def last_lessons(settings: RunSettings) -> dict[str, int]:
-    """Returns the last lesson of each curriculum, in which policies are evaluated: values of other lessons could not be
-    compared.
-    """
+    """Returns the last lesson of each curriculum, in which policies are evaluated so that values can be compared."""
     forms = (settings.environment_parameters or {}).items()
     return {name: len(form.curriculum) - 1 for name, form in forms if isinstance(form, CurriculumSettings)}
 

@@ -141,9 +141,7 @@ class BrainAssignment:
         return None
 
     def brain(self, behavior: str, team: int) -> CheckedBrain:
-        """Returns the brain of a side, the same for all teams of one spec. Raises PolicyError if there is none, or it
-        cannot be made.
-        """
+        """Returns the brain of a side, one for all teams of a spec. Raises PolicyError if there is none."""
         part = self.part(behavior, team)
         if part is None:
             raise PolicyError(self._missing(behavior, team))

@@ -1,6 +1,4 @@
-"""Lets a brain choose the actions for the table of a behavior: for teachers, for opponents in self-play, and for
-play.
-"""
+"""Lets a brain choose the actions for the table of a behavior: for teachers, opponents in self-play, and play."""
 
 from __future__ import annotations
 
@@ -79,9 +77,7 @@ class BrainPolicy(TableAnswers):
 
     @property
     def recurrent_state(self) -> Tensor:
-        """(S, 1 + L): 1 where an episode begins, then a model's LSTM memory. The memory of a user's own brain is not in
-        it.
-        """
+        """(S, 1 + L): 1 where an episode begins, then a model's LSTM memory, but none of a user's own brain."""
         remembered = self._remembered(len(self._fresh))
         return torch.from_numpy(np.concatenate([self._fresh[:, None].astype(np.float32), remembered], 1))
 

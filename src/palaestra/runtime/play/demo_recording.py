@@ -96,9 +96,7 @@ class DemoRecorder:
             self._note(behavior, step)
 
     def close(self) -> list[Path]:
-        """Names the files and returns them. The longest open episode is written last, without an end, if it has a
-        decision.
-        """
+        """Names the files and returns them. The longest open episode with a decision comes last, without an end."""
         named = []
         for side, writer in self.writers.items():
             if writer.closed:  # it could not be written, and has said so

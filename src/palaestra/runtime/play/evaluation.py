@@ -41,9 +41,7 @@ class Evaluation:
 
     @property
     def success_rate(self) -> float | None:
-        """Share of episodes that succeeded; None if the environment never reports success (`is_success` of Gymnasium's
-        infos).
-        """
+        """Share of episodes that succeeded; None if the environment never reports success (`is_success` in infos)."""
         told = self.successes[~np.isnan(self.successes)]
         return float(told.mean()) if len(told) else None
 

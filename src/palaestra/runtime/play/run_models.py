@@ -53,9 +53,7 @@ class Models:
 
 
 def run_folder(run: str, results: Path) -> RunFolder:
-    """Returns the folder of a run given by name or path. Raises RunError, which suggests similar names, if there is
-    none.
-    """
+    """Returns the folder of a run given by name or path. Raises RunError, which suggests similar names."""
     path = Path(run)
     is_path = path.is_dir() and (len(path.parts) > 1 or not (results / run).is_dir())
     folder = RunFolder(path.parent, path.name) if is_path else RunFolder(results, run)
@@ -199,9 +197,7 @@ def newest(folder: RunFolder, behavior: str, status: TrainingStatus) -> Path | N
 
 
 def env_name(models: Models, env: str | None) -> str:
-    """Returns the name of the given environment, else the run's own (the Editor if it names none). Raises EnvError for
-    a mere model.
-    """
+    """Returns the given environment, else the run's own (the Editor if it names none). Raises EnvError without any."""
     name = env or (models.settings and (models.settings.env_settings.env_path or EDITOR))
     if not name:
         raise EnvError(f"which environment {models.run} was trained in is not known: name it with --env")
@@ -253,9 +249,7 @@ def open_named(
     flags: Mapping[str, Mapping[str, Any]] | None = None,
     tell: Tell | None = None,
 ) -> EnvWrapper:
-    """Opens an environment by name; `settings`: those of the run. A Unity game's messages go to `tell`, or to
-    stderr.
-    """
+    """Opens an environment by name; `settings`: the run's. A Unity game's messages go to `tell`, or to stderr."""
     with WaitingNotice(f"opening {name}", on_stderr):
         if is_game(name):
             return open_game(name, areas, settings, options, flags, tell)

@@ -64,9 +64,7 @@ class TeacherPolicy:
 
 
 class LabelledPolicy:
-    """A policy with which the student acts; rollouts contain the teacher's actions and the student's recurrent
-    state.
-    """
+    """The student acts; rollouts contain the teacher's actions and the student's recurrent state."""
 
     def __init__(self, student: NetworkPolicy, teacher: BrainPolicy) -> None:
         self._student = student
@@ -146,9 +144,7 @@ class Teachers:
         return self.collectors[name]
 
     def add_student(self, learner: Learner) -> str | None:
-        """Gives a student its teacher. Returns a message about it; None without a teacher. Raises EnvError if their
-        specs differ.
-        """
+        """Gives a student its teacher. Returns a message about it. Raises EnvError if their specs differ."""
         bc = bc_settings_of(learner.settings)
         name = learner.name
         if bc is None or bc.teacher is None or self._inference:
@@ -164,9 +160,7 @@ class Teachers:
         return f"'{name}' plays, and learns what {bc.teacher} would have done"
 
     def check_specs_match(self, learners: Mapping[str, Learner]) -> None:
-        """Raises EnvError, which shows both side by side, if a student and the behavior of its teacher have different
-        specs.
-        """
+        """Raises EnvError if a student and the behavior of its teacher have different specs."""
         for name in self.collectors:
             for learner in self.students(name, learners):
                 titles = (f"'{name}', the teacher", f"'{learner.name}', the student")
@@ -219,9 +213,7 @@ class Teachers:
 
 
 def teacher_spec(text: str) -> BrainSpec:
-    """Returns the brain that `teacher` means: as in `--brain`, a model file, or `package.module:Class`. Raises
-    ConfigError.
-    """
+    """Returns the brain that `teacher` names, as in `--brain`, a model file, or `package.module:Class`."""
     from palaestra.runtime.play.brain_assignment import PYTHON, BrainSpec, kinds
 
     kind, _, argument = text.partition(":")

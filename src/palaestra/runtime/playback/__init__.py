@@ -1,3 +1,1 @@
-"""Plays an environment for someone who watches or takes part: in a thread, at real speed, with brains that can be
-exchanged.
-"""
+"""Plays an environment in a thread, at real speed, for someone who watches or takes part; brains can be exchanged."""

@@ -41,9 +41,7 @@ class AgentSlots:
         return self._numbers.get((behavior, slot), slot)
 
     def note(self, steps: Mapping[str, TimeStep], *, first: bool = False) -> dict[Seat, int]:
-        """Takes a tick in, or the first one of `reset`. Returns the new slot of each agent that continues in another
-        one.
-        """
+        """Adds a tick, or the first one of `reset`. Returns the new slot of each agent that continues elsewhere."""
         if first:
             self._gone.clear()
             for name, before in self._present.items():  # all begin anew, in any slots

@@ -1,6 +1,4 @@
-"""Solids that the page adds to a drawing: arrows above agents that people play, and the rays of the agent that is
-looked at.
-"""
+"""Solids that the page adds to a drawing: arrows above agents that people play, and rays of the chosen agent."""
 
 from __future__ import annotations
 
@@ -33,9 +31,7 @@ def color_of(hit: RayHit) -> Color:
 
 
 def with_arrows(drawing: Drawing, taken: set[Seat]) -> Drawing:
-    """Returns the drawing with an arrow above each agent of the first area that a person plays; none where that is the
-    only agent.
-    """
+    """Returns the drawing with an arrow above each agent of the first area that a person plays, unless it is alone."""
     agents = {
         (group.behavior, slot)
         for group in drawing.solids
@@ -65,9 +61,7 @@ def with_arrows(drawing: Drawing, taken: set[Seat]) -> Drawing:
 def with_rays(
     drawing: Drawing, behavior: str, slot: int, fans: Sequence[tuple[RayFan, NDArray[np.float32]]]
 ) -> Drawing:
-    """Returns the drawing with the rays of an agent, in the colors of what they hit. `fans` come with the observation
-    (n,) they are in.
-    """
+    """Returns the drawing with the rays of an agent, in the colors of their hits; each fan has its observation (n,)."""
     found = _body(drawing, behavior, slot)
     rays = [(fan, hit) for fan, values in fans for hit in fan.hits(values)]
     if found is None or not rays:
@@ -98,9 +92,7 @@ def with_rays(
 
 
 def _body(drawing: Drawing, behavior: str, slot: int) -> tuple[Solids, int, int] | None:
-    """Returns the first group with a solid that is part of the agent, with the solid's area and number; None if there
-    is none.
-    """
+    """Returns the first group with a solid of the agent, with the solid's area and number; None if there is none."""
     for group in drawing.solids:
         if group.slot is None or group.behavior not in ("", behavior):
             continue

@@ -26,9 +26,7 @@ def has_cameras(behaviors: Mapping[str, BehaviorSpec]) -> bool:
 def camera_pictures(
     behaviors: Mapping[str, BehaviorSpec], steps: Mapping[str, TimeStep], seats: Sequence[Seat]
 ) -> NDArray[np.uint8] | None:
-    """Returns what these agents see, or else the first ones, side by side (H, W, 3); None if none of them sees
-    pictures.
-    """
+    """Returns what these agents see, else the first ones, side by side (H, W, 3); None if none sees pictures."""
     cameras = [
         (name, number)
         for name, spec in behaviors.items()

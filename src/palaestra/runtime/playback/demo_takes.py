@@ -36,9 +36,7 @@ class DemoTakes:
     """
 
     def __init__(self, slot: int, behaviors: Collection[str] = (), *, tally: Tally) -> None:
-        """`behaviors` are those that the agent in this slot may have; empty: all of the environment. `tally`: the
-        playback's, which counts the rewards.
-        """
+        """`behaviors`: those that the agent may have (empty: all). `tally`: the playback's, for the rewards."""
         self.slot = slot
         self._behaviors = frozenset(behaviors)
         self._tally = tally

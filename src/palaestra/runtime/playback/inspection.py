@@ -57,9 +57,7 @@ class Inspector:
     def __init__(self, playback: Playback) -> None:
         self._playback = playback
         self.networks: dict[str, Trunk] = {}
-        """Network of each behavior, from a checkpoint; without one there is no value, and the distribution is
-        sampled.
-        """
+        """Network of each behavior, from a checkpoint; without one there is no value, and actions are sampled."""
         self._copies: dict[Path, ModelBrain] = {}
 
     def look(self, behavior: str, slot: int) -> AgentInspection | None:
@@ -85,9 +83,7 @@ class Inspector:
         return AgentInspection(behavior, slot, team, obs, reward, int(length), continuous, discrete, rays, value)
 
     def _sampled(self, brain: object, spec: BehaviorSpec, step: TimeStep, slot: int) -> Distributions:
-        """Draws actions of a model for this agent's observations; other brains, and models with memory, have no
-        distribution.
-        """
+        """Samples actions of a model for this agent; other brains, and models with memory, have no distribution."""
         model = brain.brain if isinstance(brain, CheckedBrain) else brain
         if not isinstance(model, ModelBrain) or model.policy.memory_size:
             return [], []

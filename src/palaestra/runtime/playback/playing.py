@@ -64,9 +64,7 @@ class PlaybackState:
 
 
 class Playback:
-    """Owns an environment from the thread's start to its end. All methods may be called from any thread and return at
-    once.
-    """
+    """Owns an environment from the thread's start to its end. Methods may be called from any thread and never wait."""
 
     def __init__(
         self,
@@ -77,9 +75,7 @@ class Playback:
         paused: bool = False,
         on_error: Callable[[str], object] = lambda text: None,
     ) -> None:
-        """`opener` is called in the thread; what it raises becomes the `error` of the state, and `on_error` is called
-        with it.
-        """
+        """`opener` is called in the thread; its error becomes the state's `error` and is passed to `on_error`."""
         self._opener = opener
         self._seed = seed
         self._speed = speed
@@ -105,17 +101,13 @@ class Playback:
         self.seats: AssignedBrains | None = None
         self.tally = Tally()
         self.agent_slots: AgentSlots | None = None
-        """Slots that have agents, where an agent may get another slot in each episode; None elsewhere: agents stay
-        where they are.
-        """
+        """Slots that have agents, where each episode may be in another slot; None: agents stay where they are."""
         self.steps: dict[str, TimeStep] = {}
         """Tables of the newest tick, which are never modified."""
         self.actions: dict[str, Action] = {}
         """Actions that led to the newest tick."""
         self.watchers: list[Callable[[Mapping[str, TimeStep], Mapping[str, Action], Mapping[str, TimeStep]], None]] = []
-        """Called in the thread after each tick with the tables before it, the actions and the tables after it; after a
-        restart with no tables before it and no actions.
-        """
+        """Called in the thread after each tick (tables before, actions, tables after) and restart (only the last)."""
         self.followers: list[Callable[[Moves], None]] = []
         """Called in the thread, after the watchers, if agents continue in other slots."""
         self._thread = threading.Thread(target=self._run, name="playback", daemon=True)
@@ -154,9 +146,7 @@ class Playback:
         self._order(lambda: self._set_parameter(name, value))
 
     def set_brains(self, brain_of: BrainOf, *, anew: bool = False) -> None:
-        """Replaces the brains of all sides; those in single seats stay. `anew`: others have come, whose scores are
-        counted from here.
-        """
+        """Replaces the brains of all sides, but not those of single agents. `anew`: scores are counted from here."""
 
         def replace() -> None:
             if self.seats is not None:
@@ -209,9 +199,7 @@ class Playback:
         return not self._thread.is_alive()
 
     def ticks(self) -> tuple[int, float, float]:
-        """Returns the number of the newest tick that is drawn, when it was made and how many seconds it lasts at this
-        speed.
-        """
+        """Returns the number of the newest tick that is drawn, when it was made and its seconds at this speed."""
         self._asked_drawing = time.monotonic()
         lasts = 0.0 if self._paused else (self._seconds() / self._speed)
         return self._drawn_tick, self._drawn_at, lasts
@@ -222,9 +210,7 @@ class Playback:
         return self._drawing
 
     def picture(self) -> bytes | None:
-        """Returns the newest picture of an environment that describes no solids, else of its agents' cameras, as a
-        JPEG; None if none.
-        """
+        """Returns the newest picture of the areas or of agents' cameras as a JPEG; None if there is none."""
         self._asked_picture = time.monotonic()
         return self._picture
 
@@ -239,16 +225,12 @@ class Playback:
         return self._draws is not False
 
     def record_gif(self, seconds: float, rate: int = 10) -> bytes | None:
-        """Returns pictures of the first areas over so many seconds as a GIF; None if the environment cannot draw. Waits
-        for that long.
-        """
+        """Records the first areas for so many seconds as a GIF, and waits; None if the environment cannot draw."""
         taken = self.take_pictures(seconds, rate)
         return animated(taken, rate) if taken else None
 
     def take_pictures(self, seconds: float, rate: int = 10) -> list[NDArray[np.uint8]]:
-        """Returns pictures of the first areas over so many seconds; none if the environment cannot draw. Waits for that
-        long.
-        """
+        """Records the first areas for so many seconds, and waits; empty if the environment cannot draw."""
         frames: queue.SimpleQueue[NDArray[np.uint8] | None] = queue.SimpleQueue()
         taken: list[NDArray[np.uint8]] = []
         for _ in range(max(int(seconds * rate), 1)):
@@ -409,9 +391,7 @@ class Playback:
 
 
 def in_rows(pictures: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
-    """Returns pictures (H, W, 3) of one size as one, in as many columns as make each as large as it can be in the
-    page's scene.
-    """
+    """Returns pictures (H, W, 3) of one size as one, in the number of columns that fills the page's scene best."""
     height, width, _ = pictures[0].shape
 
     def scale(columns: int) -> float:
@@ -425,9 +405,7 @@ def in_rows(pictures: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
 def rays_of(
     env: EnvWrapper, steps: Mapping[str, TimeStep], behavior: str, slot: int
 ) -> list[tuple[RayFan, NDArray[np.float32]]]:
-    """Returns the ray sensors of an agent, each with the observation (n,) that it is in; none if the environment names
-    none.
-    """
+    """Returns the ray sensors of an agent, each with its observation (n,); none if the environment names none."""
     step = steps.get(behavior)
     fans = env.traits.ray_fans.get(behavior, ())
     if not fans or step is None or slot >= len(step.acting):

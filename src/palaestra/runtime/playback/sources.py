@@ -1,6 +1,4 @@
-"""Opens what a playback plays: a run with the models of one of its steps, or an environment with brains of one's
-choice.
-"""
+"""Opens what a playback plays: a run with the models of one of its steps, or an environment with chosen brains."""
 
 from __future__ import annotations
 
@@ -65,9 +63,7 @@ class PlaybackSource:
     """Options of the environment that go before those of the run."""
 
     def open(self, tell: Tell | None = None) -> Opened:
-        """Opens the environment and returns it with its brains. A Unity game's messages go to `tell`. Raises
-        PalaestraError.
-        """
+        """Opens the environment and returns it with its brains. A Unity game's messages go to `tell`."""
         models = None if self.run is None else self.models()
         env = self._open_env(models, tell)
         return env, self.brain_of(env, self.parts(models))
@@ -81,9 +77,7 @@ class PlaybackSource:
         return [*read_parts(self.chosen), *typed, *own]
 
     def models(self) -> Models:
-        """Returns the models of the run: those of `step`, made from its checkpoint if there are no files, or the
-        newest.
-        """
+        """Returns the run's newest models, or those of `step`, made from its checkpoint if there are no files."""
         assert self.run is not None
         folder = RunFolder(self.results, self.run)
         if self.step is None:

@@ -1,6 +1,4 @@
-"""Counts what those who watch want to know: rewards of open episodes, results, the score between teams, the rating of a
-person.
-"""
+"""Counts for those who watch: rewards of open episodes, results, scores between teams, the rating of a person."""
 
 from __future__ import annotations
 
@@ -45,9 +43,7 @@ class SideScore:
 
 
 class Tally:
-    """Counts the episodes of every behavior. Between teams the sign of an episode's last reward decides it, as in
-    self-play.
-    """
+    """Counts the episodes of every behavior. Between teams the sign of the last reward decides, as in self-play."""
 
     def __init__(self) -> None:
         self.returns: dict[str, NDArray[np.float64]] = {}
@@ -62,9 +58,7 @@ class Tally:
         """Slots whose open episode began before the scores did."""
 
     def begin_scores(self) -> None:
-        """Begins the scores anew, after other brains have come. Open episodes, which both have played, will not
-        count.
-        """
+        """Begins the scores anew after a change of brains. Open episodes, which both have played, will not count."""
         self.scores = {}
         self._mixed = {(name, slot) for name, lengths in self.lengths.items() for slot in lengths.nonzero()[0].tolist()}
 
@@ -145,9 +139,7 @@ class PersonRating:
         return self._known.get(behavior, {}).get("elo", PERSON_START)
 
     def played(self, behavior: str, opponent: float, result: float) -> float:
-        """Enters a game: 1 won, 0.5 drawn, 0 lost. Returns the new rating, which is stored if the folder can be
-        written.
-        """
+        """Enters a game: 1 won, 0.5 drawn, 0 lost. Returns the new rating, stored if the folder can be written."""
         entry = self._known.setdefault(behavior, {"elo": PERSON_START, "games": 0.0})
         entry["elo"] = self.elo(behavior) + elo_change(self.elo(behavior), opponent, result, PERSON_K)
         entry["games"] = entry.get("games", 0.0) + 1

@@ -1,6 +1,4 @@
-"""`palaestra.record` and the command line's `record`: plays models, several steps or runs side by side, and films
-them.
-"""
+"""`palaestra.record` and the command `record`: plays models, several steps or runs side by side, and films them."""
 
 from __future__ import annotations
 
@@ -192,9 +190,7 @@ def _picture(frame: Sequence[Panel], width: int, *, titles: bool) -> Any:
 def find_sources(
     runs: Sequence[str], steps: Sequence[int], results: Path, *, trust: bool = False
 ) -> tuple[list[FilmSource], list[str]]:
-    """Returns the models of all panels, and notes about steps that have none, for which the nearest are taken. Raises
-    RunError.
-    """
+    """Returns the models of all panels, and notes about steps without one, for which the nearest are taken."""
     sources = []
     notes = []
     for run in runs:
@@ -220,9 +216,7 @@ def find_sources(
 
 
 def nearest_steps(run: str, steps: Sequence[int], results: Path) -> dict[int, int]:
-    """Returns for each step the nearest one of which a run has a model. Raises RunError if that is the same for
-    several.
-    """
+    """Returns the nearest step with a model for each step. Raises RunError if several have the same."""
     if run.endswith(MODEL_FILES) or split_step(run, results)[1] is not None:
         raise RunError(f"{run} is of one step: --steps chooses the steps of whole runs")
     folder = run_folder(run, results)
@@ -242,9 +236,7 @@ def nearest_steps(run: str, steps: Sequence[int], results: Path) -> dict[int, in
 
 
 def _usual_place(runs: Sequence[str], sources: Sequence[FilmSource], results: Path, trust: bool) -> Path:
-    """Returns the file to write if none is named. Raises RunError if links would lead out of a run's folder of someone
-    else.
-    """
+    """Returns the file to write if none is named. Raises RunError for links out of someone else's folder."""
     if len(runs) > 1:
         return Path("recording.gif")
     if sources[0].models.settings is None or is_hub_name(runs[0]):
@@ -257,9 +249,7 @@ def _usual_place(runs: Sequence[str], sources: Sequence[FilmSource], results: Pa
 def scenes(
     env: Env, policies: Mapping[str, Policy], film: Film, title: str = "", shown: int = AREAS
 ) -> Iterator[Panel]:
-    """Yields what one panel shows before each decision, until its time is over or every agent has played its
-    episodes.
-    """
+    """Yields a panel before each decision, until its time is over or every agent has played its episodes."""
     shown = min(env.num_areas, shown)
     tally = Tally()
     steps = env.reset(film.seed)
@@ -289,9 +279,7 @@ def _together(playing: Sequence[Iterator[Panel]]) -> Iterator[list[Panel]]:
 
 
 def reward_text(tally: Tally, steps: Mapping[str, TimeStep]) -> str:
-    """Returns the mean reward so far: of the episodes that ended, else of those that are played; between two teams, the
-    games won.
-    """
+    """Returns the mean reward of the episodes that ended, else of open ones; between two teams, the games won."""
     texts = []
     for name, returns in tally.returns.items():
         scores = [score for (behavior, _), score in sorted(tally.scores.items()) if behavior == name]

@@ -47,9 +47,7 @@ def tile(pictures: Sequence[Picture]) -> Picture:
 
 
 def compose(panels: Sequence[Panel], width: int, *, titles: bool = True) -> Image.Image:
-    """Returns a picture `width` pixels wide. Panels lie beside one another, of one height; letters are drawn at the
-    final size.
-    """
+    """Returns a picture `width` pixels wide of panels of one height side by side, with letters at the final size."""
     from PIL import Image
 
     inner = max(len(panels), width - PANEL_GAP * (len(panels) - 1))

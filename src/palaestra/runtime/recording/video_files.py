@@ -33,9 +33,7 @@ MOST_FPS = {".gif": 50, ".mp4": 60, ".webm": 60}
 
 
 def check_format(file: Path, fps: int) -> None:
-    """Raises ConfigError for a name that is none of a recording or for a rate that its format does not have, and
-    PluginError where the extra `video` is missing.
-    """
+    """Raises ConfigError for a wrong suffix or rate, and PluginError where the extra `video` is missing."""
     suffix = file.suffix.lower()
     if suffix not in MOST_FPS:
         names = " or ".join(file.with_suffix(end).name for end in MOST_FPS)

@@ -24,9 +24,7 @@ STUCK = 3
 
 
 class SeedProcess:
-    """The process of one seed. Several at once have their lines marked by their seeds; a single one has the
-    terminal.
-    """
+    """The process of one seed. Several at once have their lines marked by seed; a single one has the terminal."""
 
     def __init__(self, run: SeedRun, arguments: Sequence[str], at_once: int) -> None:
         self._mark = f"seed {run.seed} | "

@@ -58,9 +58,7 @@ class SeedPlan:
 
 
 def parse_seeds(given: int | str | Sequence[int]) -> list[int]:
-    """Returns the seeds: 1 to N for a number, those of a list, or of a text such as `3,7,9` or `11-15`. Raises
-    ConfigError.
-    """
+    """Returns the seeds: 1 to N for a number, those of a list, or of a text such as `3,7,9` or `11-15`."""
     if isinstance(given, int):
         if not 1 <= given <= MOST_SEEDS:
             raise ConfigError(f"--seeds is {given}; expected 1 to {MOST_SEEDS} seeds")
@@ -141,9 +139,7 @@ def plan_seeds(
 
 
 def _sibling(results: Path, name: str, seeds: Sequence[int]) -> Path:
-    """Returns the settings file of the first run that exists, which the others begin with. Raises RunError if none
-    does.
-    """
+    """Returns the settings file of the first run that exists, for the others. Raises RunError if none does."""
     folders = [RunFolder(results, f"{name}-seed-{seed}") for seed in seeds]
     found = next((folder for folder in folders if folder.exists), None)
     if found is None:

@@ -33,9 +33,7 @@ def seed_comparison(plan: SeedPlan) -> RunComparison | None:
 
 
 def seed_table(plan: SeedPlan, states: Mapping[int, str], found: RunComparison | None) -> str:
-    """Returns a row for each seed and behavior, and the interquartile mean below. `states`: what became of each
-    seed.
-    """
+    """Returns a row for each seed and behavior, and the interquartile mean below. `states`: each seed's outcome."""
     tasks = found.tasks if found is not None else [""]
     return "\n\n".join("\n".join(_task(plan, states, found, task)) for task in tasks)
 

@@ -51,9 +51,7 @@ class Signals:
 
 @contextmanager
 def passing_on() -> Iterator[Signals]:
-    """Within the block, signals are passed on to the processes that run. Outside the main thread, where Python hears
-    none: nothing.
-    """
+    """Within the block, signals are passed on to the processes that run; only in the main thread, where they arrive."""
     hear = Signals()
     if threading.current_thread() is not threading.main_thread():
         yield hear

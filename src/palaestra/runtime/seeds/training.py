@@ -196,9 +196,7 @@ def _beside(plan: SeedPlan, job: dict[str, Any], quiet: bool) -> tuple[dict[int,
 
 
 def _train_one(results: Connection, arguments: dict[str, Any], threads: int) -> None:
-    """Trains in a process that signals of the terminal do not reach, and that stops, saved, when the one that started
-    it ends.
-    """
+    """Trains in a process that the terminal's signals do not reach, and that stops, saved, when its parent ends."""
     if hasattr(os, "setsid"):
         os.setsid()
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))

@@ -24,9 +24,7 @@ MOST_BYTES = 50_000_000_000
 
 
 class Gathered:
-    """The files of a run as they are pushed, in a folder of their own: a run that trains meanwhile may replace its
-    own.
-    """
+    """The files of a run as they are pushed, in a folder of their own, since a run that trains may replace them."""
 
     def __init__(self, run: Path, checkpoints: Kept) -> None:
         self.notes: list[str] = []

@@ -129,9 +129,7 @@ def _alone(staging: Path) -> Iterator[None]:
 
 
 def _download(contents: Contents, staging: Path) -> None:
-    """Downloads all files, and checks each against its hash. Files of an earlier, interrupted pull are kept if they are
-    the same.
-    """
+    """Downloads all files and checks their hashes. Equal files of an interrupted pull are kept."""
     staging.mkdir(exist_ok=True)
     for file in contents.files:
         target = staging / file.path

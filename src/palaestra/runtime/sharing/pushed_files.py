@@ -1,6 +1,4 @@
-"""Says which files of a run are pushed: models, settings, metrics, pictures and a checkpoint, but nothing of one
-machine.
-"""
+"""Says which files of a run are pushed: models, settings, metrics, pictures and a checkpoint."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ from palaestra.hub.contents import LOGS
 Kept = Literal["newest", "all", "none"]
 KINDS: tuple[Kept, ...] = get_args(Kept)
 CARD, SETTINGS_JSON, REPLAY = "README.md", "config.json", "replay.mp4"
-"""Files that a push makes: the model card, the settings as JSON, and the recording by the name that the Hub's page
-plays.
-"""
+"""Files that a push makes: model card, settings as JSON, and the recording by the name that the Hub's page plays."""
 _ALWAYS = re.compile(
     r"configuration\.yaml|metrics\.jsonl|curves\.png|league\.(json|png)|[^/]+\.(onnx|nn|gif|mp4|webm)"
     r"|[^/]+/[^/]+\.(onnx|nn)|[^/]+/events\.out\.tfevents\.[\w.-]+"

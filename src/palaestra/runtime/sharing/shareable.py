@@ -64,9 +64,7 @@ class Cleaner:
 
 
 def shareable(file: Path) -> tuple[bytes | None, list[str]]:
-    """Returns the content that a settings or JSON file may be shared with, and what was changed; None: it is shared as
-    it is.
-    """
+    """Returns the content of a settings or JSON file without secrets, or None if unchanged, and what was changed."""
     cleaner = Cleaner()
     text = read_whole(file).decode("utf-8", "replace")
     tree = json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)

@@ -287,9 +287,7 @@ def headline(status: RunStatus) -> str:
 
 
 def parameters_of(settings: Mapping[str, Any]) -> list[str]:
-    """Returns the parameters of a run's environment: those that its settings name, and all of a built-in
-    environment.
-    """
+    """Returns the parameters of a run's environment: those in its settings, and all of a built-in environment."""
     named = settings.get("environment_parameters")
     names = list(map(str, named)) if isinstance(named, Mapping) else []
     env = settings.get("env_settings")

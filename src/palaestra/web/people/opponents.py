@@ -19,9 +19,7 @@ KINDS = {OWN: "newest model or own rule", "heuristic": "heuristic", "random": "r
 
 
 def choices(results: Path, runs: Sequence[str], behavior: str) -> dict[str, str]:
-    """Returns the brains that can play a behavior, as typed after --brain, each with its text: models of all runs and
-    of their steps.
-    """
+    """Returns the brains that can play a behavior, as typed after --brain, with their texts: models by run and step."""
     found = dict(KINDS)
     for run in runs:
         if run.endswith(MODEL_FILES) or "," in run:  # would be read as a file
@@ -36,9 +34,7 @@ def choices(results: Path, runs: Sequence[str], behavior: str) -> dict[str, str]
 
 
 def rating(results: Path, model: str, behavior: str) -> float | None:
-    """Returns the rating of a run's model, as RUN or RUN@STEP: that of its self-play at this step; None if it has
-    none.
-    """
+    """Returns the self-play rating of a run's model, given as RUN or RUN@STEP; None if it has none."""
     run, step = split_step(model, results)
     try:
         folder = run_folder(run, results)

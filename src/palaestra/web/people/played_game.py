@@ -25,9 +25,7 @@ from palaestra.web.watch.watched import WatchedPlayback
 COUNTDOWN = 3.0
 """Seconds from a person's first key to the first tick."""
 NEXT_ROUND = 2.0
-"""Seconds between two episodes of a game between teams, at normal speed or slower: people take their hands to the
-keys.
-"""
+"""Seconds between two episodes of a game between teams, at normal speed or slower, to get ready."""
 
 games: dict[str, PlayedGame] = {}
 """Open games by their key, which the address for a second person has."""

@@ -41,9 +41,7 @@ class DemoFacts:
 
 
 def demo_path(results: Path, name: str) -> Path:
-    """Returns the file of a name that a person typed, always in the folder of demonstrations, and one that does not
-    exist yet.
-    """
+    """Returns a new file for a name that a person typed, always in the folder of demonstrations."""
     base = file_name(re.sub(r"\.demo$", "", name.strip()) or "demonstration").lstrip(".-") or "demonstration"
     folder = results / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,9 +54,7 @@ def demo_path(results: Path, name: str) -> Path:
 
 
 def demo_list(results: Path) -> list[DemoFacts]:
-    """Returns the files in the folder of demonstrations and in those of runs, the newest first; none through a link out
-    of the results.
-    """
+    """Returns the demonstrations of the folder and of runs, the newest first; none through links elsewhere."""
     inside = ResultsFiles(results)
     found = [*(results / FOLDER).glob("*.demo"), *results.glob("*/demonstrations/*.demo")]
     times = {path: sign[0] for path in found if inside.contains(path) and (sign := signature(path)) is not None}
@@ -119,9 +115,7 @@ def training_settings(facts: list[DemoFacts], env: str, method: str, max_steps: 
 
 
 def behavior_in(env: str, recorded: str) -> str:
-    """Returns the name that a built-in environment gives its one behavior: another release may have recorded it under
-    another.
-    """
+    """Returns the name that a built-in environment gives its one behavior, which may have had another name."""
     kind = registry("envs").get(env) if env in registry("envs").names() else None
     several = getattr(kind, "behavior_names", ()) or getattr(kind, "roles", ())
     return recorded if several else getattr(kind, "behavior", recorded)
@@ -165,9 +159,7 @@ class StartedRun:
 
 
 def started_run(results: Path, run_id: str) -> StartedRun | None:
-    """Returns a run that was started here, for as long as it has no folder of its own; None if none of this name
-    was.
-    """
+    """Returns a run that was started here, as long as it has no folder of its own; None if there was none."""
     files = ResultsFiles(results)
     log = _log_of(results, run_id)
     found = signature(log)

@@ -1,3 +1,1 @@
-"""Scene in three dimensions: `packing.py` packs drawings into numbers, `stream.py` sends them, `canvas.py` and
-`canvas.js` show them.
-"""
+"""Scene in three dimensions: `packing.py` packs drawings, `stream.py` sends them, `canvas.js` shows them."""

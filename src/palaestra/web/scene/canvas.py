@@ -11,14 +11,10 @@ from nicegui.events import GenericEventArguments
 
 
 class SceneCanvas(Element, component="canvas.js", default_classes="p-scene"):
-    """Shows one stream: solids with three.js, or pictures. Drag turns the view, the wheel or two fingers come
-    closer.
-    """
+    """Shows one stream: solids with three.js, or pictures. Drag turns the view; wheel or two fingers zoom."""
 
     def __init__(self, key: str, on_pick: Callable[[str, int], Any] | None = None) -> None:
-        """`key` is that of the stream. `on_pick` is called with the group and the number of the solid that was
-        clicked.
-        """
+        """`key`: the stream's. `on_pick` is called with the group and the number of the solid that was clicked."""
         super().__init__()
         self._props["stream"] = f"/scene/{key}"
         self.props('role=img aria-label="The scene"')

@@ -15,16 +15,12 @@ NUMBERS = 11
 GAP = 0.12
 """Space between areas, as a share of an area's size."""
 JUMP = 0.35
-"""A solid that moves by more than this share of an area's size within a tick has jumped, as at the start of an
-episode.
-"""
+"""A solid that moves by more than this share of an area's size within a tick has jumped, as when an episode starts."""
 DEGENERATE = 1e-9
 
 
 def grid(areas: int, half: tuple[float, float, float]) -> NDArray[np.float32]:
-    """Returns the middle (areas, 3) of each area in a grid that is about as wide as it is deep, the first at the back
-    on the left.
-    """
+    """Returns the middle (areas, 3) of each area in a grid about as wide as deep, the first at the back on the left."""
     width, depth = (2 * side * (1 + GAP) for side in (half[0], half[2]))
     columns = min(areas, max(1, math.ceil(math.sqrt(areas * depth / width))))
     rows = math.ceil(areas / columns)

@@ -25,9 +25,7 @@ class Watched(Protocol):
     """Something that can be watched."""
 
     def ticks(self) -> tuple[int, float, float]:
-        """Returns the number of the newest tick, when it was made (time.monotonic) and how many seconds it lasts on the
-        page.
-        """
+        """Returns the number of the newest tick, when it was made (time.monotonic) and its seconds on the page."""
         ...
 
     def drawing(self) -> Drawing | None:
@@ -87,9 +85,7 @@ class SceneStreams:
 
 
 class Frames:
-    """Messages for one browser: an outline at first and whenever it changes, then rows between the last two ticks, or
-    pictures.
-    """
+    """Messages for one browser: an outline whenever it changes, then rows between the last two ticks, or pictures."""
 
     def __init__(self, source: Watched) -> None:
         self._source = source

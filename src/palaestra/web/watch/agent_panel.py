@@ -230,9 +230,7 @@ def _fill(bar: ui.linear_progress, share: float) -> None:
 
 
 def _image(values: NDArray[np.float32]) -> str:
-    """Returns an observation as an address of a picture: its colors, one color for each channel of a grid, or a strip
-    of shades.
-    """
+    """Returns an observation as the address of a picture: its colors, a color for each channel, or shades."""
     if values.ndim != 3:
         width = 32
         rows = np.pad(values.ravel(), (0, -values.size % width)).reshape(-1, width)

@@ -30,9 +30,7 @@ COLUMNS = [
 
 
 class AgentsTable:
-    """Rows of the first agents in play, where there is neither a scene nor a picture; a click on a row chooses its
-    agent.
-    """
+    """The first agents in play, where there is neither a scene nor a picture; a click on a row chooses its agent."""
 
     def __init__(self, playback: Playback, choose: Callable[[str, int], object]) -> None:
         self._playback = playback
