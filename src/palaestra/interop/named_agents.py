@@ -85,9 +85,7 @@ class Agents:
         return self.env.tables[behavior].action_mask is not None
 
     def reset(self, seed: int | None, *, anew: bool = False) -> dict[str, NamedView]:
-        """Begins new episodes for all agents. Without a seed, episodes that the environment has just begun are used,
-        unless `anew`.
-        """
+        """Begins new episodes. Without a seed, those that have just begun are used, unless `anew`."""
         self.env.check_open()
         if (seed := checked_seed(self.env.name, seed)) is not None:
             self._random = np.random.default_rng(seed)
@@ -119,9 +117,7 @@ class Agents:
         self.env.close()
 
     def _begin(self) -> None:
-        """Names the agents of new episodes. Ticks before the first agent are passed over. Raises EnvError if there are
-        too many.
-        """
+        """Names the agents of new episodes, after the ticks without one. Raises EnvError for too many."""
         self._name_agents()
         for _ in range(MOST_EMPTY_TICKS):
             if self.places:
@@ -233,9 +229,7 @@ class Agents:
         return view.ended
 
     def _actions(self, given: Mapping[str, Any]) -> dict[str, Action]:
-        """Returns a table of actions for each behavior: zeros, or the first choices that are allowed, for slots without
-        one.
-        """
+        """Returns actions for each behavior: zeros, or the first allowed choices, for slots without one."""
         tables = self.env.tables
         device = self.env.env.device
         rows = {

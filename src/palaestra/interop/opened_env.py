@@ -58,9 +58,7 @@ def why_no_batch(env: OpenedEnv) -> str | None:
 
 
 class OpenedEnv:
-    """An environment and its current tables. It is reset as soon as it is opened, since only then a game tells its
-    behaviors.
-    """
+    """An environment and its current tables, reset as soon as it is opened: only then a game names its behaviors."""
 
     def __init__(
         self,
@@ -142,9 +140,7 @@ class OpenedEnv:
         return not self._game and self._env.traits.renders
 
     def reset(self, seed: int) -> Tables:
-        """Resets the environment. A game takes a seed only when it starts, so it is started again unless it has just
-        started with it.
-        """
+        """Resets the environment. A game takes a seed only when it starts, so it may be started again."""
         seed = seed % MOST_SEED
         if self._is_fresh and seed == self._seed:
             return self.tables
@@ -155,9 +151,7 @@ class OpenedEnv:
         return self.tables
 
     def reset_unseeded(self, seed: int) -> Tables:
-        """Resets the environment for a caller who gave no seed: a game begins new episodes as it is; others take
-        `seed`.
-        """
+        """Resets for a caller who gave no seed: a game begins new episodes as it is; others take `seed`."""
         self._is_fresh = False
         self.tables = self._reset(self._seed if self._game else seed % MOST_SEED)
         return self.tables
@@ -169,9 +163,7 @@ class OpenedEnv:
         return self.tables
 
     def set_parameters(self, values: Mapping[str, Any]) -> None:
-        """Sets environment parameters from each area's next episode on: a number for all areas, or one for each. Raises
-        EnvError.
-        """
+        """Sets parameters from the next episode on: a number for all areas, or one for each. Raises EnvError."""
         self.check_open()
         areas = self._env.num_areas
         columns = {}

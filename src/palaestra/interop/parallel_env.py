@@ -44,9 +44,7 @@ class AgentsEnv(ParallelEnv[str, Any, Any]):
         self._action_spaces: dict[str, spaces.Space[Any]] = {}
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """Returns the observation space of an agent, always the same object. Raises KeyError for an agent that has
-        never appeared.
-        """
+        """Returns an agent's observation space, always the same object. Raises KeyError for an unknown agent."""
         if agent not in self._observation_spaces:
             of_agent = self._agents.spaces(behavior := self._agents.behavior(agent))
             shown = of_agent.copied_observation()
@@ -56,9 +54,7 @@ class AgentsEnv(ParallelEnv[str, Any, Any]):
         return self._observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Space[Any]:
-        """Returns the action space of an agent, always the same object. Raises KeyError for an agent that has never
-        appeared.
-        """
+        """Returns an agent's action space, always the same object. Raises KeyError for an unknown agent."""
         if agent not in self._action_spaces:
             self._action_spaces[agent] = self._agents.spaces(self._agents.behavior(agent)).copied_action()
         return self._action_spaces[agent]
@@ -66,9 +62,7 @@ class AgentsEnv(ParallelEnv[str, Any, Any]):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Begins new episodes. `options={"parameters": {...}}` sets environment parameters; other options are
-        ignored.
-        """
+        """Begins new episodes. `options={"parameters": {...}}` sets environment parameters."""
         if options is not None and not isinstance(options, Mapping):
             raise EnvError(
                 f"the options of reset are {options!r}; expected a dictionary, such as {{'parameters': {{...}}}}"
@@ -101,9 +95,7 @@ class AgentsEnv(ParallelEnv[str, Any, Any]):
         )
 
     def set_parameters(self, **values: float) -> None:
-        """Sets environment parameters from the next episode on. Raises EnvError for an unknown name or a value outside
-        its range.
-        """
+        """Sets parameters from the next episode on. Raises EnvError for unknown names and bad values."""
         self._agents.env.set_parameters(values)
 
     def render(self) -> np.ndarray | None:

@@ -95,17 +95,13 @@ class SingleEnv(gymnasium.Env[Any, Any]):
         return view.observation, view.reward, view.terminated, view.truncated, _info(view)
 
     def action_masks(self) -> np.ndarray:
-        """Returns which choices are allowed now, (choices,) bool, all branches one after another, as maskable trainers
-        ask for them.
-        """
+        """Returns the allowed choices (choices,) bool, all branches in turn, as maskable trainers ask for them."""
         branches = self._agents.spaces(self._agents.behavior(self._agent)).spec.action.branches
         mask = None if self._view is None else self._view.mask
         return np.ones(sum(branches), np.bool_) if mask is None else mask.copy()
 
     def set_parameters(self, **values: float) -> None:
-        """Sets environment parameters from the next episode on. Raises EnvError for an unknown name or a value outside
-        its range.
-        """
+        """Sets parameters from the next episode on. Raises EnvError for unknown names and bad values."""
         self._agents.env.set_parameters(values)
 
     def render(self) -> Any:

@@ -120,9 +120,7 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
         return self._env.env.traits.max_episode_steps
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins new episodes in all areas. `options={"parameters": {...}}` sets environment parameters, one or one for
-        each area.
-        """
+        """Begins new episodes. `options={"parameters": {...}}` sets parameters, for all areas or each."""
         self._env.check_open()
         seed = checked_seed(self._env.name, self._first_seed if seed is None else seed)
         self._first_seed = None
@@ -135,9 +133,7 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
         return self._observe(tables[self._first].obs), self._infos(tables)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Acts for one step with all agents. Continuous actions are clipped to -1..1. Raises EnvError for actions that
-        do not fit.
-        """
+        """Acts for one step with all agents; continuous actions are clipped to -1..1. Raises EnvError."""
         if not self._begun:
             self._env.check_open()
             raise ResetNeeded("no episode has begun; call reset() before step()")
@@ -194,15 +190,11 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
         return self._out(masks)
 
     def set_parameters(self, **values: Any) -> None:
-        """Sets environment parameters from each area's next episode on: a number, or one for each area. Raises
-        EnvError.
-        """
+        """Sets parameters from the next episode on: a number, or one for each area. Raises EnvError."""
         self._env.set_parameters(values)
 
     def render(self) -> Any:
-        """Returns a picture of the first area in mode `rgb_array`, in a tuple; None in mode `human`, which shows it by
-        itself.
-        """
+        """Returns the first area's picture in a tuple (`rgb_array`); None in mode `human`, which shows it."""
         self._env.check_open()
         picture = self._window.picture(self.render_mode)
         return None if picture is None else (picture,)
@@ -214,9 +206,7 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
         self._env.close()
 
     def _action(self, actions: Any) -> Action:
-        """Returns the table of actions. Raises EnvError for a wrong shape or type; the environment checks the
-        numbers.
-        """
+        """Returns the table of actions. Raises EnvError for a wrong shape or type."""
         spec = self._spaces.spec.action
         try:
             hybrid = spec.continuous and spec.branches
@@ -275,9 +265,7 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
         return infos
 
     def _add_ends(self, infos: dict[str, Any], step: TimeStep) -> None:
-        """Adds the last observations of episodes that ended: arrays of objects, as Gymnasium does, or with tensors
-        whole columns.
-        """
+        """Adds the last observations of ended episodes: arrays of objects as Gymnasium, or whole tensors."""
         ended = step.terminated | step.truncated
         slots = step.final_obs.slots
         final_info: dict[str, Any] = {}
@@ -298,9 +286,7 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
 
 
 def merged(tables: Mapping[str, TimeStep]) -> TimeStep:
-    """Returns one table of agents that act in one of several behaviors at a time: each row has the rewards and ends of
-    all.
-    """
+    """Returns one table of agents that act in one of several behaviors at a time, with all rewards and ends."""
     steps = [*tables.values()]
     first = steps[0]
     total = torch.stack([step.reward for step in steps]).sum(0)

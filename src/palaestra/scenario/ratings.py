@@ -27,9 +27,7 @@ def result_of(reward: float) -> float:
 
 
 def elo_change(rating: float, opponent: float, result: float, k: float) -> float:
-    """Returns the change of a rating after a game; the opponent's changes by as much in the other direction. Elo 1978:
-    k (result - expected result).
-    """
+    """Returns the change of a rating after a game: k (result - expected result), Elo 1978; the opponent loses it."""
     expected = 1.0 / (1.0 + math.pow(10.0, min((opponent - rating) / 400.0, 300.0)))  # beyond, the power overflows
     return k * (result - expected)
 
@@ -58,9 +56,7 @@ class Skill:
 
 
 def rate(players: Sequence[Skill], scores: Sequence[float], *, learning: bool = True) -> list[Skill]:
-    """Returns the skills after one game of any number of sides with these scores; equal scores are draws. `learning`:
-    players change over time, so later games count more.
-    """
+    """Returns the skills after a game with these scores; equal ones are draws. `learning`: later games count more."""
     model = _model(learning)
     sides = [[model.rating(mu=player.mean, sigma=player.deviation)] for player in players]
     return [Skill(float(side[0].mu), float(side[0].sigma)) for side in model.rate(sides, scores=list(scores))]
@@ -74,9 +70,7 @@ def mean_of(skills: Sequence[Skill]) -> Skill:
 
 
 def sums_to_zero(results: Sequence[float]) -> bool:
-    """Whether the results of one game's sides balance: with two sides one's win is the other's loss; with more, someone
-    won and someone lost.
-    """
+    """Whether a game's results balance: one's win is the other's loss; of several, someone won and someone lost."""
     if len(results) == 2:
         return sum(results) == 1.0
     return all(result == DRAW for result in results) or (WIN in results and LOSS in results)

@@ -105,9 +105,7 @@ class Gaussian:
 
 @dataclass(frozen=True, slots=True)
 class MultiRangeUniform:
-    """Uniform distribution over several ranges, each chosen in proportion to its width; all equally if none has a
-    width.
-    """
+    """Uniform distribution over several ranges, each chosen in proportion to its width, if any has one."""
 
     intervals: tuple[tuple[float, float], ...]
 
@@ -156,9 +154,7 @@ def own_seed(value: float | SamplerSettings) -> int | None:
 
 
 def key_of(seed: int, parameter: str, lesson: int) -> tuple[int, int]:
-    """Returns the key, two 32-bit words, of a parameter's streams in a lesson. Each parameter and lesson has its
-    own.
-    """
+    """Returns the key, two 32-bit words, of a parameter's streams in a lesson."""
     words = np.random.SeedSequence([seed & _WORD, lesson, *parameter.encode()]).generate_state(2)
     return int(words[0]), int(words[1])
 

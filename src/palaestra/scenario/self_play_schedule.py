@@ -92,9 +92,7 @@ class Pool:
         self.numbers = [*self.numbers, number][-self.settings.window :]
 
     def draw(self) -> int:
-        """Returns a random opponent: a snapshot, all equally likely; LEARNING, the current policy; or one of the fixed
-        opponents.
-        """
+        """Returns a random opponent: a snapshot, all equally likely; LEARNING; or one of the fixed opponents."""
         settings = self.settings
         if settings.opponents and self._generator.random() < settings.play_against_opponents_ratio:
             return FIRST_FIXED - int(self._generator.integers(len(settings.opponents)))

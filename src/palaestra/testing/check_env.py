@@ -177,9 +177,7 @@ def _columns(steps: Steps) -> dict[str, Tensor]:
 
 
 def hashes_of(steps: Steps) -> dict[str, bytes]:
-    """Returns a hash of each column, to compare runs without keeping all numbers. On an accelerator `final_obs` has
-    rows of no meaning.
-    """
+    """Returns a hash of each column. On an accelerator `final_obs` has rows of no meaning."""
     over = {f"'{name}'": (step.terminated | step.truncated)[step.final_obs.slots] for name, step in steps.items()}
     columns = {
         name: column[over[name.partition(" final_obs")[0]]] if " final_obs" in name else column

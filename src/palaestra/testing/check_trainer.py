@@ -143,9 +143,7 @@ def _check_in_ranks(make: Callable[..., Trainer], spec: BehaviorSpec, where: str
 
 
 def _check_network(trainer: Trainer, spec: BehaviorSpec, settings: BehaviorSettings, where: str) -> None:
-    """Checks that a fresh network takes the weights saved under `network`, and that its exported file answers as it
-    does.
-    """
+    """Checks that a fresh network takes the saved weights, and that its exported file answers as it does."""
     network = trainer.make_network(spec, settings)
     saved = trainer.state_dict().get("network")
     if not isinstance(saved, Mapping):

@@ -1,6 +1,4 @@
-"""An ONNX graph under construction. Only `model` needs the onnx package, which takes a sixth of a second to import;
-nothing needs torch.
-"""
+"""An ONNX graph under construction. Only `model` needs the onnx package, which is slow to import."""
 
 from __future__ import annotations
 

@@ -42,9 +42,7 @@ def write_notes(spec: BehaviorSpec) -> dict[str, str]:
 
 
 def read_notes(metadata: Mapping[str, str]) -> ModelNotes:
-    """Reads the metadata of a model file. Missing or damaged metadata gives empty notes: the model runs without
-    them.
-    """
+    """Reads a model file's metadata. Missing or damaged metadata gives empty notes."""
     try:
         notes = json.loads(metadata.get(KEY, "{}"))
         observations = notes.get("observations", [])

@@ -1,6 +1,4 @@
-"""How far built-in environments are Unity's examples of the same names, from `agreement.yaml`: `palaestra envs NAME
---unity` and the documentation show it.
-"""
+"""How far built-in environments agree with Unity's examples of the same names, from `agreement.yaml`."""
 
 from __future__ import annotations
 

@@ -33,9 +33,7 @@ DEFAULT_AREAS = 16
 
 
 class GymnasiumEnv:
-    """A Gymnasium environment as an `Env`. Its only behavior is named after the id; it has no parameters and cannot be
-    saved.
-    """
+    """A Gymnasium environment as an `Env`, with one behavior named after the id; it cannot be saved."""
 
     def __init__(self, id: str, areas: int | None = None, /, **options: Any) -> None:
         """`options` go to the environment's constructor; `render=True` enables `render`, `max_elements` is the room for
@@ -153,9 +151,7 @@ class GymnasiumEnv:
         return self._tables(self._envs.step(self._actions.batch(actions.get(self.behavior, self._no_action))))
 
     def step_arrays(self, arrays: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, TimeStep] | None:
-        """Simulates a tick. If all agents go on, writes observations and rewards to `arrays` and returns None, else as
-        `step`.
-        """
+        """Simulates a tick. If all agents go on, fills `arrays` and returns None, else as `step`."""
         own = arrays[self.behavior]
         tick = self._envs.step(self._actions.batch_arrays(own["continuous"], own["discrete"]))
         if len(tick.ended) or tick.acting is not None or tick.mask is not None or self._acting is not self._all_true:
@@ -237,9 +233,7 @@ class GymnasiumEnv:
             raise EnvError(f"{self.name} has no parameters; '{next(iter(values))}' cannot be set")
 
     def render(self, area: int) -> np.ndarray:
-        """Returns an image of an area. Raises EnvError unless made with `render=True`, or if a package for drawing is
-        missing.
-        """
+        """Returns an image of an area. Raises EnvError unless made with `render=True`, or for a missing package."""
         return self._envs.render(area)
 
     def state_dict(self) -> dict[str, Tensor]:

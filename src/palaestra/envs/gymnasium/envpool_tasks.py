@@ -65,9 +65,7 @@ def open_envpool(task: str, areas: int | None, options: Mapping[str, Any]) -> Gy
 
 
 class PoolTask(VectorEnv):
-    """A task of EnvPool that is made again at each `reset` with a seed, since EnvPool takes seeds only when a task is
-    made.
-    """
+    """A task of EnvPool, made again at each `reset` with a seed: EnvPool takes seeds only when a task is made."""
 
     def __init__(self, task: str, count: int, options: Mapping[str, Any]) -> None:
         """Raises EnvError for an unknown task, a task of several players, or a wrong option."""

@@ -86,9 +86,7 @@ def _wrong_option(unknown: str, spec: EnvSpec, name: str, options: Mapping[str, 
 
 
 def drawn_by(id: str) -> str | None:
-    """Returns the module of the environment's class if it declares the render mode rgb_array, else None. Makes no
-    environment.
-    """
+    """Returns the module of the environment's class if it declares the mode rgb_array, else None."""
     try:
         creator = _creator(spec_of(id))
     except (EnvError, gymnasium.error.Error, ImportError, AttributeError):
@@ -97,9 +95,7 @@ def drawn_by(id: str) -> str | None:
 
 
 def _render_modes(creator: Any) -> Sequence[str] | None:
-    """Returns the render modes that an environment's class declares; None if unknown, for example for a factory
-    function.
-    """
+    """Returns the render modes that a class declares; None if unknown, for example for a factory function."""
     return (getattr(creator, "metadata", None) or {}).get("render_modes")
 
 

@@ -46,9 +46,7 @@ WHOLE_SCREEN = {"grayscale": False, "img_height": 210, "img_width": 160, "stack_
 def native_envs(
     spec: EnvSpec, count: int, options: dict[str, Any], conventions: Conventions, *, rendered: bool
 ) -> SingleEnvs | VectorEnvs | None:
-    """Makes the environment's own vector version if it is the only version, or acts in every area on every tick; else
-    returns None.
-    """
+    """Makes the environment's own vector version if it is the only one, or acts in every area on every tick."""
     spec = _with_usual_pictures(spec)
     if spec.vector_entry_point is None:
         return None
@@ -124,9 +122,7 @@ def _check_atari(name: str, creator: Callable[..., Any], options: dict[str, Any]
 
 
 class WithScreens(VectorWrapper):
-    """Atari games with pictures, from a second vector environment that plays the same games: same seeds, same actions,
-    whole screens.
-    """
+    """Atari games with pictures, from a second vector environment with the same seeds and whole screens."""
 
     def __init__(self, envs: VectorEnv, screens: VectorEnv) -> None:
         """`screens`: the same games with `WHOLE_SCREEN`."""

@@ -1,6 +1,4 @@
-"""Recognizes environments of the interface before Gymnasium 0.26: `step` returned four values, `reset` the observation
-alone.
-"""
+"""Recognizes environments of the interface before Gymnasium 0.26, whose `step` returned four values."""
 
 from __future__ import annotations
 

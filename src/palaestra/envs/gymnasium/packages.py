@@ -38,9 +38,7 @@ def registering_package(id: str) -> tuple[str, str] | None:
 
 
 def import_registering_package(id: str) -> bool:
-    """Imports the module that registers an id, if it is known and installed. Returns whether it did. Raises EnvError if
-    that fails.
-    """
+    """Imports the module that registers an id, if known and installed; returns whether. Raises EnvError if it fails."""
     found = registering_package(id)
     if found is None or find_spec(found[0]) is None:
         return False
@@ -72,9 +70,7 @@ def explain_unknown(id: str) -> EnvError:
 
 
 def nearest_ids(id: str, known: Iterable[str], most: int = 4) -> list[str]:
-    """Returns known ids like this one, best first: all versions if only the version or the case differs, else the
-    newest of each name.
-    """
+    """Returns known ids like this one, best first: all versions if only that or the case differs, else the newest."""
     names: dict[str, list[str]] = {}
     for one in known:
         names.setdefault(_name_of(one), []).append(one)

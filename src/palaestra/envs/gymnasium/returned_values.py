@@ -14,9 +14,7 @@ FLAGS = frozenset((bool, np.bool_))
 
 
 def rewards(given: Any, count: int, name: str) -> np.ndarray:
-    """Converts rewards to a new array (N,), also from arrays of one number each. Raises EnvError for other shapes and
-    what is no number.
-    """
+    """Converts rewards to a new array (N,), also from arrays of one number. Raises EnvError for anything else."""
     try:
         array = np.array(given)
     except (TypeError, ValueError):
@@ -40,9 +38,7 @@ def rewards(given: Any, count: int, name: str) -> np.ndarray:
 
 
 def flags(given: Sequence[Any], what: str, name: str) -> np.ndarray:
-    """Converts the flags of N areas to a new array (N,) bool. Raises EnvError for anything but True and False, or 1 and
-    0.
-    """
+    """Converts flags of N areas to a new array (N,) bool. Raises EnvError for anything but booleans, 0 and 1."""
     for i, one in enumerate(given):
         array = np.asarray(one)
         if array.size != 1 or array.dtype.kind not in "biuf" or array.item() not in (0, 1):
@@ -51,9 +47,7 @@ def flags(given: Sequence[Any], what: str, name: str) -> np.ndarray:
 
 
 def batched_flags(given: Any, count: int, what: str, name: str) -> np.ndarray:
-    """Converts the flags of a vector environment to a new array (N,) bool. Raises EnvError for another number of them,
-    as for others.
-    """
+    """Converts flags of a vector environment to an array (N,) bool. Raises EnvError as `flags`, or for their number."""
     try:
         array = np.array(given)
     except ValueError:  # parts of different lengths

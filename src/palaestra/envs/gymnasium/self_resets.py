@@ -111,9 +111,7 @@ class SelfResetDetector:
         self._high = high if not self._high else [torch.maximum(a, b) for a, b in zip(self._high, high, strict=True)]
 
     def add_ended(self, last: Sequence[Tensor], before: Sequence[Tensor]) -> bool:
-        """Adds final observations of episodes and the ones before them. Returns True, once, if the environment seems to
-        reset itself.
-        """
+        """Adds final observations and those before them. Returns True, once, if the environment resets itself."""
         self._ends += len(last[0])
         self._alike += int(self._like_first(last).sum())
         self._before += int(self._like_first(before).sum())
@@ -123,9 +121,7 @@ class SelfResetDetector:
         return self._alike == self._ends and self._before <= self._ends // 10
 
     def _like_first(self, obs: Sequence[Tensor]) -> Tensor:
-        """Whether each observation, (N,), is within the range of first ones, extended by half of its width on either
-        side.
-        """
+        """Whether each observation, (N,), is within the range of first ones, widened by its half on either side."""
         inside = torch.ones(len(obs[0]), dtype=torch.bool)
         for column, low, high in zip(obs, self._low, self._high, strict=True):
             margin = (high - low) / 2

@@ -53,9 +53,7 @@ class Start:
 
 
 class SingleEnvs:
-    """Steps a list of single environments. Faster than Gymnasium's SyncVectorEnv, because infos are read only where
-    needed.
-    """
+    """Steps a list of single environments; reads infos only where needed, unlike Gymnasium's SyncVectorEnv."""
 
     steady = True
 
@@ -181,9 +179,7 @@ class SingleEnvs:
         return check_reset(result, f"{self._name}, area {i}")
 
     def _blame(self, error: BaseException, method: str, area: int) -> BaseException:
-        """Returns an exception of an environment as an EnvError that says where it came from; what stops a run stays as
-        it is.
-        """
+        """Returns an environment's exception as an EnvError that says where; what stops a run stays as it is."""
         if isinstance(error, (PalaestraError, *STOPS)):
             return error
         if method == "step" and is_old_step(error):

@@ -94,9 +94,7 @@ class VectorEnvs:
             raise told from told.__cause__
 
     def _split(self, observation: Any) -> BatchedObs:
-        """Returns an array for each leaf, with a row for each environment. Raises EnvError for observations that do not
-        fit the spaces.
-        """
+        """Returns an array for each leaf, (environments, ...). Raises EnvError for observations that do not fit."""
         count = self.count
         try:
             columns = tuple([leaf.gather(pick(leaf, observation)) for leaf in self.leaves])
@@ -133,9 +131,7 @@ class VectorEnvs:
     def _mask(
         self, obs: Any, infos: dict[str, Any], acting: np.ndarray | None = None, *, first: bool = False
     ) -> np.ndarray | None:
-        """Returns the masks of the next actions; `acting` leaves out areas that have none, `first`: after `reset` of
-        all.
-        """
+        """Returns the masks of the next actions; `acting`: areas that have some, `first`: after `reset` of all."""
         if self.masks.path is not None:
             return self.masks.in_batch(obs, self.count, acting, self._area)
         if self._mask_method is not None:
@@ -160,9 +156,7 @@ class VectorEnvs:
 
 
 class SameStep(VectorEnvs):
-    """Adapts environments that restart an episode on the tick on which it ends and return its final observation in the
-    infos.
-    """
+    """Adapts environments that restart on the tick of an episode's end, with final observations in the infos."""
 
     def step(self, actions: Any) -> Tick:
         """Simulates one tick."""
@@ -191,9 +185,7 @@ class SameStep(VectorEnvs):
 
 
 class NextStep(VectorEnvs):
-    """Adapts environments that restart an episode on the next tick. The area does not act until then: its action would
-    be ignored.
-    """
+    """Adapts environments that restart on the next tick, until which the area does not act."""
 
     steady = False
 
@@ -273,9 +265,7 @@ class Disabled(VectorEnvs):
 
 
 class CartPoleVectors(VectorEnvs):
-    """Adapts Gymnasium's vectorized CartPole, which restarts on the next tick: resets its state directly, so that every
-    tick acts.
-    """
+    """Adapts Gymnasium's vectorized CartPole: resets its state directly, so that every tick acts."""
 
     _envs: CartPoleVectorEnv
 
@@ -316,9 +306,7 @@ def adapted(envs: VectorEnv, name: str, conventions: Conventions = UNSAID) -> Ve
 
 
 def rows_of(infos: dict[str, Any], key: str, count: int) -> Any:
-    """Returns the entry of each environment for a key of batched infos, None where it is missing; all at once if none
-    is.
-    """
+    """Returns each environment's entry for a key of batched infos, or None; all at once if none is missing."""
     values = infos.get(key)
     has = infos.get(f"_{key}")
     if values is None:

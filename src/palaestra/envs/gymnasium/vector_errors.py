@@ -19,9 +19,7 @@ class VectorErrors:
     """Explains the exceptions of a vector environment."""
 
     def __init__(self, envs: VectorEnv, name: str) -> None:
-        """`name` begins messages. In an AsyncVectorEnv, takes a place between it and the queue of its workers'
-        errors.
-        """
+        """`name` begins messages. Stands between an AsyncVectorEnv and the queue of its workers' errors."""
         base: Any = envs.unwrapped
         self._base = base
         self._name = name
@@ -31,9 +29,7 @@ class VectorErrors:
             vars(base)["error_queue"] = self._workers
 
     def explained(self, error: BaseException, method: str) -> EnvError:
-        """Returns the error for an exception that a method raised; its cause is the exception, or the traceback of the
-        worker.
-        """
+        """Returns the error for an exception of a method; its cause: the exception, or the worker's traceback."""
         if self._workers is not None and (taken := self._workers.take()):
             area, kind, value, *trace = taken[0]
             summary = _summary(kind, value, trace)
@@ -79,9 +75,7 @@ class _WorkerErrors:
         return getattr(self._queue, name)
 
     def get(self, *arguments: Any, **options: Any) -> tuple[Any, ...]:
-        """Reads an error: the worker's number, the exception's type, the exception, and from Gymnasium 1.1 on its
-        traceback.
-        """
+        """Reads an error: the worker's number, exception type, exception, and from Gymnasium 1.1 on its traceback."""
         item = self._queue.get(*arguments, **options)
         if not self._taken:
             self._level = gymnasium.logger.min_level

@@ -1,3 +1,1 @@
-"""PettingZoo environments: `opening` finds and makes them, `turns` steps one, `roster` sorts agents into behaviors,
-`env` is the `Env`.
-"""
+"""PettingZoo environments: `opening` makes them, `turns` steps one, `roster` sorts agents, `env` is the `Env`."""

@@ -36,9 +36,7 @@ class AgentSpaces:
         self.spec = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec)
 
     def columns(self, observations: Sequence[Any], agents: Sequence[str], behavior: str) -> tuple[Tensor, ...]:
-        """Converts N observations to a column (N, *shape) for each part. Raises NotFinite, or EnvError for other
-        shapes.
-        """
+        """Converts N observations to a column (N, *shape) for each part. Raises EnvError for other shapes or NaN."""
         columns = []
         for leaf in self._leaves:
             try:
@@ -83,15 +81,11 @@ class AgentSpaces:
         return agents[0], f"{type(error).__name__}: {error}"
 
     def mask_method(self, env: Any) -> tuple[str, Callable[..., Any]] | None:
-        """Returns the name of an environment's method that returns masks, of an agent or of all, and the method, if
-        they come from it.
-        """
+        """Returns the name of a method that returns masks, of an agent or of all, and the method, if there is one."""
         return self._masks.method(env, most=1)
 
     def masks(self, observations: Sequence[Any], infos: Sequence[Any], agents: Sequence[str]) -> np.ndarray | None:
-        """Returns the allowed choices (N, choices), of observations or infos; None: neither has masks. Raises EnvError
-        for a wrong one.
-        """
+        """Returns the allowed choices (N, choices), or None without masks. Raises EnvError for a wrong one."""
         if not self._masks.choices or not agents:
             return None
 

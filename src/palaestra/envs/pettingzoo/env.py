@@ -110,9 +110,7 @@ class PettingZooEnv:
             raise EnvError(f"{self.name} has no parameters; '{next(iter(values))}' cannot be set")
 
     def render(self, area: int) -> np.ndarray:
-        """Returns an image of an area. Raises EnvError unless the environment was made with the render mode
-        rgb_array.
-        """
+        """Returns an image of an area. Raises EnvError unless made with the render mode rgb_array."""
         return self._areas[area].render()
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -168,9 +166,7 @@ class PettingZooEnv:
 
 
 def _opposed(env: ParallelEnv | AECEnv) -> bool:
-    """Whether each agent is a team unless the options say otherwise: in games whose players act one after another by
-    the rules.
-    """
+    """Whether each agent is a team by default: in games whose players act one after another by the rules."""
     metadata = getattr(env, "metadata", None)
     if not isinstance(env, AECEnv) or not isinstance(metadata, Mapping):
         return False

@@ -63,16 +63,12 @@ def open_pettingzoo(place: str, areas: int | None, options: Mapping[str, Any]) -
 
 
 def is_published(place: str) -> bool:
-    """Whether `pettingzoo:place` names an environment that lies in the installed package pettingzoo or mpe2, rather
-    than a user's code.
-    """
+    """Whether `pettingzoo:place` names an environment of the installed pettingzoo or mpe2, not a user's code."""
     return _published(place) is not None
 
 
 def _published(place: str) -> str | None:
-    """Returns the module of an environment of pettingzoo or mpe2, or None for a user's. Imports nothing from the
-    current folder.
-    """
+    """Returns the module of an environment of pettingzoo or mpe2, or None. Imports nothing from the current folder."""
     top, *parts = place.replace("/", ".").removeprefix("pettingzoo.").split(".")
     if top not in ("mpe2", *EXTRAS) or not parts or not all(part.isidentifier() for part in parts):
         return None
@@ -142,9 +138,7 @@ _EXAMPLE = "pettingzoo:mpe2.simple_spread_v3"
 
 
 def _module(given: str, name: str) -> ModuleType:
-    """Imports a module, which may be one of the package pettingzoo by its short name (classic.chess_v6). Raises
-    EnvError.
-    """
+    """Imports a module, also one of pettingzoo by its short name (classic.chess_v6). Raises EnvError."""
     place = given.replace("/", ".").removeprefix("pettingzoo.")
     published = _published(given)
     top = place.partition(".")[0]
@@ -214,9 +208,7 @@ def _known() -> list[str]:
 
 
 def _absent(place: str, known: list[str]) -> str:
-    """Says what the installed PettingZoo has in the named part of it, which lacks the environment; '' if it is no part
-    of it.
-    """
+    """Says what the installed PettingZoo has in the named part, which lacks the environment; '': no part of it."""
     part, _, environment = place.partition(".")
     there = [one.partition(".")[2] for one in known if one.startswith(f"{part}.")]
     if part not in EXTRAS or not there or not re.fullmatch(r"\w+_v\d+", environment):
@@ -229,9 +221,7 @@ def _absent(place: str, known: list[str]) -> str:
 
 
 def _close(place: str, known: list[str]) -> str:
-    """Returns a hint at the nearest environment, by its name within its package, or ''; within the part of PettingZoo
-    that was named.
-    """
+    """Returns a hint at the nearest environment by its name, within the part of PettingZoo that was named, or ''."""
     short = {one.rpartition(".")[2]: one for one in known}
     last = place.rpartition(".")[2]
     if last in short:
@@ -244,9 +234,7 @@ def _close(place: str, known: list[str]) -> str:
 
 
 def _check_options(maker: Callable[..., Any], module: ModuleType, options: Mapping[str, Any], name: str) -> None:
-    """Raises EnvError for an option that the function does not take, nor `raw_env` beside it, if the function passes
-    all on.
-    """
+    """Raises EnvError for an option that neither the function takes nor `raw_env`, if it passes all on."""
     takes = _parameters(maker) or (_parameters(module.raw_env) if hasattr(module, "raw_env") else None)
     if takes is None:
         return

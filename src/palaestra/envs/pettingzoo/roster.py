@@ -183,9 +183,7 @@ class Roster:
                 )
 
     def _chosen(self, key: str, agent: Hashable, behavior: str, default: Any) -> Any:
-        """Returns what an option says of an agent: by its name, else by the first pattern that fits, else by its
-        behavior's name.
-        """
+        """Returns an option's value for an agent: by its name, the first pattern that fits, or its behavior's name."""
         patterns = self._patterns[key]
         name = str(agent)
         if name in patterns:

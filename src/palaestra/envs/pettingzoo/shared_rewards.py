@@ -20,9 +20,7 @@ class SharedRewards:
         return self._group_of is not None
 
     def parts(self, earned: Mapping[Hashable, float]) -> dict[Hashable, float]:
-        """Returns what each agent earned as its group's reward: the mean of the members present, exactly if all earned
-        the same.
-        """
+        """Returns each agent's group reward: the mean of the members present, exact if all earned the same."""
         if self._group_of is None:
             return {}
         members: dict[int, list[Hashable]] = {}

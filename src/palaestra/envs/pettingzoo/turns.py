@@ -47,9 +47,7 @@ class AgentView:
 
 @dataclass(slots=True)
 class AreaTick:
-    """Agents whose episode ended on a tick, and agents that await an action; an agent may be in both, if the next
-    episode began.
-    """
+    """Agents whose episode ended on a tick, and agents that await an action; some may be in both."""
 
     ended: list[AgentView] = field(default_factory=list)
     asking: list[AgentView] = field(default_factory=list)
@@ -345,9 +343,7 @@ class TurnArea(Area):
             self._parts[one] = self._parts.get(one, 0.0) + part
 
     def _advance(self, tick: AreaTick) -> bool:
-        """Takes the turns of dead agents up to that of a living one, which asks. Returns False if the episode is
-        over.
-        """
+        """Takes the turns of dead agents up to that of a living one. Returns False if the episode is over."""
         env = self.env
         turns = 0
         while agents := env.agents:
@@ -382,9 +378,7 @@ class TurnArea(Area):
         return False
 
     def _last_of(self, agent: Agent) -> Any:
-        """Returns what `last` does. Raises EnvError if a dictionary of the environment lacks the agent whose turn it
-        is.
-        """
+        """Returns what `last` does. Raises EnvError if a dictionary lacks the agent whose turn it is."""
         try:
             return self.guarded("last", self.env.last)
         except EnvError as error:
@@ -411,9 +405,7 @@ class TurnArea(Area):
             raise
 
     def _collect_gone(self, tick: AreaTick, agents: Collection[Agent]) -> None:
-        """Ends the episodes of agents that left without a turn, with what the environment still says of their ends and
-        rewards.
-        """
+        """Ends the episodes of agents that left without a turn, with the ends and rewards that are still said."""
         ends, cuts, sums = (
             getattr(self.env, name, {}) for name in ("terminations", "truncations", "_cumulative_rewards")
         )

@@ -63,9 +63,7 @@ class SpaceActions:
         self._starts = np.array(parts.starts, np.int64)
 
     def batch(self, action: Action) -> Any:
-        """Converts N rows to the form that vector environments take: arrays (N, *shape), in a dictionary or tuple as in
-        the space.
-        """
+        """Converts N rows to what vector environments take: arrays (N, *shape), nested as in the space."""
         return self.batch_arrays(action.continuous.cpu().numpy(), action.discrete.cpu().numpy())
 
     def batch_arrays(self, continuous: np.ndarray, discrete: np.ndarray) -> Any:

@@ -56,9 +56,7 @@ class BehaviorSpaces:
         return boxes[0] if len(boxes) == 1 else spaces.Tuple(boxes)
 
     def mask(self, allowed: NDArray[np.bool_]) -> Any:
-        """Returns the mask (choices,) in the form that `action.sample(mask)` takes: 1 for an allowed choice, an array
-        for each branch.
-        """
+        """Returns the mask (choices,) as `action.sample(mask)` takes it: int8, an array for each branch."""
         ones = allowed.astype(np.int8)
         return ones if len(self.spec.action.branches) == 1 else tuple(np.split(ones, self._ends))
 
@@ -67,9 +65,7 @@ class BehaviorSpaces:
         return {CONTINUOUS: None, DISCRETE: self.mask(allowed)}
 
     def read_action(self, agent: str, action: Any) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Converts an agent's action to its numbers, clipped to -1..1, and its choices. Raises
-        gymnasium.error.InvalidAction.
-        """
+        """Converts an action to numbers, clipped to -1..1, and choices. Raises gymnasium.error.InvalidAction."""
         spec = self.spec.action
         continuous = _NO_NUMBERS
         discrete = _NO_CHOICES

@@ -34,18 +34,14 @@ class Conventions:
         return _checked(*(options.pop(name, None) for name in NAMES))
 
     def completed(self, metadata: Mapping[str, Any]) -> Conventions:
-        """Returns these, with what is not said taken from an environment's metadata. Raises EnvError for a wrong
-        value.
-        """
+        """Returns these, completed from an environment's metadata. Raises EnvError for a wrong value."""
         elements = metadata.get(MAX_ELEMENTS, MOST_ELEMENTS) if self.max_elements is None else self.max_elements
         allow = metadata.get(ALLOW_ALL, False) if self.missing_mask_allows_all is None else self.missing_mask_allows_all
         out = metadata.get(LEAVE_OUT, ()) if self.leave_out is None else self.leave_out
         return _checked(elements, allow, out, metadata.get(MASK_KEY) if self.mask_key is None else self.mask_key)
 
     def leaves(self, space: gymnasium.Space, mask: str | None = None) -> list[Leaf]:
-        """Returns the leaves of an observation space without the entry that is a mask. Raises EnvError for an
-        unsupported one.
-        """
+        """Returns the leaves of an observation space without its mask. Raises EnvError for an unsupported one."""
         out = (*(self.leave_out or ()), *([] if mask is None else [mask]))
         return observation_leaves(space, most=self.max_elements or MOST_ELEMENTS, leave_out=out)
 

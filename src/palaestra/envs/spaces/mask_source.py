@@ -201,9 +201,7 @@ class MaskSource:
         return isinstance(space, spaces.MultiBinary) and int(np.prod(space.shape)) == self.choices
 
     def _unlisted(self, key: str, mask: Any) -> Any:
-        """Returns a mask as it is, and for the numbers of the allowed choices their mask. Raises EnvError if it may be
-        both.
-        """
+        """Returns a mask as it is, or from the numbers of allowed choices. Raises EnvError if it may be both."""
         if (
             key not in LISTS
             or mask is None
@@ -240,9 +238,7 @@ class MaskSource:
         )
 
     def _noticed(self, key: str, masks: list[Any], acting: np.ndarray | None, who: Who) -> list[Any]:
-        """Returns masks, and warns the first time that one which acts is None, unless the conventions say that this is
-        meant.
-        """
+        """Returns masks; warns once if one which acts is None, unless the conventions say that this is meant."""
         missing = [i for i, mask in enumerate(masks) if mask is None and (acting is None or acting[i])]
         if missing and not self._allows_all and not self._told.intersection([ALLOW_ALL]):
             self._told.add(ALLOW_ALL)

@@ -48,9 +48,7 @@ class ObservationMisfit(EnvError):
         self.problem = problem
 
     def of(self, env: str, areas: Sequence[int] | Tensor | np.ndarray | None = None) -> EnvError:
-        """Returns the error that names the environment and the area; `areas` are those of the N rows, None: 0 to N -
-        1.
-        """
+        """Returns the error with environment and area; `areas` are those of the N rows, None: 0 to N - 1."""
         area = "" if self.row is None else f", area {self.row if areas is None else int(areas[self.row])}"
         return EnvError(f"{env}{area}: observation '{self.name}' {self.problem}")
 
@@ -91,9 +89,7 @@ class OneHot:
         return as_numbers(values)
 
     def column(self, values: np.ndarray) -> Tensor:
-        """Converts N batched values to zeros and ones, (N, sum of sizes). Raises ObservationMisfit for an integer
-        outside its space.
-        """
+        """Converts N batched values to one-hots (N, sum of sizes). Raises ObservationMisfit for other integers."""
         values = np.reshape(values, (len(values), -1))
         whole = values.astype(np.int64)
         if values.dtype.kind == "f" and (whole != values).any():
@@ -152,9 +148,7 @@ class Elements:
     parts: tuple[Vector | OneHot, ...]  # the leaves of one element
 
     def gather(self, values: Any) -> np.ndarray:
-        """Returns N sequences as rows (N, most, size) float32. Raises ObservationMisfit for one that is too long or
-        does not fit.
-        """
+        """Gathers N sequences as (N, most, size) float32. Raises ObservationMisfit for too long or unfit ones."""
         column = np.zeros((len(values), *self.spec.shape), np.float32)
         for row, sequence in enumerate(values):
             elements = list(self._elements(sequence))
@@ -232,9 +226,7 @@ def pick(leaf: Leaf, observation: Any) -> Any:
 
 
 def check_form(leaf: Leaf, values: np.ndarray, rows: int) -> None:
-    """Raises ObservationMisfit unless gathered values have this number of rows, the shape that the space says, and are
-    numbers.
-    """
+    """Raises ObservationMisfit unless values have this number of rows and the space's shape, and are numbers."""
     name = leaf.spec.name
     if values.shape[:1] != (rows,):
         given = f"{len(values)} rows" if values.ndim else "no rows"
@@ -358,9 +350,7 @@ def _one_hot(path: tuple[Hashable, ...], name: str, sizes: np.ndarray, start: np
 
 
 def _image(path: tuple[Hashable, ...], name: str, space: spaces.Box) -> Image | None:
-    """Returns an Image leaf, or None if the box is no image. Four axes are a stack of images, whose channels are
-    concatenated.
-    """
+    """Returns an Image leaf, or None. Four axes are a stack of images, whose channels are concatenated."""
     is_uint8 = space.dtype == np.uint8
     axes = len(space.shape)
     most = float(space.high.max())

@@ -41,9 +41,7 @@ def all_but(*seen: str) -> dict[str, tuple[int, ...]]:
 
 
 def balance(columns: Mapping[str, torch.Tensor]) -> Action:
-    """Tilts against the ball's position and velocity, less so the more the block is tilted; never drops the ball at
-    default gravity.
-    """
+    """Tilts against the ball's position and velocity, less so the more the block is tilted; never drops the ball."""
     tilt = columns["tilt"]
     position = columns["position"]
     velocity = columns["velocity"]
@@ -95,9 +93,7 @@ class Ball(WarpEnv):
 
 
 class BallHard(WarpEnv, like=Ball):
-    """3DBallHard: the ball's position (27) and the block's rotation (18), nine frames of each, the oldest first; not
-    the velocity.
-    """
+    """3DBallHard: the ball's position (27) and the block's rotation (18), nine frames of each; not the velocity."""
 
     behavior = "3DBallHard"
     summary = "3DBall without the ball's velocity: it must be inferred from the last nine frames."

@@ -32,9 +32,7 @@ class Sphere:
 
 @wp.func
 def tilt_block(tilt: wp.quat, about_z: wp.quat, about_x: wp.quat):
-    """Returns the block's tilt after one physics tick of turning about its own z, then its own x, each up to a
-    limit.
-    """
+    """Returns the block's tilt after a tick of turning about its own z, then its own x, each up to a limit."""
     if about_z[2] * tilt[2] <= 0.0 or wp.abs(tilt[2]) < TILT_LIMIT:
         tilt = tilt * about_z
     if about_x[0] * tilt[0] <= 0.0 or wp.abs(tilt[0]) < TILT_LIMIT:

@@ -1,6 +1,4 @@
-"""Paints what Visual3DBall's camera sees: the block with its face and headband, and the ball, before a black
-background.
-"""
+"""Paints what Visual3DBall's camera sees: the block with its face and headband, and the ball, before black."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ MOUTH = wp.constant(wp.vec3(0.915, 0.69, 0.106))  # how far it is below the midd
 
 @wp.struct
 class Paint:
-    """A box as the camera sees it: from where, and the colors of the three sides that it may see, in the light and in a
-    shadow.
-    """
+    """A box as the camera sees it: from where, and the colors of its visible sides in light and in shadow."""
 
     eye: wp.vec3  # where the camera is, in the box's frame
     half: wp.vec3
@@ -41,9 +37,7 @@ class Paint:
 
 @wp.func
 def paint_pixel(image: wp.array4d(dtype=wp.float32), i: int, channel: int, y: int, x: int, color: wp.vec3):
-    """Writes a pixel into the three channels that begin with `channel`, in steps of 1/255 as a camera's texture has
-    them.
-    """
+    """Writes a pixel into the three channels that begin with `channel`, in steps of 1/255 as a texture has them."""
     for k in range(3):
         image[i, channel + k, y, x] = wp.round(255.0 * wp.clamp(color[k], 0.0, 1.0)) / 255.0
 

@@ -1,6 +1,4 @@
-"""The columns and kernels of the three environments with a ball: what an episode begins with, its ticks, and what the
-agent observes.
-"""
+"""Columns and kernels of the environments with a ball: how episodes begin, their ticks, and observations."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ COLORS = wp.constant(3)  # channels of a picture
 
 @world_struct
 class World(EndColumns, ParameterColumns):
-    """Columns of 3DBall, 3DBallHard and Visual3DBall, one row per area. Each has its own observations; those of the
-    others have width 0.
-    """
+    """Columns of the games with a ball, one row per area. Observations that a game does not have are of width 0."""
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # physics ticks of this episode
@@ -69,9 +65,7 @@ def observe(world: World, i: int):
 
 @wp.func
 def start(world: World, i: int):
-    """Starts an episode: a block tilted by up to 10 degrees about x, then z, and the ball above it; forgets the older
-    frames.
-    """
+    """Starts an episode: a block tilted by up to 10 degrees about x, then z, and the ball above it; no old frames."""
     for k in range(3):
         world.parameters[i, k] = next_parameter(world, i, k)
     state = world.rng[i]
@@ -116,9 +110,7 @@ def finish(world: World, i: int):
 
 @wp.func
 def simulate(world: World, i: int, action: wp.vec2):
-    """Runs the physics ticks of one decision; what remains of it after an episode's end passes in the next one, with an
-    action of zero.
-    """
+    """Runs a decision's physics ticks; those left after an episode's end pass in the next one, with no action."""
     about_z = wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), 2.0 * DEGREE * action[0])
     about_x = wp.quat_from_axis_angle(wp.vec3(1.0, 0.0, 0.0), 2.0 * DEGREE * action[1])
     radius = 0.5 * world.parameters[i, 0]

@@ -13,9 +13,7 @@ from torch import Tensor
 
 
 def shares_of(areas: int, cores: int, together: int) -> list[tuple[int, int]]:
-    """Returns the first area, and that after the last, of each core's share; shares begin with a whole group of
-    `together` areas.
-    """
+    """Returns the first area, and that after the last, of each core's share; shares are whole groups of areas."""
     groups = -(-areas // together)
     ends = [min(together * (groups * core // cores), areas) for core in range(cores + 1)]
     return list(pairwise(ends))
@@ -91,9 +89,7 @@ class CoreLaunches:
 def share_of(
     world: Any, struct: Any, columns: dict[str, Tensor], total: int, first: int, last: int, sizes: dict[str, Any]
 ) -> Any:
-    """Returns a struct over some of `total` areas: views of their rows of the columns. `sizes` are those of
-    `allocate`.
-    """
+    """Returns a struct over some of `total` areas: views of their rows. `sizes` are those of `allocate`."""
     share = struct()
     for name, var in struct.vars.items():
         if not isinstance(var.type, wp.array):

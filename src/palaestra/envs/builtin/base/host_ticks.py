@@ -1,6 +1,4 @@
-"""Ticks of a built-in environment on the CPU as NumPy arrays, without a table of tensors: for trainers that are not
-ours.
-"""
+"""Ticks of a built-in environment on the CPU as NumPy arrays, without tensors: for trainers that are not ours."""
 
 from __future__ import annotations
 

@@ -102,9 +102,7 @@ def start_warp() -> str:
 
 
 def _private_folder() -> Path:
-    """Returns a temporary folder that only this user can write, since its contents are executed; the same one each time
-    if possible.
-    """
+    """Returns a temporary folder that only this user can write, since its contents are executed."""
     user = os.getuid() if hasattr(os, "getuid") else 0
     folder = Path(tempfile.gettempdir(), f"palaestra-kernels-{user}")
     try:
@@ -276,9 +274,7 @@ class ImageBuffers:
     """
 
     def __init__(self, columns: dict[str, torch.Tensor], world: Any, names: Sequence[str]) -> None:
-        """`names` are `obs_image`, first, and the columns that go with it, in `columns` and in the Warp struct
-        `world`.
-        """
+        """`names` are `obs_image`, first, and the columns that go with it."""
         self._columns = columns
         self._world = world
         self._names = tuple(names)

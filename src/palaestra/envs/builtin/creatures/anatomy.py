@@ -48,9 +48,7 @@ Collider = Capsule | RoundShape | BoxShape
 
 @dataclass(frozen=True, slots=True)
 class JointPlan:
-    """A joint in the frame of the part that carries it: x is `axis`, y is `secondary` made orthogonal to it. Angles are
-    in degrees.
-    """
+    """A joint in the frame of the part that carries it: x is `axis`, y is close to `secondary`. In degrees."""
 
     anchor: Vector
     axis: Vector

@@ -174,9 +174,7 @@ def _joint(creature: Creature, poses: np.ndarray, centers: np.ndarray, number: i
 
 
 def spec_and_sizes(creature: Creature, sensors: Mapping[str, int]) -> tuple[BehaviorSpec, dict[str, Any]]:
-    """Returns the spec, and what a world of this creature is allocated with. `sensors`: the size of each observation,
-    by its name.
-    """
+    """Returns the spec, and the sizes of a creature's world. `sensors`: the size of each observation, by name."""
     parts = len(creature.parts)
     actions = len(creature.targets) + len(creature.strengths)
     obs = tuple(ObsSpec(name, (size,)) for name, size in sensors.items())

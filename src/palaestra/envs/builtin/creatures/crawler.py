@@ -70,9 +70,7 @@ PROGRAM = rules.make_program(observe, earn, never)
 
 
 class Crawler(WarpEnv):
-    """Crawler: four legs, eight joints; two vectors (126 and 32) with velocities and poses of its parts, 20 continuous
-    actions.
-    """
+    """Crawler: four legs, eight joints; vectors 126 and 32 (velocities, poses of its parts), 20 continuous actions."""
 
     behavior = "Crawler"
     summary = "Four legs carry a body toward a block, at a speed that differs from episode to episode."

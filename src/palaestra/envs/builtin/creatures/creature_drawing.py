@@ -1,6 +1,4 @@
-"""Pictures of creatures: the parts around its own place on the ground, tiles that pass by as it walks, and the
-block.
-"""
+"""Pictures of creatures: the parts around their own place on the ground, tiles that pass by, and the block."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ TILES = 5
 
 
 def draw_creature(creature: Creature, rows: Rows, behavior: str) -> Drawing:
-    """Draws each area's creature in the middle, with what is around it within eight times its block's edge, or 3.2
-    m.
-    """
+    """Draws each area's creature in the middle, with what is within eight times its block's edge, or 3.2 m."""
     far = max(8.0 * creature.block, 3.2)
     root = rows["position"][:, :1] * (1.0, 0.0, 1.0)
     floor = np.array([0.0, creature.floor, 0.0], np.float32)
@@ -76,9 +72,7 @@ def target(rows: Rows, creature: Creature, origin: NDArray[np.floating], far: fl
 def parts(
     creature: Creature, place: NDArray[np.float32], turn: NDArray[np.float32], behavior: str, slots: NDArray[np.int64]
 ) -> tuple[Solids, ...]:
-    """Returns the parts, from the places (A, parts, 3) and rotations (A, parts, 4) of their centers of mass: boxes,
-    balls and tubes.
-    """
+    """Returns boxes, balls and tubes at the places (A, parts, 3) and rotations (A, parts, 4) of centers of mass."""
     boxes: list[tuple[NDArray[np.float32], NDArray[np.float32], tuple[float, float, float]]] = []
     tubes: list[tuple[NDArray[np.float32], NDArray[np.float32], float, float]] = []
     balls: list[tuple[NDArray[np.float32], float]] = []

@@ -197,9 +197,7 @@ def set_drives(world: World, i: int):
 
 @wp.func
 def take_action(world: World, i: int):
-    """Begins a decision with the area's action; returns whether that has a number that is not finite, which counts as
-    0.
-    """
+    """Begins a decision; returns whether the action has a number that is not finite, which counts as 0."""
     wrong = bool(False)
     for k in range(world.action.shape[1]):
         if not wp.isfinite(world.action[i, k]):
@@ -220,9 +218,7 @@ def has_ended(world: World, i: int):
 
 @wp.func
 def start(world: World, i: int):
-    """Starts an episode: the start pose in a random direction, and a wanted speed. The block stays, and so do the
-    drives' targets.
-    """
+    """Starts an episode: the start pose in a random direction. The block and the drives' targets stay."""
     state = world.rng[i]
     half = wp.randf(state, 0.0, HALF_TURN)
     world.goal_speed[i] = wp.randf(state, world.anatomy.least_speed, world.anatomy.most_speed)
@@ -298,9 +294,7 @@ def make_end(observe: Any) -> Any:
 
 
 def make_tick(observe: Any, earn: Any, decide: Any) -> Any:  # noqa: C901 - a kernel and what it calls
-    """Returns the kernel of a decision. It observes in the frame of the last tick's start: Unity observes before agents
-    move theirs.
-    """
+    """Returns the kernel of a decision. Observations are in the frame of the last tick's start, as in Unity."""
 
     end = make_end(observe)
 
@@ -325,9 +319,7 @@ def make_tick(observe: Any, earn: Any, decide: Any) -> Any:  # noqa: C901 - a ke
 
     @wp.func
     def conclude(world: World, i: int):
-        """Observes after the last tick of a decision, and ends the episode if the creature gives up; returns whether it
-        has ended.
-        """
+        """Observes after the last tick, and ends the episode if the creature gives up; returns whether it has ended."""
         if not has_ended(world, i):
             world.age[i] += 1
         observe(world, i)

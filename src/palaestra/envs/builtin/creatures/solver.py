@@ -72,9 +72,7 @@ def twist_of(bend: wp.quat):
 
 @wp.func
 def limit_axis(turned: wp.mat33, frame: wp.quat, other_frame: wp.quat, cone: bool, lean: wp.vec3, k: int):
-    """Returns the axis of a joint's row: with a cone, the twist's is that of `second`, and y's is where the swing
-    leaves the cone.
-    """
+    """Returns the axis of a joint's row: with a cone, x is that of `second`, and y is where the swing leaves it."""
     if cone and k == 0:
         return wp.quat_rotate(other_frame, wp.vec3(1.0, 0.0, 0.0))
     if cone and k == 1:
@@ -84,9 +82,7 @@ def limit_axis(turned: wp.mat33, frame: wp.quat, other_frame: wp.quat, cone: boo
 
 @wp.func
 def past_cone(y: float, z: float, most_y: float, most_z: float):
-    """Returns how far two angles are past the ellipse that limits them together, in rad (less than 0 within), and its
-    normal's y and z.
-    """
+    """Returns how far two angles are past the ellipse that limits both (rad), and its normal's y and z."""
     size = wp.sqrt(y * y + z * z)
     if size < 1.0e-4 or wp.min(most_y, most_z) <= 0.0:
         return wp.vec3(-wp.min(most_y, most_z), 1.0, 0.0)
@@ -120,9 +116,7 @@ def prepare_drive(
     first_inertia: wp.mat33,
     second_inertia: wp.mat33,
 ):
-    """Returns the rows with a drive. It measures the imaginary part of the rotation from the wanted to the current one,
-    half the angle.
-    """
+    """Returns the rows with a drive. It measures half the angle from the wanted rotation to the current one."""
     error = wp.quat_inverse(wanted) * now
     if error[3] < 0.0:
         wanted = -wanted

@@ -26,9 +26,7 @@ def some_tangent(normal: wp.vec3):
 def add_contact(
     world: World, i: int, first: int, second: int, point: wp.vec3, normal: wp.vec3, gap: float, loads: bool
 ):
-    """Adds a contact at a point, unless there are too many. `loads`: it presses on the ground, where the part's grip is
-    its friction.
-    """
+    """Adds a contact, unless there are too many. `loads`: on the ground, where the part's grip is its friction."""
     count = world.scratch.contacts[i]
     if count >= MOST_CONTACTS:
         return
@@ -63,9 +61,7 @@ def shape_middle(world: World, i: int, part: int):
 
 @wp.func
 def reach_of(world: World, i: int, part: int):
-    """Returns how near to another surface a part's has to be for a contact: farther the faster it is, so that it is not
-    too late.
-    """
+    """Returns how near to another surface a part makes a contact: farther the faster it is."""
     turn = world.rotation[i, part]
     sole = world.anatomy.sole[part]
     box = wp.vec3(0.0, 0.0, 0.0)  # half of the edges of its bounds
@@ -103,9 +99,7 @@ def touch_planes(world: World, i: int, part: int, point: wp.vec3, radius: float,
 
 @wp.func
 def touch_size_sq(world: World, i: int, found: int):
-    """Returns the squared diagonal of the box around contacts with the ground, from number `found` on; -1 if there are
-    none.
-    """
+    """Returns the squared diagonal of the box around contacts with the ground, from `found` on; -1: there are none."""
     low = wp.vec3(1.0e9, 1.0e9, 1.0e9)
     high = -low
     for k in range(found, world.scratch.contacts[i]):
@@ -118,9 +112,7 @@ def touch_size_sq(world: World, i: int, found: int):
 
 @wp.func
 def still_held(world: World, i: int, part: int, size_sq: float):
-    """Returns how many of a part's held points stay: all, or none if it has tilted or left the ground, or if they are
-    in a corner of it.
-    """
+    """Returns how many of a part's held points stay: none if it has tilted, left the ground or touches more of it."""
     turn = world.rotation[i, part]
     if size_sq < 0.0 or wp.quat_rotate(turn, world.held_up[i, part])[1] < SAME_WAY:
         return 0
@@ -257,9 +249,7 @@ def find_outer_contacts(world: World, i: int, part: int):
 
 @wp.func
 def nearest_points(a: wp.vec3, along: wp.vec3, b: wp.vec3, across: wp.vec3):
-    """Returns where along each segment (-1..1) two segments come nearest. `a`, `b`: their middles; `along`, `across`:
-    half segments.
-    """
+    """Returns where (-1..1) two segments come nearest, given their middles and half segments."""
     between = a - b
     aa = wp.dot(along, along)
     bb = wp.dot(across, across)

@@ -7,9 +7,7 @@ import warp as wp
 
 @wp.struct
 class Joint:
-    """Lasting numbers of a joint. It connects `second` with `first`, which carries it; points are from their centers of
-    mass.
-    """
+    """A joint's lasting numbers. It connects `second` with `first`, which carries it. From the centers of mass."""
 
     first: wp.int32
     second: wp.int32

@@ -80,9 +80,7 @@ PROGRAM = rules.make_program(observe, earn, is_lost)
 
 
 class Worm(WarpEnv):
-    """Worm: four segments, three joints; one vector (64) with velocities and poses of its parts, 9 continuous
-    actions.
-    """
+    """Worm: four segments, three joints; vector 64 (velocities and poses of its parts), 9 continuous actions."""
 
     behavior = "Worm"
     summary = "Four segments push a long body toward a block."

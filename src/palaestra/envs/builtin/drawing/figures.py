@@ -61,9 +61,7 @@ def agent(
     shape: Shape = "cylinder",
     name: str = "agent",
 ) -> tuple[Solids, ...]:
-    """Returns agents with an arrow on top that shows their heading. A radius (areas, figures) of 0 hides one; `height`
-    is its feet's.
-    """
+    """Returns agents with an arrow on top that shows their heading. A radius of 0 hides one; `height`: the feet's."""
     size = np.broadcast_to(np.asarray(radius, np.float32), place.shape[:2])
     feet = np.broadcast_to(np.asarray(height, np.float32), place.shape[:2])
     body = np.stack([2 * size, 1.6 * size, 2 * size], -1)
@@ -105,9 +103,7 @@ def boxes(
     top: float,
     thick: float,
 ) -> Solids:
-    """Returns boxes that never move, each given by its middle and half its sides in the plane, from `top` down by
-    `thick`.
-    """
+    """Returns boxes that never move, each given by its middle and half its sides, from `top` down by `thick`."""
     middle = on_plane(np.array([place for place, _ in places], np.float32), top - thick / 2)
     size = np.array([[2 * half[0], thick, 2 * half[1]] for _, half in places], np.float32)
     return solids(name, "box", np.broadcast_to(middle, (areas, *middle.shape)), size, color, fixed=True)
@@ -142,9 +138,7 @@ def marked(
     mark: NDArray[np.int32],
     color: ArrayLike,
 ) -> tuple[Solids, ...]:
-    """Returns boxes with these half sides and height that have an X (mark 0) or an O (1) on top; `mark` is (areas,
-    boxes).
-    """
+    """Returns boxes with an X (mark 0) or an O (1) on top; `mark` is (areas, boxes)."""
     small = 0.85 * min(half)
     beam = hidden_unless(mark == 0, (2.2 * small, 0.1, 0.45 * small))
     ring, hole = (hidden_unless(mark == 1, (2 * share * small, 0.1, 2 * share * small)) for share in (1.0, 0.55))

@@ -103,9 +103,7 @@ def hit_sphere(o: wp.vec3, d: wp.vec3):
 
 @wp.func
 def hit_round(o: wp.vec3, d: wp.vec3, taper: float):
-    """Returns the same for a cylinder (taper 0) or a cone (taper 0.5), whose radius shrinks by `taper` a unit of height
-    up to the top.
-    """
+    """Returns the same for a cylinder (taper 0) or a cone (0.5), whose radius shrinks by `taper` a unit of height."""
     best = wp.vec4(0.0, 0.0, 0.0, FAR)
     wide = wp.where(taper > 0.0, taper * (0.5 - o[1]), 0.5)
     slope = -taper * d[1]
@@ -184,9 +182,7 @@ def ray_way(right: wp.vec3, up: wp.vec3, corner: wp.vec3, x: float, y: float):
 def cast(
     bodies: Bodies, eye: wp.vec3, right: wp.vec3, up: wp.vec3, corner: wp.vec3, picture: wp.array3d(dtype=wp.uint8)
 ):
-    """Paints one pixel. `corner` points to the picture's upper left corner; `right` and `up` are the width of a
-    pixel.
-    """
+    """Paints a pixel. `corner`: the picture's upper left corner; `right` and `up`: the width of a pixel."""
     row, column = wp.tid()
     cell = row * CELLS_ACROSS // picture.shape[0] * CELLS_ACROSS + column * CELLS_ACROSS // picture.shape[1]
     color = wp.vec3(0.0, 0.0, 0.0)
@@ -325,9 +321,7 @@ def _bodies(drawing: Drawing, camera: Camera) -> Bodies:
 
 
 def _lists(corners: NDArray[np.float32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Returns where each cell's list of solids begins, and the lists; `corners` (n, 8, 2) of each solid are measured in
-    cells.
-    """
+    """Returns where each cell's list of solids begins, and the lists; `corners` (n, 8, 2) are in cells."""
     least = np.arange(int(CELLS_ACROSS))
     most = np.arange(int(CELLS_ACROSS)) + 1
     inside = (corners.min(1)[..., None] < most + SLACK) & (corners.max(1)[..., None] > least - SLACK)  # (n, 2, cells)

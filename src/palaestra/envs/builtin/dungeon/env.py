@@ -89,9 +89,7 @@ def escape(columns: Mapping[str, torch.Tensor]) -> Action:
 
 
 def past_obstacles(place: torch.Tensor, goal: torch.Tensor, stone: torch.Tensor) -> torch.Tensor:
-    """Returns the next waypoints from places (S, 2) to goals (S, 2): beside the nearest column or tombstone (S, 2) in
-    between, if any.
-    """
+    """Returns the next waypoints to goals (S, 2): beside the nearest column or tombstone (S, 2) in between, if any."""
     columns = torch.tensor(COLUMNS, device=place.device).expand(len(place), -1, -1)
     obstacle = torch.cat([columns, stone[:, None]], 1)
     berth = torch.tensor([COLUMN_BERTH] * len(COLUMNS) + [STONE_BERTH], device=place.device)
@@ -113,9 +111,7 @@ WINE = (168, 60, 52)
 
 
 def draw_room(rows: Rows, behavior: str) -> Drawing:
-    """Draws the room with its columns, green door and violet portal, the dragon, the key, the tombstone and the agents
-    in the room.
-    """
+    """Draws the room with columns, green door and violet portal, the dragon, the key, the tombstone and the agents."""
     room = float(ROOM)
     areas = rows.areas
     agents = int(AGENTS)
@@ -186,9 +182,7 @@ def fixed(
 
 
 def _dragon(rows: Rows) -> tuple[Solids, ...]:
-    """Returns the dragon, which looks toward its portal: body, head, eyes, spikes, wings, tail, and the key that it
-    carries.
-    """
+    """Returns the dragon, which looks toward its portal, and the key that it carries."""
     angle = rows["dragon_angle"][:, None]
     turn = upright(angle)[:, :, None]
     place = on_plane(rows["dragon"][:, None])[:, :, None]

@@ -1,6 +1,4 @@
-"""The columns of DungeonEscape and the agents' observations: own velocity, three frames of rays, and whether it carries
-the key.
-"""
+"""The columns of DungeonEscape and the observations: velocity, three frames of rays, and whether it has the key."""
 
 from __future__ import annotations
 
@@ -60,9 +58,7 @@ RAY_SIN = wp.constant(Reaches(*(sin((k - 7) * float(RAY_STEP)) for k in range(in
 
 @world_struct
 class World(EndColumns, ParameterColumns, ContactColumns):
-    """Columns of DungeonEscape, one row per area or, from `holds_key` on, per agent. Places are from the middle of the
-    floor.
-    """
+    """Columns of DungeonEscape: a row per area or, from `holds_key` on, per agent. Places are from the middle."""
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
@@ -150,9 +146,7 @@ def see_box(sight: RaySight, center: wp.vec2, half: wp.vec2, angle: float, radiu
 
 @wp.func
 def see_walls(sight: RaySight):
-    """Returns a sight of the room's walls alone; a ray passes through a wall that its sphere touches at the start, to
-    what lies behind.
-    """
+    """Returns a sight of the walls alone; a ray passes through a wall that its sphere touches at the start."""
     gap = ROOM - RAY_RADIUS - wp.max(wp.abs(sight.eye[0]), wp.abs(sight.eye[1]))
     for ray in range(RAYS):
         way = wp.vec2(

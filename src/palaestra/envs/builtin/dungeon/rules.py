@@ -60,9 +60,7 @@ TRIES = wp.constant(1000)
 
 @wp.func
 def is_free(world: World, i: int, place: wp.vec2, agent: int):
-    """Returns whether an agent may start there: a square around it is clear of columns and of what stood there until
-    now.
-    """
+    """Returns whether an agent may start there: clear of columns and of what stood there until now."""
     square = plain_box(place, wp.vec2(BERTH, BERTH), 0.0)
     for k in range(4):
         gap = wp.abs(column_at(k) - place) - square.half
@@ -80,9 +78,7 @@ def is_free(world: World, i: int, place: wp.vec2, agent: int):
 
 @wp.func
 def start(world: World, i: int, lead: int):
-    """Starts an episode, `lead` physics ticks before its first decision: agents anywhere, the dragon at one of four
-    places.
-    """
+    """Starts an episode, `lead` physics ticks before its first decision."""
     state = world.rng[i]
     for agent in range(AGENTS):
         slot = i * AGENTS + agent
@@ -117,9 +113,7 @@ def start(world: World, i: int, lead: int):
 
 @wp.func
 def obstacle(world: World, i: int, kind: int, place: wp.vec2):
-    """Returns what an agent there may run into, and whether it is near: the nearest column's foot, the tombstone or the
-    lock.
-    """
+    """Returns the nearest column's foot, the tombstone or the lock, and whether an agent there is near to it."""
     if kind == 0:
         column = column_at(wp.where(place[0] < 0.0, 1, 0) + wp.where(place[1] < 0.0, 2, 0))
         return near_box(column, wp.vec2(COLUMN_HALF, COLUMN_HALF), 0.0), wp.length_sq(column - place) < 3.8
@@ -189,9 +183,7 @@ def finish(world: World, i: int, lead: int, outcome: int):
 
 @wp.func
 def step(world: World, i: int, active: bool):
-    """Runs a physics tick, with the agents' actions and what they touch if `active`; returns the outcome, and who
-    leaves or -1.
-    """
+    """Runs a physics tick, with actions and touches if `active`; returns the outcome, and who leaves or -1."""
     for agent in range(AGENTS):
         if world.acting[i * AGENTS + agent]:
             act(world, i, agent, i * AGENTS + agent, active)
@@ -226,9 +218,7 @@ def begin(world: World):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. Ticks that are left when an episode ends pass in the next one, without
-    actions.
-    """
+    """Advances every area by one decision. Ticks left after an episode's end pass in the next, without actions."""
     i = wp.tid()
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         if world.acting[slot]:

@@ -53,9 +53,7 @@ BERTH = 6.0  # distance from the agent's edge within which it avoids bad food
 
 
 def gather(columns: Mapping[str, Tensor]) -> Action:
-    """Goes for the nearest green food with no red food beside it, also sideways, and keeps away from red on its way;
-    never fires.
-    """
+    """Goes for the nearest green food with no red food beside it, and keeps away from red on its way; never fires."""
     food = columns["food"]
     radius = 0.5 * columns["parameters"][:, 1, None, None] + float(FOOD_RADIUS)
     position = columns["body_position"][:, : int(AGENTS)]
@@ -127,9 +125,7 @@ def _sizes(image: ObsSpec, written: int, width: int) -> dict[str, int | tuple[in
 
 
 class FoodCollector(WarpEnv):
-    """GridFoodCollector: a grid (5, 40, 40), continuous 3 (ahead, to the right, turn to the left) and discrete [2] (1:
-    fire).
-    """
+    """GridFoodCollector: a grid (5, 40, 40), continuous 3 (ahead, to the right, turn left), discrete [2] (1: fire)."""
 
     behavior = "GridFoodCollector"
     title = "FoodCollector"
@@ -153,9 +149,7 @@ class FoodCollector(WarpEnv):
 
 
 class VisualFoodCollector(WarpEnv, like=FoodCollector):
-    """VisualFoodCollector: FoodCollector with an image (3, 84, 84) of what lies ahead in place of the grid, and whether
-    it is frozen.
-    """
+    """VisualFoodCollector: FoodCollector with an image (3, 84, 84) in place of the grid, and whether it is frozen."""
 
     behavior = "VisualFoodCollector"
     title = "VisualFoodCollector"
@@ -165,9 +159,7 @@ class VisualFoodCollector(WarpEnv, like=FoodCollector):
     def __init__(
         self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 84, width: int = 84
     ) -> None:
-        """`height` and `width` are those of the image, in pixels. Raises EnvError for sizes that are too small or too
-        large.
-        """
+        """`height` and `width` are those of the image, in pixels. Raises EnvError for too small or too large ones."""
         if min(height, width) < 20 or max(height, width) > 512:
             raise EnvError(f"{self.behavior} with an image of {height} x {width}: expected 20 to 512 pixels each way")
         image = ObsSpec("CameraSensor", (3, height, width))

@@ -1,6 +1,4 @@
-"""The balls of food in FoodCollector: how they fall, roll and meet one another and the walls, and where they come up
-again.
-"""
+"""The balls of food in FoodCollector: how they fall, roll, meet one another, and where they come up again."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The columns of FoodCollector and the agents' observations: a grid around each agent, or a camera image and whether it
-is frozen.
-"""
+"""The columns of FoodCollector and its observations: a grid, or a camera image and whether the agent is frozen."""
 
 from __future__ import annotations
 
@@ -57,9 +55,7 @@ IS_BLUE, IS_GRAY, IS_GREEN, IS_RED = (wp.constant(look) for look in range(4))
 
 @world_struct
 class World(EndColumns, ParameterColumns, ContactColumns):
-    """Columns of FoodCollector, one row per agent or, up to `patch_gaps`, per area. Heights are above the place of
-    rest.
-    """
+    """Columns of FoodCollector: per area, from `frozen` on per agent. Heights are above the place of rest."""
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode

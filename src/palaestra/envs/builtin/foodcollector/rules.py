@@ -62,9 +62,7 @@ FLOOR = color(0.116, 0.116, 0.116)
 
 @wp.func
 def start(world: World, i: int, lead: int):
-    """Starts an episode with agents at random places, `lead` physics ticks before its first decision; food stays where
-    it is.
-    """
+    """Starts an episode, `lead` physics ticks before its first decision; food stays where it is."""
     for k in range(2):
         world.parameters[i, k] = next_parameter(world, i, k)
     half = AGENT_HALF * world.parameters[i, 1]
@@ -194,9 +192,7 @@ def find_contacts(world: World, i: int):
 
 @wp.func
 def eat(world: World, i: int, agent: int):
-    """Takes the balls that an agent touches: each gets a push, and its share of the agent's momentum; returns what they
-    are worth.
-    """
+    """Takes the balls that an agent touches, which get a push and a share of its momentum; returns their worth."""
     half = AGENT_HALF * world.parameters[i, 1]
     place = world.body_position[i, agent]
     angle = world.body_angle[i, agent]
@@ -285,9 +281,7 @@ def cut(world: World, i: int, lead: int):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. Ticks that are left when an episode ends pass in the next one, without
-    actions.
-    """
+    """Advances every area by one decision. Ticks left after an episode's end pass in the next, without actions."""
     i = wp.tid()
     first = i * AGENTS
     for slot in range(first, first + AGENTS):

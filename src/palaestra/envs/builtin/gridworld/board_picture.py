@@ -38,9 +38,7 @@ SLICES = wp.constant(6)  # of a figure that cast its shadow; with fewer the bars
 
 @wp.func
 def is_figure(thing: int, u: float, v: float):
-    """Returns whether a point, in cells from the middle of a figure, belongs to it: a plus, an ex or a frame of bars 1
-    x 0.2.
-    """
+    """Returns whether a point, in cells from the middle, belongs to a plus, an ex or a frame of bars 1 x 0.2."""
     au = wp.abs(u)
     av = wp.abs(v)
     if thing == GREEN:
@@ -124,9 +122,7 @@ def paint(
     west: float,
     east: float,
 ):
-    """Paints a row of pixels between two places, in cells from the board's left edge: the floor, then shadows, then
-    figures.
-    """
+    """Paints a row of pixels between two places, in cells from the left edge: floor, shadows, then figures."""
     size = float(image.shape[2]) / float(edge)
     left = 0.5 * float(image.shape[3] - image.shape[2])
     v = (float(y) + 0.5) / size  # cells down from the upper edge

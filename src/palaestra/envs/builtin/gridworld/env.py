@@ -192,9 +192,7 @@ PROGRAM = Program(World, begin, tick, draw, int(DRAW_ROWS), image_columns=("pain
 
 
 def follow_shortest_path(columns: Mapping[str, torch.Tensor]) -> Action:
-    """Takes the first move of a shortest path to a goal of the wanted color that avoids the other goals, or stays if
-    there is no path.
-    """
+    """Takes the first move of a shortest path to a wanted goal that avoids other goals, or stays if there is none."""
     edge = columns["edge"].long()[:, None, None]
     size = int(LONGEST)
     row, column = torch.meshgrid(*[torch.arange(size, device=edge.device)] * 2, indexing="ij")
@@ -273,9 +271,7 @@ def _lines(edge: NDArray[np.int32]) -> tuple[Solids, Solids]:
 
 
 class GridWorld(WarpEnv):
-    """GridWorld: an image (3, height, width), the goal signal (green, red), discrete [5] with moves into walls
-    masked.
-    """
+    """GridWorld: an image (3, height, width), the goal signal (green, red), discrete [5], moves into walls masked."""
 
     behavior = "GridWorld"
     summary = "An agent on a board, seen from above, goes to the goal of the color that it is given."

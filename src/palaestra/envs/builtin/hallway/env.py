@@ -60,9 +60,7 @@ def finish(world: World, i: int, reward: float, terminated: bool):
 
 @wp.func
 def simulate(world: World, i: int, choice: int):
-    """Runs the ticks of one decision; what remains of it after an episode's end passes in the next one, with nothing
-    chosen.
-    """
+    """Runs a decision's ticks; those left after an episode's end pass in the next one, with nothing chosen."""
     body = rules.load_body(world, i)
     height = world.height[i]
     rise = world.rise[i]
@@ -150,9 +148,7 @@ def draw_hall(rows: Rows, behavior: str) -> Drawing:
 
 
 class Hallway(WarpEnv):
-    """Hallway: rays 105 (5 rays, three frames) and time 3, discrete [5]: nothing, forward, back, turn right, turn
-    left.
-    """
+    """Hallway: rays 105 (5 rays, three frames) and time 3, discrete [5]: nothing, forward, back, turn right, left."""
 
     behavior = "Hallway"
     summary = (

@@ -34,9 +34,7 @@ def go_to_matching_goal(columns: Mapping[str, torch.Tensor]) -> Action:
 
 
 def steer(place: torch.Tensor, angle: torch.Tensor, target: torch.Tensor, slack: float) -> torch.Tensor:
-    """Returns choices (S, 1) that lead from places (S, 2) to targets (S, 2): turn until within `slack` radians, then go
-    forward.
-    """
+    """Returns choices (S, 1) that lead to targets (S, 2): turn until within `slack` radians, then go forward."""
     to = target - place
     off = torch.remainder(torch.atan2(to[:, 1], to[:, 0]) - angle + torch.pi, 2 * torch.pi) - torch.pi
     return torch.where(off.abs() <= slack, FORWARD, torch.where(off > 0, LEFT, RIGHT))[:, None]

@@ -1,6 +1,4 @@
-"""Writes what the agent observes: five rays as thick as a ball, from its center, and the time; three frames of each,
-the oldest first.
-"""
+"""Observations of Hallway: five rays as thick as a ball, and the time; three frames of each, the oldest first."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ WALL_ENDS = wp.constant(wp.vec2(25.0, 10.0))  # meters: half the length of the w
 
 @wp.func
 def cast_walls(place: wp.vec2, direction: wp.vec2):
-    """Returns the distance to the nearest wall that the ball does not touch at its start, or MISS; one that it touches
-    hides nothing.
-    """
+    """Returns the distance to the nearest wall that the ball does not touch at its start, or MISS."""
     nearest = float(MISS)
     if wp.min(rules.HALL[0] - wp.abs(place[0]), rules.HALL[1] - wp.abs(place[1])) > RADIUS + FLUSH:
         for k in range(2):

@@ -126,9 +126,7 @@ PROGRAM = Program(World, begin, tick)
 
 
 def points_of_moves(kind: Tensor, worth: Tensor, move: Tensor) -> Tensor:
-    """Returns the immediate score of each move, (N,); 0 if it makes no line. Boards are (N, CELLS), with one move each
-    (N,).
-    """
+    """Returns the immediate score of moves (N,) on boards (N, CELLS); 0 where no line is made."""
     index = torch.arange(int(CELLS), device=kind.device).view(int(ROWS), int(COLUMNS))
     near = torch.cat([index[:, :-1].flatten(), index[:-1].flatten()])[move, None]
     far = torch.cat([index[:, 1:].flatten(), index[1:].flatten()])[move, None]
@@ -148,9 +146,7 @@ def points_of_moves(kind: Tensor, worth: Tensor, move: Tensor) -> Tensor:
 
 
 def random_tie_breaks(rng: Tensor) -> Tensor:
-    """Returns numbers within 0..1 for each move, (S, MOVES), which look random but depend only on the state of each
-    row.
-    """
+    """Returns numbers within 0..1 for each move, (S, MOVES), that look random but depend only on the state."""
     number = rng.long()[:, None] * 0x9E3779B1 + torch.arange(int(MOVES), device=rng.device) * 0x85EBCA77
     for factor in (0x7FEB352D, 0x846CA68B):
         number = number & 0xFFFFFFFF
@@ -214,9 +210,7 @@ IMAGES = (int(KINDS), int(ROWS), int(COLUMNS)), (int(WORTHS), int(ROWS), int(COL
 
 
 class Match3(WarpEnv):
-    """Match3 as vectors: 72 cells of 6 colors and of 3 worths, one-hot, row 0 at the bottom; discrete [127] with a
-    mask.
-    """
+    """Match3 as vectors: 72 cells of 6 colors and of 3 worths, one-hot, row 0 at the bottom; discrete [127], masked."""
 
     behavior = "Match3VectorObs"
     title = "Match3"
@@ -251,9 +245,7 @@ class Match3(WarpEnv):
 
 
 class Match3Visual(WarpEnv, like=Match3):
-    """Match3 as two images: 9 rows x 8 columns, row 0 at the bottom, with a channel per color, and with one per
-    worth.
-    """
+    """Match3 as two images of 9 rows x 8 columns, row 0 at the bottom: a channel per color, and one per worth."""
 
     behavior = "Match3VisualObs"
     title = "Match3Visual"

@@ -84,9 +84,7 @@ def near_body(world: Any, i: int, k: int):
 
 @wp.func
 def side_contact(body: Body, room: wp.vec2, axis: int):
-    """Returns the contact of a room about the origin with these half sides, on its nearer side along the axis, with a
-    body in it.
-    """
+    """Returns the contact of a body with the nearer side, along the axis, of a room with these half sides."""
     n = wp.vec2(0.0, 0.0)
     n[axis] = wp.where(body.position[axis] > 0.0, -1.0, 1.0)
     first, second = facing_edge(body, n)
@@ -115,9 +113,7 @@ def add_patch(world: Any, i: int, a: int, b: int, contact: Contact, friction: fl
 
 @wp.func
 def fall(world: Any, i: int, k: int, pull: float, drag: float):
-    """Lets a body fall for a tick, in which gravity adds `pull` m/s; saves the speed that the floor takes from it,
-    which is its load.
-    """
+    """Lets a body fall for a tick of gravity `pull` (m/s); saves the speed that the floor takes, which is its load."""
     state = wp.vec2(world.body_height[i, k], world.body_rise[i, k])
     held = pull * (1.0 - drag * SECONDS)
     if state[0] != 0.0 or state[1] != 0.0:
@@ -129,9 +125,7 @@ def fall(world: Any, i: int, k: int, pull: float, drag: float):
 
 @wp.func
 def parting_speed(gap: float, moving: bool):
-    """Returns the least speed at which points may part this tick: below 0 while there is a gap, above if they
-    overlap.
-    """
+    """Returns the least speed at which points may part this tick: below 0 for a gap, above for an overlap."""
     if gap >= 0.0:
         return -gap / SECONDS
     return wp.where(moving, parting(gap) / SECONDS, 0.0)
@@ -139,9 +133,7 @@ def parting_speed(gap: float, moving: bool):
 
 @wp.func
 def press(world: Any, i: int, p: int, moving: bool, rubs: bool):
-    """Applies the normal impulses of a contact, and friction if it `rubs`; `moving` is whether the round is before
-    bodies move.
-    """
+    """Applies a contact's normal impulses, and friction if it `rubs`; `moving`: the round is before bodies move."""
     a = world.patch_pair[i, p] // 256
     b = world.patch_pair[i, p] % 256
     frame = world.patch_frame[i, p]
@@ -191,9 +183,7 @@ def press(world: Any, i: int, p: int, moving: bool, rubs: bool):
 
 @wp.func
 def grip_floor(world: Any, i: int, k: int, friction: float):
-    """Applies the floor's friction to a body, at two opposite corners that each take up to the coefficient times the
-    body's load.
-    """
+    """Applies the floor's friction to a body, at two opposite corners that each take up to friction times load."""
     velocity = world.body_velocity[i, k]
     spin = world.body_spin[i, k]
     grip = friction * world.body_held[i, k]
@@ -244,9 +234,7 @@ def brake(velocity: wp.vec2, most: float):
 
 @wp.func
 def solve(world: Any, i: int, bodies: int, friction: float):
-    """Solves the contacts of the first bodies, with each other and with the floor, which has this friction, and moves
-    them by a tick.
-    """
+    """Solves the contacts of the first bodies with each other and with the floor, and moves them by a tick."""
     count = world.patches[i]
     for k in range(bodies):
         velocity = world.body_velocity[i, k]

@@ -56,9 +56,7 @@ def circle_circle(a: Body, b: Body):
 
 @wp.func
 def points_below(normal: wp.vec2, level: float, first: wp.vec2, second: wp.vec2):
-    """Returns the contact of a face, given by its normal and level along it, with the ends of an edge that lie below
-    it.
-    """
+    """Returns the contact of a face, given by normal and level, with the ends of an edge that lie below it."""
     contact = Contact()
     contact.normal = normal
     one = level - wp.dot(normal, first)
@@ -111,9 +109,7 @@ def face_contact(a: Body, b: Body, to: wp.vec2, side: int):
 
 @wp.func
 def overlaps(to: wp.vec2, a: wp.vec2, b: wp.vec2, c: float, s: float):
-    """Returns how far two boxes overlap along the first one's axes: half sides a and b, |cos| and |sin| of the angle
-    between.
-    """
+    """Returns how far two boxes overlap along the first one's axes; c and s: |cos| and |sin| of the angle between."""
     return wp.vec2(a[0] + c * b[0] + s * b[1] - wp.abs(to[0]), a[1] + s * b[0] + c * b[1] - wp.abs(to[1]))
 
 

@@ -38,9 +38,7 @@ def parting(gap: float):
 
 @wp.func
 def press(a: Body, b: Body, contact: Contact, friction: float):
-    """Returns both bodies after a contact of `grown` ones: they approach no faster than closes the gap; `friction` is
-    its coefficient.
-    """
+    """Returns both bodies after a contact of `grown` ones: they approach no faster than closes the gap."""
     if contact.count == 0:
         return a, b
     gap = MARGIN - contact.depth
@@ -54,9 +52,7 @@ def press(a: Body, b: Body, contact: Contact, friction: float):
 
 @wp.func
 def press_on_plane(body: Body, axis: int, gap: float, side: float, friction: float):
-    """Returns the body after its contact with a static plane across an axis, `gap` meters away on the side +1 or -1;
-    nothing turns it.
-    """
+    """Returns the body after its contact with a static plane across an axis, `gap` meters away on a side (+1, -1)."""
     if gap > MARGIN:
         return body
     excess = wp.max(side * body.velocity[axis] - wp.max(gap, 0.0) / SECONDS, 0.0)
@@ -69,9 +65,7 @@ def press_on_plane(body: Body, axis: int, gap: float, side: float, friction: flo
 
 @wp.func
 def fall(state: wp.vec2, rest: float, pull: float, drag: float):
-    """Returns a body's height and m/s upward after a tick, and the m/s that the floor took from it; `rest` is its
-    height on the floor.
-    """
+    """Returns height and m/s upward after a tick, and the m/s that the floor took; `rest`: height on the floor."""
     climb = (state[1] - pull) * wp.max(1.0 - drag * SECONDS, 0.0)
     gap = state[0] - rest
     if gap > MARGIN:

@@ -103,18 +103,14 @@ def glide(velocity: Tensor) -> Tensor:
 
 
 def resting_places(place: Tensor, velocity: Tensor, angle: Tensor) -> Tensor:
-    """Returns where agents come to rest after each of MOVES and then each again, (..., 5, 5, 2); arguments as for
-    `after_decision`.
-    """
+    """Returns where agents come to rest after two of MOVES each, (..., 5, 5, 2); arguments as for `after_decision`."""
     at, speed = after_decision(place, velocity, angle)
     at, speed = after_decision(at, speed, angle[..., None].expand(at.shape[:-1]))
     return at + glide(speed)
 
 
 def run_over(place: Tensor, velocity: Tensor, angle: Tensor, target: Tensor) -> Tensor:
-    """Returns choices (S, 1), none of them turns, that lead agents over targets (S, 2), and rather to rest there than
-    beyond.
-    """
+    """Returns choices (S, 1), none of them turns, that lead agents over targets (S, 2), rather to rest there."""
     at, speed = after_decision(place, velocity, angle)
     way = at + glide(speed) - place[:, None]
     to = (target - place)[:, None]

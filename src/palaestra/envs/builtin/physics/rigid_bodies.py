@@ -56,9 +56,7 @@ def circle_body(position: wp.vec2, velocity: wp.vec2, radius: float, mass: float
 
 @wp.func
 def box_body(position: wp.vec2, velocity: wp.vec2, angle: float, spin: float, half: wp.vec2, mass: float):
-    """Returns a box of even density. A mass of 0 makes it immovable; set `inverse_inertia` to 0 if no contact shall
-    turn it.
-    """
+    """Returns a box of even density. A mass of 0 makes it immovable, an `inverse_inertia` of 0 unturnable."""
     body = Body()
     body.position = position
     body.velocity = velocity
@@ -188,9 +186,7 @@ def apply_friction(a: Body, b: Body, point: wp.vec2, along: wp.vec2, most: float
 
 @wp.func
 def resolve_contact(a: Body, b: Body, contact: Contact, friction: float):
-    """Returns both bodies after their contact, neither approaching nor overlapping; `friction` is the coefficient
-    between them.
-    """
+    """Returns both bodies after their contact, neither approaching nor overlapping."""
     if contact.count == 0:
         return a, b
     n = contact.normal
@@ -209,9 +205,7 @@ def resolve_contact(a: Body, b: Body, contact: Contact, friction: float):
 
 @wp.func
 def keep_box_within(body: Body, room: wp.vec2, friction: float):
-    """Returns a box kept within a room about the origin with these half sides; `friction` is the coefficient of its
-    walls.
-    """
+    """Returns a box kept within a room about the origin with these half sides and this friction of its walls."""
     c = wp.abs(wp.cos(body.angle))
     s = wp.abs(wp.sin(body.angle))
     reach = wp.vec2(c * body.half[0] + s * body.half[1], s * body.half[0] + c * body.half[1])

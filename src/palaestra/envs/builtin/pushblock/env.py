@@ -66,9 +66,7 @@ def coast(velocity: torch.Tensor, parameters: torch.Tensor) -> torch.Tensor:
 
 
 def shove(columns: Mapping[str, torch.Tensor]) -> Action:
-    """Faces the goal, goes around the block to its far side, and pushes it ahead; pauses now and then, so that it gets
-    into no cycle.
-    """
+    """Goes around the block to its far side, and pushes it ahead; pauses now and then, against cycles."""
     agent = columns["agent_position"]
     block = columns["block_position"]
     half = 0.5 * columns["parameters"][:, 0]
@@ -117,9 +115,7 @@ def draw_room(rows: Rows, behavior: str) -> Drawing:
 
 
 class PushBlock(WarpEnv):
-    """PushBlock: two ray sensors of 7 rays (block, goal, wall, nothing, distance), three frames each (105), discrete
-    [7].
-    """
+    """PushBlock: two sensors of 7 rays (block, goal, wall, nothing, distance), three frames (105), discrete [7]."""
 
     behavior = "PushBlock"
     summary = "An agent pushes a block onto the goal."

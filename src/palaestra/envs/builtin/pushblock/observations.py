@@ -67,9 +67,7 @@ def gaps_around(eye: wp.vec2, radius: float):
 
 @wp.func
 def cast_room(gaps: wp.vec4, way: wp.vec2):
-    """Returns the distance to the nearest side along a unit direction, from where none is touched, and the side's
-    tag.
-    """
+    """Returns the distance to the nearest side along a unit direction, from where none is touched, and its tag."""
     nearest = gaps[wp.where(way[0] < 0.0, 0, 1)] / wp.max(wp.abs(way[0]), 1.0e-9)
     tag = int(WALL)
     distance = gaps[wp.where(way[1] < 0.0, 2, 3)] / wp.max(wp.abs(way[1]), 1.0e-9)
@@ -81,9 +79,7 @@ def cast_room(gaps: wp.vec4, way: wp.vec2):
 
 @wp.func
 def cast_boxes(eye: wp.vec2, way: wp.vec2):
-    """Returns what `cast_room` does for a level ray whose sphere may touch sides: it passes through those, to what lies
-    behind.
-    """
+    """Returns what `cast_room` does for a level ray that passes through sides which its sphere touches."""
     room = wp.vec2(WALL_AT, WALL_AT)
     ends = wp.vec2(WALL_AT + 2.0 * WALL_HALF, WALL_AT)
     nearest = cast_four_walls(eye, way, room, ends, WALL_HALF, RAY_RADIUS)

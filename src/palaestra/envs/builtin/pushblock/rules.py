@@ -197,9 +197,7 @@ def begin(world: World):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. If an episode ends within it, the new one passes the rest of the ticks
-    without an action.
-    """
+    """Advances every area by one decision. Ticks left after an episode's end pass in the next, without an action."""
     i = wp.tid()
     action = checked_choice(world, i, 7, report)
     world.terminated[i] = False

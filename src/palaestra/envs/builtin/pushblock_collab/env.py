@@ -81,9 +81,7 @@ def draw_room(rows: Rows, behavior: str) -> Drawing:
 
 
 def haul(columns: Mapping[str, Tensor]) -> Action:
-    """Faces the goal, goes around the block nearest to it, and pushes, all three together; dodges and turns to others
-    to break jams.
-    """
+    """Goes around the block nearest to the goal, and pushes, all three together; dodges and turns to break jams."""
     agents = int(AGENTS)
     bodies = columns["body_position"]
     device = columns["body_position"].device

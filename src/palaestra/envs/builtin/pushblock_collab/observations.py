@@ -1,6 +1,4 @@
-"""The columns of CooperativePushBlock and the agents' observations: a grid of what lies ahead, and the agent's own
-velocity.
-"""
+"""The columns of CooperativePushBlock and the observations: a grid of what lies ahead, and the own velocity."""
 
 from __future__ import annotations
 
@@ -36,9 +34,7 @@ WALL_TAG, AGENT_TAG, GOAL_TAG, BLOCK_TAG = (wp.constant(tag) for tag in range(4)
 
 @world_struct
 class World(EndColumns, ParameterColumns, ContactColumns):
-    """Columns of CooperativePushBlock, one row per area or, from `action` on, per agent. Places are from the middle of
-    the floor.
-    """
+    """Columns of CooperativePushBlock: a row per area or, from `action` on, per agent. Places are from the middle."""
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
@@ -56,9 +52,7 @@ class World(EndColumns, ParameterColumns, ContactColumns):
 
 @wp.func
 def size_of(block: int):
-    """Returns 1, 2 or 3 for a small, large or very large block: its side in meters, its worth, and how many agents it
-    takes.
-    """
+    """Returns 1, 2 or 3: a block's side in meters, its worth, and how many agents it takes."""
     return wp.where(block == 0 or block == 5, 2, wp.where(block < 3, 3, 1))
 
 
@@ -78,9 +72,7 @@ def is_present(world: World, i: int, k: int):
 
 @wp.func
 def show(world: World, i: int, agent: int, grid: Grid):
-    """Marks all things in an agent's grid: first the goal and the walls, as those stay where a cell's middle is in
-    several boxes.
-    """
+    """Marks all things in an agent's grid: first goal and walls, which stay where a cell is in several boxes."""
     for thing in range(THINGS):
         tag = int(WALL_TAG)  # Warp takes a literal for a constant
         center = GOAL

@@ -46,9 +46,7 @@ TRIES = wp.constant(1000)
 
 @wp.func
 def is_free(world: World, i: int, place: wp.vec2, turn: int):
-    """Returns whether a square is clear of the bodies before this turn, and of agents that still stand where they
-    were.
-    """
+    """Returns whether a square is clear of the bodies before this turn, and of agents not yet moved."""
     square = Body()
     square.position = place
     square.half = wp.vec2(BERTH, BERTH)
@@ -172,9 +170,7 @@ def begin(world: World):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. Ticks that are left when an episode ends pass in the next one, without
-    actions.
-    """
+    """Advances every area by one decision. Ticks left after an episode's end pass in the next, without actions."""
     i = wp.tid()
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         world.action[slot, 0] = wp.int64(checked_choice(world, slot, CHOICES, report))

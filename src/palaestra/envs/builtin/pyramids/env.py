@@ -104,9 +104,7 @@ def save_last(world: World, i: int):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. If the episode ends within it, the rest of its ticks pass in the next one,
-    with no action.
-    """
+    """Advances every area by one decision. Ticks left after an episode's end pass in the next, without an action."""
     i = wp.tid()
     choice = checked_choice(world, i, 5, report)
     reward = float(0.0)

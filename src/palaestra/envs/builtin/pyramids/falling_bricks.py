@@ -120,9 +120,7 @@ def ram_cube(world: World, i: int, cube: int, side: float, mass: float, ram: Ram
 
 @wp.func
 def carry(world: World, i: int, upper: int, lower: int, upper_side: float, lower_side: float, first: int):
-    """Lets a cube lie on another one: it stops falling, friction pulls both together, and the place that carries it is
-    noted.
-    """
+    """Lets a cube lie on another one: it stops falling, friction pulls both together, and its support is noted."""
     up = world.cube[i, upper]
     low = world.cube[i, lower]
     moving = world.cube_velocity[i, upper]
@@ -147,9 +145,7 @@ def carry(world: World, i: int, upper: int, lower: int, upper_side: float, lower
 
 @wp.func
 def meet(world: World, i: int, a: int, b: int, a_side: float, b_side: float, first: int):
-    """Parts two cubes that overlap: the upper one is carried, or both share what parts them sideways. One that moves
-    wakes the other.
-    """
+    """Parts two cubes that overlap: the upper one is carried, or both move sideways. A moving one wakes the other."""
     one = world.cube[i, a]
     two = world.cube[i, b]
     reach = a_side + b_side
@@ -229,9 +225,7 @@ def pull_down(world: World, i: int, cube: int, side: float):
 
 @wp.func
 def settle_cube(world: World, i: int, cube: int, side: float, box: wp.vec4):
-    """Ends a cube's tick: it slides off what does not carry its middle, is held by walls, and moves; returns its speed
-    squared.
-    """
+    """Ends a cube's tick: it slides off, is held by walls, and moves; returns its speed squared."""
     position = world.cube[i, cube]
     velocity = world.cube_velocity[i, cube]
     if box[0] < box[2] and position[2] > side + 0.001:

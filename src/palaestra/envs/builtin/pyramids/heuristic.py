@@ -67,9 +67,7 @@ def room_of(place: Tensor) -> Tensor:
 
 
 def door_waypoint(place: Tensor, here: Tensor, there: Tensor) -> Tensor:
-    """Returns the waypoint to pass the next door, (S, 2): beyond it if the agent is in front of it, else in front of
-    it.
-    """
+    """Returns the waypoint to pass the next door, (S, 2): beyond it for an agent in front of it, else before it."""
     center = float(APART) * (here - (int(EDGE) - 1) / 2)
     way = (there - here).sign()
     way[:, 1] *= way[:, 0] == 0
@@ -82,9 +80,7 @@ def door_waypoint(place: Tensor, here: Tensor, there: Tensor) -> Tensor:
 
 
 def free_way(place: Tensor, target: Tensor, things: Tensor, avoided: Tensor) -> Tensor:
-    """Returns the unit direction, (S, 2), that leads nearest to the target without coming too near to a thing or a
-    wall.
-    """
+    """Returns the direction (S, 2) that leads nearest to the target without coming too near to a thing or a wall."""
     angle = torch.arange(WAYS, device=place.device) * (2 * math.pi / WAYS)
     to = target - place
     straight = torch.atan2(to[:, 1], to[:, 0])[:, None] + angle  # (S, WAYS); the first leads straight there

@@ -76,9 +76,7 @@ def hold_by_walls(body: Body):
 
 @wp.func
 def press_switch(world: World, i: int, body: Body):
-    """Returns the agent after its contact with the switch, which turns about its place; pressed, it makes the brick
-    pyramid appear.
-    """
+    """Returns the agent after its contact with the switch; pressed, it makes the brick pyramid appear."""
     at = world.switch_place[i]
     spin = world.switch_spin[i]
     if spin != 0.0:
@@ -109,9 +107,7 @@ def press_switch(world: World, i: int, body: Body):
 
 @wp.func
 def piles_near(world: World, i: int):
-    """Returns the piles that the agent may touch within a decision and those that move, as bits; a brick pyramid that
-    may appear counts.
-    """
+    """Returns the piles, as bits, that move, may appear, or may be touched within a decision."""
     bits = int(0)
     for pile in range(rooms.PILES):
         to = world.pile_middle[i, pile] - world.place[i]

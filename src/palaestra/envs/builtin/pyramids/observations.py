@@ -47,9 +47,7 @@ SWITCH_REACH = wp.constant(2.83)  # to its corners
 
 @wp.struct
 class Ray:
-    """A ray: its start, its direction in the plane, meters that it rises for each meter, and the radius of its
-    sphere.
-    """
+    """A ray: its start, its direction in the plane, its rise for each meter, and the radius of its sphere."""
 
     start: wp.vec3
     way: wp.vec2
@@ -78,9 +76,7 @@ class Shape:
 
 @wp.func
 def cast_upright(ray: Ray, middle: wp.vec3, half: wp.vec3, nearest: float):
-    """Returns the horizontal distance to a box with its sides along the axes, or MISS; one beyond `nearest` may be left
-    out.
-    """
+    """Returns the horizontal distance to an upright box, or MISS; one beyond `nearest` may be left out."""
     to = ray.start - middle
     gap = wp.max(wp.abs(to[2]) - half[2], 0.0)
     if ray.slope == 0.0 and gap >= ray.radius:
@@ -114,9 +110,7 @@ def cast_wall(ray: Ray, number: int, nearest: float):
 
 @wp.func
 def passes(to: wp.vec2, way: wp.vec2, far: float, nearest: float):
-    """Returns whether a ray surely does not meet before `nearest` what lies within `far`, with the ray's radius, about
-    `to`.
-    """
+    """Returns whether a ray surely meets nothing before `nearest` of what lies within `far` about `to`."""
     along = wp.dot(to, way)
     aside = wp.abs(to[0] * way[1] - to[1] * way[0])
     return wp.max(aside, wp.max(-along, along - nearest)) > far
@@ -170,9 +164,7 @@ def things_near(world: World, i: int, ahead: wp.vec2):
 
 @wp.func
 def layers_met(ray: Ray, pile: int, middle: wp.vec2, ticks: int):
-    """Returns the bits of a standing pile's layers; of a settled one those at the heights of a ray's sphere while it is
-    above the pile.
-    """
+    """Returns the bits of a standing pile's layers; of a settled one those at the heights of a ray's sphere."""
     count = rooms.layer_count(pile)
     if ticks <= rooms.SETTLED:
         return (1 << count) - 1
@@ -265,9 +257,7 @@ def fan_ray(world: World, i: int, rise: float):
 
 @wp.func
 def observe(world: World, i: int, bottom: float):
-    """Writes the current observation, each fan from its rightmost ray on; the switch's lower side is at height
-    `bottom`.
-    """
+    """Writes the current observation, each fan from its rightmost ray on; the switch's lower side is at `bottom`."""
     ahead = heading(world.angle[i])
     near = things_near(world, i, ahead)
     for fan in range(FANS):

@@ -51,9 +51,7 @@ Then, as numbers, the bits of the walls that it may meet elsewhere: 8 for each a
 
 @wp.struct
 class Near:
-    """Piles and the switch that rays may meet: their numbers, where they are from the agent, and how far they reach
-    with a ray's radius.
-    """
+    """Piles and the switch that rays may meet: numbers, places from the agent, and reach with a ray's radius."""
 
     count: wp.int32
     thing: Numbers
@@ -104,9 +102,7 @@ _LANES = f"""
 
 
 def _turns() -> str:
-    """Returns the cosines, then the sines, of the angles of each fan's rays from straight ahead, the rightmost
-    first.
-    """
+    """Returns the cosines, then the sines, of each fan's rays, the rightmost first."""
     angles = [[math.radians(width) * (ray / SIDE_RAYS - 1.0) for ray in range(LANES)] for width in WIDTHS]
     rows = [", ".join(f"{turn(angle)!r}f" for turn in (math.cos, math.sin) for angle in fan) for fan in angles]
     return ", ".join(f"{{{row}}}" for row in rows)

@@ -100,9 +100,7 @@ def write_vector(world: World, slot: int, at: int, v: wp.vec2):
 
 @wp.func
 def observe(world: World, i: int, slot: int):
-    """Writes an agent's observation: itself, the ring, and the others from the next one on; zeros for those that are
-    out.
-    """
+    """Writes an agent's observation: itself, the ring, and the others from the next one on, or zeros."""
     position = world.position[slot]
     velocity = world.velocity[slot]
     write_vector(world, slot, 0, position)
@@ -153,9 +151,7 @@ def move_agent(world: World, i: int, slot: int):
 
 @wp.func
 def collide(world: World, i: int, slot: int):
-    """Stores what collisions do to an agent, computed from positions before any of them, so the order of agents does
-    not matter.
-    """
+    """Stores what collisions do to an agent, from positions before any of them, so that order does not matter."""
     body = circle_body(world.position[slot], world.velocity[slot], RADIUS, 1.0)
     shift = wp.vec2(0.0, 0.0)
     kick = wp.vec2(0.0, 0.0)
@@ -287,9 +283,7 @@ def draw_ring(rows: Rows, behavior: str) -> Drawing:
 
 
 class RingOut(WarpEnv):
-    """RingOut: vector 16, discrete [9]: nothing, or a push in one of eight directions, counterclockwise from the center
-    at the start.
-    """
+    """RingOut: vector 16, discrete [9]: nothing, or a push in one of eight directions, counterclockwise."""
 
     behavior = "RingOut"
     agents = int(AGENTS)

@@ -95,18 +95,14 @@ def add_to_strip(sight: Sight, x: int, layer: int, depth: float, levels: wp.vec2
 
 @wp.func
 def widen_reach(sight: Sight, at: int, low: float, high: float):
-    """Updates how low and high things reach, for one between two slopes; at 0 of walls and boxes, at 2 of all
-    things.
-    """
+    """Updates how low and high things reach, for one between two slopes; at 0 of walls and boxes, at 2 of all."""
     sight.strips[sight.row, at, sight.width] = wp.min(sight.strips[sight.row, at, sight.width], low)
     sight.strips[sight.row, at + 1, sight.width] = wp.max(sight.strips[sight.row, at + 1, sight.width], high)
 
 
 @wp.func
 def add_room(sight: Sight, half: wp.vec2, height: float, color: wp.vec3):
-    """Adds the walls of a room about the origin with these half sides, with the agent inside; clears what was there
-    before.
-    """
+    """Adds the walls of a room about the origin, with the agent inside; clears what was there before."""
     sight.balls[sight.row, 0, 0] = 0.0
     for k in range(4):
         sight.strips[sight.row, k, sight.width] = 0.0
@@ -125,9 +121,7 @@ def add_room(sight: Sight, half: wp.vec2, height: float, color: wp.vec3):
 
 @wp.func
 def slopes_of(depth: float, aside: float, radius: float):
-    """Returns the slopes between which a circle shows that is this far ahead and aside, seen in its plane; all if it
-    may be beside.
-    """
+    """Returns the slopes between which a circle shows, seen in its plane; all if it may be beside."""
     if depth <= 1.001 * radius:
         return -MISS, MISS
     squared = depth * depth - radius * radius
@@ -157,9 +151,7 @@ def columns_of(sight: Sight, center: wp.vec2, radius: float):
 
 @wp.func
 def add_box(sight: Sight, center: wp.vec2, half: wp.vec2, angle: float, levels: wp.vec2, color: wp.vec3):
-    """Adds an upright box between two heights to the columns where no nearer box stands; its top and bottom are not
-    seen.
-    """
+    """Adds an upright box between two heights to the columns where no nearer box stands, without top and bottom."""
     first, last = columns_of(sight, center, wp.length(half))
     nearest = float(MISS)
     for x in range(first, last + 1):
@@ -246,9 +238,7 @@ def image_of(
 
 @wp.func
 def ball_span(view: View, slope: float, k: int):
-    """Returns the first and last column in which the k-th ball shows at a slope; none if the last is before the
-    first.
-    """
+    """Returns the first and last column in which the k-th ball shows at a slope; none if last < first."""
     if slope < view.balls[k, 4] or slope > view.balls[k, 5]:
         return 0, -1
     rest = view.balls[k, 3]

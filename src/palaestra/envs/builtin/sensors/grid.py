@@ -126,9 +126,7 @@ def close_grid(grid: Grid):
 
 @wp.func
 def distance_from_middle(grid: Grid, thing: int, y: int, x: int):
-    """Returns the squared distance from the grid's middle to the point of a thing's bounding box that is nearest to a
-    cell's middle.
-    """
+    """Returns the squared distance from the grid's middle to the point of a bounding box nearest to a cell's middle."""
     at = (wp.vec2(float(x) + 0.5, float(y) + 0.5) - grid.half) / (grid.fineness * grid.fineness)
     cell = grid.middle + wp.vec2(
         grid.ahead[0] * at[0] - grid.ahead[1] * at[1], grid.ahead[1] * at[0] + grid.ahead[0] * at[1]
@@ -167,9 +165,7 @@ def mark_free(
     first: int,
     last: int,
 ) -> wp.int64:
-    """Marks those cells of row y, from the first to the last, that show nothing yet; returns a bit for each that shows
-    another thing.
-    """
+    """Marks the free cells of row y, from the first to the last; returns a bit for each that shows another thing."""
 
 
 @wp.func
@@ -198,9 +194,7 @@ def mark_span(grid: Grid, thing: int, tag: int, y: int, left: float, right: floa
 
 @wp.func
 def mark_circle(grid: Grid, thing: int, tag: int, center: wp.vec2, radius: float, extent: float):
-    """Marks the cells that a circle overlaps, such as a ball's section; `extent` is half the side of the ball's
-    bounding box.
-    """
+    """Marks the cells that a circle overlaps, such as a ball's section; `extent`: half the ball's bounding box."""
     at = to_cells(grid, center)
     reach = radius * grid.fineness
     if at[0] + reach < 0.0 or at[0] - reach > float(grid.marks.shape[2]):
@@ -264,9 +258,7 @@ def mark_box(grid: Grid, thing: int, tag: int, center: wp.vec2, half: wp.vec2, a
 
 @wp.func
 def mark_edge(grid: Grid, thing: int, tag: int, start: wp.vec2, end: wp.vec2, bounds: wp.vec4):
-    """Marks the cells that a thin face from start to end crosses, of a thing with this bounding box: lowest and highest
-    corner.
-    """
+    """Marks the cells that a thin face from start to end crosses, of a thing with this bounding box."""
     a = to_cells(grid, start)
     b = to_cells(grid, end)
     if wp.max(a[0], b[0]) < 0.0 or wp.min(a[0], b[0]) > 2.0 * grid.half[0]:

@@ -32,9 +32,7 @@ class Pinhole:
 
 @wp.func
 def make_pinhole(eye: wp.vec3, down: float, view: float, width: int, height: int):
-    """Returns a camera that looks along z, `down` radians below the horizon; `view` is the angle from the lower to the
-    upper edge.
-    """
+    """Returns a camera that looks along z, `down` radians below the horizon; `view`: from lower to upper edge."""
     tangent = wp.tan(0.5 * view)
     camera = Pinhole()
     camera.eye = eye
@@ -61,9 +59,7 @@ def ray_step(camera: Pinhole):
 
 @wp.func
 def pixels_of(camera: Pinhole, first: wp.vec3, center: wp.vec3, radius: float):
-    """Returns the first pixel of a row, whose leftmost ray is given, that a ball may be seen in, and the last; (0, -1)
-    if there is none.
-    """
+    """Returns the first and last pixel of a row in which a ball may be seen, given its leftmost ray; (0, -1): none."""
     to = center - camera.eye
     step = ray_step(camera)
     # the ray first + x * step meets the ball where a * x^2 + 2 * b * x + c >= 0
@@ -96,9 +92,7 @@ def view_ball(eye: wp.vec3, ray: wp.vec3, center: wp.vec3, radius: float):
 
 @wp.func
 def view_box(eye: wp.vec3, ray: wp.vec3, half: wp.vec3):
-    """Returns how many lengths of the ray away a box about the origin is, or MISS, and across which axis the side lies
-    that it meets.
-    """
+    """Returns how many lengths of the ray away a box about the origin is, or MISS, and the axis of the side met."""
     across = wp.vec3(
         1.0 / wp.where(ray[0] == 0.0, 1.0e-9, ray[0]),
         1.0 / wp.where(ray[1] == 0.0, 1.0e-9, ray[1]),

@@ -103,9 +103,7 @@ def ray_box(origin: wp.vec2, direction: wp.vec2, center: wp.vec2, half: wp.vec2,
 
 @wp.func
 def ray_room(origin: wp.vec2, direction: wp.vec2, half: wp.vec2):
-    """Returns the distance along a unit direction to the walls of a room about the origin with these half sides, from
-    inside it.
-    """
+    """Returns the distance along a unit direction to the walls of a room about the origin, from inside it."""
     nearest = float(MISS)
     for k in range(2):
         if wp.abs(direction[k]) > 1.0e-12:

@@ -59,9 +59,7 @@ def dull_from_above(color: tuple[float, float, float], sun: float) -> tuple[floa
 
 @wp.func
 def fresnel(mirrors: float, edge: float, facing: float):
-    """Returns the share that a surface mirrors, from `mirrors` seen frontally to `edge` seen from the side; `facing` is
-    the cosine.
-    """
+    """Returns the share that a surface mirrors: `mirrors` frontally, `edge` from the side; `facing`: the cosine."""
     flat = 1.0 - facing
     return mirrors + (edge - mirrors) * flat * flat * flat * flat * flat
 
@@ -81,9 +79,7 @@ def lit(color: wp.vec3, mirrors: float, normal: wp.vec3, to_eye: wp.vec3, sun: f
 
 @wp.func
 def lit_dull(color: wp.vec3, normal: wp.vec3, to_eye: wp.vec3, sun: float):
-    """Returns the color of a surface without smoothness but with highlights, in the plain setup; arguments as those of
-    `lit`.
-    """
+    """Returns the color of a rough surface with highlights, in the plain setup; arguments as those of `lit`."""
     faces_lamp = wp.max(wp.dot(normal, LAMP_WAY), 0.0)
     faces_eye = wp.max(wp.dot(normal, to_eye), 0.0)
     light = wp.vec3(AROUND, AROUND, AROUND) + sun * faces_lamp * LAMP

@@ -43,9 +43,7 @@ def touches_box(to: wp.vec2, half: wp.vec2, radius: float):
 
 @wp.func
 def cast_box(origin: wp.vec2, direction: wp.vec2, center: wp.vec2, half: wp.vec2, angle: float, radius: float):
-    """Returns the distance along a unit direction at which a circle touches a box with these half sides, turned by the
-    angle, or MISS.
-    """
+    """Returns the distance along a unit direction at which a circle touches a turned box, or MISS."""
     to = origin - center
     along = wp.dot(to, direction)
     reach = wp.length(half) + radius
@@ -77,9 +75,7 @@ def cast_upright_box(start: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float)
 
 @wp.func
 def cast_past(start: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float):
-    """Returns what `cast_upright_box` does, MISS for a box that the circle touches at its start: Unity's casts pass
-    such a box.
-    """
+    """Returns what `cast_upright_box` does, MISS for a box that the circle touches at its start, as in Unity."""
     if touches_box(start, half, radius):
         return MISS
     return cast_upright_box(start, way, half, radius)
@@ -195,9 +191,7 @@ def cast_top_edges(start: wp.vec3, way: wp.vec2, slope: float, half: wp.vec2, to
 
 @wp.func
 def cast_edge(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float, along: int):
-    """Returns the distance at which a sphere touches the nearest edge of a box along an axis, taken as endless, or
-    MISS.
-    """
+    """Returns the distance at which a sphere touches a box's nearest edge along an axis, taken as endless, or MISS."""
     one = (along + 1) % 3
     two = (along + 2) % 3
     to = wp.vec2(start[one] - wp.sign(start[one]) * half[one], start[two] - wp.sign(start[two]) * half[two])
@@ -212,9 +206,7 @@ def cast_edge(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float, along:
 
 @wp.func
 def close_in(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float, first: float, last: float):
-    """Returns the distance at which a sphere touches a box, by steps from `first` on that never pass its surface, or
-    MISS after `last`.
-    """
+    """Returns the distance, `first` to `last`, at which a sphere touches a box, by steps, or MISS."""
     distance = first
     steps = int(0)
     while steps < MOST_STEPS and distance <= last:

@@ -1,6 +1,4 @@
-"""Observations of several frames, as Unity's stacked sensors have them: the oldest first, zeros before an episode's
-first.
-"""
+"""Observations of several frames, as Unity's stacked sensors: the oldest first, zeros before an episode's first."""
 
 from __future__ import annotations
 

@@ -129,9 +129,7 @@ PROGRAM = Program(World, begin, tick, area_columns=rules.AREA_COLUMNS)
 
 
 class SoccerTwos(WarpEnv):
-    """SoccerTwos: vectors 264 and 72 (rays ahead and behind, three frames), discrete [3, 3, 3]: ahead/back, right/left,
-    turn left/right.
-    """
+    """SoccerTwos: vectors 264 and 72 (rays ahead and behind, three frames), discrete [3, 3, 3]: run, sidestep, turn."""
 
     behavior = "SoccerTwos"
     agents = int(PLAYERS)

@@ -74,9 +74,7 @@ def beyond_corner(place: wp.vec2, corner: wp.vec2, radius: float):
 
 @wp.func
 def end_wall(place: wp.vec2, radius: float, end: int, closed: bool, which: int):
-    """Returns what `wall` does for the net's side or the block (2) and the net's back (3), with `place` turned to
-    positive coordinates.
-    """
+    """Returns what `wall` does for a net's side or the block (2) and a net's back (3), at positive coordinates."""
     if closed:
         if which == 3:
             return wp.vec2(1.0, 0.0), float(MISS)
@@ -92,9 +90,7 @@ def end_wall(place: wp.vec2, radius: float, end: int, closed: bool, which: int):
 
 @wp.func
 def wall(place: wp.vec2, radius: float, closed_left: bool, which: int):
-    """Returns the direction to a wall and a circle's distance from it: the nearer side wall (0), slanting wall (1), and
-    see `end_wall`.
-    """
+    """Returns the direction to a wall and a circle's distance from it: side (0), slanting (1), others: `end_wall`."""
     turn = wp.vec2(sign_of(place[0]), sign_of(place[1]))
     p = wp.cw_mul(turn, place)
     n = wp.vec2(0.0, 1.0)
@@ -131,9 +127,7 @@ def goal_touched(ball: wp.vec2, radius: float, height: float, margin: float, clo
 
 @wp.func
 def cast_slanting_wall(eye: wp.vec2, way: wp.vec2, radius: float):
-    """Returns the distance along a unit direction at which a circle touches the slanting wall at positive coordinates,
-    or MISS.
-    """
+    """Returns the distance at which a circle touches the slanting wall at positive coordinates, or MISS."""
     toward = wp.dot(SLANT_NORMAL, way)
     if toward > 1.0e-9:
         far = (SLANT - radius - wp.dot(SLANT_NORMAL, eye)) / toward
@@ -144,9 +138,7 @@ def cast_slanting_wall(eye: wp.vec2, way: wp.vec2, radius: float):
 
 @wp.func
 def cast_net(eye: wp.vec2, way: wp.vec2, radius: float, end: int):
-    """Returns the distance along a unit direction at which a circle touches the net of the goal at positive x, or
-    MISS.
-    """
+    """Returns the distance at which a circle touches the net of the goal at positive x, or MISS."""
     far = float(MISS)
     room = NET_BACK[end] - radius - eye[0]
     if way[0] > 1.0e-9 and wp.abs(eye[1] + room / way[0] * way[1]) < NET_SIDE + NET_THICK:
@@ -165,9 +157,7 @@ def cast_net(eye: wp.vec2, way: wp.vec2, radius: float, end: int):
 
 @wp.func
 def cast_block(eye: wp.vec2, way: wp.vec2, radius: float):
-    """Returns the distance along a unit direction at which a circle touches a block in the goal at positive x, or
-    MISS.
-    """
+    """Returns the distance at which a circle touches a block in the goal at positive x, or MISS."""
     far = (BLOCK - radius - eye[0]) / wp.max(way[0], 1.0e-9)
     y = eye[1] + far * way[1]
     if wp.abs(y) <= BLOCK_HALF:
@@ -177,9 +167,7 @@ def cast_block(eye: wp.vec2, way: wp.vec2, radius: float):
 
 @wp.func
 def cast_from_field(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool):
-    """Returns what `cast_field` does from where no wall is touched and the goals are ahead: only what faces the field
-    can be hit.
-    """
+    """Returns what `cast_field` does where no wall is touched and goals are ahead: only what faces the field is hit."""
     far = float(MISS)
     what = int(WALL)
     if wp.abs(way[1]) > 1.0e-9:
@@ -203,9 +191,7 @@ def cast_from_field(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool
 
 @wp.func
 def cast_goal(eye: wp.vec2, way: wp.vec2, radius: float, end: int):
-    """Returns the distance along a unit direction at which a circle touches the net of the goal at positive x from any
-    side, or MISS.
-    """
+    """Returns the distance at which a circle touches the net of the goal at positive x from any side, or MISS."""
     deep = 0.5 * (NET_END[end] - NET_BACK[end])
     back = wp.vec2(NET_BACK[end] + deep, 0.0)
     far = cast_past(eye - back, way, wp.vec2(deep, NET_SIDE), radius)
@@ -218,9 +204,7 @@ def cast_goal(eye: wp.vec2, way: wp.vec2, radius: float, end: int):
 
 @wp.func
 def cast_corner(eye: wp.vec2, way: wp.vec2, radius: float):
-    """Returns the distance along a unit direction at which a circle touches the slanting wall at positive coordinates
-    from any side.
-    """
+    """Returns the distance at which a circle touches the slanting wall at positive coordinates from any side."""
     to = eye - SLANT_MIDDLE
     to = wp.vec2(wp.dot(SLANT_WAY, to), wp.dot(SLANT_NORMAL, to))
     along = wp.vec2(wp.dot(SLANT_WAY, way), wp.dot(SLANT_NORMAL, way))
@@ -229,9 +213,7 @@ def cast_corner(eye: wp.vec2, way: wp.vec2, radius: float):
 
 @wp.func
 def cast_walls(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool):
-    """Returns what `cast_field` does also from a wall that is touched: the ray passes through that wall to what lies
-    behind.
-    """
+    """Returns what `cast_field` does also from a wall that is touched, which the ray passes through."""
     side = wp.vec2(0.0, sign_of(way[1]) * (SIDE + WALL_HALF))
     far = cast_past(eye - side, way, wp.vec2(SIDE_HALF, WALL_HALF), radius)
     what = int(WALL)

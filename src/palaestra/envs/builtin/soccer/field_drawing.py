@@ -32,9 +32,7 @@ POST_TALL = 1.8
 def draw_field(
     rows: Rows, _behavior: str, sides: Sequence[tuple[str, Sequence[int], Color]], goals: tuple[int, ...]
 ) -> Drawing:
-    """Draws the field with a goal at these ends (-1 left, 1 right), the ball, and sides: a behavior, players of an
-    area, and a color.
-    """
+    """Draws the field with its goals (-1 left, 1 right), the ball, and sides: a behavior, its players, a color."""
     shapes = list(field_solids(rows.areas, goals))
     shapes.append(
         solids("ball", "sphere", on_plane(rows["ball"][:, None], float(BALL_RADIUS)), 2 * float(BALL_RADIUS), GOLD)

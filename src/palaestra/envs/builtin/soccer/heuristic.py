@@ -23,9 +23,7 @@ KEPT = 4.5  # meters, distance of a keeper from the middle of the goal
 
 
 def chase(columns: Mapping[str, Tensor], teams: Sequence[int]) -> Action:
-    """Plays every player of the columns, areas * len(teams) of them; team 0 plays toward x. A player without a mate
-    keeps the goal.
-    """
+    """Plays every player of the columns; team 0 plays toward x. A player without a mate keeps the goal."""
     place, velocity = (columns[name].view(-1, len(teams), 2) for name in ("position", "velocity"))
     ball = (columns["ball"] + LEAD * columns["ball_velocity"])[:, None].expand_as(place)
     team = torch.tensor(teams, device=place.device)

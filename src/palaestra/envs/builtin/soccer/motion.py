@@ -132,9 +132,7 @@ def is_goalie(world: Any, k: int):
 
 @wp.func
 def drive(world: Any, slot: int, k: int, acts: bool):
-    """Runs and turns an area's k-th player as it chose, unless it does not act. A sidestep replaces running ahead or
-    back.
-    """
+    """Runs and turns an area's k-th player as it chose, unless it does not act. A sidestep replaces running."""
     velocity = world.velocity[slot]
     if acts:
         strength = STRENGTH
@@ -153,9 +151,7 @@ def drive(world: Any, slot: int, k: int, acts: bool):
 
 @wp.func
 def speed_after(approach: float, gap: float, bounce: float):
-    """Returns how fast two surfaces may approach after a contact, below 0 if they part: they bounce, or get as far as
-    to touch.
-    """
+    """Returns how fast two surfaces may approach after a contact (below 0: part): they bounce, or just touch."""
     if bounce > 0.0 and approach > SLOWEST_BOUNCE and approach * SECONDS > gap:
         return -bounce * approach
     return wp.max(gap, 0.0) / SECONDS
@@ -324,9 +320,7 @@ def kick(world: Any, i: int, slot: int, k: int, acts: bool):
 
 @wp.func
 def simulate_tick(world: Any, i: int, players: int, acts: bool):
-    """Runs one physics tick of an area. `acts` tells whether players do as they chose; after an episode's end they
-    wait.
-    """
+    """Runs a physics tick of an area. `acts`: players do as they chose; after an episode's end they wait."""
     first = i * players
     for k in range(players):
         drive(world, first + k, k, acts)

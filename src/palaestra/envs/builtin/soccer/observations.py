@@ -56,9 +56,7 @@ def field_fans(seen: tuple[str, ...]) -> tuple[RayFan, RayFan]:
 
 @wp.func
 def cast_ray(world: Any, i: int, players: int, slot: int, way: wp.vec2):
-    """Returns the distance of a player's ray to its hit, and the hit: a player by its number in the area, or a case of
-    `field`.
-    """
+    """Returns the distance of a player's ray to its hit, and the hit: a player's number, or a case of `field`."""
     eye = world.position[slot]
     far, what = cast_field(eye, way, RAY_RADIUS, world.strikers > 0)
     distance = ray_circle(eye, way, world.ball[i], reach_beside(RAY_RADIUS + BALL_RADIUS, RAY_UP))

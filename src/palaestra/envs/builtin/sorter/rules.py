@@ -125,9 +125,7 @@ def observe(world: World, i: int):
 
 @wp.func
 def deal_tiles(world: World, i: int, most: int):
-    """Draws how many tiles there are, 1..most, their numbers in rising order, and a different place for each; clears
-    the old rows.
-    """
+    """Draws how many tiles there are, their rising numbers, and a place for each; clears the old rows."""
     state = world.rng[i]
     tiles = wp.randi(state, 1, most + 1)
     for tile in range(world.tiles[i]):
@@ -226,9 +224,7 @@ def tile_at(world: World, i: int, place: int):
 
 @wp.func
 def meet_wall(world: World, i: int, body: Body):
-    """Returns the agent after its contacts with the tile and the wall next to it, and the tile that it touches, or
-    NONE.
-    """
+    """Returns the agent after its contacts with wall and tile, and the tile that it touches, or NONE."""
     met = int(NONE)
     if wp.length(body.position) < RING - TILE[1] - CORNER:
         return body, met

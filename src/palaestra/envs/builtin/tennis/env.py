@@ -93,9 +93,7 @@ def observe(world: World, i: int, side: int):
 
 @wp.func
 def start(world: World, i: int):
-    """Starts an episode: an agent on either side, the ball above one of them; frames of the last episode are
-    cleared.
-    """
+    """Starts an episode: an agent on either side, the ball above one of them, and no older frames."""
     for k in range(world.parameters.shape[1]):
         world.parameters[i, k] = next_parameter(world, i, k)
     state = world.rng[i]
@@ -164,9 +162,7 @@ def load_rally(world: World, i: int):
 
 @wp.func
 def simulate(world: World, i: int, ticks: int, left_order: wp.vec3, right_order: wp.vec3):
-    """Runs up to so many physics ticks, which a lost rally ends early; returns those left over, and the loser or
-    NOBODY.
-    """
+    """Runs up to so many physics ticks, until the rally is lost; returns those left, and the loser or NOBODY."""
     first = i * AGENTS
     left = load_racket(world, first)
     right = load_racket(world, first + 1)
@@ -207,9 +203,7 @@ def begin(world: World):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. If the rally ends within it, the rest of its ticks pass in the next one,
-    with no action.
-    """
+    """Advances every area by one decision. Ticks left after a rally's end pass in the next, with no action."""
     i = wp.tid()
     first = i * AGENTS
     strokes = world.strokes[i]
@@ -245,9 +239,7 @@ TILTS = torch.linspace(-1.0, 0.4, 15)
 
 
 def return_ball(columns: Mapping[str, Tensor]) -> Action:
-    """Follows a ball that comes to its side from behind it, with the tilt that would send it into the middle of the
-    other side.
-    """
+    """Follows a ball that comes to its side, with the tilt that would send it into the middle of the other side."""
     mirror = torch.tensor([[[1.0, 1.0]], [[-1.0, 1.0]]], device=columns["ball"].device)
     ball = (columns["ball"] * mirror).transpose(0, 1).reshape(-1, 2)  # a row per slot, in its frame
     velocity = (columns["ball_velocity"] * mirror).transpose(0, 1).reshape(-1, 2)
@@ -266,9 +258,7 @@ def return_ball(columns: Mapping[str, Tensor]) -> Action:
 
 
 def best_tilt(ball: Tensor, velocity: Tensor, run: Tensor) -> Tensor:
-    """Returns the tilt (S,) that sends a ball at these places and velocities (S, 2) nearest to AIM, from a racket at
-    this speed (S,).
-    """
+    """Returns the tilt (S,) that sends a ball (S, 2) nearest to AIM, from a racket at this speed (S,)."""
     choice = TILTS.to(ball.device)
     # (tilts, 2)
     normal = torch.stack([(float(motion.MOST_TILT) * choice).cos(), -(float(motion.MOST_TILT) * choice).sin()], 1)

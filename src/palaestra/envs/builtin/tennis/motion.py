@@ -119,9 +119,7 @@ def bounce(velocity: wp.vec2, normal: wp.vec2):
 
 @wp.func
 def away_from_box(local: wp.vec2, half: wp.vec2):
-    """Returns the unit vector from the surface of a box about the origin to a point, and how far the point is
-    outside.
-    """
+    """Returns the unit vector from a box about the origin to a point, and how far the point is outside."""
     nearest = wp.min(wp.max(local, -half), half)
     away = local - nearest
     distance = wp.length(away)

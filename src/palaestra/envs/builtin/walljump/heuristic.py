@@ -1,6 +1,4 @@
-"""A rule that plays WallJump: it goes where its plan says, by the action after which it would come to rest nearest to
-there.
-"""
+"""A rule that plays WallJump, by the action after which it would rest nearest to where its plan says."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ share in m/s.
 
 
 def over_the_wall(columns: Mapping[str, Tensor]) -> Action:
-    """Passes small walls by a jump and big ones from the block. Choices: 0 nothing, 1 forward or left, 2 backward or
-    right; 1 jump.
-    """
+    """Passes small walls by a jump, big ones from the block. 0: nothing, 1: forward, left, jump, 2: back, right."""
     angle = columns["angle"]
     off = torch.remainder(angle - torch.pi / 2 + torch.pi, 2 * torch.pi) - torch.pi
     turn = (off < -0.28).long() + 2 * (off > 0.28).long()
@@ -45,9 +41,7 @@ def over_the_wall(columns: Mapping[str, Tensor]) -> Action:
 
 
 def nearest_move(columns: Mapping[str, Tensor], target: Tensor) -> Tensor:
-    """Returns the move (S,) after which agents come to rest nearest to their target: 0 none, forward, back, left,
-    right.
-    """
+    """Returns the move (S,) after which agents rest nearest to their target: none, forward, back, left, right."""
     place = columns["agent"]
     velocity = columns["agent_speed"]
     angle = columns["angle"]

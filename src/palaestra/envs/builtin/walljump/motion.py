@@ -121,9 +121,7 @@ def is_below(top: float, height: float):
 
 @wp.func
 def is_grounded(scene: Scene):
-    """Returns whether there is ground less than 0.55 m below the feet, straight below the agent's middle: it may
-    jump.
-    """
+    """Returns whether there is ground less than 0.55 m straight below the feet: it may jump."""
     if is_below(FLOOR, scene.height):
         return True
     place = scene.agent.position
@@ -142,9 +140,7 @@ def is_near(a: Body, b: Body):
 
 @wp.func
 def stands(scene: Scene):
-    """Returns whether the box of the agent's feet touches anything: it runs at full strength and does not fall
-    faster.
-    """
+    """Returns whether the agent's feet touch anything: it runs at full strength and does not fall faster."""
     low = scene.height - 0.55
     if low < FLOOR:
         return True
@@ -216,9 +212,7 @@ def rub_side(a: Body, climb: float, b: Body, lift: float, contact: Contact, rub:
 
 @wp.func
 def press_side(a: Body, b: Body, contact: Contact, rub: Rub):
-    """Returns both bodies after the contact of the agent with a side, without its friction, and what they have pressed
-    so far.
-    """
+    """Returns both bodies after the agent's contact with a side, without friction, and what they have pressed."""
     before = a.velocity
     a, b = press(a, b, contact, 0.0)
     rub.pushed += wp.dot(before - a.velocity, contact.normal) / a.inverse_mass
@@ -227,9 +221,7 @@ def press_side(a: Body, b: Body, contact: Contact, rub: Rub):
 
 @wp.func
 def side_contact(agent: Body, box: Body, height: float, top: float):
-    """Returns the contact of the grown agent with a box's side, of count 0 if there is none, and whether the box's top
-    holds it instead.
-    """
+    """Returns the grown agent's contact with a box's side, of count 0 if none, and whether the top holds it."""
     contact = Contact()
     if height - AGENT_HALF >= top + MARGIN or not is_near(agent, box):
         return contact, False

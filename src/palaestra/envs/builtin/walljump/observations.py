@@ -124,9 +124,7 @@ class Solid:
 
 @wp.func
 def rising_box(eye: wp.vec3, ahead: wp.vec2, center: wp.vec2, half: wp.vec2, bottom: float, top: float):
-    """Returns a box as rays meet it that rise from the eye: it is seen if they begin below its top and beside it, and
-    it is not behind.
-    """
+    """Returns a box as rising rays meet it: seen if they begin below its top and beside it, and it is not behind."""
     box = Solid()
     box.to = eye - wp.vec3(center[0], center[1], 0.5 * (bottom + top))
     box.half = wp.vec3(half[0], half[1], 0.5 * (top - bottom))

@@ -152,9 +152,7 @@ def read_order(world: World, i: int):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. If an episode ends within it, the new one passes the rest of the ticks
-    without an action.
-    """
+    """Advances every area by one decision. Ticks left after an episode's end pass in the next, without an action."""
     i = wp.tid()
     for branch in range(4):
         if world.action[i, branch] < wp.int64(0) or world.action[i, branch] > wp.int64(wp.where(branch == 3, 1, 2)):
