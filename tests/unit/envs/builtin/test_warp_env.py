@@ -77,13 +77,13 @@ def test_a_queue_holds_the_values_of_the_next_episodes_and_then_begins_again():
     env, _ = crowd((1, 1))
     both = {"Many": actions(0, 0), "Few": actions(0, 0)}
     for length in (2.0, 1.0):  # the second time with episodes begun, in the middle of the queue
-        queue = torch.full((2, env.queue_length), length)
+        queue = torch.full((2, env.traits.queue_length), length)
         queue[:, 0] = 3.0
         queue[1, 2] = 4.0
         env.queue_parameters({"length": queue})
         begun = env.episodes.tolist()
         taken = [[], []]
-        while len(taken[0]) < env.queue_length + 2 or len(taken[1]) < env.queue_length + 2:
+        while len(taken[0]) < env.traits.queue_length + 2 or len(taken[1]) < env.traits.queue_length + 2:
             env.step(both)
             for area in (0, 1):
                 if env.episodes[area] > begun[area]:
@@ -91,11 +91,11 @@ def test_a_queue_holds_the_values_of_the_next_episodes_and_then_begins_again():
             begun = env.episodes.tolist()
         for area in (0, 1):
             row = queue[area].tolist()
-            assert taken[area][: env.queue_length + 2] == [*row, *row[:2]]
+            assert taken[area][: env.traits.queue_length + 2] == [*row, *row[:2]]
     with pytest.raises(EnvError, match=r"shape \(2,\), expected 32 values an area, \(2, 32\)"):
         env.queue_parameters({"length": torch.ones(2)})
     with pytest.raises(EnvError, match="'length' is -1, expected a number within"):
-        env.queue_parameters({"length": torch.full((2, env.queue_length), -1.0)})
+        env.queue_parameters({"length": torch.full((2, env.traits.queue_length), -1.0)})
 
 
 def test_actions_of_a_behavior_in_which_nobody_acts_may_be_left_out():

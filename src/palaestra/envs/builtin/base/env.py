@@ -12,8 +12,8 @@ import warp as wp
 from torch import Tensor
 
 from palaestra.core.errors import EnvError, StateOfAnotherVersion
-from palaestra.core.plugins import nearest
 from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.builtin.base.area_parameters import AreaParameters
 from palaestra.envs.builtin.base.cores import SplitTick
 from palaestra.envs.builtin.base.host_ticks import Given, HostTicks
 from palaestra.envs.builtin.base.program import QUEUE, Program, shapes_from
@@ -29,7 +29,7 @@ from palaestra.envs.builtin.base.world_columns import (
     seed_streams,
 )
 from palaestra.envs.builtin.drawing.raycast import picture_of
-from palaestra.envs.given_actions import lacking, unknown
+from palaestra.envs.given_actions import unknown
 from palaestra.envs.traits import EnvTraits, SwapBoard
 
 if TYPE_CHECKING:
@@ -38,6 +38,25 @@ if TYPE_CHECKING:
     from palaestra.core.specs import BehaviorSpec
     from palaestra.envs.ray_fans import RayFan
     from palaestra.envs.solids import Drawing
+
+
+class Launch:
+    """A recorded launch of a kernel, which costs a fifth of a new one."""
+
+    def __init__(self, kernel: Any, threads: int | tuple[int, int], device: torch.device, *inputs: Any) -> None:
+        self.command: Any = wp.launch(kernel, dim=threads, inputs=inputs, device=str(device), record_cmd=True)
+        self._device = device
+        self._streams: dict[int, wp.Stream] = {}
+
+    def __call__(self) -> None:
+        """Launches on torch's current stream, so that the order with torch's own work is kept."""
+        if self._device.type == "cpu":
+            self.command.launch()
+            return
+        current = torch.cuda.current_stream(self._device)
+        if current.cuda_stream not in self._streams:
+            self._streams[current.cuda_stream] = wp.stream_from_torch(current)
+        self.command.launch(self._streams[current.cuda_stream])
 
 
 class WarpEnv:
@@ -118,21 +137,14 @@ class WarpEnv:
         names = self.behavior_names or (self.behavior,)
         spec = self.spec
         self.behaviors: Mapping[str, BehaviorSpec] = spec if isinstance(spec, Mapping) else dict.fromkeys(names, spec)
-        self.parameters: Mapping[str, float] = {
-            name: default for name, (default, _, _) in self.parameter_ranges.items()
-        }
-        self._bounds = {
-            name: torch.tensor(ends, dtype=torch.float32).tolist() for name, (_, *ends) in self.parameter_ranges.items()
-        }
-        self._parameter_index = {name: k for k, name in enumerate(self.parameters)}
         self._started = False
         rows = dict.fromkeys(("pending", "episodes", *program.area_columns), self.num_areas)
         rows |= rows_of_roles(program.world.vars, self.roles, self.num_areas)
         slots = self.num_areas * self.agents
-        sizes = shapes_from(program, self.behaviors, bool(self.roles), len(self.parameters), self.sizes)
+        sizes = shapes_from(program, self.behaviors, bool(self.roles), len(self.parameter_ranges), self.sizes)
         self._world, self._columns = allocate(program.world, slots, self.num_areas, self.device, rows, sizes)
-        if self.parameters:
-            self._columns["pending"].copy_(torch.tensor(list(self.parameters.values()), device=self.device))
+        self._parameters = AreaParameters(self.title, self.parameter_ranges, self._columns, self.num_areas)
+        self.parameters: Mapping[str, float] = self._parameters.defaults
         self._images: ImageBuffers | None = None
         if program.image_columns and self.device.type == "cpu":
             self._images = ImageBuffers(self._columns, self._world, ("obs_image", *program.image_columns))
@@ -140,18 +152,17 @@ class WarpEnv:
         self._report = torch.zeros(2, dtype=torch.int32, device=self.device)
         # None: reading it would wait for the device
         self._host_report = self._report.numpy() if self.device.type == "cpu" else None
-        self._streams: dict[int, wp.Stream] = {}
         with quiet_warp():  # the first launch compiles the kernels, unless Warp finds them in its cache
             rng = self._columns.get("rng")
-            self._seed = None if rng is None else self._record(seed_streams, len(rng), self._world.rng, 0)
-            self._begin = self._record(program.begin, self.num_areas, self._world)
+            self._seed = None if rng is None else Launch(seed_streams, len(rng), self.device, self._world.rng, 0)
+            self._begin = Launch(program.begin, self.num_areas, self.device, self._world)
             threads = -(-self.num_areas // (program.together if self.device.type == "cpu" else 1))
-            self._tick = self._record(program.tick, threads, self._world, wp.from_torch(self._report))
+            self._tick = Launch(program.tick, threads, self.device, self._world, wp.from_torch(self._report))
             self._split = SplitTick(program, self._world, self._columns, self.num_areas, self.agents, sizes)
             self._draw = None
             if program.draw is not None:
                 bands = -(-self._columns["obs_image"].shape[2] // program.draw_rows)
-                self._draw = self._record(program.draw, (slots, bands), self._world)
+                self._draw = Launch(program.draw, (slots, bands), self.device, self._world)
 
     @cached_property
     def traits(self) -> EnvTraits:
@@ -175,20 +186,16 @@ class WarpEnv:
             draws=True,
         )
 
-    def _record(self, kernel: Any, threads: int | tuple[int, int], *inputs: Any) -> Any:
-        """Returns a recorded launch, which costs a fifth of a new one."""
-        return wp.launch(kernel, dim=threads, inputs=inputs, device=str(self.device), record_cmd=True)
-
     def reset(self, seed: int) -> dict[str, TimeStep]:
         """Starts a new episode in every area; an area's random stream depends only on the seed and its own number."""
         for name in ("reward", "group_reward", "terminated", "truncated"):
             if name in self._columns:
                 self._columns[name].zero_()
         if self._seed is not None:
-            self._seed.set_param_at_index(1, seed & 0x7FFFFFFF)
-            self._run(self._seed)
-        self._run(self._begin)
-        self._paint()
+            self._seed.command.set_param_at_index(1, seed & 0x7FFFFFFF)
+            self._seed()
+        self._begin()
+        paint(self._draw, self._images, self._world)
         self._started = True
         return self._tables.make(ended=False)
 
@@ -211,8 +218,8 @@ class WarpEnv:
         if not actions.keys() <= self.behaviors.keys():
             raise unknown(actions, self.behaviors)
         for number, name in enumerate(self.behaviors):
-            self._write_actions(name, number, actions)
-        return self._tables.make(ended=self._simulate(lambda name: self._action_columns(name, actions[name])))
+            self._tables.write_actions(name, number, actions)
+        return self._tables.make(ended=self._simulate(lambda name: self._tables.action_columns(name, actions[name])))
 
     @cached_property
     def host_ticks(self) -> HostTicks | None:
@@ -236,8 +243,8 @@ class WarpEnv:
         if cores > 1:
             self._split.on(cores).run(self._host_report)
         else:
-            self._run(self._tick)
-        self._paint()
+            self._tick()
+        paint(self._draw, self._images, self._world)
         if self._host_report is None:
             return False
         ended, wrong = self._host_report
@@ -247,95 +254,22 @@ class WarpEnv:
             )
         return bool(ended)
 
-    def _paint(self) -> None:
-        """Paints the agents' images, if they have any."""
-        if self._draw is None:
-            return
-        if self._images is not None:
-            self._images.turn()
-            self._draw.set_param_at_index(0, self._world)
-        self._run(self._draw)
-
-    def _write_actions(self, name: str, number: int, actions: Mapping[str, Action]) -> None:
-        """Writes the actions of one behavior into the columns of its slots."""
-        rows = self._tables.rows(name)
-        mine = self._columns["plays"] == number if len(self.behaviors) > 1 and not self.roles else None
-        if name not in actions:
-            if mine is None or mine.any():
-                raise lacking(name, actions)
-            return
-        for column, values in self._action_columns(name, actions[name]):
-            shape = column.shape if rows is None else (len(rows), *column.shape[1:])
-            if values.shape != shape:
-                raise EnvError(f"behavior '{name}': actions have shape {tuple(values.shape)}, expected {tuple(shape)}")
-            if rows is not None:
-                column.index_copy_(0, rows, values.to(column.dtype))
-            else:
-                column.copy_(values if mine is None else torch.where(mine[:, None], values, column))
-
-    def _action_columns(self, name: str, action: Action) -> list[tuple[Tensor, Tensor]]:
-        """Returns the action columns, each with the values to write."""
-        if "action" in self._columns:
-            is_continuous = self.behaviors[name].action.continuous > 0
-            return [(self._columns["action"], action.continuous if is_continuous else action.discrete)]
-        return [
-            (self._columns["action_continuous"], action.continuous),
-            (self._columns["action_discrete"], action.discrete),
-        ]
-
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """Sets one value per area, (num_areas,), from that area's next episode on. Raises EnvError for unknown names
         and bad values.
-
-        Values on an accelerator are not read; they are clipped to their range.
         """
-        checked = {name: self._checked(name, value, ()) for name, value in values.items()}
-        for name, value in checked.items():
-            self._columns["pending"][:, :, self._parameter_index[name]] = value[:, None]
+        self._parameters.set(values)
 
-    @property
-    def queue_length(self) -> int:
-        """Number of episodes that `queue_parameters` takes values for."""
-        return QUEUE
+    def queue_parameters(self, values: Mapping[str, Tensor]) -> None:
+        """Sets the values of each area's next episodes, (num_areas, queue_length), in order; after the last they
+        repeat. Raises EnvError as `set_parameters` does.
+        """
+        self._parameters.queue(values)
 
     @property
     def episodes(self) -> Tensor:
         """(areas,) int64: how many episodes each area has begun; always 0 in environments without parameters."""
-        counted = self._columns.get("episodes")
-        return torch.zeros(self.num_areas, dtype=torch.int64, device=self.device) if counted is None else counted.long()
-
-    def queue_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """Sets the values of each area's next episodes, (num_areas, queue_length), in order; after the last they
-        repeat.
-
-        Raises EnvError as `set_parameters` does.
-        """
-        checked = {name: self._checked(name, value, (QUEUE,)) for name, value in values.items()}
-        turns = (self.episodes[:, None] + torch.arange(QUEUE, device=self.device)) % QUEUE
-        for name, value in checked.items():
-            self._columns["pending"][:, :, self._parameter_index[name]] = torch.zeros_like(value).scatter_(
-                1, turns, value
-            )
-
-    def _checked(self, name: str, value: Tensor, more: tuple[int, ...]) -> Tensor:
-        if name not in self.parameter_ranges:
-            known = ", ".join(self.parameter_ranges) or "none"
-            raise EnvError(
-                f"{self.title} has no parameter '{name}'{nearest(name, self.parameter_ranges)} (there are: {known})"
-            )
-        if value.shape != (self.num_areas, *more):
-            expected = f"{more[0] if more else 'one'} value{'s' * len(more)} an area, {(self.num_areas, *more)}"
-            raise EnvError(f"{self.title}, parameter '{name}': shape {tuple(value.shape)}, expected {expected}")
-        least, most = self._bounds[name]
-        if value.device.type != "cpu":  # reading it would wait for the device
-            return value.to(torch.float32).clamp(least, most)
-        value = value.to(torch.float32)
-        wrong = next((end for end in map(float, value.aminmax()) if not least <= end <= most), None)
-        if wrong is not None:
-            raise EnvError(
-                f"{self.title}, parameter '{name}' is {wrong:g}, expected a number within {least:g}..{most:g}"
-            )
-        return value.to(self.device)
+        return self._parameters.episodes
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns a copy of every column."""
@@ -389,12 +323,12 @@ class WarpEnv:
     def close(self) -> None:
         """Does nothing: the columns are freed with the last reference to them."""
 
-    def _run(self, launch: Any) -> None:
-        """Launches on torch's current stream, so that the order with torch's own work is kept."""
-        if self.device.type == "cpu":
-            launch.launch()
-            return
-        current = torch.cuda.current_stream(self.device)
-        if current.cuda_stream not in self._streams:
-            self._streams[current.cuda_stream] = wp.stream_from_torch(current)
-        launch.launch(self._streams[current.cuda_stream])
+
+def paint(draw: Launch | None, images: ImageBuffers | None, world: Any) -> None:
+    """Paints the agents' images, if they have any. `images`: the buffers that take turns."""
+    if draw is None:
+        return
+    if images is not None:
+        images.turn()
+        draw.command.set_param_at_index(0, world)
+    draw()

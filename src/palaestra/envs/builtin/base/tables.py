@@ -1,17 +1,20 @@
-"""Tables of a built-in environment: copies of its columns after every tick."""
+"""Tables of a built-in environment: copies of its columns after every tick, and actions written to them."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from palaestra.core.timestep import FinalObs, TimeStep
+from palaestra.core.errors import EnvError
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.timestep import Action, FinalObs, TimeStep
 from palaestra.envs.builtin.base.world_columns import ImageBuffers, column_prefix
+from palaestra.envs.given_actions import lacking
 
 WORTH_KEEPING = 1 << 18  # bytes; smaller copies come from the allocator's own pool
 MOST_KEPT = 4  # copies of a column that a reader may hold before more of them cost fresh memory
@@ -131,7 +134,7 @@ class Tables:
     def __init__(
         self,
         columns: Mapping[str, Tensor],
-        names: Iterable[str],
+        behaviors: Mapping[str, BehaviorSpec],
         teams: Sequence[int],
         roles: Sequence[str] = (),
         images: ImageBuffers | None = None,
@@ -140,7 +143,9 @@ class Tables:
         turns.
         """
         self._columns = columns
-        self._names = tuple(names)
+        self._behaviors = behaviors
+        self._names = tuple(behaviors)
+        self._shared = len(self._names) > 1 and not roles
         self._tables: dict[str, Table] = {}
         for name in self._names if roles else self._names[:1]:
             agents = [agent for agent in range(len(teams)) if not roles or roles[agent] == name]
@@ -158,6 +163,33 @@ class Tables:
         plays = self._columns["plays"]
         played = self._columns["played"]
         return {name: self._share(whole, plays == k, played == k) for k, name in enumerate(self._names)}
+
+    def write_actions(self, name: str, number: int, actions: Mapping[str, Action]) -> None:
+        """Writes the actions of one behavior, the `number`th, into the columns of its slots. Raises EnvError where they
+        do not fit.
+        """
+        rows = self.rows(name)
+        mine = self._columns["plays"] == number if self._shared else None
+        if name not in actions:
+            if mine is None or mine.any():
+                raise lacking(name, actions)
+            return
+        for column, values in self.action_columns(name, actions[name]):
+            shape = column.shape if rows is None else (len(rows), *column.shape[1:])
+            if values.shape != shape:
+                raise EnvError(f"behavior '{name}': actions have shape {tuple(values.shape)}, expected {tuple(shape)}")
+            if rows is not None:
+                column.index_copy_(0, rows, values.to(column.dtype))
+            else:
+                column.copy_(values if mine is None else torch.where(mine[:, None], values, column))
+
+    def action_columns(self, name: str, action: Action) -> list[tuple[Tensor, Tensor]]:
+        """Returns the action columns, each with the values to write."""
+        columns = self._columns
+        if "action" in columns:
+            is_continuous = self._behaviors[name].action.continuous > 0
+            return [(columns["action"], action.continuous if is_continuous else action.discrete)]
+        return [(columns["action_continuous"], action.continuous), (columns["action_discrete"], action.discrete)]
 
     def obs_copies(self) -> list[Callable[[], np.ndarray]]:
         """Returns for each observation of the first behavior what copies it, on the host."""
