@@ -110,7 +110,7 @@ def _convert(sources: list[Path | str], target: Path, *, force: bool) -> int:
 
 
 def demo_files(names: list[str]) -> list[Path | str]:
-    """Returns the named files and Minari datasets, and the files in named folders. Raises DemoError for an empty one."""
+    """Returns the named files and Minari datasets, and the files in named folders. Raises DemoError for empty ones."""
     from palaestra.core.errors import DemoError
     from palaestra.datasets import is_minari
 
