@@ -14,6 +14,7 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
+from palaestra.cli.flags import option, switch
 from palaestra.core.errors import RunError
 from palaestra.core.files import expanded, explain, regular, write_whole
 from palaestra.core.plugins import own_python
@@ -35,15 +36,9 @@ ASIDE = ".original"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra alias`."""
-    parser.add_argument(
-        "--dir", type=Path, metavar="DIR", help="folder to write to (default: that of this environment's commands)"
-    )
-    parser.add_argument(
-        "--force", action="store_true", help="also where ML-Agents' own command would no longer be found"
-    )
-    parser.add_argument(
-        "--remove", action="store_true", help="remove the commands again, and bring back those that were set aside"
-    )
+    option(parser, "--dir", "DIR", "folder to write to (default: that of this environment's commands)", type=Path)
+    switch(parser, "--force", "also where ML-Agents' own command would no longer be found")
+    switch(parser, "--remove", "remove the commands again, and bring back those that were set aside")
 
 
 def main(options: argparse.Namespace) -> None:

@@ -8,7 +8,11 @@ ML-Agents, and folders with TensorBoard's files alone, are compared as well.
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
+
+from palaestra.cli.flags import option, repeated, results_dir, switch, x_axis
+from palaestra.core.display import escaped
 
 EPILOG = """\
 examples:
@@ -24,75 +28,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "runs", nargs="*", metavar="RUN", help="run ids, run folders, or patterns such as 'first-seed-*'"
     )
-    parser.add_argument(
-        "--groups",
-        nargs="*",
-        metavar="HOW",
-        help="which runs belong together: settings (equal apart from the seed), names (equal apart from a number at "
-        "the end), runs (each on its own), or NAME=PATTERN for each group, with commas between several patterns "
-        "(default: settings)",
+    groups = (
+        "which runs belong together: settings (equal apart from the seed), names (equal apart from a number at the "
+        "end), runs (each on its own), or NAME=PATTERN for each group, with commas between several patterns (default: "
+        "settings)"
     )
-    parser.add_argument(
-        "--metric", metavar="TAG", help="TensorBoard tag to compare, or its last part (default: the reward)"
+    option(parser, "--groups", "HOW", groups, nargs="*")
+    option(parser, "--metric", "TAG", "TensorBoard tag to compare, or its last part (default: the reward)")
+    repeated(parser, "--behavior", "NAME", "only this behavior")
+    bar = "also compare the steps and the time until a summary reaches this value"
+    option(parser, "--bar", "VALUE", bar, type=float)
+    option(parser, "--at", "STEP", "compare at this step (default: the end of each run)", type=float)
+    option(parser, "--last", "SHARE", "share of the steps that a score is the mean of", 0.1)
+    normalize = (
+        "rewards that become 0 and 1, so that several tasks can be taken together; TASK=LOW,HIGH for one of them, "
+        "minmax for the least and the greatest value of each"
     )
-    parser.add_argument(
-        "--behavior", action="append", default=[], metavar="NAME", help="only this behavior; may be repeated"
-    )
-    parser.add_argument(
-        "--bar",
-        type=float,
-        metavar="VALUE",
-        help="also compare the steps and the time until a summary reaches this value",
-    )
-    parser.add_argument("--at", type=float, metavar="STEP", help="compare at this step (default: the end of each run)")
-    parser.add_argument(
-        "--last",
-        type=float,
-        default=0.1,
-        metavar="SHARE",
-        help="share of the steps that a score is the mean of (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--normalize",
-        action="append",
-        default=[],
-        metavar="LOW,HIGH",
-        help="rewards that become 0 and 1, so that several tasks can be taken together; TASK=LOW,HIGH for one of "
-        "them, minmax for the least and the greatest value of each; may be repeated",
-    )
-    parser.add_argument("--lower", action="store_true", help="lower is better, as for a loss")
-    parser.add_argument(
-        "--confidence",
-        type=float,
-        default=0.95,
-        metavar="SHARE",
-        help="share of the bootstrap in an interval (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--x", choices=("step", "time"), default="step", help="agent-steps or training time (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("comparison.png"),
-        metavar="FILE",
-        help="picture to write (default: %(default)s)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON, with the score of every run")
-    parser.add_argument(
-        "--results-dir",
-        type=Path,
-        default=Path("results"),
-        metavar="DIR",
-        help="folder of all runs (default: %(default)s)",
-    )
+    repeated(parser, "--normalize", "LOW,HIGH", normalize)
+    switch(parser, "--lower", "lower is better, as for a loss")
+    option(parser, "--confidence", "SHARE", "share of the bootstrap in an interval", 0.95)
+    x_axis(parser)
+    option(parser, "--out", "FILE", "picture to write", Path("comparison.png"))
+    switch(parser, "--json", "print the result as JSON, with the score of every run")
+    results_dir(parser)
 
 
 def main(options: argparse.Namespace) -> None:
     """Prints the table and writes the picture. Raises ConfigError or RunError."""
-    import json
-
-    from palaestra.core.display import escaped
     from palaestra.runtime.comparison.comparing import compare
     from palaestra.runtime.comparison.comparison_picture import picture
     from palaestra.runtime.comparison.comparison_report import as_json, table

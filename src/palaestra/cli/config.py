@@ -10,6 +10,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from palaestra.cli.flags import option, repeated, switch
 from palaestra.core.errors import ConfigError
 from palaestra.core.files import explain
 from palaestra.rewards.settings import UnreadSignalSettings
@@ -29,33 +30,17 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra config`."""
-    parser.add_argument(
-        "config", nargs="?", type=Path, metavar="FILE", help="YAML file of settings, such as configs/ppo/3DBall.yaml"
+    file = "YAML file of settings, such as configs/ppo/3DBall.yaml"
+    parser.add_argument("config", nargs="?", type=Path, metavar="FILE", help=file)
+    example = (
+        "an example instead of a file: 3DBall, or with its trainer poca/PushBlockCollab; without NAME, list all of them"
     )
-    parser.add_argument(
-        "--example",
-        nargs="?",
-        const="",
-        metavar="NAME",
-        help="an example instead of a file: 3DBall, or with its trainer poca/PushBlockCollab; without NAME, list all "
-        "of them",
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="write there instead of printing; a file that exists is kept"
-    )
-    parser.add_argument(
-        "--set",
-        dest="sets",
-        action="append",
-        default=[],
-        metavar="PATH=VALUE",
-        help="change a setting, such as behaviors.3DBall.max_steps=1e6; 'behaviors.*' means every behavior; may be "
-        "repeated",
-    )
-    parser.add_argument(
-        "--trust",
-        action="store_true",
-        help="import your own trainers that the file names, to check and complete their hyperparameters",
+    option(parser, "--example", "NAME", example, nargs="?", const="")
+    option(parser, "--out", "FILE", "write there instead of printing; a file that exists is kept", type=Path)
+    sets = "change a setting, such as behaviors.3DBall.max_steps=1e6; 'behaviors.*' means every behavior"
+    repeated(parser, "--set", "PATH=VALUE", sets, dest="sets")
+    switch(
+        parser, "--trust", "import your own trainers that the file names, to check and complete their hyperparameters"
     )
 
 

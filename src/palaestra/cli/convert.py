@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from palaestra.cli.flags import option, switch
+
 EPILOG = """\
 examples:
   palaestra convert ppo_cartpole.zip CartPole.onnx
@@ -23,39 +25,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra convert`."""
     parser.add_argument("source", type=Path, metavar="SOURCE", help="model file of another library")
     parser.add_argument("target", type=Path, metavar="TARGET", help="file to write, such as Walker.onnx")
-    parser.add_argument(
-        "--obs-shape",
-        metavar="SHAPES",
-        help="shape of each observation, with commas, in the order of Unity's sensors: 8 or CxHxW (default: what the "
-        "file says)",
+    shapes = (
+        "shape of each observation, with commas, in the order of Unity's sensors: 8 or CxHxW (default: what the file "
+        "says)"
     )
-    parser.add_argument(
-        "--actions", metavar="KIND:SIZES", help="continuous:6 or discrete:3,2 (default: what the file says)"
+    option(parser, "--obs-shape", "SHAPES", shapes)
+    option(parser, "--actions", "KIND:SIZES", "continuous:6 or discrete:3,2 (default: what the file says)")
+    bounds = (
+        "range of the environment's continuous actions: LOW HIGH, or every lower and then every upper bound (default: "
+        "the file's)"
     )
-    parser.add_argument(
-        "--bounds",
-        nargs="+",
-        type=float,
-        metavar="NUMBER",
-        help="range of the environment's continuous actions: LOW HIGH, or every lower and then every upper bound "
-        "(default: the file's)",
-    )
-    parser.add_argument(
-        "--activation", metavar="NAME", help="activation between layers (default: the file's, else the library's)"
-    )
-    parser.add_argument(
-        "--normalizer",
-        type=Path,
-        metavar="FILE",
-        help="statistics of observations: VecNormalize's .pkl, or an .npz with mean and var",
-    )
-    parser.add_argument(
-        "--check",
-        type=Path,
-        metavar="FILE.npz",
-        help="compare with observations and actions that the source gave (obs, actions)",
-    )
-    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
+    option(parser, "--bounds", "NUMBER", bounds, nargs="+", type=float)
+    option(parser, "--activation", "NAME", "activation between layers (default: the file's, else the library's)")
+    statistics = "statistics of observations: VecNormalize's .pkl, or an .npz with mean and var"
+    option(parser, "--normalizer", "FILE", statistics, type=Path)
+    check = "compare with observations and actions that the source gave (obs, actions)"
+    option(parser, "--check", "FILE.npz", check, type=Path)
+    switch(parser, "--force", "overwrite an existing file")
 
 
 def main(options: argparse.Namespace) -> None:

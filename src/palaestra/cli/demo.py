@@ -8,10 +8,14 @@ datasets on this machine (minari:ID, or minari:FOLDER).
 from __future__ import annotations
 
 import argparse
+import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from palaestra.cli.flags import option, switch
 from palaestra.core.display import escaped
+from palaestra.core.errors import ConfigError, DemoError, EmptyDemo
 
 if TYPE_CHECKING:
     from palaestra.demos import DemoSource
@@ -29,21 +33,19 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra demo`."""
-    parser.add_argument(
-        "files", nargs="+", metavar="FILE", help="demonstration files, folders of them (*.demo), or minari:ID"
-    )
-    parser.add_argument("--json", action="store_true", help="print a JSON list with one object per file")
-    parser.add_argument("--plot", type=Path, metavar="OUT.png", help="draw rewards, actions and ranges of observations")
+    files = "demonstration files, folders of them (*.demo), or minari:ID"
+    parser.add_argument("files", nargs="+", metavar="FILE", help=files)
+    switch(parser, "--json", "print a JSON list with one object per file")
+    option(parser, "--plot", "OUT.png", "draw rewards, actions and ranges of observations", type=Path)
     group = parser.add_argument_group(
         "conversion", "Everything named, which must be of one behavior, becomes one recording."
     )
-    group.add_argument("--to-demo", type=Path, metavar="FILE.demo", help="write a demonstration file")
-    group.add_argument("--force", action="store_true", help="overwrite an existing file")
+    option(group, "--to-demo", "FILE.demo", "write a demonstration file", type=Path)
+    switch(group, "--force", "overwrite an existing file")
 
 
 def main(options: argparse.Namespace) -> int:
     """Shows each file; returns 1 if one of them cannot be read. Raises DemoError if there is none."""
-    from palaestra.core.errors import ConfigError, DemoError, EmptyDemo
     from palaestra.datasets import read_demo
     from palaestra.demos.summary import summarize
 
@@ -73,8 +75,6 @@ def main(options: argparse.Namespace) -> int:
         if not options.json:
             _print(shown[-1])
     if options.json:
-        import json
-
         print(json.dumps(shown, indent=2, allow_nan=False))
     if options.plot and summaries:
         from palaestra.runtime.logging.curves import save
@@ -88,7 +88,6 @@ def main(options: argparse.Namespace) -> int:
 
 def _convert(sources: list[Path | str], target: Path, *, force: bool) -> int:
     """Writes the demonstrations as one file and prints where it is. Raises DemoError or ConfigError."""
-    from palaestra.core.errors import ConfigError, EmptyDemo
     from palaestra.datasets import read_demo
     from palaestra.demos.joining import write_demo
 
@@ -111,7 +110,6 @@ def _convert(sources: list[Path | str], target: Path, *, force: bool) -> int:
 
 def demo_files(names: list[str]) -> list[Path | str]:
     """Returns the named files and Minari datasets, and the files in named folders. Raises DemoError for empty ones."""
-    from palaestra.core.errors import DemoError
     from palaestra.datasets import is_minari
 
     files: list[Path | str] = []
@@ -202,8 +200,6 @@ def _one(seen: Range, i: int) -> dict[str, float | None]:
 
 
 def _finite(value: float) -> float | None:
-    import math
-
     return float(value) if math.isfinite(value) else None
 
 

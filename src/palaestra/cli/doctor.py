@@ -7,12 +7,13 @@ The exit status is 1 if training would fail.
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.cli.env_options import add_env_options, env_options
+from palaestra.cli.flags import env_options, given_env_options, option, trust
 from palaestra.cli.game_flags import add_game_flags, given_flags
-from palaestra.cli.trust import add_trust
+from palaestra.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from palaestra.runtime.doctor import Examination
@@ -41,31 +42,22 @@ WITHOUT = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra doctor`."""
-    parser.add_argument(
-        "env_path",
-        nargs="?",
-        metavar="BUILD",
-        help="a Unity build, or any other environment as for learn's --env (default: the one of --config, else the "
-        "Unity Editor)",
+    build = (
+        "a Unity build, or any other environment as for learn's --env (default: the one of --config, else the Unity "
+        "Editor)"
     )
+    parser.add_argument("env_path", nargs="?", metavar="BUILD", help=build)
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--ticks", type=int, metavar="N", help="ticks of random actions (default: 200)")
-    length.add_argument("--seconds", type=float, metavar="S", help="play for so many seconds instead")
-    parser.add_argument(
-        "--time-scales",
-        type=float,
-        nargs="+",
-        metavar="N",
-        help="play a game at each of these time scales instead, and report differences",
-    )
-    parser.add_argument(
-        "--config", type=Path, metavar="CONFIG", help="settings file (YAML) that the behaviors are compared with"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the full report as JSON")
+    option(length, "--ticks", "N", "ticks of random actions (default: 200)", type=int)
+    option(length, "--seconds", "S", "play for so many seconds instead", type=float)
+    scales = "play a game at each of these time scales instead, and report differences"
+    option(parser, "--time-scales", "N", scales, type=float, nargs="+")
+    option(parser, "--config", "CONFIG", "settings file (YAML) that the behaviors are compared with", type=Path)
+    option(parser, "--json", "FILE", "also write the full report as JSON", type=Path)
     group = parser.add_argument_group("starting it", "As in 'palaestra learn'.")
-    add_trust(group)
-    group.add_argument("--num-areas", type=int, metavar="N", help="areas of the environment (default: its own number)")
-    add_env_options(group)
+    trust(group)
+    option(group, "--num-areas", "N", "areas of the environment (default: its own number)", type=int)
+    env_options(group)
     add_game_flags(parser, without=WITHOUT)
 
 
@@ -82,10 +74,7 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
 
 def main(options: argparse.Namespace) -> int:
     """Examines the environment; returns 1 if training would fail."""
-    import json
-
     from palaestra.cli.doctor_report import DoctorReport, as_json
-    from palaestra.core.errors import ConfigError
     from palaestra.runtime.doctor import Comparison, Limit, compare, examine
     from palaestra.runtime.settings import load
     from palaestra.runtime.storage.trust import env_code, must_be_trusted_file
@@ -97,7 +86,7 @@ def main(options: argparse.Namespace) -> int:
     given = overrides(options)
     if options.config is not None:
         must_be_trusted_file(options.config, given, code_in=env_code, trust=options.trust)
-    env_options(options)  # refuses what is no option of the environment
+    given_env_options(options)  # refuses what is no option of the environment
     settings = load(options.config, given, options.sets, own_code=False).settings
     limit = Limit(options.ticks or (None if options.seconds else 200), options.seconds)
     listed = options.config is not None
@@ -126,7 +115,6 @@ def main(options: argparse.Namespace) -> int:
 
 def check_scales(options: argparse.Namespace, env: str | None) -> None:
     """Raises ConfigError for time scales that cannot be compared."""
-    from palaestra.core.errors import ConfigError
     from palaestra.runtime.environments.make import is_game
 
     scales = options.time_scales

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from palaestra.cli.agreement import list_agreement, show_agreement
-from palaestra.cli.env_options import add_env_options, env_options
+from palaestra.cli.flags import env_options, given_env_options, switch
 from palaestra.cli.game_flags import add_game_flags, given_flags, refuse_flags
 from palaestra.core.display import escaped
 from palaestra.core.errors import ConfigError, PalaestraError
@@ -36,20 +36,18 @@ TRAINERS = ("poca", "ppo", "sac")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra envs`."""
-    parser.add_argument(
-        "env",
-        nargs="?",
-        metavar="ENV",
-        help="environment to show: a built-in name, a build, gymnasium:ID, envpool:TASK, pettingzoo:module or "
-        "python:module:factory; without it, list the built-in ones",
+    env = (
+        "environment to show: a built-in name, a build, gymnasium:ID, envpool:TASK, pettingzoo:module or "
+        "python:module:factory; without it, list the built-in ones"
     )
-    parser.add_argument(
+    parser.add_argument("env", nargs="?", metavar="ENV", help=env)
+    switch(
+        parser,
         "--unity",
-        action="store_true",
-        help="show how far a built-in environment is Unity's example of its name, and what Unity's own models reach "
-        "in it; without a name, what they reach in all of them",
+        "show how far a built-in environment is Unity's example of its name, and what Unity's own models reach in it; "
+        "without a name, what they reach in all of them",
     )
-    add_env_options(parser)
+    env_options(parser)
     add_game_flags(parser, without=("num_envs", "no_graphics_monitor"))
 
 
@@ -64,7 +62,7 @@ def main(args: argparse.Namespace) -> None:
         return
     name = args.env
     flags = given_flags(args)
-    chosen = env_options(args)
+    chosen = given_env_options(args)
     if args.unity:
         refuse_flags("--unity", flags)
         show_agreement(console, name)

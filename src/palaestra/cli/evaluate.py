@@ -6,15 +6,24 @@ Plays the ONNX files themselves, so the results are those that a game would see.
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.cli.env_options import add_env_options, env_options
+from palaestra.cli.flags import (
+    at_least,
+    env_of_run,
+    env_options,
+    given_env_options,
+    option,
+    results_dir,
+    seed,
+    switch,
+    trust,
+)
 from palaestra.cli.game_flags import add_game_flags, given_flags
-from palaestra.cli.seeds import seed
-from palaestra.cli.trust import add_trust
 from palaestra.core.display import escaped
+from palaestra.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from palaestra.runtime.play.evaluation import Evaluation
@@ -23,43 +32,32 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra evaluate`."""
-    parser.add_argument(
-        "runs",
-        nargs="+",
-        metavar="RUN",
-        help="a run id, a run's folder, a model file (.onnx, .nn), or hub:user/repo; several give a table",
-    )
-    parser.add_argument("--step", type=int, metavar="N", help="play the models of this step (default: the newest)")
-    parser.add_argument("--env", metavar="ENV", help="environment (default: the one that the run was trained in)")
-    parser.add_argument("--episodes", type=int, default=100, metavar="N", help="episodes to play (default: 100)")
-    parser.add_argument("--deterministic", action="store_true", help="take the most likely action instead of sampling")
-    parser.add_argument(
-        "--num-areas", type=int, metavar="N", help="areas played at once (default: as many as episodes, 100 at most)"
-    )
-    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the environment (default: 0)")
-    parser.add_argument(
-        "--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)"
-    )
-    add_trust(parser)
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    add_env_options(parser)
+    runs = "a run id, a run's folder, a model file (.onnx, .nn), or hub:user/repo; several give a table"
+    parser.add_argument("runs", nargs="+", metavar="RUN", help=runs)
+    option(parser, "--step", "N", "play the models of this step (default: the newest)", type=int)
+    env_of_run(parser)
+    option(parser, "--episodes", "N", "episodes to play", 100)
+    switch(parser, "--deterministic", "take the most likely action instead of sampling")
+    areas = "areas played at once (default: as many as episodes, 100 at most)"
+    option(parser, "--num-areas", "N", areas, type=int)
+    seed(parser, "the environment")
+    results_dir(parser)
+    trust(parser)
+    switch(parser, "--json", "print the result as JSON")
+    env_options(parser)
     add_game_flags(parser)
 
 
 def main(options: argparse.Namespace) -> None:
     """Plays; prints mean, spread and length for each behavior, as a table if there are several runs."""
-    import json
-
-    from palaestra.core.errors import ConfigError
     from palaestra.runtime.play.run_models import find_models
 
-    if options.episodes < 1:
-        raise ConfigError(f"--episodes is {options.episodes}; expected at least 1")
+    at_least(options, episodes=1)
     if options.step is not None and options.step < 0:
         raise ConfigError(
             f"--step is {options.step}; expected a count of decisions, such as those in the names of a run's models"
         )
-    chosen = env_options(options)
+    chosen = given_env_options(options)
     # before hours of play
     all_models = [find_models(run, options.results_dir, options.trust, options.step) for run in options.runs]
     played = {run: _play(models, options, chosen) for run, models in zip(options.runs, all_models, strict=True)}

@@ -7,37 +7,31 @@ network.
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
-from palaestra.cli.trust import add_trust
+from palaestra.cli.flags import option, results_dir, switch, trust
+from palaestra.core.errors import ConfigError, ExportError, RunInUse
+from palaestra.core.files import file_name
+from palaestra.core.plugins import nearest
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra export`."""
     parser.add_argument("run", metavar="RUN", help="a run id, or a run's folder")
-    parser.add_argument("--behavior", metavar="NAME", help="write this behavior only (default: all)")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="FILE",
-        help="file to write, for a single behavior (default: NAME.onnx in the run's folder)",
-    )
-    parser.add_argument("--force", action="store_true", help="overwrite an existing file that --out names")
-    parser.add_argument("--step", type=int, metavar="N", help="step of the checkpoint (default: the last)")
-    parser.add_argument(
-        "--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)"
-    )
-    add_trust(parser, "networks")
+    option(parser, "--behavior", "NAME", "write this behavior only (default: all)")
+    out = "file to write, for a single behavior (default: NAME.onnx in the run's folder)"
+    option(parser, "--out", "FILE", out, type=Path)
+    switch(parser, "--force", "overwrite an existing file that --out names")
+    option(parser, "--step", "N", "step of the checkpoint (default: the last)", type=int)
+    results_dir(parser)
+    trust(parser, "networks")
 
 
 def main(options: argparse.Namespace) -> None:
     """Writes and checks the files, and prints how well they agree with the networks. Raises PalaestraError."""
-    import sys
     from contextlib import nullcontext
 
-    from palaestra.core.errors import ConfigError, ExportError, RunInUse
-    from palaestra.core.files import file_name
-    from palaestra.core.plugins import nearest
     from palaestra.export.check import compare
     from palaestra.export.onnx import export
     from palaestra.runtime.play.run_models import run_folder

@@ -8,15 +8,23 @@ with the higher last reward of an episode wins it.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from palaestra.cli.env_options import add_env_options, env_options
+from palaestra.cli.flags import (
+    at_least,
+    env_of_run,
+    env_options,
+    given_env_options,
+    option,
+    results_dir,
+    seed,
+    switch,
+    trust,
+)
 from palaestra.cli.game_flags import add_game_flags, given_flags
-from palaestra.cli.seeds import seed
-from palaestra.cli.trust import add_trust
 from palaestra.core.display import escaped, is_terminal, print_now
 
 if TYPE_CHECKING:
@@ -26,31 +34,20 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra league`."""
     parser.add_argument("run", metavar="RUN", help="a run id or a run's folder")
-    parser.add_argument("--env", metavar="ENV", help="environment (default: the one that the run was trained in)")
-    parser.add_argument(
-        "--games", type=int, default=100, metavar="N", help="games of each pair on each side (default: 100)"
-    )
-    parser.add_argument(
-        "--snapshots", type=int, default=12, metavar="N", help="snapshots of a behavior, evenly chosen (default: 12)"
-    )
-    parser.add_argument("--num-areas", type=int, metavar="N", help="areas played at once (default: 512)")
-    parser.add_argument(
-        "--seed", type=seed, default=0, metavar="N", help="seed of the environment and of the actions (default: 0)"
-    )
-    parser.add_argument(
-        "--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)"
-    )
-    add_trust(parser, "environment and networks")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    add_env_options(parser)
+    env_of_run(parser)
+    option(parser, "--games", "N", "games of each pair on each side", 100)
+    option(parser, "--snapshots", "N", "snapshots of a behavior, evenly chosen", 12)
+    option(parser, "--num-areas", "N", "areas played at once (default: 512)", type=int)
+    seed(parser, "the environment and of the actions")
+    results_dir(parser)
+    trust(parser, "environment and networks")
+    switch(parser, "--json", "print the result as JSON")
+    env_options(parser)
     add_game_flags(parser)
 
 
 def main(options: argparse.Namespace) -> None:
     """Plays the matches; prints and writes the table."""
-    import json
-
-    from palaestra.core.errors import ConfigError
     from palaestra.parallel.closing import closing_safely
     from palaestra.runtime.logging.waiting import on_stderr
     from palaestra.runtime.play.run_models import Models, open_for, run_folder
@@ -59,10 +56,7 @@ def main(options: argparse.Namespace) -> None:
     from palaestra.runtime.storage.run_folder import CONFIGURATION
     from palaestra.runtime.storage.trust import must_stay_inside
 
-    for name, least in (("games", 1), ("snapshots", 2), ("num_areas", 1)):
-        given = getattr(options, name)
-        if given is not None and given < least:
-            raise ConfigError(f"--{name.replace('_', '-')} is {given}; expected at least {least}")
+    at_least(options, games=1, snapshots=2, num_areas=1)
     folder = run_folder(options.run, options.results_dir)
     settings = load(folder.path / CONFIGURATION, own_code=False).settings
     must_stay_inside(folder.path, options.trust)
@@ -74,7 +68,7 @@ def main(options: argparse.Namespace) -> None:
         512,
         options.seed,
         flags=given_flags(options),
-        options=env_options(options),
+        options=given_env_options(options),
     )
     with closing_safely(env, "the environment", on_stderr):
         league = run_league(

@@ -17,11 +17,14 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
+from palaestra.cli.flags import ENVIRONMENTS, option, repeated, switch, trust
 from palaestra.cli.game_flags import add_game_flags, keys_of
 from palaestra.cli.old_flags import IN_EVERY_BEHAVIOR, add_old_flags, settle
 from palaestra.cli.parser import Parser
-from palaestra.cli.track import add_track, trackers_of
-from palaestra.cli.trust import add_trust
+from palaestra.cli.track import trackers_of
+from palaestra.core.display import escaped
+from palaestra.core.errors import ConfigError, SeveralProcesses
+from palaestra.core.plugins import own_python
 
 EPILOG = """\
 examples:
@@ -64,14 +67,11 @@ SHORT = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds every flag of mlagents-learn, and Palaestra's own."""
     parser.set_defaults(**dict.fromkeys(" ".join(SECTIONS.values()).split()))
-    parser.add_argument(
-        "config",
-        nargs="?",
-        type=Path,
-        metavar="CONFIG",
-        help="settings file (YAML); when left out: one shipped for the environment, or settings that fit it; with "
-        "--resume, the run's own",
+    config = (
+        "settings file (YAML); when left out: one shipped for the environment, or settings that fit it; with --resume, "
+        "the run's own"
     )
+    parser.add_argument("config", nargs="?", type=Path, metavar="CONFIG", help=config)
     _run_flags(parser.add_argument_group("the run"))
     _env_flags(parser.add_argument_group("the environment"))
     short = parser.add_argument_group(
@@ -86,104 +86,57 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_flags(group: argparse._ArgumentGroup) -> None:
-    switch: dict[str, Any] = {"action": "store_true", "default": None}
-    group.add_argument("--run-id", metavar="ID", help="name of the run and of its folder (default: ppo)")
-    group.add_argument("--resume", help="resume the run of that name exactly where it was saved", **switch)
-    group.add_argument("--force", help="start anew even if a run of that name exists", **switch)
-    group.add_argument(
+    option(group, "--run-id", "ID", "name of the run and of its folder (default: ppo)")
+    switch(group, "--resume", "resume the run of that name exactly where it was saved", default=None)
+    switch(group, "--force", "start anew even if a run of that name exists", default=None)
+    option(
+        group,
         "--initialize-from",
-        metavar="ID",
-        help="start from the networks of another run, of ML-Agents too, or of hub:user/repo",
+        "ID",
+        "start from the networks of another run, of ML-Agents too, or of hub:user/repo",
     )
-    group.add_argument(
-        "--inference", help="act without learning, until Ctrl-C; the run's checkpoints stay as they are", **switch
-    )
-    add_trust(group, "environment, networks or teachers")
-    group.add_argument("--deterministic", help="always take the most likely action", **switch)
-    group.add_argument(
-        "--seed", type=int, metavar="N", help="seed of all random numbers (default: -1, which picks one)"
-    )
-    group.add_argument(
-        "--seeds",
-        metavar="N",
-        help="train with N seeds, or with 3,7,9 or 11-15, in the runs ID-seed-1 ...; a table with intervals at the end",
-    )
-    group.add_argument(
-        "--side-by-side", type=int, metavar="N", help="seeds to train at once, each in a process (default: 1)"
-    )
-    group.add_argument("--one-seed", action="store_true", help=argparse.SUPPRESS)
-    group.add_argument("--results-dir", metavar="DIR", help="folder of all runs (default: results)")
-    group.add_argument(
-        "--torch-device", dest="device", metavar="DEVICE", help="cpu, cuda, cuda:0 ... (default: cuda if available)"
-    )
-    group.add_argument(
-        "--torch-threads", dest="threads", type=int, metavar="N", help="CPU threads (default: by the amount of work)"
-    )
-    group.add_argument(
-        "--processes", type=int, metavar="N", help="train in N processes on CPUs, which share the areas (default: 1)"
-    )
-    group.add_argument("--gpus", type=int, metavar="N", help="train on N GPUs, a process each (default: 1)")
+    inference = "act without learning, until Ctrl-C; the run's checkpoints stay as they are"
+    switch(group, "--inference", inference, default=None)
+    trust(group, "environment, networks or teachers")
+    switch(group, "--deterministic", "always take the most likely action", default=None)
+    option(group, "--seed", "N", "seed of all random numbers (default: -1, which picks one)", type=int)
+    seeds = "train with N seeds, or with 3,7,9 or 11-15, in the runs ID-seed-1 ...; a table with intervals at the end"
+    option(group, "--seeds", "N", seeds)
+    option(group, "--side-by-side", "N", "seeds to train at once, each in a process (default: 1)", type=int)
+    switch(group, "--one-seed", argparse.SUPPRESS)
+    option(group, "--results-dir", "DIR", "folder of all runs (default: results)")
+    option(group, "--torch-device", "DEVICE", "cpu, cuda, cuda:0 ... (default: cuda if available)", dest="device")
+    option(group, "--torch-threads", "N", "CPU threads (default: by the amount of work)", type=int, dest="threads")
+    option(group, "--processes", "N", "train in N processes on CPUs, which share the areas (default: 1)", type=int)
+    option(group, "--gpus", "N", "train on N GPUs, a process each (default: 1)", type=int)
     group.add_argument("--multi-gpu", dest="gpus", action="store_const", const=-1, help="train on all GPUs")
-    group.add_argument(
-        "--rank-timeout", type=float, metavar="S", help="seconds after which a silent process is lost (default: 600)"
+    option(group, "--rank-timeout", "S", "seconds after which a silent process is lost (default: 600)", type=float)
+    track = (
+        "send metrics and models to one more tracker: wandb or your own module:Class; with options as in "
+        "wandb:project=walkers,mode=offline"
     )
-    add_track(group)
-    group.add_argument(
-        "--view", action="store_true", help="open the page in the browser beside the training (see palaestra view)"
-    )
-    group.add_argument("--debug", help="log in detail", **switch)
-    group.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="PATH=VALUE",
-        dest="sets",
-        help="change any setting, such as behaviors.3DBall.max_steps=1e6; may be repeated",
-    )
+    repeated(group, "--track", "NAME", track, dest="tracks")
+    switch(group, "--view", "open the page in the browser beside the training (see palaestra view)")
+    switch(group, "--debug", "log in detail", default=None)
+    sets = "change any setting, such as behaviors.3DBall.max_steps=1e6"
+    repeated(group, "--set", "PATH=VALUE", sets, dest="sets")
 
 
 def _env_flags(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--env",
-        dest="env_path",
-        metavar="ENV",
-        help="a Unity build, a built-in environment (3DBall), gymnasium:ID, envpool:TASK, pettingzoo:module or "
-        "python:module:factory (default: the Unity Editor)",
-    )
-    group.add_argument(
-        "--num-areas",
-        type=int,
-        metavar="N",
-        help="areas of the environment, each with its own agents (default: the environment's own number)",
-    )
-    group.add_argument(
-        "--num-envs",
-        type=int,
-        metavar="N",
-        help="copies of a build or of a Gymnasium or python: environment (default: 1)",
-    )
-    group.add_argument(
-        "--env-runners",
-        type=int,
-        metavar="N",
-        help="Ray actors that share the copies, on all machines of a Ray cluster",
-    )
-    group.add_argument(
-        "--ray-address",
-        metavar="HOST:PORT",
-        help="the Ray cluster (default: that of a submitted job, else one on this machine)",
-    )
-    group.add_argument(
-        "--runner-cpus",
-        type=float,
-        metavar="N",
-        help="CPUs that Ray reserves for each runner (default: 1 if there are enough)",
-    )
-    group.add_argument(
-        "--ray-working-dir",
-        metavar="DIR",
-        help="folder with the build or your Python files, for Ray to bring to all machines",
-    )
+    env = f"a Unity build, {ENVIRONMENTS} (default: the Unity Editor)"
+    option(group, "--env", "ENV", env, dest="env_path")
+    areas = "areas of the environment, each with its own agents (default: the environment's own number)"
+    option(group, "--num-areas", "N", areas, type=int)
+    copies = "copies of a build or of a Gymnasium or python: environment (default: 1)"
+    option(group, "--num-envs", "N", copies, type=int)
+    runners = "Ray actors that share the copies, on all machines of a Ray cluster"
+    option(group, "--env-runners", "N", runners, type=int)
+    cluster = "the Ray cluster (default: that of a submitted job, else one on this machine)"
+    option(group, "--ray-address", "HOST:PORT", cluster)
+    cpus = "CPUs that Ray reserves for each runner (default: 1 if there are enough)"
+    option(group, "--runner-cpus", "N", cpus, type=float)
+    folder = "folder with the build or your Python files, for Ray to bring to all machines"
+    option(group, "--ray-working-dir", "DIR", folder)
 
 
 def overrides(options: argparse.Namespace) -> dict[str, Any]:
@@ -216,7 +169,6 @@ def _flag(key: str) -> str:
 
 def check(options: argparse.Namespace) -> None:
     """Raises ConfigError for GPUs where there surely are none, before libraries are loaded; later `count_of` does."""
-    from palaestra.core.errors import ConfigError
     from palaestra.core.processes import surely_no_gpu
 
     if options.gpus and surely_no_gpu():
@@ -228,7 +180,6 @@ def check(options: argparse.Namespace) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Trains. Returns 0 also after Ctrl-C, once everything is saved; 3 if a run ended because it made no progress."""
-    from palaestra.core.errors import ConfigError
     from palaestra.runtime.run.rank_launch import end_with_launcher
 
     if options.side_by_side is not None and options.seeds is None:
@@ -240,7 +191,6 @@ def main(options: argparse.Namespace) -> int:
 
 def train_seeds(options: argparse.Namespace) -> int:
     """Trains every seed in a process of its own and prints a table. Returns 1 if one failed, else as for one run."""
-    from palaestra.core.display import escaped
     from palaestra.runtime.seeds.seed_launch import launch_seeds
     from palaestra.runtime.seeds.seed_plan import parse_seeds, plan_seeds
     from palaestra.runtime.seeds.seed_summary import seed_comparison, seed_table
@@ -263,7 +213,6 @@ def train_seeds(options: argparse.Namespace) -> int:
 
 def train(options: argparse.Namespace) -> int:
     """Trains here, or starts the processes that do."""
-    from palaestra.core.errors import SeveralProcesses
     from palaestra.runtime.run.api import exit_status, learn
     from palaestra.runtime.run.rank_launch import launch
 
@@ -284,7 +233,6 @@ def page_beside(options: argparse.Namespace) -> Iterator[None]:
     installed.
     """
     from palaestra.cli.view import require_page
-    from palaestra.core.plugins import own_python
     from palaestra.runtime.control.os_signals import LAUNCHED
     from palaestra.runtime.logging.waiting import on_stderr
 

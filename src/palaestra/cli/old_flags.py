@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 from palaestra.core.errors import ConfigError
+from palaestra.core.plugins import registry
 
 BASE_PORT = 5005
 """Port that --worker-id was added to."""
@@ -108,8 +109,6 @@ def _refuse(options: argparse.Namespace) -> None:
 
 def _is_environment(given: Path) -> bool:
     """Whether what stands in the place of the settings file is an environment, which came first before 0.4."""
-    from palaestra.core.plugins import registry
-
     if given.is_file():
         return given.suffix in BUILDS
     return (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from palaestra.cli.flags import option, results_dir, switch, x_axis
 from palaestra.core.metrics import REWARD
 from palaestra.runtime.comparison.selection import select_runs
 from palaestra.runtime.logging.curves import learning_curves, save
@@ -17,40 +18,19 @@ from palaestra.runtime.logging.history import find_tags, read_history, tags
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra plot`."""
-    parser.add_argument(
-        "runs",
-        nargs="+",
-        metavar="RUN",
-        help="run ids, run folders such as results/first, or patterns such as 'seed-*'",
+    runs = "run ids, run folders such as results/first, or patterns such as 'seed-*'"
+    parser.add_argument("runs", nargs="+", metavar="RUN", help=runs)
+    metric = (
+        "TensorBoard tag to draw, its last part, or a pattern such as 'Losses/*'; several with commas, or by repeating "
+        f"the flag (default: {REWARD})"
     )
-    parser.add_argument(
-        "--metric",
-        action="append",
-        metavar="TAG",
-        help="TensorBoard tag to draw, its last part, or a pattern such as 'Losses/*'; several with commas, or by "
-        f"repeating the flag (default: {REWARD})",
-    )
-    parser.add_argument("--list", action="store_true", help="print the available tags instead")
-    parser.add_argument(
-        "--out", type=Path, default=Path("curves.png"), metavar="FILE", help="picture to write (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--x", choices=("step", "time"), default="step", help="agent-steps or training time (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--smooth",
-        type=_weight,
-        default=0.0,
-        metavar="W",
-        help="smoothing: weight of earlier values, from 0 to below 1 (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--results-dir",
-        type=Path,
-        default=Path("results"),
-        metavar="DIR",
-        help="folder of all runs (default: %(default)s)",
-    )
+    option(parser, "--metric", "TAG", metric, action="append")
+    switch(parser, "--list", "print the available tags instead")
+    option(parser, "--out", "FILE", "picture to write", Path("curves.png"))
+    x_axis(parser)
+    smooth = "smoothing: weight of earlier values, from 0 to below 1"
+    option(parser, "--smooth", "W", smooth, 0.0, type=_weight)
+    results_dir(parser)
 
 
 def main(args: argparse.Namespace) -> None:

@@ -7,7 +7,9 @@ run or unpickled, and programs, logs and hidden files are left out. An interrupt
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from palaestra.cli.flags import option, results_dir, switch
+from palaestra.core.display import escaped, print_now
 
 EPILOG = """\
 examples:
@@ -19,18 +21,15 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra pull`."""
     parser.add_argument("repo", metavar="REPO", help="repository, such as ann/ppo-3DBall")
-    parser.add_argument("--run-id", metavar="ID", help="name of the run here (default: that of the repository)")
-    parser.add_argument("--revision", metavar="NAME", help="branch, tag or commit (default: main)")
-    parser.add_argument("--models-only", action="store_true", help="leave out checkpoints and event files")
-    parser.add_argument("--force", action="store_true", help="replace a run of that name")
-    parser.add_argument(
-        "--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)"
-    )
+    option(parser, "--run-id", "ID", "name of the run here (default: that of the repository)")
+    option(parser, "--revision", "NAME", "branch, tag or commit (default: main)")
+    switch(parser, "--models-only", "leave out checkpoints and event files")
+    switch(parser, "--force", "replace a run of that name")
+    results_dir(parser)
 
 
 def main(options: argparse.Namespace) -> None:
     """Downloads, and prints where the run is. Raises HubError, RunError or ConfigError."""
-    from palaestra.core.display import escaped, print_now
     from palaestra.runtime.sharing.pulling import pull
 
     done = pull(

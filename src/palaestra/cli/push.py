@@ -11,7 +11,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from palaestra.cli.trust import add_trust
+from palaestra.cli.flags import option, results_dir, switch, trust
+from palaestra.core.display import escaped, escaped_lines
+from palaestra.core.errors import PalaestraError, exception_summary
 
 EPILOG = """\
 examples:
@@ -29,36 +31,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--message", "--commit-message", metavar="TEXT", help="title of the commit (default: the run and its step)"
     )
-    parser.add_argument("--private", action="store_true", help="make the repository visible to you only")
-    parser.add_argument(
-        "--revision", metavar="BRANCH", help="branch to write to, made if there is none (default: main)"
+    switch(parser, "--private", "make the repository visible to you only")
+    option(parser, "--revision", "BRANCH", "branch to write to, made if there is none (default: main)")
+    checkpoints = (
+        "what a training can go on from: the newest checkpoint, all of them with self-play's snapshots, or none "
+        "(default: newest)"
     )
-    parser.add_argument(
-        "--checkpoints",
-        choices=("newest", "all", "none"),
-        default="newest",
-        help="what a training can go on from: the newest checkpoint, all of them with self-play's snapshots, or none "
-        "(default: newest)",
-    )
-    parser.add_argument(
-        "--evaluate",
-        type=int,
-        default=0,
-        metavar="N",
-        help="play N episodes for the card's rewards (default: rewards of training)",
-    )
-    parser.add_argument("--no-video", action="store_true", help="do not record a GIF if the run has no recording")
-    parser.add_argument("--force", action="store_true", help="write to a repository that holds something else")
-    parser.add_argument("--dry-run", action="store_true", help="upload nothing; print what would be")
-    parser.add_argument(
-        "--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)"
-    )
-    add_trust(parser)
+    parser.add_argument("--checkpoints", choices=("newest", "all", "none"), default="newest", help=checkpoints)
+    episodes = "play N episodes for the card's rewards (default: rewards of training)"
+    parser.add_argument("--evaluate", type=int, default=0, metavar="N", help=episodes)
+    switch(parser, "--no-video", "do not record a GIF if the run has no recording")
+    switch(parser, "--force", "write to a repository that holds something else")
+    switch(parser, "--dry-run", "upload nothing; print what would be")
+    results_dir(parser)
+    trust(parser)
 
 
 def main(options: argparse.Namespace) -> None:
     """Records, uploads, and prints where the run is. Raises HubError, RunError or ConfigError."""
-    from palaestra.core.display import escaped, escaped_lines
     from palaestra.runtime.sharing.pushing import push
 
     def prepare(folder: Path) -> None:
@@ -104,8 +94,6 @@ def main(options: argparse.Namespace) -> None:
 
 def _record(folder: Path, options: argparse.Namespace) -> None:
     """Records a GIF as `palaestra record` does; says why if that is not possible."""
-    from palaestra.core.display import escaped_lines
-    from palaestra.core.errors import PalaestraError, exception_summary
     from palaestra.runtime.recording.filming import record
 
     try:

@@ -12,11 +12,10 @@ import argparse
 import math
 from pathlib import Path
 
-from palaestra.cli.env_options import add_env_options, env_options
+from palaestra.cli.flags import env_of_run, env_options, given_env_options, option, results_dir, seed, switch, trust
 from palaestra.cli.game_flags import add_game_flags, given_flags
-from palaestra.cli.seeds import seed
-from palaestra.cli.trust import add_trust
 from palaestra.core.display import escaped
+from palaestra.core.errors import ConfigError
 
 EPILOG = """\
 examples:
@@ -32,75 +31,42 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra record`."""
-    parser.add_argument(
-        "runs",
-        nargs="*",
-        metavar="RUN",
-        help="a run id, a run's folder, RUN@STEP, or a model file (.onnx, .nn); several: side by side",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="FILE",
-        help="the .gif, .mp4 or .webm to write (default: recording.gif in the run's folder)",
-    )
-    parser.add_argument(
-        "--steps", type=_steps, default=(), metavar="N,N", help="the run's models of these steps, side by side"
-    )
-    parser.add_argument("--title", metavar="TEXT", help="title (default: the run's name)")
-    parser.add_argument("--no-titles", action="store_true", help="draw no title and no rewards")
-    parser.add_argument("--env", metavar="ENV", help="environment (default: the one that the run was trained in)")
-    parser.add_argument(
-        "--areas", type=int, metavar="N", help="areas to show side by side (default: 4; 1 of each of several models)"
-    )
+    runs = "a run id, a run's folder, RUN@STEP, or a model file (.onnx, .nn); several: side by side"
+    parser.add_argument("runs", nargs="*", metavar="RUN", help=runs)
+    out = "the .gif, .mp4 or .webm to write (default: recording.gif in the run's folder)"
+    option(parser, "--out", "FILE", out, type=Path)
+    steps = "the run's models of these steps, side by side"
+    parser.add_argument("--steps", type=_steps, default=(), metavar="N,N", help=steps)
+    option(parser, "--title", "TEXT", "title (default: the run's name)")
+    switch(parser, "--no-titles", "draw no title and no rewards")
+    env_of_run(parser)
+    areas = "areas to show side by side (default: 4; 1 of each of several models)"
+    option(parser, "--areas", "N", areas, type=int)
     parser.add_argument("--seconds", type=float, default=8.0, metavar="S", help="length (default: 8)")
-    parser.add_argument(
-        "--episodes",
-        type=int,
-        metavar="N",
-        help="stop when every agent has played so many (default: no limit; with --demo: 10)",
-    )
-    parser.add_argument(
-        "--fps", type=int, default=10, metavar="N", help="pictures per second, one per decision (default: 10)"
-    )
-    parser.add_argument(
-        "--width",
-        type=int,
-        metavar="PIXELS",
-        help="width of the picture (default: 480, or 240 for each model); with --demo, of a Unity game's window (84)",
-    )
-    parser.add_argument(
-        "--sampled", action="store_true", help="sample actions as in training, instead of the most likely ones"
-    )
-    parser.add_argument(
-        "--seed", type=seed, default=0, metavar="N", help="seed of the environment and of sampled actions (default: 0)"
-    )
-    parser.add_argument(
-        "--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)"
-    )
-    add_trust(parser)
+    episodes = "stop when every agent has played so many (default: no limit; with --demo: 10)"
+    option(parser, "--episodes", "N", episodes, type=int)
+    option(parser, "--fps", "N", "pictures per second, one per decision", 10)
+    width = "width of the picture (default: 480, or 240 for each model); with --demo, of a Unity game's window (84)"
+    option(parser, "--width", "PIXELS", width, type=int)
+    switch(parser, "--sampled", "sample actions as in training, instead of the most likely ones")
+    seed(parser, "the environment and of sampled actions")
+    results_dir(parser)
+    trust(parser)
     demo = parser.add_argument_group("demonstrations", "Recorded observations and actions, to learn from.")
-    demo.add_argument("--demo", action="store_true", help="write demonstration files (.demo) instead of a picture")
-    demo.add_argument(
-        "--demo-out",
-        type=Path,
-        metavar="PATH",
-        help="a file (.demo), or a folder for one file per behavior (default: demonstrations, in the run's folder if "
-        "there is one)",
+    switch(demo, "--demo", "write demonstration files (.demo) instead of a picture")
+    demo_out = (
+        "a file (.demo), or a folder for one file per behavior (default: demonstrations, in the run's folder if there "
+        "is one)"
     )
-    demo.add_argument("--force", action="store_true", help="overwrite an existing file")
-    demo.add_argument(
-        "--demo-png", action="store_true", help="store images as PNGs with 8 bits per channel: smaller, less exact"
+    option(demo, "--demo-out", "PATH", demo_out, type=Path)
+    switch(demo, "--force", "overwrite an existing file")
+    switch(demo, "--demo-png", "store images as PNGs with 8 bits per channel: smaller, less exact")
+    brain = (
+        "brain that plays, as for 'palaestra run': heuristic, random, BEHAVIOR=model:FILE.onnx ... (default: the run's "
+        "models)"
     )
-    demo.add_argument(
-        "--brain",
-        action="append",
-        default=[],
-        metavar="BRAIN",
-        help="brain that plays, as for 'palaestra run': heuristic, random, BEHAVIOR=model:FILE.onnx ... (default: the "
-        "run's models)",
-    )
-    add_env_options(parser)
+    demo.add_argument("--brain", action="append", default=[], metavar="BRAIN", help=brain)
+    env_options(parser)
     add_game_flags(parser, without=("width",))
 
 
@@ -143,7 +109,7 @@ def draw(options: argparse.Namespace) -> None:
         seed=options.seed,
         titles=not options.no_titles,
         title=options.title,
-        options=env_options(options),
+        options=given_env_options(options),
     )
     flags = given_flags(options, without=("width",))
     made = record_film(
@@ -165,8 +131,6 @@ def draw(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    from palaestra.core.errors import ConfigError
-
     if options.demo and options.out is not None:
         raise ConfigError(
             f"--out {options.out} is for a picture; with --demo, --demo-out names the demonstration file (.demo) or "

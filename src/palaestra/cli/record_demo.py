@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from palaestra.cli.env_options import env_options
+from palaestra.cli.flags import given_env_options
 from palaestra.cli.game_flags import given_flags
 from palaestra.core.display import escaped
+from palaestra.core.errors import ConfigError, DemoError
 
 if TYPE_CHECKING:
     from palaestra.envs.base import Env
@@ -23,7 +24,6 @@ AREAS = 4
 
 def record(options: argparse.Namespace) -> int:
     """Plays and writes the files; after Ctrl-C, the episodes so far. Raises PalaestraError."""
-    from palaestra.core.errors import ConfigError, DemoError
     from palaestra.runtime.play.brain_assignment import model_parts, read_parts
     from palaestra.runtime.play.run_models import find_models, run_folder
     from palaestra.runtime.storage.trust import must_stay_inside
@@ -84,9 +84,9 @@ def _open(options: argparse.Namespace, models: Models | None) -> Env:
     flags = given_flags(options, without=() if is_game(name) else ("width",))  # which a picture has too
     if models is not None:
         return open_for(
-            models, options.env, options.areas, AREAS, options.seed, flags=flags, options=env_options(options)
+            models, options.env, options.areas, AREAS, options.seed, flags=flags, options=given_env_options(options)
         )
-    return open_named(options.env, options.areas, AREAS, env_options(options), flags=flags)
+    return open_named(options.env, options.areas, AREAS, given_env_options(options), flags=flags)
 
 
 def _tell(recorder: DemoRecorder, *, interrupted: bool) -> None:

@@ -14,16 +14,26 @@ left:
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.cli.env_options import add_env_options, env_options
+from palaestra.cli.flags import (
+    ENVIRONMENTS,
+    at_least,
+    env_options,
+    given_env_options,
+    option,
+    results_dir,
+    seed,
+    switch,
+)
 from palaestra.cli.game_flags import add_game_flags, given_flags, refuse_flags
-from palaestra.cli.seeds import seed
 from palaestra.core.display import escaped
+from palaestra.core.errors import ConfigError
+from palaestra.core.plugins import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,54 +59,22 @@ REFRESH = 0.1  # seconds
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra run`."""
-    parser.add_argument(
-        "env",
-        metavar="ENV",
-        help="a Unity build, 'editor', a built-in environment (3DBall), gymnasium:ID, envpool:TASK, pettingzoo:module "
-        "or python:module:factory",
+    parser.add_argument("env", metavar="ENV", help=f"a Unity build, 'editor', {ENVIRONMENTS}")
+    brain = (
+        "brain to use: BEHAVIOR=BRAIN, BEHAVIOR?team=N=BRAIN, or BRAIN for all others; may be repeated (quote a '?')"
     )
-    parser.add_argument(
-        "--brain",
-        action="append",
-        default=[],
-        dest="brains",
-        metavar="BRAIN",
-        help="brain to use: BEHAVIOR=BRAIN, BEHAVIOR?team=N=BRAIN, or BRAIN for all others; may be repeated (quote a "
-        "'?')",
-    )
-    parser.add_argument(
-        "--episodes",
-        type=int,
-        default=100,
-        metavar="N",
-        help="episodes to count for each behavior and team (default: 100)",
-    )
-    parser.add_argument(
-        "--deterministic", action="store_true", help="models take the most likely action instead of sampling"
-    )
-    parser.add_argument(
-        "--time-scale",
-        type=float,
-        metavar="N",
-        help="simulated seconds per second; 1: real time (default: as fast as possible; a Unity game: 20)",
-    )
-    parser.add_argument(
-        "--num-areas",
-        type=int,
-        metavar="N",
-        help="areas played at once (default: as many as episodes, 100 at most; a Unity game: its own)",
-    )
-    parser.add_argument(
-        "--seed", type=seed, default=0, metavar="N", help="seed of the environment and of the brains (default: 0)"
-    )
-    parser.add_argument(
-        "--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)"
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.add_argument(
-        "--no-browser", action="store_true", help="with a player: print the page's address, but open no browser"
-    )
-    add_env_options(parser)
+    parser.add_argument("--brain", action="append", default=[], dest="brains", metavar="BRAIN", help=brain)
+    option(parser, "--episodes", "N", "episodes to count for each behavior and team", 100)
+    switch(parser, "--deterministic", "models take the most likely action instead of sampling")
+    scale = "simulated seconds per second; 1: real time (default: as fast as possible; a Unity game: 20)"
+    option(parser, "--time-scale", "N", scale, type=float)
+    areas = "areas played at once (default: as many as episodes, 100 at most; a Unity game: its own)"
+    option(parser, "--num-areas", "N", areas, type=int)
+    seed(parser, "the environment and of the brains")
+    results_dir(parser)
+    switch(parser, "--json", "print the result as JSON")
+    switch(parser, "--no-browser", "with a player: print the page's address, but open no browser")
+    env_options(parser)
     add_game_flags(parser, without=("time_scale",))
 
 
@@ -125,7 +103,11 @@ def _open_page(options: argparse.Namespace) -> int:
     if not is_game(options.env):
         refuse_flags(options.env, flags)
     site = Site(
-        options.results_dir, env=options.env, brains=tuple(options.brains), flags=flags, options=env_options(options)
+        options.results_dir,
+        env=options.env,
+        brains=tuple(options.brains),
+        flags=flags,
+        options=given_env_options(options),
     )
     return open_page(site, path="/play", browser=not options.no_browser)
 
@@ -172,17 +154,12 @@ def _listed(teams: Sequence[int]) -> str:
 
 
 def _check(options: argparse.Namespace) -> None:
-    from palaestra.core.errors import ConfigError
-
     if not options.brains:
         raise ConfigError(
             "no brain is named: add one, such as --brain heuristic, --brain random, --brain model:RUN or --brain "
             "BEHAVIOR=model:FILE.onnx"
         )
-    for flag in ("episodes", "num_areas", "num_envs"):
-        value = getattr(options, flag)
-        if value is not None and value < 1:
-            raise ConfigError(f"--{flag.replace('_', '-')} is {value}; expected at least 1")
+    at_least(options, episodes=1, num_areas=1, num_envs=1)
     if options.time_scale is not None and not 0 < options.time_scale <= 100:
         raise ConfigError(f"--time-scale is {options.time_scale:g}; expected more than 0, and 100 at most")
 
@@ -192,12 +169,13 @@ def _open(options: argparse.Namespace) -> EnvWrapper:
     from palaestra.runtime.play.run_models import open_named
 
     flags = given_flags(options, without=() if is_game(options.env) else ("time_scale",))
-    return open_named(options.env, options.num_areas, min(options.episodes, 100), env_options(options), flags=flags)
+    return open_named(
+        options.env, options.num_areas, min(options.episodes, 100), given_env_options(options), flags=flags
+    )
 
 
 def _pace(env: EnvWrapper, options: argparse.Namespace) -> Callable[[], object]:
     """Waits before each tick to play in real time; a Unity game keeps the time itself."""
-    from palaestra.core.errors import ConfigError
     from palaestra.runtime.environments.make import is_game
 
     if options.time_scale is None or is_game(options.env):
@@ -213,7 +191,6 @@ def _pace(env: EnvWrapper, options: argparse.Namespace) -> Callable[[], object]:
 
 def _refuse_strangers(plays: BrainAssignment, env: Env, name: str) -> None:
     """Raises an error for a name that is not a behavior, if no more behaviors can appear, as they can in a game."""
-    from palaestra.core.errors import ConfigError
     from palaestra.runtime.environments.make import is_game
 
     strangers = plays.strangers()
@@ -222,8 +199,6 @@ def _refuse_strangers(plays: BrainAssignment, env: Env, name: str) -> None:
 
 
 def _available_behaviors(plays: BrainAssignment, env: Env) -> str:
-    from palaestra.core.plugins import nearest
-
     stranger = next(iter(plays.strangers()), None)
     hint = nearest(stranger.behavior, env.behaviors) if stranger is not None and stranger.behavior else ""
     return f"the environment has the behaviors {', '.join(env.behaviors) or 'none'}{hint}"
@@ -278,8 +253,6 @@ def _report(plays: BrainAssignment, players: Players, seconds: float, *, as_json
     brains = dict(zip(found, (part.brain for side in players.teams if (part := plays.part(*side))), strict=True))
     compete = len({team for _, team in players.teams}) > 1
     if as_json:
-        import json
-
         print(json.dumps({name: _numbers(result, compete) | {"brain": brains[name]} for name, result in found.items()}))
         return
     from rich.console import Console

@@ -1,26 +1,14 @@
-"""The flag `--track`: one more tracker, with its options."""
+"""Values of the flag `--track`: one more tracker, with its options."""
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Sequence
 from typing import Any
 
+from palaestra.core.errors import ConfigError
+
 FORM = "NAME or NAME:OPTION=VALUE,..., such as wandb or wandb:project=walkers,mode=offline"
-
-
-def add_track(group: argparse._ArgumentGroup) -> None:
-    """Adds the flag."""
-    group.add_argument(
-        "--track",
-        action="append",
-        default=[],
-        metavar="NAME",
-        dest="tracks",
-        help="send metrics and models to one more tracker: wandb or your own module:Class; with options as "
-        "in wandb:project=walkers,mode=offline; may be repeated",
-    )
 
 
 def trackers_of(tracks: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -29,7 +17,6 @@ def trackers_of(tracks: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _one(text: str) -> tuple[str, dict[str, Any]]:
-    from palaestra.core.errors import ConfigError
     from palaestra.runtime.settings import yaml_file
 
     parts = text.split(":")

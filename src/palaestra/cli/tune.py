@@ -12,8 +12,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from palaestra.cli.flags import ENVIRONMENTS, option, repeated, results_dir, switch, trust
 from palaestra.cli.game_flags import add_game_flags, given_flags
-from palaestra.cli.trust import add_trust
 
 EPILOG = """\
 examples:
@@ -28,73 +28,34 @@ ENV = "env_path num_areas"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra tune`."""
-    parser.add_argument(
-        "config",
-        nargs="?",
-        type=Path,
-        metavar="FILE",
-        help="settings file (YAML) that trials start from; with --resume, the study's own",
-    )
+    config = "settings file (YAML) that trials start from; with --resume, the study's own"
+    parser.add_argument("config", nargs="?", type=Path, metavar="FILE", help=config)
     study = parser.add_argument_group("the study")
-    study.add_argument(
-        "--study", default="tune", metavar="NAME", help="name of the study and of its folder (default: %(default)s)"
-    )
-    study.add_argument(
-        "--resume",
-        action="store_true",
-        help="go on with the study of that name, or share it with processes that run it",
-    )
-    study.add_argument("--force", action="store_true", help="start anew: remove the study of that name")
-    study.add_argument(
-        "--results-dir",
-        type=Path,
-        default=Path("results"),
-        metavar="DIR",
-        help="folder of all runs (default: %(default)s)",
-    )
-    study.add_argument(
-        "--storage", choices=("sqlite", "journal"), help="file of the study; journal for network file systems"
-    )
-    add_trust(study, "environment, networks or teachers")
+    option(study, "--study", "NAME", "name of the study and of its folder", "tune")
+    switch(study, "--resume", "go on with the study of that name, or share it with processes that run it")
+    switch(study, "--force", "start anew: remove the study of that name")
+    results_dir(study)
+    storage = "file of the study; journal for network file systems"
+    study.add_argument("--storage", choices=("sqlite", "journal"), help=storage)
+    trust(study, "environment, networks or teachers")
     search = parser.add_argument_group("the search", "Each changes a key of the block 'search'.")
-    search.add_argument(
-        "--search", metavar="FILE", help="file with the block 'search', in place of FILE's; or ppo, sac or poca"
-    )
+    option(search, "--search", "FILE", "file with the block 'search', in place of FILE's; or ppo, sac or poca")
     search.add_argument("--method", help="tpe (default) or random")
-    search.add_argument("--trials", metavar="N", help="trials of the study, of all processes together (default: 30)")
-    search.add_argument("--jobs", metavar="N", help="trials side by side (default: 1)")
-    search.add_argument("--seeds", metavar="N", help="trainings of each trial, with different seeds (default: 1)")
-    search.add_argument("--seed", dest="search_seed", metavar="N", help="seed of the search (default: 1)")
-    search.add_argument(
-        "--objective",
-        action="append",
-        choices=("reward", "decisions", "cpu_seconds"),
-        help="what counts: the reward at the end, or decisions or CPU seconds until --bar; may be repeated",
-    )
-    search.add_argument("--bar", metavar="REWARD", help="mean reward at which a training is good enough")
-    search.add_argument(
-        "--pruner", help="what ends hopeless trials early: median (default with one objective), hyperband or none"
-    )
+    option(search, "--trials", "N", "trials of the study, of all processes together (default: 30)")
+    option(search, "--jobs", "N", "trials side by side (default: 1)")
+    option(search, "--seeds", "N", "trainings of each trial, with different seeds (default: 1)")
+    option(search, "--seed", "N", "seed of the search (default: 1)", dest="search_seed")
+    objective = "what counts: the reward at the end, or decisions or CPU seconds until --bar; may be repeated"
+    search.add_argument("--objective", action="append", choices=("reward", "decisions", "cpu_seconds"), help=objective)
+    option(search, "--bar", "REWARD", "mean reward at which a training is good enough")
+    pruner = "what ends hopeless trials early: median (default with one objective), hyperband or none"
+    search.add_argument("--pruner", help=pruner)
     env = parser.add_argument_group("the environment")
-    env.add_argument(
-        "--env",
-        dest="env_path",
-        metavar="ENV",
-        help="a Unity build, a built-in environment (3DBall), gymnasium:ID, envpool:TASK, pettingzoo:module or "
-        "python:module:factory",
-    )
-    env.add_argument(
-        "--num-areas", type=int, metavar="N", help="areas of the environment (default: the environment's own number)"
-    )
-    env.add_argument("--max-steps", metavar="N", help="decisions of each trial, such as 1e5 (default: as in FILE)")
-    env.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="PATH=VALUE",
-        dest="sets",
-        help="change any setting of all trials, such as behaviors.3DBall.time_horizon=500; may be repeated",
-    )
+    option(env, "--env", "ENV", f"a Unity build, {ENVIRONMENTS}", dest="env_path")
+    option(env, "--num-areas", "N", "areas of the environment (default: the environment's own number)", type=int)
+    option(env, "--max-steps", "N", "decisions of each trial, such as 1e5 (default: as in FILE)")
+    sets = "change any setting of all trials, such as behaviors.3DBall.time_horizon=500"
+    repeated(env, "--set", "PATH=VALUE", sets, dest="sets")
     add_game_flags(parser, remainder=", a later --set too")
 
 

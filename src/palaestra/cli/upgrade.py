@@ -10,6 +10,10 @@ import argparse
 import sys
 from pathlib import Path
 
+from palaestra.cli.flags import option, switch
+from palaestra.core.errors import RunError
+from palaestra.core.files import explain, write_whole
+
 EPILOG = """\
 examples:
   palaestra upgrade trainer_config.yaml new.yaml
@@ -21,20 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra upgrade`."""
     parser.add_argument("old", type=Path, metavar="IN", help="trainer file of any age (YAML)")
     parser.add_argument("new", type=Path, metavar="OUT", help="file to write; -: print it")
-    parser.add_argument(
-        "--curriculum",
-        type=Path,
-        metavar="PATH",
-        help="curriculum: a file (JSON or YAML), or a folder with one for each behavior",
-    )
-    parser.add_argument("--sampler", type=Path, metavar="FILE", help="samplers of environment parameters (YAML)")
-    parser.add_argument("--force", action="store_true", help="write over OUT if it exists")
+    curriculum = "curriculum: a file (JSON or YAML), or a folder with one for each behavior"
+    option(parser, "--curriculum", "PATH", curriculum, type=Path)
+    option(parser, "--sampler", "FILE", "samplers of environment parameters (YAML)", type=Path)
+    switch(parser, "--force", "write over OUT if it exists")
 
 
 def main(options: argparse.Namespace) -> None:
     """Writes OUT. Raises ConfigError if an old file cannot be read, and RunError if OUT cannot be written."""
-    from palaestra.core.errors import RunError
-    from palaestra.core.files import explain, write_whole
     from palaestra.runtime.upgrade import upgrade
 
     printed = str(options.new) == "-"

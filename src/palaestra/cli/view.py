@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from palaestra.cli.env_options import add_env_options, env_options
+from palaestra.cli.flags import env_options, given_env_options, option, results_dir, switch, trust
 from palaestra.cli.game_flags import add_game_flags, given_flags, refuse_flags
-from palaestra.cli.trust import add_trust
 from palaestra.core.display import is_terminal, print_now
+from palaestra.core.errors import ConfigError, EnvError, PluginError, RunError
+from palaestra.core.plugins import nearest, registry
 
 if TYPE_CHECKING:
     from palaestra.web.page_socket import PageSocket
@@ -43,46 +44,27 @@ OWN = ("num_envs", "bind")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra view`."""
-    parser.add_argument(
-        "what",
-        nargs="?",
-        metavar="WHAT",
-        help="a run, a folder of runs, or an environment (default: the runs of --results-dir)",
-    )
-    parser.add_argument(
-        "--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)"
-    )
-    parser.add_argument(
-        "--port",
-        type=int,
-        default=8600,
-        metavar="N",
-        help="port; the next free one is used if it is taken (default: 8600)",
-    )
-    parser.add_argument(
-        "--bind",
-        default="127.0.0.1",
-        metavar="ADDRESS",
-        help="address to listen on; 0.0.0.0: other machines too (default: 127.0.0.1)",
-    )
-    # of `learn --view`: ends with its input
-    parser.add_argument("--beside", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
-    add_trust(parser)
-    add_env_options(parser)
+    what = "a run, a folder of runs, or an environment (default: the runs of --results-dir)"
+    parser.add_argument("what", nargs="?", metavar="WHAT", help=what)
+    results_dir(parser)
+    option(parser, "--port", "N", "port; the next free one is used if it is taken", 8600)
+    option(parser, "--bind", "ADDRESS", "address to listen on; 0.0.0.0: other machines too", "127.0.0.1")
+    switch(parser, "--beside", argparse.SUPPRESS)  # of `learn --view`: ends with its input
+    switch(parser, "--no-browser", "print the address, but open no browser")
+    trust(parser)
+    env_options(parser)
     add_game_flags(parser, without=OWN)
 
 
 def main(options: argparse.Namespace) -> int:
     """Serves the page until Ctrl-C. Raises ConfigError, RunError or PluginError."""
-    from palaestra.core.errors import ConfigError
     from palaestra.runtime.environments.make import is_game
 
     if not 1 <= options.port <= 65535:
         raise ConfigError(f"--port is {options.port}; expected 1 to 65535")
     if options.beside:
         return _beside(options)
-    site = replace(_site(options), flags=given_flags(options, without=OWN), options=env_options(options))
+    site = replace(_site(options), flags=given_flags(options, without=OWN), options=given_env_options(options))
     if site.options and site.env is None and site.run is None:
         raise ConfigError("--set is for one run or environment: name it, such as 'palaestra view Match3'")
     if site.env is not None and not is_game(site.env):
@@ -137,8 +119,6 @@ def require_page() -> None:
     """Raises PluginError with the pip command if the page's libraries are not installed."""
     from importlib.util import find_spec
 
-    from palaestra.core.errors import PluginError
-
     if find_spec("nicegui") is None:
         raise PluginError("the page needs NiceGUI, which is not installed: pip install 'palaestra[view]'")
 
@@ -158,8 +138,6 @@ def announce(listener: PageSocket, path: str = "/") -> None:
 
 def _site(options: argparse.Namespace) -> Site:
     """Returns what to show: a folder of runs, a run, or an environment, in this order."""
-    from palaestra.core.errors import EnvError, RunError
-    from palaestra.core.plugins import nearest, registry
     from palaestra.envs.unity import executable
     from palaestra.runtime.environments.make import EDITOR, is_game
     from palaestra.runtime.monitor.run_list import find_runs

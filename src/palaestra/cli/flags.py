@@ -1,0 +1,100 @@
+"""Flags that several commands share, and short ways to add others."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from palaestra.core.errors import ConfigError
+
+Group: TypeAlias = argparse._ActionsContainer
+
+ENVIRONMENTS = "a built-in environment (3DBall), gymnasium:ID, envpool:TASK, pettingzoo:module or python:module:factory"
+"""Environments that a flag may name, beside Unity's."""
+MOST_SEED = 2**63 - 1
+"""Largest seed that fits all generators."""
+OPTIONS = "env_settings.env_options"
+
+
+def option(group: Group, flag: str, metavar: str, what: str, default: Any = None, **more: Any) -> None:
+    """Adds a flag with a value. The default decides its type, unless `type` is given, and ends its help."""
+    if default is not None:
+        more = {"type": type(default), **more}
+        what = f"{what} (default: {default})"
+    group.add_argument(flag, metavar=metavar, default=default, help=what, **more)
+
+
+def switch(group: Group, flag: str, what: str, **more: Any) -> None:
+    """Adds a flag without a value."""
+    group.add_argument(flag, action="store_true", help=what, **more)
+
+
+def repeated(group: Group, flag: str, metavar: str, what: str, **more: Any) -> None:
+    """Adds a flag whose values become a list."""
+    group.add_argument(flag, action="append", default=[], metavar=metavar, help=f"{what}; may be repeated", **more)
+
+
+def results_dir(group: Group) -> None:
+    """Adds `--results-dir`."""
+    option(group, "--results-dir", "DIR", "folder of all runs", Path("results"))
+
+
+def env_of_run(group: Group) -> None:
+    """Adds `--env` of commands that open a run's environment."""
+    option(group, "--env", "ENV", "environment (default: the one that the run was trained in)")
+
+
+def x_axis(group: Group) -> None:
+    """Adds `--x`, the horizontal axis of curves."""
+    what = "agent-steps or training time (default: %(default)s)"
+    group.add_argument("--x", choices=("step", "time"), default="step", help=what)
+
+
+def trust(group: Group, what: str = "environment") -> None:
+    """Adds `--trust`; `what` names the parts of a run that may be code."""
+    switch(
+        group,
+        "--trust",
+        f"run the code or program that is the run's {what}, even if its folder was not written by you on this machine",
+    )
+
+
+def seed(group: Group, of: str) -> None:
+    """Adds `--seed` of commands that play."""
+    option(group, "--seed", "N", f"seed of {of}", 0, type=_seed)
+
+
+def _seed(text: str) -> int:
+    if not text.strip().isdecimal() or int(text) > MOST_SEED:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a seed; expected a whole number from 0 to {MOST_SEED}")
+    return int(text)
+
+
+def env_options(group: Group) -> None:
+    """Adds `--set` of commands that only open an environment: it sets options of it."""
+    what = f"set an option of the environment, such as {OPTIONS}.largest_boards=true"
+    repeated(group, "--set", "PATH=VALUE", what, dest="sets")
+
+
+def given_env_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Returns the options of the environment that were typed. Raises ConfigError for any other setting."""
+    if not options.sets:
+        return {}
+    from palaestra.runtime.settings import load
+
+    for text in options.sets:
+        path = text.partition("=")[0].strip()
+        if path != OPTIONS and not path.startswith(f"{OPTIONS}."):
+            raise ConfigError(
+                f"--set {text}: only options of the environment are set here, such as {OPTIONS}.largest_boards=true"
+            )
+    return load(None, sets=options.sets, own_code=False).settings.env_settings.env_options
+
+
+def at_least(options: argparse.Namespace, **least: int) -> None:
+    """Raises ConfigError for a flag whose value is less than its least."""
+    for name, number in least.items():
+        given = getattr(options, name)
+        if given is not None and given < number:
+            raise ConfigError(f"--{name.replace('_', '-')} is {given}; expected at least {number}")
