@@ -1,6 +1,4 @@
-"""The contract of brains. A brain chooses actions for the agents of one behavior (or of one team of it): a model, a
-rule, random choice, a person.
-"""
+"""The contract of brains, which choose actions for the agents of one behavior, or of one team of it."""
 
 from __future__ import annotations
 
@@ -48,17 +46,13 @@ class Brain(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Behavior and environment that a brain is made for. Entry points of the group `palaestra.brains` are called with
-    it: `make(role) -> Brain`.
-    """
+    """Behavior and environment of a brain. Entry points of `palaestra.brains` are called with it: `make(role)`."""
 
     behavior: str
     spec: BehaviorSpec
     argument: str
     """Text after the brain's name and colon on the command line, such as the model's file; may be empty."""
     env: Env
-    """The environment, in a run as an `EnvWrapper`: its `heuristic` has the environment's own rules, and `unwrapped` is
-    the object behind it.
-    """
+    """The environment, in a run an `EnvWrapper`: `heuristic` has its own rules, `unwrapped` is what is behind it."""
     seed: int
     deterministic: bool

@@ -95,9 +95,7 @@ class FunctionBrain:
         return answer
 
     def _rows(self, given: Any, rows: int, size: int) -> Any:
-        """Returns an array (R, size). One number per agent may be given as (R,), and a single agent's row as
-        (size,).
-        """
+        """Returns an array (R, size), also of (R,) with one number an agent and of a single agent's (size,)."""
         if given is None:
             return np.zeros((rows, 0), np.int64)
         try:

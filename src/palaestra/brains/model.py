@@ -97,16 +97,12 @@ class Policy:
 
     @property
     def observations(self) -> tuple[str, ...]:
-        """Names of the observations in the environment, in the same order, if the file has them; else as
-        `obs_names`.
-        """
+        """Names of the observations in the environment, in the same order; without them as `obs_names`."""
         return self._inputs.names
 
     @property
     def scales(self) -> tuple[float | None, ...]:
-        """Factor by which the environment's numbers were multiplied in training, for each observation; None: the file
-        does not say.
-        """
+        """Factor of each observation in training; None: the file does not say."""
         return self._inputs.scales
 
     @property
@@ -285,9 +281,7 @@ class Policy:
         return PolicyAction(continuous, discrete, memory, native)
 
     def _choose(self, log_probs: np.ndarray, deterministic: bool) -> np.ndarray:
-        """Returns a choice for each branch: the likeliest after adding Gumbel noise, which samples each with its own
-        probability.
-        """
+        """Returns a choice for each branch: the likeliest after adding Gumbel noise, which samples by probability."""
         score = log_probs if deterministic else log_probs + self.rng.gumbel(size=log_probs.shape)
         return np.stack([part.argmax(1) for part in np.split(score, np.cumsum(self.branches)[:-1], axis=1)], 1)
 

@@ -124,9 +124,7 @@ def _input_shapes(session: Session) -> Shapes:
 
 
 def _observation_names(names: Iterable[str]) -> list[str]:
-    """Returns the inputs that are observations; obs_0, obs_1, ... by number, as Unity finds them, whatever their order
-    in the file.
-    """
+    """Returns the inputs that are observations, obs_0, obs_1, ... by number, whatever their order in the file."""
     found = [name for name in names if OBSERVATION.fullmatch(name)]
     numbered = iter(sorted((name for name in found if name.startswith("obs_")), key=lambda name: int(name[4:])))
     return [next(numbered) if name.startswith("obs_") else name for name in found]
@@ -179,9 +177,7 @@ def _action_outputs(answer: Arrays, name: str) -> tuple[str | None, str | None]:
 def _branches(
     answer: Arrays, discrete: str, log_probs: bool, mask: tuple[int, ...] | None, name: str
 ) -> tuple[int, ...]:
-    """Returns the number of choices of each branch; `mask`: shape of the input that has a number for each choice, if
-    there is one.
-    """
+    """Returns the number of choices of each branch; `mask`: shape of the mask's input, if there is one."""
     if log_probs:
         return _uniform_parts(np.exp(answer[discrete][0]), name)
     sizes = answer.get("discrete_action_output_shape")

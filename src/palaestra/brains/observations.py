@@ -1,6 +1,4 @@
-"""Converts observations to a model's inputs, from arrays, from dictionaries by name, and from what the environment
-itself gives.
-"""
+"""Converts observations to a model's inputs: arrays, dictionaries by name, and what an environment itself gives."""
 
 from __future__ import annotations
 
@@ -35,15 +33,11 @@ class Inputs:
 
     @property
     def scales(self) -> tuple[float | None, ...]:
-        """Factor by which the environment's numbers were multiplied in training, for each observation; None: the file
-        does not say.
-        """
+        """Factor of each observation in training; None: the file does not say."""
         return tuple(None if raw is None else raw.scale for raw in self._raw)
 
     def arrays(self, obs: Any) -> tuple[list[np.ndarray], bool]:
-        """Returns each observation as (N, *shape) float32, and whether they were a single agent's. Raises
-        PolicyError.
-        """
+        """Returns (N, *shape) float32 each, and whether they were a single agent's. Raises PolicyError."""
         given = self._listed(obs)
         arrays = [self._array(i, one) for i, one in enumerate(given)]
         single = bool(arrays) and arrays[0].shape == self._shapes[0]
@@ -102,9 +96,7 @@ class Inputs:
         return [joined if name == VECTORS else images.pop(0) for name in self._tensors]
 
     def _named(self, obs: Mapping[Any, Any], i: int) -> Any:
-        """Looks up an observation by the environment's name, by its path through dictionaries and tuples, or by the
-        tensor's name.
-        """
+        """Looks up by the environment's name, by its path through dictionaries, or by the tensor's name."""
         for name in (self.names[i], self._tensors[i]):
             found = obs[name] if name in obs else _walk(obs, name)
             if found is not None:
@@ -147,9 +139,7 @@ class Inputs:
         return values if array.shape == shape else array.reshape(len(array), *shape) if many else array.reshape(shape)
 
     def _sequences(self, i: int, values: Any, raw: RawObs) -> Any:
-        """Converts the elements that one agent sees, or those of several agents, to rows; arrays of rows stay as they
-        are.
-        """
+        """Converts the elements that one or several agents see to rows; arrays of rows stay as they are."""
         most, size = self._shapes[i]
         if (
             isinstance(values, np.ndarray)
@@ -239,9 +229,7 @@ def floats(values: Any, what: str) -> np.ndarray:
 
 
 def _walk(obs: Any, name: str) -> Any:
-    """Looks up a dotted name such as `arm.0` in nested dictionaries and tuples; None if it is not there. Keys may have
-    dots themselves.
-    """
+    """Looks up a dotted name such as `arm.0` in dictionaries and tuples; None: missing. Keys may have dots."""
     if not name:
         return obs
     parts = name.split(".")

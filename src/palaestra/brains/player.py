@@ -19,9 +19,7 @@ class PlayerBrain:
     """Acts as the keys that are held say: for every agent it is asked for, which is one at a time on the page."""
 
     def __init__(self, role: Role) -> None:
-        """The role's argument is a file of keys, or empty for the usual ones. Raises ConfigError for a file that does
-        not fit.
-        """
+        """The role's argument is a file of keys, or empty for the usual ones. Raises ConfigError."""
         own = Path(role.argument) if role.argument else None
         self.keys: KeyMap = (
             key_map(role.behavior, role.spec.action) if own is None else read_keys(own, role.behavior, role.spec.action)

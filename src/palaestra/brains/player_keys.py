@@ -24,9 +24,7 @@ from palaestra.core.plugins import nearest
 from palaestra.core.specs import ActionSpec
 
 ARROWS = {"Up": "ArrowUp", "Down": "ArrowDown", "Left": "ArrowLeft", "Right": "ArrowRight", "Space": " "}
-"""Names of keys in files, and their names in a browser (`KeyboardEvent.key`); any other key has the same name in
-both.
-"""
+"""Names of keys in files, and in a browser (`KeyboardEvent.key`); any other key has the same name in both."""
 SHOWN = {"ArrowUp": "↑", "ArrowDown": "↓", "ArrowLeft": "←", "ArrowRight": "→", " ": "Space"}
 PADS = {
     "w": ("ArrowUp", "pad:up"),
@@ -207,9 +205,7 @@ class KeyMap:
 
 
 def key_map(behavior: str, action: ActionSpec) -> KeyMap:
-    """Returns the keys of the built-in behavior of that name, if they fit the actions, else keys that are made from the
-    actions.
-    """
+    """Returns the keys of the built-in behavior of that name, if they fit, else keys made from the actions."""
     own = BEHAVIORS.get(behavior.partition("?")[0], {})
     if own is DRIVE and action.branches == (5,):
         own = DRIVE_OR_STAY  # Unity's can also stand still

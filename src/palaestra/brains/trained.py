@@ -17,9 +17,7 @@ NAMES = (".yaml", ".yml", ".json")
 
 
 def make(role: Role) -> Brain:
-    """Makes the brain of `FILE.onnx`, or `FILE.onnx,NAMES.yaml` for a model with tensors of other names. Raises
-    PolicyError if it does not fit.
-    """
+    """Makes the brain of `FILE.onnx`, or `FILE.onnx,NAMES.yaml` for tensors of other names. Raises PolicyError."""
     file, names = split_names(role.argument)
     if not file:
         raise PolicyError(
@@ -53,9 +51,7 @@ class ModelBrain:
 
     @property
     def rng(self) -> np.random.Generator:
-        """Random generator for choices. The noise of continuous actions comes from inside the file, and its state
-        cannot be set.
-        """
+        """Random generator for choices; the noise of continuous actions comes from inside the file."""
         return self.policy.rng
 
     def begin(self, slots: NDArray[np.int64]) -> None:
@@ -89,9 +85,7 @@ class ModelBrain:
 
 
 def arranged(policy: Policy, behavior: str, spec: BehaviorSpec) -> list[tuple[int, ...]]:
-    """Returns the observations for each input of the policy: one each, but version 2 has all vectors in one. Raises
-    PolicyError where the shapes or the actions differ.
-    """
+    """Returns the observations for each input: one each, but version 2 has all vectors in one. Raises PolicyError."""
     groups: list[tuple[int, ...]] = [(i,) for i in range(len(spec.obs))]
     if VECTORS in policy.obs_names and (vectors := tuple(i for i, obs in enumerate(spec.obs) if obs.is_vector)):
         groups = [group for group in groups if group[0] not in vectors]

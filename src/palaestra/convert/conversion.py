@@ -52,9 +52,7 @@ class Conversion:
     """Library and algorithm of the source."""
     spec: BehaviorSpec
     difference: float
-    """Largest difference from the source's network on random observations; of choices, how far the taken one is behind
-    the best.
-    """
+    """Largest difference from the source on random observations; of choices, how far the best one is ahead."""
     remarks: tuple[str, ...]
     """Assumptions that the file left open."""
     recorded: tuple[int, float] | None

@@ -1,6 +1,4 @@
-"""Facts that a file of weights leaves open, as the command line and Python give it: observations, actions, bounds,
-activation.
-"""
+"""Facts that weights leave open, as the command line and Python give them: observations, actions, activation."""
 
 from __future__ import annotations
 

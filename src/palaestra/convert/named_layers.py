@@ -59,9 +59,7 @@ def mlp(arrays: Arrays, prefix: str, between: Activation, *, last: Activation | 
 
 
 def nature_cnn(arrays: Arrays, convolutions: Sequence[str], linear: str) -> tuple[Layer, ...]:
-    """Returns NatureCNN's encoder: three convolutions and a linear layer, a ReLU after each. Raises ExportError for any
-    other.
-    """
+    """Returns NatureCNN's three convolutions and linear layer, a ReLU after each. Raises ExportError for others."""
     weights = [arrays.get(f"{name}.weight") for name in convolutions]
     kernels = tuple(None if weight is None or weight.ndim != 4 else weight.shape[2:] for weight in weights)
     if kernels != tuple((size, size) for size in NATURE_KERNELS):

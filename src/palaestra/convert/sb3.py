@@ -52,9 +52,7 @@ EXTRACTORS = ("pi_features_extractor.", "features_extractor.")
 
 
 def read_sb3(path: Path, options: ConvertOptions) -> SourcePolicy:
-    """Reads a policy. Raises ExportError for a damaged file, and for an architecture that is not supported, naming
-    it.
-    """
+    """Reads a policy. Raises ExportError for a damaged file, and for an unsupported architecture."""
     names = check_archive(path, str(path), "a model that model.save of Stable-Baselines3 wrote")
     if WEIGHTS not in names or DATA not in names:
         raise ExportError(

@@ -1,6 +1,4 @@
-"""Compares a converted model, played by onnxruntime, with its source's network, and with actions that the source
-gave.
-"""
+"""Compares a converted model, played by onnxruntime, with its source's network and with recorded actions."""
 
 from __future__ import annotations
 
@@ -70,9 +68,7 @@ def _observations(policy: SourcePolicy, rows: int, rng: np.random.Generator) -> 
 
 
 def behind(values: np.ndarray, taken: np.ndarray, branches: tuple[int, ...]) -> float:
-    """Returns by how much the values (N, choices) of the choices taken (N, branches) are less than the best ones, at
-    most.
-    """
+    """Returns by how much the values (N, choices) of those taken (N, branches) are behind the best, at most."""
     gaps = [0.0]
     at = 0
     for i, size in enumerate(branches):

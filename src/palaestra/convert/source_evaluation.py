@@ -14,9 +14,7 @@ from palaestra.convert.source_network import Continuous, Convolution, Dense, Fla
 
 @torch.no_grad()
 def answers(policy: SourcePolicy, obs: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns deterministic actions (N, continuous) as Unity gets them, or logits (N, choices), from observations (N,
-    *shape).
-    """
+    """Returns deterministic actions (N, continuous) as Unity gets them, or logits (N, choices)."""
     parts = []
     for seen, given in zip(policy.seen, obs, strict=True):
         x = torch.from_numpy(np.asarray(given, np.float32)) * seen.factor

@@ -51,9 +51,7 @@ ACTIVATIONS = {
 
 
 def activation(name: str) -> Activation:
-    """Returns the activation that a name means: `ELU`, `leaky_relu`, or torch's class as it is printed. Raises
-    ExportError.
-    """
+    """Returns the activation that `ELU`, `leaky_relu`, or torch's class as printed means. Raises ExportError."""
     short = name.strip("<>' ").rpartition(".")[2]
     found = ACTIVATIONS.get(short.lower().replace("_", ""))
     if found is None:
@@ -124,9 +122,7 @@ class Continuous:
     spread: Spread
     squashed: bool = False
     bounds: tuple[np.ndarray, np.ndarray] | None = None
-    """Range of the environment's actions, to which they are clipped where they are not squashed. None: they stay as
-    they are.
-    """
+    """Range of the actions, to which they are clipped where not squashed. None: they stay as they are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,4 @@
-"""Parts that readers of plain state_dicts share: observations, actions and means, from flags and from shapes of
-weights.
-"""
+"""What readers of plain state_dicts share: observations, actions and means, from flags and shapes of weights."""
 
 from __future__ import annotations
 
@@ -19,9 +17,7 @@ ATARI = (84, 84)
 
 
 def vectors(layers: Sequence[Layer], options: ConvertOptions, own: Scaling | None = None) -> tuple[SourceObs, ...]:
-    """Returns the vectors that these layers read: one, or those of --obs-shape. `own`: the file's normalizer. Raises
-    ExportError.
-    """
+    """Returns the vectors that layers read: one, or those of --obs-shape. `own`: the file's normalizer."""
     size = found.inputs(layers)
     shapes = options.obs or ((size,),)
     if sum(int(np.prod(shape)) for shape in shapes) != size:
@@ -52,9 +48,7 @@ def vectors(layers: Sequence[Layer], options: ConvertOptions, own: Scaling | Non
 
 
 def image(weight: np.ndarray, layers: tuple[Layer, ...], options: ConvertOptions) -> SourceObs:
-    """Returns an image of uint8, scaled to 0..1, with its encoder; without --obs-shape it has the 84 x 84 pixels of
-    Atari games.
-    """
+    """Returns an image of uint8, scaled to 0..1, with its encoder; without --obs-shape Atari's 84 x 84 pixels."""
     channels = weight.shape[1]
     if options.normalizer is not None:
         raise ExportError(f"--normalizer {options.normalizer}: statistics of an image cannot be converted")
@@ -74,9 +68,7 @@ def discrete_action(size: int, options: ConvertOptions) -> ActionSpec:
 
 
 def continuous_action(size: int, options: ConvertOptions) -> ActionSpec:
-    """Returns that number of continuous actions, with the bounds given. Raises ExportError where the flags say
-    otherwise.
-    """
+    """Returns continuous actions with the bounds given. Raises ExportError where the flags say otherwise."""
     if options.branches is not None or options.continuous not in (None, size):
         raise ExportError(f"the file has {size} continuous actions; expected --actions continuous:{size}, or none")
     low, high = (None, None) if options.bounds is None else spread_bounds(options.bounds, size)

@@ -122,9 +122,7 @@ class _InertUnpickler(pickle.Unpickler):
 
 
 def _must_be_small(content: bytes) -> None:
-    """Raises ValueError for a pickle that would take far more memory than VecNormalize: a few bytes can ask for
-    gigabytes.
-    """
+    """Raises ValueError for a pickle that would take far more memory than VecNormalize does."""
     for count, (operation, argument, _) in enumerate(pickletools.genops(content)):
         if count > MOST_OPERATIONS or (operation.name in INDICES and (argument or 0) > MOST_OPERATIONS):
             raise ValueError(f"more than {MOST_OPERATIONS:,} objects")

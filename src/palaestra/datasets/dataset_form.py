@@ -51,9 +51,7 @@ class DatasetForm:
         return _row_bytes(self.observation_space) + _row_bytes(self.action_space)
 
     def read_observations(self, values: Any, rows: NDArray[np.int64]) -> tuple[NDArray[np.float32], ...]:
-        """Returns these rows of an episode's observations as columns. Raises EnvError for values that do not fit the
-        spaces.
-        """
+        """Returns these rows of an episode's observations as columns. Raises EnvError."""
         if self.own:
             keys = [""] if not isinstance(self.observation_space, spaces.Dict) else list(self.observation_space.spaces)
             arrays = [np.asarray(values[key] if key else values) for key in keys]
@@ -74,9 +72,7 @@ class DatasetForm:
         return policy_actions(self._actions, values, count)
 
     def read_masks(self, values: Any, count: int, last: NDArray[np.bool_], source: str) -> NDArray[np.bool_] | None:
-        """Returns the masks of N observations, None if the actions have no choices. Those after an end, where `last` is
-        True, may forbid everything.
-        """
+        """Returns the masks of N observations; None without choices. After an end (`last`) all may be forbidden."""
         if not self._masks.choices:
             return None
         rows = (
@@ -92,9 +88,7 @@ class DatasetForm:
 
 
 def form_of_our_env(observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> DatasetForm | None:
-    """Returns the form of a dataset collected in an environment of ours, `palaestra/...`; None if it was wrapped into
-    another form.
-    """
+    """Returns the form of a dataset of an environment of ours, `palaestra/...`; None if it was wrapped otherwise."""
     boxes = (
         observation_space.spaces if isinstance(observation_space, spaces.Dict) else {"observation": observation_space}
     )
@@ -106,9 +100,7 @@ def form_of_our_env(observation_space: spaces.Space[Any], action_space: spaces.S
 
 
 def in_file_order(space: spaces.Space[Any], written: Any) -> spaces.Space[Any]:
-    """Returns the space with the keys of dictionaries in the order in which the file has them, which is the
-    environment's.
-    """
+    """Returns the space with keys in the order of the file, which is the environment's."""
     if isinstance(space, spaces.Dict):
         return spaces.Dict([(key, in_file_order(space[key], one)) for key, one in written["subspaces"].items()])
     if isinstance(space, spaces.Tuple):
@@ -119,9 +111,7 @@ def in_file_order(space: spaces.Space[Any], written: Any) -> spaces.Space[Any]:
 
 
 def unit_differences(there: BehaviorSpec, here: BehaviorSpec) -> list[str]:
-    """Returns a line for each difference in what numbers mean, between specs of the same shapes: ranges of actions,
-    first integers.
-    """
+    """Returns a line for each difference in ranges of actions and first integers, between specs of equal shapes."""
     lines = []
     one = there.action
     other = here.action

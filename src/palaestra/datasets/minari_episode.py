@@ -18,9 +18,7 @@ MASK = "action_mask"
 
 
 class EpisodeRecords:
-    """Records of one episode: one for each observation, and one more after an end within it, where another episode
-    begins.
-    """
+    """Records of one episode: one for each observation, and one more where another episode begins within it."""
 
     def __init__(self, form: DatasetForm, episode: Mapping[str, Any], number: int) -> None:
         """Raises EnvError, ValueError, KeyError, IndexError or TypeError for arrays that do not fit the form."""

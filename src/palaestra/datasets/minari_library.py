@@ -30,9 +30,7 @@ def is_minari(source: Path | str) -> bool:
 
 
 def datasets_root() -> Path:
-    """Returns the folder of all datasets: MINARI_DATASETS_PATH, or `~/.minari/datasets`. Raises DemoError if there is
-    neither.
-    """
+    """Returns MINARI_DATASETS_PATH, or `~/.minari/datasets`. Raises DemoError if there is neither."""
     if found := os.environ.get("MINARI_DATASETS_PATH"):
         return Path(found).absolute()
     if (own := home()) is None:
@@ -55,9 +53,7 @@ def local_ids() -> list[str]:
 
 
 def data_folder(source: str) -> Path:
-    """Returns the folder with the data of `minari:ID` or `minari:FOLDER`. Raises DemoError if it is not on this
-    machine.
-    """
+    """Returns the data folder of `minari:ID` or `minari:FOLDER`. Raises DemoError if it is not on this machine."""
     name = source.removeprefix(MINARI).strip()
     if not name:
         raise DemoError(f"{source} names no dataset; expected minari:ID or minari:FOLDER{_there_are()}")

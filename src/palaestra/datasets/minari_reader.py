@@ -169,9 +169,7 @@ class MinariDemo:
                 raise unreadable(where, error) from error
 
     def _raw_episodes(self) -> Iterator[dict[str, Any]]:
-        """Yields the episodes as Minari reads them. Raises DemoError for one that is damaged or does not fit into
-        memory.
-        """
+        """Yields the episodes as Minari reads them. Raises DemoError if one is damaged or exceeds memory."""
         lengths = iter(())
         episodes = iter(())
         for number in range(self.total_episodes):

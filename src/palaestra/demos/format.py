@@ -87,9 +87,7 @@ def clean_name(name: str) -> str:
 
 
 def read_varint(data: bytes, at: int, limit: bool = True) -> tuple[int, int]:
-    """Decodes a varint at `at`; returns it and the offset after it. The number is -1 if damaged or, with `limit`, too
-    large as a length.
-    """
+    """Returns a varint and the offset after it; -1 if damaged or, with `limit`, too large as a length."""
     if len(data) > at + 1 and data[at] > 0x7F > data[at + 1]:  # most lengths
         return data[at] & 0x7F | data[at + 1] << 7, at + 2
     value = 0
@@ -101,9 +99,7 @@ def read_varint(data: bytes, at: int, limit: bool = True) -> tuple[int, int]:
 
 
 def spans(data: bytes, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the begins and ends of at most `most` complete messages in `data`, each preceded by its length; the first
-    length is at 0.
-    """
+    """Returns begins and ends of at most `most` complete messages, each after its length; the first length is at 0."""
     begins: list[int] = []
     ends: list[int] = []
     begin_at = begins.append
@@ -126,20 +122,14 @@ def spans(data: bytes, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class ReadTiming(Enum):
-    """Which record stores the action for an observation, and what an episode's last record observes. Depends on the
-    file's writer.
-    """
+    """Which record stores the action for an observation, and what an episode's last record observes."""
 
     NEXT = "next"
-    """Unity since ML-Agents 0.15, and Palaestra: the next record stores the action; an end has the episode's final
-    observation.
-    """
+    """Unity since ML-Agents 0.15, and Palaestra: the next record stores it; an end has the final observation."""
     NEXT_RESTARTED = "next, ends show the next episode"
     """Before 0.15: the next record stores the action; an end already has the next episode's first observation."""
     OWN_RESTARTED = "own, ends show the next episode"
-    """Files converted from older versions: each record stores its own action, the last one none; ends as in
-    NEXT_RESTARTED.
-    """
+    """Files converted from older versions: each record stores its own action, the last none; ends as before 0.15."""
 
 
 LONGEST_BRAIN = 1 << 20
@@ -176,9 +166,7 @@ def read_meta(path: Path, head: bytes) -> DemoMeta:
 
 
 def read_brain(path: Path, head: bytes) -> tuple[bytes, int]:
-    """Returns the behavior's parameters and the offset of the records. Raises DemoError if there are no valid
-    parameters.
-    """
+    """Returns the behavior's parameters and the offset of the records. Raises DemoError."""
     length, begin = read_varint(head, HEADER)
     if not 0 < length <= LONGEST_BRAIN:
         raise DemoError(

@@ -149,9 +149,7 @@ def _frame_observation(
 
 
 def fields(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yields the number, wire type, begin and end of each field of a message. Raises IrregularRecord if it is
-    damaged.
-    """
+    """Yields number, wire type, begin and end of each field. Raises IrregularRecord for a damaged message."""
     at = begin
     while at < end:
         tag, at = read_varint(data, at)

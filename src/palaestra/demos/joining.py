@@ -22,9 +22,7 @@ from palaestra.demos.writer import DemoWriter
 
 
 def write_demo(demos: Sequence[DemoSource], path: Path, *, force: bool = False) -> DemoWriter:
-    """Writes demonstrations of one behavior into one file, one after another. Returns the closed writer. Raises
-    DemoError.
-    """
+    """Writes demonstrations of one behavior into one file and returns the closed writer. Raises DemoError."""
     if path.exists() and not force:
         raise DemoError(f"{path} exists already; choose another name, or overwrite it with --force")
     must_be_alike(demos)
@@ -58,9 +56,7 @@ def must_be_alike(demos: Sequence[DemoSource]) -> None:
 
 
 def episode_records(demo: DemoSource) -> Iterator[DemoColumns]:
-    """Yields the records of each episode in the current timing, at least two each: single ones hold no decision. Holds
-    one in memory.
-    """
+    """Yields each episode's records in the current timing, at least two each, one episode in memory."""
     if demo.timing is not ReadTiming.NEXT:
         for episode in demo.episodes():
             yield _retimed(episode.pairs, episode.final_obs, ended=episode.ended)
@@ -88,9 +84,7 @@ def _with_decisions(columns: DemoColumns, demo: DemoSource) -> Iterator[DemoColu
 
 
 def _retimed(pairs: Pairs, final_obs: Sequence[NDArray[np.float32]] | None, *, ended: bool) -> DemoColumns:
-    """Returns the records of an episode of an old file, in which the last observation stands for an unknown final
-    one.
-    """
+    """Returns the records of an old file's episode; the last observation stands for an unknown final one."""
     count = len(pairs)
     last = tuple(column[-1] for column in pairs.obs) if final_obs is None else final_obs
 
@@ -116,9 +110,7 @@ def _retimed(pairs: Pairs, final_obs: Sequence[NDArray[np.float32]] | None, *, e
 
 
 def _apart(demos: Sequence[DemoSource]) -> Iterator[DemoColumns]:
-    """Yields the episodes of all demonstrations. One after an episode without an end gets another id, or the two would
-    become one.
-    """
+    """Yields all episodes. After an episode without an end the next one gets another id, lest they become one."""
     open_id = -1
     for demo in demos:
         for columns in episode_records(demo):

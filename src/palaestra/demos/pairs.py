@@ -100,9 +100,7 @@ def _episode(parts: list[Pairs], final: tuple[NDArray[np.float32], ...] | None) 
 
 
 def paired(chunks: Iterable[DemoColumns], timing: ReadTiming) -> Iterator[tuple[Pairs, DemoColumns, NDArray[np.int64]]]:
-    """Yields for each chunk its pairs, its records with the last one before it, and the record of each pair's
-    observation, (N,).
-    """
+    """Yields each chunk's pairs, its records after the last one before it, and each pair's record, (N,)."""
     before, episode = None, 0
     for chunk in chunks:
         columns = chunk if before is None else join([before, chunk])

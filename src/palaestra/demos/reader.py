@@ -62,9 +62,7 @@ class Demo:
     spec: BehaviorSpec
     timing: ReadTiming
     records: int
-    """Number of records to read: as the metadata says, or all complete records of a file that is cut off or was never
-    closed.
-    """
+    """Number of records to read: as the metadata says, or all complete ones of a file that was not closed."""
     warnings: tuple[str, ...]
     """Messages about unusual but readable content."""
     brain: bytes
@@ -155,9 +153,7 @@ class Demo:
         return pairs_of(self.chunks(), self.timing, str(self.path))
 
     def episodes(self) -> Iterator[Episode]:
-        """Yields pairs episode by episode, skipping episodes without decisions; the last may be unfinished. Holds one
-        episode in memory.
-        """
+        """Yields pairs episode by episode; the last may be unfinished. Holds one episode in memory."""
         return episodes_of(self.chunks(), self.timing, str(self.path))
 
     def columns(self) -> DemoColumns:
@@ -187,9 +183,7 @@ def read_demo(path: Path | str) -> Demo:
 
 
 def rewrite(demo: Demo, path: Path | str) -> None:
-    """Copies a demonstration with its records unchanged: the same bytes, except that a file that was never closed
-    becomes a closed one.
-    """
+    """Copies a demonstration with its records unchanged; a file that was never closed becomes a closed one."""
     path = Path(path)
     if path.exists() and path.samefile(demo.path):
         raise DemoError(f"{path} cannot be written onto itself")

@@ -50,9 +50,7 @@ class DemoColumns:
 
 
 class RecordDecoder:
-    """Decodes records of one behavior. `sensors` has None for each observation that is skipped; `where` begins error
-    messages.
-    """
+    """Decodes records. `sensors` has None for each observation that is skipped; `where` begins error messages."""
 
     def __init__(self, where: str, spec: BehaviorSpec, sensors: Sequence[ObservationDecoder | None]) -> None:
         self._where = where
@@ -61,9 +59,7 @@ class RecordDecoder:
         self._frames: dict[int, list[frames.Frame]] = {}
 
     def read(self, first: int, data: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> DemoColumns:
-        """Decodes the records at these offsets of `data`. Raises DemoError for one that is damaged or does not fit the
-        behavior.
-        """
+        """Decodes the records at these offsets of `data`. Raises DemoError for one that is damaged or does not fit."""
         columns = empty_columns(self.spec, first, len(begins))
         lengths = ends - begins
         everything = np.frombuffer(data, np.uint8)
@@ -98,9 +94,7 @@ class RecordDecoder:
         return True
 
     def _sizes_fit(self, frame: frames.Frame) -> bool:
-        """Whether actions and mask have the sizes of the spec; if not, parsing the record on its own raises the
-        error.
-        """
+        """Whether the sizes are the spec's; if not, parsing the record on its own raises the error."""
         action, size = self.spec.action, lambda place: (place[1] - place[0]) // 4
         given = {
             number: place for number, place in frame.action.items() if place[0] < place[1] and number != frames.VALUE
@@ -215,9 +209,7 @@ class RecordDecoder:
 
 
 def stored_numbers(sent: Any) -> Sequence[float]:
-    """Returns the numbers of a record's action (AgentActionProto): those of its old field where the new ones are
-    empty.
-    """
+    """Returns the numbers of an AgentActionProto: those of its old field where the new ones are empty."""
     return (
         sent.continuous_actions if sent.continuous_actions or sent.discrete_actions else sent.vector_actions_deprecated
     )

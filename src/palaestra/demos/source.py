@@ -74,9 +74,7 @@ class DemoSource(Protocol):
         ...
 
     def metadata_problems(self, decisions: int, done: int, reward: float) -> list[str]:
-        """Returns a line for each fact of its metadata that disagrees with what was read: decisions, ends, and the sum
-        of rewards.
-        """
+        """Returns a line for each fact of its metadata that disagrees with the decisions, ends and rewards read."""
         ...
 
     def chunks(self) -> Iterator[DemoColumns]:
@@ -84,9 +82,7 @@ class DemoSource(Protocol):
         ...
 
     def pairs(self) -> Iterator[Pairs]:
-        """Yields decisions with what followed, a chunk at a time. Raises DemoError also for a number that is NaN or
-        infinite.
-        """
+        """Yields decisions with what followed, a chunk at a time. Raises DemoError for NaN and infinity, too."""
         ...
 
     def episodes(self) -> Iterator[Episode]:

@@ -1,6 +1,4 @@
-"""Summarizes a demonstration file: episodes, rewards, actions, ranges and problems, in one pass with constant
-memory.
-"""
+"""Summarizes a demonstration: episodes, rewards, actions, ranges and problems, in one pass with constant memory."""
 
 from __future__ import annotations
 

@@ -26,9 +26,7 @@ _CONTINUOUS = 1  # vector_action_space_type_deprecated
 
 
 def free_path(folder: Path, name: str) -> Path:
-    """Returns a path that overwrites no demonstration: `<name>.demo`, or `<name>_0.demo` and so on, as Unity numbers
-    them.
-    """
+    """Returns a path that overwrites nothing: `<name>.demo`, or `<name>_0.demo` and so on, as Unity numbers them."""
     path = folder / f"{name}.demo"
     number = 0
     while os.path.lexists(path) or os.path.lexists(_part(path)):  # a link, even to nothing, would lead elsewhere
@@ -224,9 +222,7 @@ class DemoWriter:
 
 
 def brain_parameters(key: str, continuous: int, branches: tuple[int, ...]) -> bytes:
-    """Encodes a behavior's parameters (BrainParametersProto); its deprecated fields cannot describe hybrid actions and
-    stay empty then.
-    """
+    """Encodes a BrainParametersProto; its deprecated fields cannot describe hybrid actions and stay empty then."""
     brain: Any = Brain(brain_name=key)
     spec = brain.action_spec
     spec.num_continuous_actions = continuous

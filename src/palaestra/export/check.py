@@ -78,9 +78,7 @@ def _open(path: Path, spec: BehaviorSpec) -> onnxruntime.InferenceSession:
 def _situations(
     network: Trunk, spec: BehaviorSpec, rows: int, rng: torch.Generator
 ) -> tuple[tuple[Tensor, ...], Tensor | None]:
-    """Draws observations as the normalizer has seen them (without one: as N(0, 1)), images within 0..1, any number of
-    entities, a mask.
-    """
+    """Draws observations as the normalizer has seen them, images within 0..1, any number of entities, a mask."""
     obs = [
         torch.rand((rows, *o.shape), generator=rng) if o.is_visual else torch.randn((rows, *o.shape), generator=rng)
         for o in spec.obs
@@ -120,9 +118,7 @@ def _run(
 def _difference(
     network: Trunk, situation: tuple[tuple[Tensor, ...], Tensor | None, Tensor], answer: Answer, path: Path
 ) -> tuple[float, Tensor]:
-    """Returns the largest difference, and the network's memory (N, L) after the decision. `situation`: observations,
-    mask, memory.
-    """
+    """Returns the largest difference, and the memory (N, L) after. `situation`: observations, mask, memory."""
     obs, mask, memory = situation
     spec = network.spec.action
     gaps = [0.0]

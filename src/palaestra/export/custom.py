@@ -33,9 +33,7 @@ OPERATORS = frozenset({
     "Transpose", "Unsqueeze", "Where",
 })
 # fmt: on
-"""Operators of opset 9 that are both in Barracuda 3's list of supported operators and in that of Sentis 2, and those of
-ML-Agents' own files; without the random ones, since an encoder answers the same each time.
-"""
+"""Operators of opset 9 that Barracuda 3, Sentis 2 and ML-Agents' own files have, without the random ones."""
 
 NO_CHANCE = "nothing random: actions are drawn after it"
 INSTEAD = {
@@ -59,9 +57,7 @@ CHECK_ROWS, TOLERANCE = (1, 2, 16), 1e-4
 
 
 def own_module(graph: Graph, own: OwnModule, name: str, x: str) -> str:
-    """Writes a user's module, x (N, *shape) to (N, hidden). Raises ExportError for what torch cannot write or Unity
-    cannot read.
-    """
+    """Writes a user's module, x (N, *shape) to (N, hidden). Raises ExportError if torch or Unity cannot."""
     traced = _traced(own)
     for node in traced.node:
         if node.op_type not in OPERATORS or node.domain:

@@ -62,9 +62,7 @@ def policy_graph(network: Trunk, spec: BehaviorSpec) -> Graph:
 
 
 def actor_body(graph: Graph, network: Trunk, obs: list[str]) -> str:
-    """Writes observations to the body's features: vectors joined and normalized, each image's encoding, that of
-    entities, then layers.
-    """
+    """Writes observations to the body's features: vectors normalized, images and entities encoded, then layers."""
     parts = []
     if network.vectors:
         vector = join(graph, [obs[i] for i in network.vectors])
@@ -128,9 +126,7 @@ def in_order(weight: Tensor) -> Tensor:
 
 
 def gaussian(graph: Graph, head: nn.Linear, log_std: Tensor, spec: ActionSpec, features: str) -> None:
-    """Writes continuous actions from the first rows of the head: means. Noise is drawn within the graph, without a
-    seed.
-    """
+    """Writes continuous actions from the first rows of the head: means. Noise is drawn in the graph, unseeded."""
     size = spec.continuous
     mean = gemm(graph, "action.mean", features, head.weight[:size], head.bias[:size])
     noise = graph.add("RandomNormalLike", mean, dtype=FLOAT)
@@ -143,9 +139,7 @@ def gaussian(graph: Graph, head: nn.Linear, log_std: Tensor, spec: ActionSpec, f
 
 
 def squashed(graph: Graph, head: nn.Linear, spec: ActionSpec, features: str) -> None:
-    """Writes continuous actions from means, then logarithms of standard deviations. Both outputs lie within -1..1,
-    unlike in ML-Agents.
-    """
+    """Writes continuous actions from means and log deviations, within -1..1 in both outputs, unlike ML-Agents."""
     size = spec.continuous
     mean = gemm(graph, "action.mean", features, head.weight[:size], head.bias[:size])
     log_std = gemm(graph, "action.log_std", features, head.weight[size : 2 * size], head.bias[size : 2 * size])
@@ -157,9 +151,7 @@ def squashed(graph: Graph, head: nn.Linear, spec: ActionSpec, features: str) -> 
 
 
 def discrete(graph: Graph, head: nn.Linear, spec: ActionSpec, features: str, mask: str, greedy: bool = False) -> None:
-    """Writes choices from the last rows of the head: logits of each branch, forbidden ones replaced. `greedy`: none is
-    drawn.
-    """
+    """Writes choices from the last rows of the head, forbidden ones replaced. `greedy`: none is drawn."""
     ends = [*accumulate(spec.branches, initial=head.out_features - spec.choices)]
     logits = (
         gemm(graph, f"action.branch_{i}", features, head.weight[start:end], head.bias[start:end])

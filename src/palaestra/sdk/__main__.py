@@ -1,6 +1,4 @@
-"""Command line: `python -m palaestra.sdk GAME ...` plays a game; `python -m palaestra.sdk pack FILE.py` writes a
-launcher for it.
-"""
+"""`python -m palaestra.sdk GAME ...` plays a game; `python -m palaestra.sdk pack FILE.py` writes a launcher for it."""
 
 from __future__ import annotations
 
@@ -57,9 +55,7 @@ def _run(place: str, argv: Sequence[str]) -> int:
 
 
 def load(place: str) -> Game:
-    """Returns the game at 'file.py', 'file.py:name' or 'module:name'. Without a name the file must hold one game.
-    Raises EnvError.
-    """
+    """Returns the game at 'file.py', 'module:name' or 'file.py:name'; several need a name. Raises EnvError."""
     source, name = (place, "") if place.endswith(".py") else _split(place)
     module = _file(Path(source)) if source.endswith(".py") else _module(source)
     games = {each: value for each, value in vars(module).items() if isinstance(value, Game)}

@@ -71,9 +71,7 @@ class Academy:
         agent._agent_state = None
 
     def on_step(self, function: CallT) -> CallT:
-        """Registers a function to call after each step, once agents have acted, such as the game's physics. Returns
-        it.
-        """
+        """Registers a function to call after each step, such as the game's physics. Returns it."""
         self._on_step.append(function)
         return function
 
@@ -104,9 +102,7 @@ class Academy:
         return self.observation_queue.take()
 
     def answer(self, actions: Mapping[str, AgentActions]) -> None:
-        """Gives actions to the agents that requested decisions and finishes the step. Raises EnvError for invalid
-        actions.
-        """
+        """Gives actions to the agents that requested decisions and finishes the step. Raises EnvError."""
         self.observation_queue.answer(actions)
         self.finish()
 

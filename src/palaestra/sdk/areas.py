@@ -42,17 +42,13 @@ class Areas:
         return self.observation_queue.specs
 
     def advance(self) -> dict[str, AgentOutputs]:
-        """Steps each area until an agent requests a decision or ends an episode. Raises EnvError for an error in the
-        game.
-        """
+        """Steps each area until an agent requests a decision or ends an episode. Raises EnvError."""
         for academy in self.academies:
             academy.run()
         return self.observation_queue.take()
 
     def answer(self, actions: Mapping[str, AgentActions]) -> None:
-        """Gives actions to the agents that requested decisions and finishes the step. Raises EnvError for invalid
-        actions.
-        """
+        """Gives actions to the agents that requested decisions and finishes the step. Raises EnvError."""
         self.observation_queue.answer(actions)
         for academy in self.academies:
             academy.finish()

@@ -80,9 +80,7 @@ class SdkEnv:
         return self._tables_of(self._areas.advance())
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        """Gives the actions to the agents and steps each area until it has outputs. Raises EnvError for an error in the
-        game.
-        """
+        """Gives the actions to the agents and steps each area until it has outputs. Raises EnvError."""
         agent_actions: dict[str, AgentActions] = {}
         for name, slots_of_key in self._slots.items():
             action = actions.get(name)
@@ -121,17 +119,13 @@ class SdkEnv:
         return steps
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """Sets environment parameters: (num_areas,) values each. Raises EnvError for a name not among those the game
-        declares, if any.
-        """
+        """Sets environment parameters, (num_areas,) each. Raises EnvError for a name that the game does not declare."""
         for key, column in values.items():
             numbers = column.tolist()
             self._set(key, lambda area, at, key=key, numbers=numbers: area.set(key, numbers[at]))
 
     def draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
-        """Sets a sampler in each area, which draws a value at each read of the parameter. Raises EnvError as
-        `set_parameters` does.
-        """
+        """Sets a sampler in each area, which draws at each read. Raises EnvError as `set_parameters` does."""
         match kind:
             case "uniform":
                 self._set(name, lambda area, at: area.set_uniform(name, numbers[0], numbers[1], seeds[at]))
@@ -162,9 +156,7 @@ class SdkEnv:
         return [Measurement(stat.key, stat.value, KINDS[stat.method]) for stat in stats]
 
     def heuristic(self, behavior: str, slots: Ids | None = None) -> Action | None:
-        """Returns the actions that agents' `heuristic` methods choose, for whole teams with agents in `slots`; None if
-        there is none.
-        """
+        """Returns the actions of `heuristic` methods, for whole teams with agents in `slots`; None: there is none."""
         spec = self.behaviors[behavior].action
         size = len(self._tables[behavior])
         action = Action(torch.zeros(size, spec.continuous), torch.zeros(size, len(spec.branches), dtype=torch.int64))
@@ -179,9 +171,7 @@ class SdkEnv:
         return action
 
     def render(self, area: int) -> NDArray[np.uint8]:
-        """Returns the image that the game's `academy.render` draws. Raises EnvError if it is not set or returns another
-        shape or type.
-        """
+        """Returns the image that `academy.render` draws. Raises EnvError if it is not set, or does not fit."""
         draw = self._areas.academies[area].render
         if draw is None:
             raise EnvError(

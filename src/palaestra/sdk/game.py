@@ -58,9 +58,7 @@ class Game:
     def make_areas(
         self, areas: int = 1, seed: int = 0, parameters: Mapping[str, float] = _NO_PARAMETERS, **options: Any
     ) -> Areas:
-        """Returns its areas with their agents; environment parameters are set first. Raises EnvError for an error in
-        the function.
-        """
+        """Returns its areas with their agents; parameters are set first. Raises EnvError for errors of the function."""
         if areas < 1:
             raise EnvError(f"game '{self.name}' was asked for {areas} areas; expected at least 1")
         try:
@@ -88,9 +86,7 @@ def game(*, parameters: Mapping[str, float]) -> Callable[[Fill], Game]: ...
 def game(
     fill: Fill | None = None, *, parameters: Mapping[str, float] = _NO_PARAMETERS
 ) -> Game | Callable[[Fill], Game]:
-    """Makes a game from a function that adds agents to an Academy: `@sdk.game`, or `@sdk.game(parameters={"gravity":
-    9.8})` (defaults).
-    """
+    """Makes a game from a function that adds agents to an Academy; `parameters`: names with their defaults."""
     if fill is not None:
         return Game(fill)
 

@@ -187,9 +187,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def _log_to(file: Path) -> None:
-    """Redirects output of this process and its children to a new file, line by line, so that a crash loses none of
-    it.
-    """
+    """Redirects output, also of children, to a new file, line by line, so that a crash loses none of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "wb") as opened:
         for number, stream in ((1, sys.stdout), (2, sys.stderr)):

@@ -41,9 +41,7 @@ class StandalonePlayer:
         self.episodes = 0
 
     def play(self, episodes: int | None) -> None:
-        """Plays until `episodes` have ended; None: forever. Raises EnvError if a behavior has neither a model nor a
-        heuristic.
-        """
+        """Plays until `episodes` ended; None: forever. Raises EnvError without a model and a heuristic."""
         try:
             self._areas.reset()
             begin = time.perf_counter()

@@ -17,9 +17,7 @@ from palaestra.unity.exception import UnityActionException
 
 
 class ActionTuple:
-    """Actions of N agents: `continuous` (N, numbers) float32, `discrete` (N, branches) int32. A part not given has no
-    columns.
-    """
+    """Actions of N agents: `continuous` (N, numbers) float32, `discrete` (N, branches) int32."""
 
     def __init__(self, continuous: NDArray[Any] | None = None, discrete: NDArray[Any] | None = None) -> None:
         self._continuous: NDArray[np.float32] | None = None
@@ -110,9 +108,7 @@ class ActionSpec(NamedTuple):
         return ActionSpec(continuous_size, discrete_branches)
 
     def check(self, action: ActionTuple, agents: int, behavior: str) -> ActionTuple:
-        """Returns a copy of the action with both parts. Raises UnityActionException if its shape is not that for
-        `agents` agents.
-        """
+        """Returns a copy with both parts. Raises UnityActionException for a shape that is not of `agents` agents."""
         if not isinstance(action, ActionTuple):
             kind = "discrete" if self.discrete_size and not self.continuous_size else "continuous"
             raise UnityActionException(
@@ -222,9 +218,7 @@ class DecisionSteps(_StepRows):
         group_id: Any,
         group_reward: NDArray[np.float32],
     ) -> None:
-        """Takes columns: `obs`, each (N, *shape); `action_mask`, (N, choices) for each branch, True: forbidden;
-        `group_id`, N numbers.
-        """
+        """Takes columns: `obs` (N, *shape) each, `action_mask` (N, choices) each, True: forbidden, N `group_id`."""
         super().__init__(obs, reward, agent_id)
         self.action_mask = action_mask
         self.group_id = group_id
@@ -255,9 +249,7 @@ class TerminalSteps(_StepRows):
         group_id: Any,
         group_reward: NDArray[np.float32],
     ) -> None:
-        """Takes columns: `obs`, final observations, each (N, *shape); `interrupted`, (N,) truncated; `group_id`, N
-        numbers.
-        """
+        """Takes columns: `obs`, final observations, (N, *shape) each, `interrupted` (N,) truncated, N `group_id`."""
         super().__init__(obs, reward, agent_id)
         self.interrupted = interrupted
         self.group_id = group_id
@@ -335,9 +327,7 @@ class BaseEnv(ABC):
 
     @abstractmethod
     def step(self) -> None:
-        """Sends the actions, zeros where none were set, and waits for the next decision requests or ends of
-        episodes.
-        """
+        """Sends the actions, zeros where none were set, and waits for the next decisions or ends of episodes."""
 
     @abstractmethod
     def reset(self) -> None:

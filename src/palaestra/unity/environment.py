@@ -180,9 +180,7 @@ class UnityEnvironment(BaseEnv):
         return BehaviorMapping(self._backend.specs)
 
     def get_steps(self, behavior_name: BehaviorName) -> tuple[DecisionSteps, TerminalSteps]:
-        """Returns decision requests and ends of episodes; an agent may be in both. Raises UnityActionException for an
-        unknown behavior.
-        """
+        """Returns decision requests and ends; an agent may be in both. Raises UnityActionException."""
         self._check_known(behavior_name)
         return self._steps[behavior_name]
 
@@ -193,9 +191,7 @@ class UnityEnvironment(BaseEnv):
             self._actions[behavior_name] = self._checked(behavior_name, action, len(self._steps[behavior_name][0]))
 
     def set_action_for_agent(self, behavior_name: BehaviorName, agent_id: AgentId, action: ActionTuple) -> None:
-        """Sets the action of one agent. Raises UnityActionException, and IndexError for an agent without a decision
-        request.
-        """
+        """Sets the action of an agent. Raises UnityActionException; IndexError if it requests no decision."""
         self._check_known(behavior_name)
         if behavior_name not in self._steps:
             return

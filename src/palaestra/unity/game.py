@@ -79,9 +79,7 @@ class UnityGame:
         )
 
     def close(self, grace: float | None = None) -> None:
-        """Tells the game to quit, waits `grace` seconds (default: the timeout) for the process to exit, and kills
-        it.
-        """
+        """Tells the game to quit, waits `grace` seconds (default: the timeout) for its exit, and kills it."""
         try:
             if grace is None:
                 grace = self._options.wait_for() if self._has_request() else EXIT_SECONDS

@@ -21,9 +21,7 @@ _Agent = message_class("communicator_objects.AgentInfoProto")
 
 
 class MockCommunicator(Communicator):
-    """Imitates agents that observe 1, 2, 3 ... and black images, with reward 1; the third one's episode ends at every
-    message.
-    """
+    """Imitates agents that observe 1, 2, 3 ... and black images, with reward 1; the third one always ends."""
 
     def __init__(
         self,
@@ -33,9 +31,7 @@ class MockCommunicator(Communicator):
         brain_name: str = "RealFakeBrain",
         vec_obs_size: int = 3,
     ) -> None:
-        """Takes two branches of 3 and 2 choices or two continuous actions, `visual_inputs` images, a vector of
-        `vec_obs_size` numbers.
-        """
+        """Takes branches of 3 and 2 choices or two continuous actions, and the sizes of observations."""
         super().__init__()
         self.is_discrete = discrete_action
         self.visual_inputs = visual_inputs

@@ -87,9 +87,7 @@ class TensorReader:
         return decisions, terminals
 
     def _masks(self, infos: AgentInfos) -> list[NDArray[np.bool_]] | None:
-        """Returns the masks of decision requests, (N, choices) for each branch. A mask of a wrong length forbids
-        nothing.
-        """
+        """Returns masks, (N, choices) for each branch. A mask of a wrong length forbids nothing."""
         branches = self.spec.action_spec.discrete_branches
         written = [mask for mask, done in zip(infos.mask, infos.done.tolist(), strict=True) if not done]
         if not branches or not written:

@@ -70,9 +70,7 @@ class UnityToExternalServicerImplementation:
 
 
 class RpcCommunicator(Communicator):
-    """Communicator that listens on loopback from its construction. Raises UnityWorkerInUseException if the port is
-    taken.
-    """
+    """Communicator that listens on loopback from its construction. Raises UnityWorkerInUseException."""
 
     def __init__(self, worker_id: int = 0, base_port: int = 5005, timeout_wait: float = 30) -> None:
         """Starts to listen. `timeout_wait`: seconds that a game has for each answer."""

@@ -19,18 +19,14 @@ PNG_HEADER = SIGNATURE
 
 
 def behavior_spec_from_proto(brain_param_proto: Any, agent_info: Any) -> BehaviorSpec:
-    """Returns the spec of a BrainParametersProto and the AgentInfoProto of one agent. Raises
-    UnityObservationException.
-    """
+    """Returns the spec of a BrainParametersProto and one AgentInfoProto. Raises UnityObservationException."""
     return TensorReader(brain_param_proto.brain_name, action_spec(brain_param_proto), _infos([agent_info])).spec
 
 
 def steps_from_proto(
     agent_info_list: Collection[Any], behavior_spec: BehaviorSpec
 ) -> tuple[DecisionSteps, TerminalSteps]:
-    """Converts AgentInfoProtos to steps. Raises UnityObservationException if they do not fit the spec, and
-    UnityNotFiniteException.
-    """
+    """Converts AgentInfoProtos to steps. Raises UnityObservationException and UnityNotFiniteException."""
     if not agent_info_list:
         return DecisionSteps.empty(behavior_spec), TerminalSteps.empty(behavior_spec)
     infos = _infos(agent_info_list)

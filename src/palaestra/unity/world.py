@@ -43,9 +43,7 @@ _DIMENSIONS = {1: (_NONE,), 2: (_VARIABLE, _NONE), 3: (_NONE, _TE, _TE)}
 
 
 class InProcessBackend:
-    """Environment in this process. Each team of a behavior is a behavior key once one of its agents appeared; agents
-    keep their ids.
-    """
+    """Environment in this process. Each team is a behavior key once an agent of it appeared; agents keep ids."""
 
     def __init__(self, name: str, seed: int, areas: int, args: Sequence[str]) -> None:
         """Makes the environment. Raises UnityEnvironmentException if it does not exist."""
@@ -76,9 +74,7 @@ class InProcessBackend:
         return self._play(lambda: self._env.reset(seed & 0x7FFFFFFF))
 
     def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> StepResult:
-        """Steps the environment; continuous actions are clipped to -1..1. Raises UnityActionException for an invalid
-        choice.
-        """
+        """Steps; continuous actions are clipped to -1..1. Raises UnityActionException for an invalid choice."""
         self._read_side_channel(side_channel)
         env_actions = {name: agents.action(actions) for name, agents in self._agents_of.items()}
         return self._play(lambda: self._env.step(env_actions))

@@ -1,3 +1,1 @@
-"""ML-Agents' wire protocol: converts messages to arrays and back. Used by environments, games in Python and the
-low-level API.
-"""
+"""ML-Agents' wire protocol: messages to arrays and back, for environments, games in Python and the low-level API."""

@@ -18,9 +18,7 @@ from palaestra.wire.messages import DecodeError, ShallowMessage
 
 @dataclass(frozen=True, slots=True)
 class AgentInfos:
-    """The agents of one behavior key in one message, in its order: N agents, those that ask for an action and those
-    that ended.
-    """
+    """The agents of one behavior key in a message, in its order: N, those that ask and those that ended."""
 
     id: NDArray[np.int64]  # (N,) unique among agents that ask; the same id may both end and ask
     reward: NDArray[np.float32]  # (N,)

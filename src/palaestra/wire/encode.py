@@ -89,9 +89,7 @@ class ActionWriter:
         self._discrete_at += len(head)
 
     def write(self, continuous: NDArray[np.float32], discrete: NDArray[np.int64]) -> bytes:
-        """Encodes `continuous` (N, numbers) and `discrete` (N, branches), for agents in the order in which they
-        asked.
-        """
+        """Encodes `continuous` (N, numbers) and `discrete` (N, branches), in the order in which agents asked."""
         agents = len(continuous)
         rows = np.empty((agents, len(self._template)), np.uint8)
         rows[:] = self._template

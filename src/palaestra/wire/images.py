@@ -52,9 +52,7 @@ class _Png:
 
 
 def picture_size(picture: Picture) -> tuple[int, int]:
-    """Returns height and width in pixels from the first PNG's header. Raises ProtocolError for bytes that are no
-    PNGs.
-    """
+    """Returns height and width from the first PNG's header. Raises ProtocolError for bytes that are no PNGs."""
     first = _split(picture)[0]
     return first.height, first.width
 
@@ -136,9 +134,7 @@ def _checked(picture: Picture, shape: tuple[int, ...]) -> tuple[list[_Png], _Pla
 
 @lru_cache(maxsize=256)
 def _plan(channels: tuple[int, ...], mapping: tuple[int, ...], needed: int) -> _Plan:
-    """Assigns source channels to `needed` channels. A grayscale PNG counts as three channels where one would be too
-    few.
-    """
+    """Assigns source channels to `needed` channels. A gray PNG counts as three where one would be too few."""
     colors = tuple(3 if count == 1 else count for count in channels)
     if not mapping:
         if needed == 1:

@@ -1,6 +1,4 @@
-"""Limits the size of messages, demonstration files, warnings and logs: a few bytes can ask for all of a machine's
-memory.
-"""
+"""Limits of messages, demonstrations, warnings and logs: a few bytes can ask for all of a machine's memory."""
 
 from __future__ import annotations
 
@@ -49,9 +47,7 @@ def max_bytes(shape: tuple[int, ...]) -> int:
 
 
 def check_agent(behavior: str, agent: int, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raises ProtocolError if the observations of an agent have more than MAX_NUMBERS numbers. `shapes` by
-    observation.
-    """
+    """Raises ProtocolError if the observations of an agent (`shapes`) have more than MAX_NUMBERS numbers."""
     total = sum(map(prod, shapes.values()))
     if total > MAX_NUMBERS:
         name, shape = max(shapes.items(), key=lambda item: prod(item[1]))

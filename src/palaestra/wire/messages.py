@@ -40,9 +40,7 @@ _POOL = _pool()
 
 
 def message_class(name: str) -> Any:
-    """Returns a message class by its full name, such as 'communicator_objects.AgentInfoProto'
-    (proto/communicator.proto).
-    """
+    """Returns a message class by its full name in `proto/`, such as 'communicator_objects.AgentInfoProto'."""
     return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(name))
 
 

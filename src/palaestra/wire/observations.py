@@ -1,6 +1,4 @@
-"""Decodes one observation of a behavior: determines its spec, then turns ObservationProtos of many agents into one
-array.
-"""
+"""Decodes one observation of a behavior: its spec, then ObservationProtos of many agents into one array."""
 
 from __future__ import annotations
 
@@ -87,9 +85,7 @@ class ObservationDecoder:
         return column
 
     def _alike(self, blobs: Sequence[bytes]) -> NDArray[np.float32] | None:
-        """Decodes into (N, *sent) if only the floats differ from earlier messages, which is usual; else returns
-        None.
-        """
+        """Decodes into (N, *sent) if only floats differ from earlier messages, which is usual; else returns None."""
         frame = self._frame
         if frame is None or set(map(len, blobs)) != {frame.length}:
             return None

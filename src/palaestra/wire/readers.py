@@ -1,6 +1,4 @@
-"""Decodes the agents of one behavior: determines its spec from the first message, then reads observations and masks on
-every tick.
-"""
+"""Decodes the agents of one behavior: its spec from the first message, then observations and masks of every tick."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ _LEGACY_CONTINUOUS = 1  # vector_action_space_type_deprecated
 
 
 def split_key(key: str) -> tuple[str, int]:
-    """Splits a behavior key such as 'Ball?team=1' into name and team, by default 0. Raises ProtocolError for a team
-    that is no number.
-    """
+    """Splits a behavior key such as 'Ball?team=1' into name and team, by default 0. Raises ProtocolError."""
     name, _, query = key.partition("?")
     if not query:
         return name, 0
@@ -71,9 +67,7 @@ class AgentInfoReader:
         return tuple(sensor.read(blobs, infos.id) for sensor, blobs in zip(self.sensors, infos.obs, strict=True))
 
     def masks(self, infos: AgentInfos) -> NDArray[np.bool_] | None:
-        """Returns the action masks, (N, choices), True: allowed; None: no agent sent one. Ignores masks of ended
-        agents.
-        """
+        """Returns masks, (N, choices), True: allowed; None: no agent sent one. Ignores those of ended agents."""
         choices = self.spec.action.choices
         if not choices or not any(infos.mask):
             return None
@@ -95,9 +89,7 @@ class AgentInfoReader:
         return allowed
 
     def matches(self, known: BehaviorSpec) -> None:
-        """Raises ProtocolError if another team or game instance sent a different spec. Observations' names may
-        differ.
-        """
+        """Raises ProtocolError if another team or game sent a different spec. Observations' names may differ."""
         if _kinds(known) != _kinds(self.spec):
             raise ProtocolError(
                 f"behavior '{self.name}' (team {self.team}) has changed; agents that share a behavior name share a "

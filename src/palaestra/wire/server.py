@@ -68,9 +68,7 @@ class Server:
     def __init__(
         self, copy: int, inbox: Inbox, port: int | None, *, bind: str | None = None, fixed: bool = False
     ) -> None:
-        """`port`: the preferred port; unless `fixed`, the system chooses another one if it is taken. Raises
-        EnvError.
-        """
+        """Prefers `port`; unless `fixed`, the system chooses another one if it is taken. Raises EnvError."""
         self._copy = copy
         self._inbox = inbox
         self._threads = DaemonThreads(MAX_CALLS, f"unity-{copy}")
@@ -140,9 +138,7 @@ class Server:
 
 
 class DaemonThreads(Executor):
-    """A pool of daemon threads: a program waits for those of ThreadPoolExecutor before an `atexit` handler could close
-    them.
-    """
+    """A pool of daemon threads: a program waits for those of ThreadPoolExecutor before it calls `atexit` handlers."""
 
     def __init__(self, count: int, name: str) -> None:
         self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
@@ -185,9 +181,7 @@ class _Exchange(grpc.GenericRpcHandler):
 
 
 def find_port(hosts: tuple[str, ...], port: int | None) -> int | None:
-    """Returns `port`, or if it is None any port, that is free on all hosts; None if it is taken. gRPC would also log
-    that to stderr.
-    """
+    """Returns `port`, if it is free on all hosts, or for None any free port; None: taken. gRPC would log it."""
     with ExitStack() as stack:
         for host in hosts:
             if host == "::1" and not has_ipv6():
@@ -222,9 +216,7 @@ def bracketed(host: str) -> str:
 
 
 def holder_of(port: int) -> str | None:
-    """Returns name and number of the process that listens on a port of this machine; None: there is none, or the system
-    does not report it, as macOS for processes of other users.
-    """
+    """Returns name and number of the process that listens on a port; None: none, or the system hides it."""
     with suppress(psutil.Error, OSError):
         for connection in psutil.net_connections("tcp"):
             number = connection.laddr[1] if len(connection.laddr) == 2 else None

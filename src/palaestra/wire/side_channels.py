@@ -75,9 +75,7 @@ class OutgoingMessage:
             self.write_float32(number)
 
     def write_string(self, s: str) -> None:
-        """Writes the text's length, then the text. Raises EnvError if it is not ASCII: Unity would read question
-        marks.
-        """
+        """Writes the text's length, then the text. Raises EnvError if it is not ASCII, which Unity cannot read."""
         if not s.isascii():
             raise EnvError(
                 f"a side channel cannot carry the text {s!r}: Unity reads ASCII; write it without {_foreign(s)}"
@@ -157,9 +155,7 @@ class IncomingMessage:
 
 
 class SideChannel:
-    """A channel for messages between a game's C# code and Python, with the same id on both sides. Subclass it and
-    override `receive`.
-    """
+    """A channel between a game's C# code and Python, with one id on both sides. Subclass it, override `receive`."""
 
     restates = False
     """Whether `on_connect` sends all state again, so that messages queued for that game instance before are dropped."""
@@ -169,23 +165,17 @@ class SideChannel:
         self._sent: deque[tuple[int | None, bytes]] = deque()  # for which copy; None: for all
 
     def receive(self, message: IncomingMessage, copy: int) -> None:
-        """Handles a message from one copy of the game. An exception raised here ends the run with an error that names
-        the line.
-        """
+        """Handles a message from one copy of the game. An exception ends the run with an error that names it."""
         raise ProtocolError(
             "the channel is send-only, and the game sent a message on it; override `receive` to take it"
         )
 
     def send(self, message: OutgoingMessage, copy: int | None = None) -> None:
-        """Sends a message with the next actions to one copy of the game, or to all. Messages unsent at a crash are
-        lost.
-        """
+        """Sends a message with the next actions to one copy of the game, or to all. A crash loses unsent ones."""
         self._sent.append((copy, bytes(message.buffer)))
 
     def on_connect(self, copy: int) -> None:
-        """Called when a copy of the game connects, also again after a crash; messages sent here arrive before its first
-        tick.
-        """
+        """Called when a copy connects, also after a crash; messages sent here arrive before its first tick."""
 
     def take_sent(self) -> list[tuple[int | None, bytes]]:
         """Returns and removes the messages sent since the last call. Other threads may keep sending."""
@@ -196,9 +186,7 @@ class SideChannels:
     """All channels of one environment, for all of its copies of the game."""
 
     def __init__(self, channels: Sequence[SideChannel], copies: int, warn: Callable[[str], None]) -> None:
-        """`warn` is called once for each unknown channel id. Raises EnvError if two channels share an id, or one has
-        none.
-        """
+        """`warn` is called once for each unknown id. Raises EnvError for a channel without an id of its own."""
         self._channels: dict[UUID, SideChannel] = {}
         for channel in channels:
             if not isinstance(getattr(channel, "channel_id", None), UUID) or not hasattr(channel, "_sent"):
@@ -230,9 +218,7 @@ class SideChannels:
         self._connected.add(copy)
 
     def outgoing(self, copy: int) -> bytes:
-        """Returns the field for a copy's next message: channel by channel, with messages in the order in which they
-        were sent.
-        """
+        """Returns the field for a copy's next message: channel by channel, in the order of sending."""
         self._collect()
         queues = self._queues[copy]
         if not any(queues.values()):
@@ -243,9 +229,7 @@ class SideChannels:
         return raw
 
     def incoming(self, copy: int, raw: bytes) -> None:
-        """Passes the messages of a copy's field to their channels. Raises ProtocolError, or EnvError if a channel
-        fails.
-        """
+        """Passes a copy's messages to their channels. Raises ProtocolError, or EnvError if a channel fails."""
         for id, payload in unpack(raw):
             if id in self._channels:
                 channel = self._channels[id]

@@ -153,9 +153,7 @@ class StatsReceiver(SideChannel):
     """Collects the measurements of a game (C#'s StatsRecorder) until `take`."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
-        """`warn` is called once for each name with values that are not finite, and once for names that are too long or
-        too many.
-        """
+        """`warn` is called once for each name that is not finite, and once for names too long or too many."""
         super().__init__(STATS)
         self._measured: deque[Measurement] = deque(maxlen=MAX_MEASUREMENTS)
         self._warn = warn
@@ -165,9 +163,7 @@ class StatsReceiver(SideChannel):
         """Number of measurements ignored because there are more than MAX_STATISTICS names."""
 
     def receive(self, message: IncomingMessage, copy: int) -> None:
-        """Stores one measurement. 'latest' values count from copy 0 alone, because several copies have no common
-        order.
-        """
+        """Stores one measurement; 'latest' ones of copy 0 alone, because copies have no common order."""
         name = message.read_string()
         value = message.read_float32()
         kind = message.read_int32()

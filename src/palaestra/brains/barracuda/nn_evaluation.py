@@ -1,6 +1,4 @@
-"""Runs the layers of a Barracuda file with numpy, tensors laid out as there: (N, H, W, C). Slow, but independent of
-ONNX.
-"""
+"""Runs the layers of a Barracuda file with numpy, tensors laid out as there, (N, H, W, C): slow, but without ONNX."""
 
 from __future__ import annotations
 
@@ -193,9 +191,7 @@ def _flatten(layer: Layer, inputs: list[np.ndarray]) -> np.ndarray:
 
 
 def ranges(layer: Layer) -> list[tuple[int, int]]:
-    """Returns start and end of the H, W and C that a slice takes; an end of 0 is the last. Raises PolicyError for steps
-    and for agents.
-    """
+    """Returns start and end of the H, W and C of a slice; an end of 0 is the last. Raises PolicyError."""
     if len(layer.pads) != 4 or len(layer.pool) != 4 or any(step != 1 for step in layer.strides):
         raise PolicyError(f"layer '{layer.name}' takes a slice with steps {list(layer.strides)}; only 1 is supported")
     if layer.pads[0] or layer.pool[0]:

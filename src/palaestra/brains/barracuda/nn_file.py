@@ -118,9 +118,7 @@ class _Place:
 
 
 class _Fields:
-    """Takes values from the file one after another. Raises PolicyError, naming what was expected, where the file ends
-    or makes no sense.
-    """
+    """Takes values one after another. Raises PolicyError where the file ends or makes no sense."""
 
     def __init__(self, path: Path, data: bytes) -> None:
         self.path = path

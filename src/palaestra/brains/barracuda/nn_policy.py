@@ -170,9 +170,7 @@ def _branches(network: NetworkFile, size: int, given: Sequence[int] | None) -> t
 
 
 def _observations(network: NetworkFile, given: Sequence[Shape] | None) -> tuple[Shape, ...]:
-    """Returns the observations in Unity's order: those given, if they fit the file's inputs, else the inputs
-    themselves.
-    """
+    """Returns the observations in Unity's order: those given, if they fit, else the file's inputs."""
     own = [name for name in network.inputs if name == VECTORS or VISUAL.fullmatch(name)]
     if not own:
         raise PolicyError(f"{network.path} sees nothing: it has no input {VECTORS} or visual_observation_0")

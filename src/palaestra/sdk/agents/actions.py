@@ -31,9 +31,7 @@ class ActionMask:
         self._allowed: bytearray | None = None
 
     def set_action_enabled(self, branch: int, action: int, enabled: bool) -> None:
-        """Allows or forbids a choice of a branch, both counted from 0. All are allowed at the start of each
-        decision.
-        """
+        """Allows or forbids a choice, counted from 0. All are allowed at the start of each decision."""
         if not 0 <= branch < len(self._branches):
             have = f"branches 0 to {len(self._branches) - 1}" if self._branches else "no discrete branches"
             raise EnvError(

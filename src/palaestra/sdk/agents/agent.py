@@ -197,9 +197,7 @@ class AgentState:
 
 
 def call_user_code(state: AgentState | None, method: Callable[..., object], *arguments: Any) -> None:
-    """Calls the author's code. Raises any error of it as an EnvError that names the agent, with the original as its
-    cause.
-    """
+    """Calls the author's code. Its errors become EnvErrors that name the agent, with the original as cause."""
     try:
         method(*arguments)
     except Exception as error:
@@ -231,15 +229,11 @@ def reward_of(value: Any, before: float, agent: object, method: str) -> float:
 
 
 class Agent:
-    """Base class of agents, as Unity's Agent. Derive from it, set `behavior`, override the methods you need;
-    `Academy.add` adds it.
-    """
+    """Base class of agents, as Unity's Agent. Derive from it, set `behavior`, override what you need."""
 
     behavior: Behavior
     decision_period: int | None = 5
-    """Steps of the academy between decision requests, as Unity's DecisionRequester; None: only `request_decision`
-    requests them.
-    """
+    """Steps between decision requests, as Unity's DecisionRequester; None: only `request_decision` requests them."""
     take_actions_between_decisions: bool = True
     """True: `on_action_received` is also called between decisions, with the actions of the last one."""
     max_step: int = 0

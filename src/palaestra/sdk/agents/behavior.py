@@ -21,9 +21,7 @@ class Behavior:
 
     name: str
     observations: int = 0
-    """Number of values that `collect_observations` adds; 0: the agent has only other sensors (`add_sensor` in
-    `initialize`).
-    """
+    """Number of values that `collect_observations` adds; 0: the agent has only other sensors (`add_sensor`)."""
     continuous: int = 0
     """Number of continuous actions, each within -1..1."""
     branches: int | Iterable[int] = ()

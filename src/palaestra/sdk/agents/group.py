@@ -7,9 +7,7 @@ from palaestra.sdk.agents.agent import Agent, AreaRegistry, reward_of
 
 
 class Group:
-    """Group of agents with shared rewards, as Unity's SimpleMultiAgentGroup. A disabled agent leaves it and must be
-    registered again.
-    """
+    """Group of agents with shared rewards, as Unity's SimpleMultiAgentGroup. A disabled agent leaves it."""
 
     def __init__(self) -> None:
         self._agents: list[Agent] = []

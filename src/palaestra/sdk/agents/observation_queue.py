@@ -83,9 +83,7 @@ class AgentQueue:
     def _column(
         self, at: int, obs_bytes: tuple[bytes, ...], states: tuple[AgentState, ...], compressed: bool
     ) -> NDArray[np.float32]:
-        """Returns one observation of all rows, (N, *shape). Raises EnvError for a wrong size, NotFinite for NaN or
-        infinity.
-        """
+        """Returns one observation of all rows, (N, *shape). Raises EnvError, and NotFinite for NaN or infinity."""
         spec = self.spec.obs[at]
         joined = bytearray().join(obs_bytes)
         if len(joined) != 4 * len(states) * prod(spec.shape):
@@ -211,9 +209,7 @@ class ObservationQueue:
         return next(self._groups)
 
     def queue_for(self, state: AgentState) -> AgentQueue:
-        """Returns the queue of an agent's behavior and team. Raises EnvError if its spec differs from the behavior's
-        first agent.
-        """
+        """Returns the queue of an agent's behavior and team. Raises EnvError for agents of different specs."""
         name = state.behavior.name
         spec = spec_of(state)
         known = self._known.setdefault(name, _Known(spec, str(state)))

@@ -27,9 +27,7 @@ class Sensor(Protocol):
     shape: tuple[int, ...]  # (n,), (most, size) or (C, H, W) with numbers within 0..1
 
     def read(self) -> ArrayLike | bytes:
-        """Returns the current observation, of `shape`, or its float32 bytes. Called once at each decision and at an
-        episode's end.
-        """
+        """Returns the observation, of `shape`, or its float32 bytes. Called once at each decision and end."""
         ...
 
 
@@ -121,9 +119,7 @@ class ImageSensor:
         goal: bool = False,
         compressed: bool | None = None,
     ) -> None:
-        """Takes the image from `source` at each read, or from `write`. `compressed`: sent as PNG; None: if the image is
-        uint8.
-        """
+        """Takes the image from `source`, or from `write`. `compressed`: sent as PNG; None: if it is uint8."""
         self.name = name
         self.shape = (channels, height, width)
         self.source = source
@@ -132,15 +128,11 @@ class ImageSensor:
         self._given: Any = None
 
     def write(self, image: ArrayLike) -> None:
-        """Sets the image: (H, W, C), (C, H, W), or (H, W) of one channel; floats within 0..1, or uint8. Copied at the
-        next decision.
-        """
+        """Sets the image, (H, W, C), (C, H, W) or (H, W), floats within 0..1 or uint8; copied when it is read."""
         self._given = image
 
     def read(self) -> bytes:
-        """Returns the image last written, or that of `source`. Raises EnvError for another size or type, or if there is
-        none.
-        """
+        """Returns the image last written, or that of `source`. Raises EnvError for none, or one that does not fit."""
         image = np.asarray(self._given if self.source is None else self.source())
         if image.dtype == object:
             raise EnvError(
@@ -171,9 +163,7 @@ class ImageSensor:
 
 
 class StackedSensor:
-    """Stacks the last `count` observations of a vector or image sensor, the oldest first (images: along channels),
-    zeros at first.
-    """
+    """Stacks the last `count` observations of a vector or image, the oldest first (along channels), zeros at first."""
 
     def __init__(self, sensor: Sensor, count: int) -> None:
         if len(sensor.shape) not in (1, 3) or count < 1:
@@ -236,9 +226,7 @@ class BufferSensor:
 
 
 class RaySensor:
-    """Sensor of ray casts in Unity's layout. Each ray has a number for each tag, 1 if it hit nothing, and the hit
-    fraction (0..1).
-    """
+    """Ray casts in Unity's layout: for each ray a number for each tag, 1 if it hit nothing, the hit fraction."""
 
     goal = False
 
@@ -250,9 +238,7 @@ class RaySensor:
         self._hits: list[tuple[str | None, float] | None] | None = None
 
     def write(self, hits: Iterable[tuple[str | None, float] | None]) -> None:
-        """Sets the result of each ray: None for no hit, else the tag (None: an object with none of these tags) and the
-        hit fraction.
-        """
+        """Sets each ray's result: None for no hit, else the tag (None: of no declared tag) and the fraction."""
         self._hits = list(hits)
 
     def read(self) -> NDArray[np.float32]:

@@ -100,9 +100,7 @@ _OPTIONS = (
 
 
 class TrainerGone(EnvError):
-    """The connection broke. ML-Agents' trainer may end like this: it closes its server at once, so its last message may
-    be lost.
-    """
+    """The connection broke, as when ML-Agents' trainer ends: it closes its server at once."""
 
 
 class TrainerConnection:
@@ -117,9 +115,7 @@ class TrainerConnection:
         self._connected = False
 
     def exchange(self, raw: bytes) -> bytes:
-        """Sends a message and returns the answer. Raises EnvError if there is no trainer, TrainerGone if it
-        disconnected.
-        """
+        """Sends a message and returns the answer. Raises EnvError without a trainer, TrainerGone once it left."""
         try:
             if self._connected:
                 return self._call(raw)

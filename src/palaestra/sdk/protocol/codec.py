@@ -28,9 +28,7 @@ _CONTINUOUS = 1  # vector_action_space_type_deprecated
 _DIMENSIONS = {1: (NONE,), 2: (VARIABLE, NONE), 3: (NONE, TRANSLATIONAL, TRANSLATIONAL)}
 _HEADER = UnityMessage(header={"status": OK}).SerializeToString()
 _SCALARS = np.frombuffer(bytes.fromhex("3d00000000 4000 4800 508080808000 708080808000 7d00000000"), np.uint8)
-"""Fields reward, done, max_step_reached, id, group_id and group_reward of an agent, at fixed widths, which protobuf
-reads as well.
-"""
+"""Fields reward, done, max_step_reached, id, group_id and group_reward of an agent, at fixed widths."""
 
 _Blobs = NDArray[np.uint8] | list[bytes]  # one row for each agent: a matrix if all are equally long
 
@@ -206,9 +204,7 @@ def _repeated(head: bytes | NDArray[np.uint8], times: int) -> NDArray[np.uint8]:
 
 
 def read_greeting(raw: bytes) -> TrainerGreeting | None:
-    """Reads the answer to `hello`; None: the trainer refuses the game. Raises ProtocolError for another message or
-    version.
-    """
+    """Reads the answer to `hello`; None: the trainer refuses the game. Raises ProtocolError."""
     message = _parsed(raw)
     if message.header.status != OK:
         return None
@@ -237,9 +233,7 @@ def read_reply(raw: bytes) -> Reply:
 
 
 def read_actions(outputs: AgentOutputs, raw: bytes | None) -> AgentActions:
-    """Reads the actions for `outputs` from a reply's bytes for their behavior key. Raises ProtocolError if they do not
-    fit.
-    """
+    """Reads the actions for `outputs` from a reply's bytes for their behavior key. Raises ProtocolError."""
     action = outputs.spec.action
     agents = int((~outputs.infos.done).sum())
     rows = Actions.FromString(raw or b"").value
@@ -304,9 +298,7 @@ def mapping(channels: int) -> tuple[int, ...]:
 
 
 def encode(column: NDArray[np.float32]) -> list[bytes]:
-    """Returns the PNG files of each image in (N, C, H, W), values within 0..1 rounded to 255ths. A single channel
-    becomes grey RGB.
-    """
+    """Returns the PNG files of each image in (N, C, H, W), within 0..1. A single channel becomes grey RGB."""
     pixels = np.rint(np.clip(column, 0, 1) * 255).astype(np.uint8)
     channels = pixels.shape[1]
     if channels == 1:

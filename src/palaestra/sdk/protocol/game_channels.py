@@ -171,9 +171,7 @@ class RawBytes(SideChannel):
 
 
 class EnvironmentParameters:
-    """Environment parameters, as in Unity: a game reads them, usually in `on_episode_begin`, with a default for those
-    not set.
-    """
+    """Environment parameters, as in Unity: a game reads them, usually in `on_episode_begin`, with a default."""
 
     def __init__(self, values: Mapping[str, float] | None = None) -> None:
         self._draws: dict[str, Callable[[], float]] = {}

@@ -25,9 +25,7 @@ def split_agent(name: str) -> tuple[str, int]:
 
 
 def observation(obs: list[np.ndarray], mask: list[np.ndarray] | None) -> Any:
-    """Returns an observation: an array, a list of several, or a dictionary with the action mask (True: forbidden) if
-    there are branches.
-    """
+    """Returns an array, a list of several, or a dictionary with the action mask (True: forbidden) of branches."""
     if mask is not None:
         return {"observation": obs, "action_mask": mask}
     return obs if len(obs) > 1 else obs[0]

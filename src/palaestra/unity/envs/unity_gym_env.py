@@ -80,9 +80,7 @@ class UnityToGymWrapper(gymnasium.Env):
 
     @classmethod
     def with_hybrid_actions(cls, *args: Any) -> UnityToGymWrapper:
-        """Wraps an environment whose actions may be both continuous and discrete: a Dict of `continuous` and
-        `discrete`.
-        """
+        """Wraps an environment that may have actions of both kinds: a Dict of `continuous` and `discrete`."""
         wrapper = cls.__new__(cls)
         wrapper._takes_hybrid = True
         wrapper.__init__(*args)
@@ -97,9 +95,7 @@ class UnityToGymWrapper(gymnasium.Env):
         return self._single_step(decisions)[0]
 
     def step(self, action: Any) -> GymStepResult:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Returns the observation, reward, done flag and info, with the step under 'step'. Raises UnityGymException
-        after the end.
-        """
+        """Returns observation, reward, done and info, with the step under 'step'. Raises UnityGymException."""
         if self.game_over:
             raise UnityGymException("the episode has ended; call reset() before the next step()")
         self._env.set_actions(self.name, self._row(action))

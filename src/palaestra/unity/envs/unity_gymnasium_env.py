@@ -59,9 +59,7 @@ class UnityToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         self._info(unity_env.get_steps(self._old.name)[0])
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins a new episode. `seed` is not used for the game, which takes it when it starts:
-        UnityEnvironment(seed=...).
-        """
+        """Begins a new episode. `seed` is not used for the game: it takes UnityEnvironment(seed=...)."""
         super().reset(seed=seed)
         obs = self._old.reset()
         steps, _ = self._unity_env.get_steps(self._old.name)

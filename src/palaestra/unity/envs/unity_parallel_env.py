@@ -28,9 +28,7 @@ class UnityParallelEnv(UnityPettingzooBaseEnv, ParallelEnv):
         super().__init__(env, seed)
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Begins new episodes and returns the first observations by agent. The arguments are ignored; PettingZoo's
-        wrappers pass them.
-        """
+        """Begins new episodes and returns the first observations by agent. The arguments are ignored."""
         super().reset()
         return self._show()
 

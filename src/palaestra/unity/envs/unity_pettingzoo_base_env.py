@@ -15,9 +15,7 @@ from palaestra.unity.side_channel.side_channel import SideChannel
 
 
 class UnityPettingzooBaseEnv:
-    """Base class of PettingZoo's wrappers. Agents are named '<behavior>?agent_id=<id>'; they join when they appear and
-    leave when done.
-    """
+    """Agents are named '<behavior>?agent_id=<id>'; they join when they appear and leave when done."""
 
     def __init__(self, env: BaseEnv, seed: int | None = None, metadata: dict[str, Any] | None = None) -> None:
         """Wraps an environment; `seed` seeds the action spaces."""
@@ -61,15 +59,11 @@ class UnityPettingzooBaseEnv:
         return {agent: self.action_space(agent) for agent in self._possible}
 
     def observation_space(self, agent: str) -> Any:
-        """Returns the space of an agent's behavior, also for agents yet to appear. Raises KeyError for an unknown
-        behavior.
-        """
+        """Returns the space of an agent's behavior, also for agents yet to appear. Raises KeyError."""
         return self._observation_spaces[split_agent(agent)[0]]
 
     def action_space(self, agent: str) -> Any:
-        """Returns the space of an agent's behavior, also for agents yet to appear. Raises KeyError for an unknown
-        behavior.
-        """
+        """Returns the space of an agent's behavior, also for agents yet to appear. Raises KeyError."""
         return self._action_spaces[split_agent(agent)[0]]
 
     @property
@@ -168,9 +162,7 @@ class UnityPettingzooBaseEnv:
         self._read_steps()
 
     def _read_steps(self) -> None:
-        """Reads this tick's steps. For an agent with an end and a decision, stores the end, and the decision in
-        `_new_episodes`.
-        """
+        """Stores this tick's steps; of an agent with an end and a decision, the decision in `_new_episodes`."""
         env = self._loaded()
         self._agents = []
         self._new_episodes = {}
@@ -258,9 +250,7 @@ def _action_space(spec: ActionSpec) -> Any:
 
 
 def _row(action: Any, spec: ActionSpec) -> ActionTuple:
-    """Converts an agent's action to an ActionTuple: a number, a list, an array, a pair of both parts, or an
-    ActionTuple.
-    """
+    """Converts a number, a list, an array, a pair of both parts, or an ActionTuple."""
     if isinstance(action, ActionTuple):
         return action
     continuous = np.zeros((1, 0))

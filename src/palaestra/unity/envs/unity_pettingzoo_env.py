@@ -62,9 +62,7 @@ class UnityToPettingZooWrapper(ParallelEnv[str, Any, Any]):
         return self._action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Values, dict[str, Values]]:
-        """Begins new episodes. The arguments are not used: a game takes its seed when it starts,
-        UnityEnvironment(seed=...).
-        """
+        """Begins new episodes. The arguments are not used: a game takes UnityEnvironment(seed=...)."""
         shown = self._old.reset()
         infos = self._old.infos
         self._seen = shown
@@ -159,16 +157,12 @@ class UnityToPettingZooWrapper(ParallelEnv[str, Any, Any]):
 
 
 def unity_aec_env(env: BaseEnv, seed: int | None = None) -> AECEnv[str, Any, Any]:
-    """Returns an AEC environment, in which the agents of UnityToPettingZooWrapper act one after another within each
-    step.
-    """
+    """Returns an AEC environment: the agents of UnityToPettingZooWrapper act one after another in each step."""
     return parallel_to_aec(UnityToPettingZooWrapper(env, seed))
 
 
 def _allowed(behavior: BehaviorSpaces, old: Any) -> np.ndarray:
-    """Returns the choices that the old wrapper's mask allows. An agent whose episode ended has no mask, and may choose
-    anything.
-    """
+    """Returns the choices that the old wrapper's mask allows: all if the agent's episode ended."""
     if isinstance(old, dict) and old["action_mask"] is not None:
         return ~np.concatenate([np.asarray(mask, np.bool_) for mask in old["action_mask"]])
     return np.ones(behavior.spec.action.choices, np.bool_)

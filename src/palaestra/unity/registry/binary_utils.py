@@ -23,9 +23,7 @@ DOWNLOAD_TIMEOUT = 30.0
 
 
 def get_local_binary_path(name: str, url: str, tmp_dir: str | None = None) -> str:
-    """Returns the executable of the build in the zip file at `url`. Raises UnityEnvironmentException if it cannot be
-    downloaded.
-    """
+    """Returns the executable of the build in the zip file at `url`. Raises UnityEnvironmentException."""
     folder = Path(
         tmp_dir or tempfile.gettempdir(),
         "ml-agents-binaries",

@@ -25,9 +25,7 @@ class RemoteRegistryEntry(BaseRegistryEntry):
         additional_args: Sequence[str] | None = None,
         tmp_dir: str | None = None,
     ) -> None:
-        """Takes `additional_args` for the build, which follow those given to `make`; `tmp_dir` keeps builds, None: the
-        system's.
-        """
+        """Takes `additional_args` that follow those of `make`, and `tmp_dir` for builds (None: the system's)."""
         super().__init__(identifier, expected_reward, description)
         self._urls = {"linux": linux_url, "darwin": darwin_url, "win32": win_url}
         self._args = list(additional_args or ())

@@ -14,9 +14,7 @@ from palaestra.unity.registry.remote_registry_entry import RemoteRegistryEntry
 
 
 class UnityEnvRegistry(Mapping):
-    """Mapping from ids to entries. A manifest registered by its address is downloaded at the first lookup, a build when
-    it is made.
-    """
+    """Mapping from ids to entries. A manifest's address is read at the first lookup, a build when it is made."""
 
     def __init__(self) -> None:
         self._entries: dict[str, BaseRegistryEntry] = {}
@@ -28,9 +26,7 @@ class UnityEnvRegistry(Mapping):
         self._entries[new_entry.identifier] = new_entry
 
     def register_from_yaml(self, path_to_yaml: str) -> None:
-        """Adds the entries of a manifest, a file or an http address. Raises UnityEnvironmentException if a file cannot
-        be read.
-        """
+        """Adds the entries of a manifest, a file or an http address. Raises UnityEnvironmentException."""
         if path_to_yaml.startswith(("http://", "https://")):
             self._unread.append(path_to_yaml)
         else:

@@ -29,9 +29,7 @@ class SideChannelManager:
             self.channels[channel.channel_id] = channel
 
     def process_side_channel_message(self, data: bytes) -> None:
-        """Hands messages to their channels; warns once for each id without one. Raises UnityEnvironmentException for
-        invalid data.
-        """
+        """Hands messages to channels; warns once of an id without one. Raises UnityEnvironmentException."""
         try:
             messages = unpack(data)
         except ProtocolError as error:
