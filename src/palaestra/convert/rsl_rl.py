@@ -1,8 +1,4 @@
-"""Policies of rsl_rl: the checkpoint `model_N.pt` of a runner, with an MLP and, where it was used, empirical
-normalization.
-
-Until version 4 actor and critic are one `model_state_dict`; since version 5 there is an `actor_state_dict`.
-"""
+"""Policies of rsl_rl: a runner's checkpoint `model_N.pt`, with an MLP and perhaps empirical normalization."""
 
 from __future__ import annotations
 

@@ -144,11 +144,7 @@ def _array(printed: Any, summary: Any, shape: tuple[int, ...]) -> np.ndarray | N
 
 
 def seen_as(name: str, space: Space) -> tuple[ObsSpec, float]:
-    """Returns the observation that Unity or `load_policy` gives for a space, and the factor by which the network
-    multiplies it.
-
-    Images come within 0..1. Integers come as the numbers of a one-hot each.
-    """
+    """Returns the observation that Unity gives for a space (images within 0..1), and the network's factor for it."""
     if space.kind in ("Discrete", "MultiDiscrete"):
         raw = RawObs(space.shape, sizes=space.sizes, starts=space.starts)
         return ObsSpec(name, (sum(space.sizes),), raw=raw), 1.0

@@ -22,11 +22,7 @@ MOST_BYTES = 1 << 28
 
 
 def compare(policy: SourcePolicy, path: Path, rows: int = ROWS, seed: int = 0) -> float:
-    """Returns the largest difference of deterministic actions on random observations; of choices, how far the taken one
-    is behind the best.
-
-    Raises ExportError where it exceeds 1e-5 of the largest action (at least 1e-5).
-    """
+    """Returns the largest difference on random observations; of choices the lag behind the best. Raises ExportError."""
     model = load_policy(path, seed=seed)
     rng = np.random.default_rng(seed)
     gaps = [0.0]

@@ -103,10 +103,7 @@ class LearnedStd:
 
 @dataclass(frozen=True, slots=True)
 class StateStd:
-    """Generalized state-dependent exploration: variance = features² by `variance` (features, continuous).
-
-    Raffin et al. 2021, https://arxiv.org/abs/2005.05719, section 3.1.
-    """
+    """Generalized state-dependent exploration, https://arxiv.org/abs/2005.05719: features² by `variance`."""
 
     variance: np.ndarray
 

@@ -17,12 +17,7 @@ __all__ = ["MINARI", "is_minari", "read_demo"]
 
 
 def read_demo(source: Path | str) -> DemoSource:
-    """Opens a demonstration file, or with `minari:ID` or `minari:FOLDER` a Minari dataset on this machine.
-
-    Raises:
-        EmptyDemo: it has no records.
-        DemoError: it is missing, of another kind, or cannot be read.
-    """
+    """Opens a `.demo` file, or Minari's `minari:ID` or `minari:FOLDER`. Raises EmptyDemo and DemoError."""
     if is_minari(source):
         from palaestra.datasets.minari_reader import read_minari
 

@@ -162,11 +162,7 @@ def _row_bytes(space: spaces.Space[Any]) -> int:
 
 
 def policy_actions(actions: SpaceActions, batched: Any, count: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Returns the continuous actions (N, numbers), scaled to -1..1, and the choices (N, branches) from 0, of N actions
-    of the space.
-
-    Raises EnvError for arrays of other shapes, KeyError, IndexError or TypeError for actions of another form.
-    """
+    """Returns continuous actions (N, numbers), scaled to -1..1, and choices (N, branches) from 0. Raises EnvError."""
     spec = actions.spec
     numbers = list[NDArray[Any]]()
     choices = list[NDArray[Any]]()

@@ -38,11 +38,7 @@ DECODED = 32 << 20
 
 @dataclass(frozen=True)
 class MinariDemo:
-    """An open Minari dataset. Each iteration over its records reads the data again, an episode at a time.
-
-    Raises:
-        DemoError: in every iteration; an episode is damaged, or larger than memory.
-    """
+    """An open Minari dataset. Each iteration reads it again, an episode at a time, and raises DemoError."""
 
     title: str
     """Its name, as in `minari:ID`."""
@@ -131,11 +127,7 @@ class MinariDemo:
         return records_of(self.chunks())
 
     def pairs(self) -> Iterator[Pairs]:
-        """Yields observations with the actions taken and the rewards that followed, a chunk at a time, within episodes
-        only.
-
-        Raises DemoError also for a number that is NaN or infinite.
-        """
+        """Yields decisions with what followed, a chunk at a time. Raises DemoError for NaN and infinity, too."""
         return pairs_of(self.chunks(), self.timing, self.title)
 
     def episodes(self) -> Iterator[Episode]:
@@ -210,12 +202,7 @@ class MinariDemo:
 
 
 def read_minari(source: str) -> MinariDemo:
-    """Opens a Minari dataset: `minari:ID` or `minari:FOLDER`, on this machine.
-
-    Raises:
-        EmptyDemo: it has no episodes.
-        DemoError: it is missing, damaged, of spaces that no behavior has, or Minari is not installed.
-    """
+    """Opens a Minari dataset on this machine: `minari:ID` or `minari:FOLDER`. Raises EmptyDemo and DemoError."""
     storage_type()
     folder = data_folder(source)
     storage, metadata = open_storage(folder, source)

@@ -61,10 +61,7 @@ class Frame:
 
 
 def frame_of(record: bytes, sensors: Sequence[ObservationDecoder | None]) -> Frame | None:
-    """Returns the frame of a record; None if it has PNGs, repeated fields, or floats that are not contiguous.
-
-    `sensors` are the behavior's decoders, None for an observation that is skipped.
-    """
+    """Returns a record's frame; None if it has PNGs, repeated fields, or floats that are not contiguous."""
     template = np.frombuffer(record, np.uint8)
     frame = Frame(np.full(len(record), _ALL, np.uint8), template)
     try:

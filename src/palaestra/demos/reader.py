@@ -49,11 +49,7 @@ _MAX_CHOICES = 0x7FFFFFFF  # largest number of the message's field; the reader r
 
 @dataclass(frozen=True)
 class Demo:
-    """An open demonstration file. Each iteration over its records reads the file again.
-
-    Raises:
-        DemoError: in every iteration; a record is damaged, or the file is gone.
-    """
+    """An open demonstration file. Each iteration reads it again, and raises DemoError for a damaged record."""
 
     path: Path
     meta: DemoMeta
@@ -145,11 +141,7 @@ class Demo:
         return records_of(self.chunks())
 
     def pairs(self) -> Iterator[Pairs]:
-        """Yields observations with the actions taken and the rewards that followed, a chunk at a time, within episodes
-        only.
-
-        Raises DemoError also for a number that is NaN or infinite.
-        """
+        """Yields decisions with what followed, a chunk at a time. Raises DemoError for NaN and infinity, too."""
         return pairs_of(self.chunks(), self.timing, str(self.path))
 
     def episodes(self) -> Iterator[Episode]:
@@ -166,12 +158,7 @@ class Demo:
 
 
 def read_demo(path: Path | str) -> Demo:
-    """Opens a demonstration file: reads its header and first record.
-
-    Raises:
-        EmptyDemo: the file has no records.
-        DemoError: the file is no demonstration file, or cannot be read.
-    """
+    """Opens a demonstration file. Raises EmptyDemo for one without records, DemoError for any other fault."""
     path = Path(path)
     try:
         with open(path, "rb", opener=regular) as file:

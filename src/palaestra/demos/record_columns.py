@@ -287,11 +287,7 @@ def _kept(sensors: Sequence[ObservationDecoder | None]) -> list[ObservationDecod
 
 
 def _whole(values: NDArray[np.float32], where: Callable[[int], str]) -> NDArray[np.int64]:
-    """Converts choices that old files store as floats, (N, branches); NaN and infinity become 0, out-of-range choices
-    stay so.
-
-    Raises DemoError for a fraction; `where` gives the begin of its message for a row.
-    """
+    """Converts choices that old files store as floats; NaN and infinity become 0. Raises DemoError for a fraction."""
     values = np.clip(np.nan_to_num(values, posinf=0, neginf=0), -_MAX_CHOICES, _MAX_CHOICES)
     broken = np.argwhere(values != np.rint(values))
     if len(broken):

@@ -66,11 +66,7 @@ def own_module(graph: Graph, own: OwnModule, name: str, x: str) -> str:
 
 
 def check_exportable(network: nn.Module) -> None:
-    """Tries to write each kind of user's module in `network`, and compares the file's answers with the module's.
-
-    Nothing happens where there is none; each takes a second. Call it before training, not after an hour of it. Raises
-    ExportError.
-    """
+    """Tries to write each kind of user's module, and compares its file: a second each. Raises ExportError."""
     tried = set()
     for own in network.modules():
         if isinstance(own, OwnModule) and (own.title, own.shape) not in tried:

@@ -1,7 +1,4 @@
-"""Modules of networks as ONNX operators: one function for each kind, found by `write`.
-
-Operators are those that ML-Agents' own exports use, since Unity's importers are tested on these.
-"""
+"""Modules of networks as ONNX operators of ML-Agents' own exports, which Unity's importers are tested on."""
 
 from __future__ import annotations
 
@@ -34,10 +31,7 @@ EPSILON = 1e-5  # of torch's layer norm
 
 
 def write(graph: Graph, module: nn.Module, name: str, *inputs: str) -> str:
-    """Appends what `module` computes of `inputs`; its constants are named after `name`. Returns the result's name.
-
-    Raises ExportError for a kind of module that has no function here.
-    """
+    """Appends what `module` computes of `inputs`, with constants named after `name`. Raises ExportError."""
     writer = WRITERS.get(type(module))
     if writer is None:
         known = ", ".join(sorted(kind.__name__ for kind in WRITERS))

@@ -93,11 +93,7 @@ class Academy:
     # For the trainer's side
 
     def advance(self) -> dict[str, AgentOutputs]:
-        """Steps until an agent requests a decision or ends an episode, and returns the outputs. Call `answer` or
-        `reset` next.
-
-        Raises EnvError for an error in the game, and for a game whose agents never request a decision.
-        """
+        """Steps until an agent requests a decision or ends an episode, and returns the outputs. Raises EnvError."""
         self.run()
         return self.observation_queue.take()
 

@@ -16,10 +16,7 @@ STEP_SECONDS = 0.02
 
 
 class Areas:
-    """All areas of a game. Each exchange has outputs from every area.
-
-    The id of an agent in an exchange is `id in its area * number of areas + area`.
-    """
+    """All areas of a game. An agent's id in an exchange is `id in its area * number of areas + area`."""
 
     def __init__(
         self,
@@ -54,11 +51,7 @@ class Areas:
             academy.finish()
 
     def heuristic(self, key: str) -> AgentActions | None:
-        """Returns the actions that the `heuristic` methods choose for the agents waiting under a behavior key; None if
-        none has one.
-
-        Raises EnvError for invalid actions, and if only some agents have a heuristic.
-        """
+        """Returns the actions of `heuristic` methods for a behavior key; None: there is none. Raises EnvError."""
         return self.observation_queue.queues[key].heuristic()
 
     def reset(self) -> None:

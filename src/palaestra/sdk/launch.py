@@ -45,11 +45,7 @@ _TRUE, _FALSE = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
 
 
 def play(game: MakesAreas, argv: Sequence[str] | None = None) -> None:
-    """Plays until the trainer ends the game or the given number of episodes is over.
-
-    Raises SystemExit otherwise: 1 for an error, which is printed, 2 for a wrong command line, 128 + N for signal N.
-    `argv` defaults to the arguments in sys.argv.
-    """
+    """Plays until the trainer or the number of episodes ends the game. Raises SystemExit for an error or a signal."""
     code = run(game, sys.argv[1:] if argv is None else argv)
     if code:
         sys.exit(code)

@@ -1,7 +1,4 @@
-"""Base class of environments, and their data: steps of agents, actions and specs of behaviors.
-
-In shapes, N is the number of agents of one behavior.
-"""
+"""Base class of environments, steps of agents, actions and specs of behaviors. N: agents of one behavior."""
 
 from __future__ import annotations
 

@@ -25,10 +25,7 @@ EXIT_SECONDS = 60.0
 
 
 class CommunicatorBackend:
-    """Starts the build, if there is one, and connects to the game through the communicator, which `close` closes.
-
-    Raises UnityEnvironmentException, and any error of the communicator.
-    """
+    """Starts the build, if there is one, and plays it through the communicator, which `close` closes."""
 
     def __init__(
         self, communicator: Communicator, file_name: str | None, args: Sequence[str], seed: int, areas: int

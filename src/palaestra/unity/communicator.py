@@ -16,10 +16,7 @@ PollCallback: TypeAlias = Callable[[], None]
 
 
 class Communicator:
-    """Base class that does nothing. A UnityEnvironment uses the communicator that its `_get_communicator` returns.
-
-    Messages are UnityInputProto to the game and UnityOutputProto from it.
-    """
+    """Base class that does nothing; messages are UnityInputProto to the game and UnityOutputProto from it."""
 
     def __init__(self, worker_id: int = 0, base_port: int = 5005) -> None:
         """Takes the port as `base_port` + `worker_id`."""

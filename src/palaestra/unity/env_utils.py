@@ -24,10 +24,7 @@ def validate_environment_path(env_path: str) -> str | None:
 
 
 def launch_executable(file_name: str, args: list[str]) -> subprocess.Popen[bytes]:
-    """Starts a build in its own session; its output is shown if this module's logger is at DEBUG.
-
-    Raises UnityEnvironmentException if there is no such build, or it cannot be run.
-    """
+    """Starts a build in its own session, its output shown at DEBUG. Raises UnityEnvironmentException."""
     launched = validate_environment_path(file_name)
     if launched is None:
         raise UnityEnvironmentException(executable.explain_missing(file_name, get_platform()))

@@ -38,11 +38,7 @@ EXIT_SECONDS = 2.0
 
 
 class UnityGame:
-    """Listens on a port of this machine, starts the build, if there is one, and waits for the game's request for a
-    command.
-
-    Raises UnityWorkerInUseException, UnityTimeOutException and UnityEnvironmentException.
-    """
+    """Listens on a port, starts the build, if there is one, and waits for the game to ask for a command."""
 
     def __init__(self, options: UnityOptions, worker_id: int, port: int, seed: int) -> None:
         """Takes the options of one copy; their `executable` is the file to start."""

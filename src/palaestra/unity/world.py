@@ -175,10 +175,7 @@ class _BehaviorAgents:
         self._keys: set[str] = set()
 
     def read(self, step: TimeStep) -> dict[str, Steps]:
-        """Returns steps by key, for all teams that ever appeared.
-
-        An end has the final observation and the reward; a decision of the same agent has no reward.
-        """
+        """Returns steps by key. An end has the final observation and the reward; a decision beside it has none."""
         acting = _array(step.acting)
         ended = _array(step.terminated | step.truncated)
         if len(acting) > len(self._ids):

@@ -41,12 +41,7 @@ class GameMessage:
 
 
 def decode(raw: bytes) -> GameMessage:
-    """Decodes one message from a game. If it ends the connection, only its status is read.
-
-    Raises:
-        ProtocolError: the bytes are not a message, or it is inconsistent.
-        NotFinite: a reward that is NaN or infinite.
-    """
+    """Decodes a game's message; of one that ends the connection, only its status. Raises ProtocolError, NotFinite."""
     try:
         message = ShallowMessage.FromString(raw)
     except DecodeError as error:

@@ -39,10 +39,7 @@ class ReaderSize(Protocol):
 
 
 def max_bytes(shape: tuple[int, ...]) -> int:
-    """Returns the largest message size for an observation of this shape.
-
-    That is twice the size of its numbers, for PNGs with more channels than are used, plus SLACK.
-    """
+    """Returns the largest message for a shape: twice its numbers, for PNGs with unused channels, plus SLACK."""
     return 8 * prod(shape) + SLACK
 
 
@@ -123,11 +120,7 @@ def truncate(text: str, most: int) -> str:
 
 
 def empty_long_log(file: Path) -> int:
-    """Empties a log file that is longer than LONGEST_LOG. Returns the size that it had, or 0 if it was short enough.
-
-    The program that writes the log continues: at the beginning if it appends, else after a hole that takes no disk
-    space.
-    """
+    """Empties a log file longer than LONGEST_LOG. Returns the size that it had; 0 if it was short enough."""
     with suppress(OSError):
         found = file.stat()
         taken = getattr(found, "st_blocks", None)

@@ -186,11 +186,7 @@ class ObservationDecoder:
         return package_major is not None and package_major < CHANNELS_FIRST_SINCE
 
     def _framed(self, blob: bytes) -> _Frame | None:
-        """Returns the bytes around the message's floats; None if those are not contiguous.
-
-        To verify a candidate place, other numbers are written there, which must then be decoded as the message's
-        floats.
-        """
+        """Returns the bytes around the message's floats; None if those are not contiguous."""
         floats = np.array(Observation.FromString(blob).float_data.data, "<f4")
         if len(floats) != prod(self.sent):
             return None

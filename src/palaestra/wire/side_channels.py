@@ -89,10 +89,7 @@ class OutgoingMessage:
 
 
 class IncomingMessage:
-    """A message to read value by value, in the order in which the game wrote it.
-
-    At its end each method returns `default_value`. An incomplete value raises ProtocolError.
-    """
+    """A message to read value by value; at its end each method returns `default_value`. Raises ProtocolError."""
 
     def __init__(self, buffer: bytes, offset: int = 0) -> None:
         self.buffer = buffer
@@ -206,10 +203,7 @@ class SideChannels:
         self._connected: set[int] = set()
 
     def connected(self, copy: int) -> None:
-        """Call it when a copy of the game connects, for the first time or again, before its first `outgoing`.
-
-        Drops messages that were left for the instance it replaces, and lets channels send their state again.
-        """
+        """Call it when a copy of the game connects, also again: drops what waited for the instance before."""
         self._collect()
         for id, channel in self._channels.items():
             if channel.restates or copy in self._connected:

@@ -14,11 +14,7 @@ Tensors = dict[str, np.ndarray]
 
 
 def evaluate(network: NetworkFile, feeds: Mapping[str, np.ndarray]) -> Tensors:
-    """Returns every tensor, given the inputs and memories (N, H, W, C). Random numbers are 0, so actions are
-    deterministic.
-
-    Raises PolicyError for a layer that is not supported or gets tensors that do not fit.
-    """
+    """Returns every tensor, given inputs and memories (N, H, W, C); random numbers are 0. Raises PolicyError."""
     tensors: Tensors = {**network.constants, **feeds}
     with np.errstate(all="ignore"):
         for layer in network.layers:

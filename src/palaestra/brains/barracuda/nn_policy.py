@@ -76,19 +76,12 @@ def read_policy(
 
 
 def load_nn(path: Path) -> bytes:
-    """Returns a file as an ONNX model whose observations have the file's own names: `vector_observation` takes all
-    vectors, joined.
-
-    Raises PolicyError.
-    """
+    """Returns a file as an ONNX model with the file's own names: `vector_observation` takes all vectors, joined."""
     return policy_graph(read_policy(path), own_names=True).model().SerializeToString()
 
 
 def policy_graph(policy: BarracudaPolicy, *, own_names: bool = False) -> Graph:
-    """Returns the model. Its deterministic outputs leave the file's random numbers out.
-
-    Observations are named obs_0, obs_1, ... as Unity expects them, or with `own_names` as the file has them.
-    """
+    """Returns the model, its observations obs_0, obs_1, ... or, with `own_names`, named as in the file."""
     graph = Graph()
     network = policy.network
     form_outputs(graph, policy.memory_size)

@@ -47,10 +47,7 @@ class ActionMask:
         self._allowed[self._begins[branch] + action] = bool(enabled)
 
     def take(self) -> bytearray | None:
-        """Returns a byte for each choice, 1: allowed, or None if nothing was forbidden. Then allows all choices again.
-
-        Raises EnvError if a branch has no allowed choice.
-        """
+        """Returns a byte a choice, 1: allowed; None: all are. Then allows all. Raises EnvError if a branch has none."""
         allowed = self._allowed
         self._allowed = None
         if allowed is not None:

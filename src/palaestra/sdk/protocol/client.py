@@ -17,11 +17,7 @@ from palaestra.wire.messages import EXCHANGE
 
 
 def serve(make: Callable[[int, int], Areas], port: int, tell: Callable[[str], None] | None = None) -> None:
-    """Plays for the trainer on `port` until it ends the game or disconnects. `make(areas, seed)` makes the game as the
-    trainer asks.
-
-    Raises EnvError if there is no trainer, and for an error in the game.
-    """
+    """Plays for the trainer on `port` until it ends the game; `make(areas, seed)` makes it. Raises EnvError."""
     connection = TrainerConnection(port)
     tell = tell or _print
     try:

@@ -35,11 +35,7 @@ class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
         super().reset()
 
     def step(self, action: Any) -> None:
-        """Acts for `agent_selection`, and zeroes `rewards` until the next tick.
-
-        Raises gymnasium.error.Error for an action outside the agent's space or of an agent that is done, and before the
-        first `reset`.
-        """
+        """Acts for `agent_selection`; `rewards` are zero until the next tick. Raises gymnasium.error.Error."""
         self._check_begun()
         if not self._turns:
             self._tick()

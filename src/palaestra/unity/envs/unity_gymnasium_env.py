@@ -66,11 +66,7 @@ class UnityToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         return self._shown(obs), self._info(steps)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Acts for one step; info has the steps under 'step'.
-
-        Raises UnityGymException after the end of an episode, and gymnasium.error.InvalidAction for an action that does
-        not fit.
-        """
+        """Acts for one step; info has the steps under 'step'. Raises UnityGymException and InvalidAction."""
         obs, reward, done, info = self._old.step(self._told(action))
         truncated = done and bool(info["step"].interrupted[0])
         return self._shown(obs), reward, done and not truncated, truncated, self._info(info["step"])

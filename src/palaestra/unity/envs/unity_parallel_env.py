@@ -35,11 +35,7 @@ class UnityParallelEnv(UnityPettingzooBaseEnv, ParallelEnv):
     def step(
         self, actions: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, bool], dict[str, dict[str, Any]]]:
-        """Steps with actions by agent; agents without one get zeros. Returns observations, rewards, dones and infos by
-        agent.
-
-        Raises gymnasium.error.Error for an action outside the agent's space, and before the first `reset`.
-        """
+        """Steps with actions by agent, zeros for agents without one. Raises gymnasium.error.Error."""
         self._check_begun()
         for agent, action in actions.items():
             if agent in self._new_episodes or not self._dones.get(agent, True):
