@@ -52,9 +52,9 @@ def test_the_engine_settings_that_go_out_with_the_first_reset():
 def test_environment_parameters_of_every_kind():
     channel = ParametersSender(copies=1)
     channel.set("gravity", 9.75)
-    channel.set_uniform("mass", 0.5, 2.0, seed=7)
-    channel.set_gaussian("q", 1.0, 2.0, seed=0x1ACF)
-    channel.set_multirange_uniform("wind", [(-2.0, -1.0), (1.0, 2.0)], seed=3)
+    channel.sample("mass", "uniform", (0.5, 2.0), seed=7)
+    channel.sample("q", "gaussian", (1.0, 2.0), seed=0x1ACF)
+    channel.sample("wind", "multirangeuniform", (-2.0, -1.0, 1.0, 2.0), seed=3)
     assert b"".join(payload for _, payload in unpack(first_field(channel))) == bytes.fromhex(PARAMETERS)
 
 

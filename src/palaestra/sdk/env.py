@@ -126,14 +126,7 @@ class SdkEnv:
 
     def draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
         """Sets a sampler in each area, which draws at each read. Raises EnvError as `set_parameters` does."""
-        match kind:
-            case "uniform":
-                self._set(name, lambda area, at: area.set_uniform(name, numbers[0], numbers[1], seeds[at]))
-            case "gaussian":
-                self._set(name, lambda area, at: area.set_gaussian(name, numbers[0], numbers[1], seeds[at]))
-            case "multirangeuniform":
-                intervals = [*zip(numbers[::2], numbers[1::2], strict=True)]
-                self._set(name, lambda area, at: area.set_multirange_uniform(name, intervals, seeds[at]))
+        self._set(name, lambda area, at: area.sample(name, kind, numbers, seeds[at]))
 
     def _set(self, key: str, setter: Callable[[EnvironmentParameters, int], None]) -> None:
         if self.parameters and key not in self.parameters:

@@ -13,6 +13,7 @@ from palaestra.core.errors import EnvError, NotFinite
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.environments.make import make_env
+from palaestra.scenario.samplers import Constant, Gaussian, MultiRangeUniform, Sampler
 from palaestra.unity.base_env import (
     ActionSpec,
     ActionTuple,
@@ -31,10 +32,9 @@ from palaestra.unity.exception import (
     UnitySideChannelException,
 )
 from palaestra.unity.logging_util import get_logger
-from palaestra.unity.side_channel.environment_parameters_channel import EnvironmentParametersChannel
 from palaestra.wire.encode import CAPABILITIES, Capabilities
-from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage, pack, unpack
-from palaestra.wire.unity_channels import KINDS, PARAMETERS, STATS
+from palaestra.wire.side_channels import IncomingMessage, message_of, pack, unpack
+from palaestra.wire.unity_channels import KINDS, PARAMETERS, STATS, read_parameter
 
 _NONE = DimensionProperty.NONE
 _TE = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
@@ -60,8 +60,9 @@ class InProcessBackend:
         self._seed = seed
         self._random = np.random.default_rng(seed & 0x7FFFFFFF)
         self._agents_of: dict[str, _BehaviorAgents] = {}
-        self._samplers: dict[str, UnitySampler] = {}
-        self._values: dict[str, NDArray[np.float32]] = {}
+        self._samplers: dict[str, Callable[[int], torch.Tensor]] = {}
+        """Draws that many values of a parameter that has a distribution, by its name."""
+        self._values: dict[str, torch.Tensor] = {}
         self._refused: dict[str, str] = {}
         """Why the environment ignores the latest value of a parameter, by name."""
         self._agents = 0
@@ -112,25 +113,31 @@ class InProcessBackend:
         """Reads environment parameters; other channels are for Unity's engine or a game's code."""
         for id, payload in unpack(side_channel):
             if id == PARAMETERS:
-                name, sampler = read_parameter(IncomingMessage(payload))
-                self._samplers[name] = sampler
-                self._values[name] = sampler.draw(self._env.num_areas)
+                name, sampler, seed = _read_sampler(IncomingMessage(payload))
+                random = np.random.default_rng(seed & 0xFFFFFFFF)
+
+                def draw(count: int, sampler: Sampler = sampler, random: np.random.Generator = random) -> torch.Tensor:
+                    u, v = torch.from_numpy(random.random((2, count)))
+                    return sampler.values(1 - u, v).float()  # above 0, whose logarithm is finite
+
+                self._samplers.pop(name, None)
+                if not isinstance(sampler, Constant):
+                    self._samplers[name] = draw
+                self._values[name] = draw(self._env.num_areas)
                 self._send_parameter(name)
 
     def _resample(self, step: TimeStep) -> None:
         """Samples parameters again in areas where an episode ended, for the episode after the next."""
-        if varied := [name for name, sampler in self._samplers.items() if sampler.varies and name not in self._refused]:
-            areas = torch.unique(step.area[step.terminated | step.truncated]).cpu().numpy()
+        if varied := [name for name in self._samplers if name not in self._refused]:
+            areas = torch.unique(step.area[step.terminated | step.truncated]).cpu()
             for name in varied if len(areas) else ():
-                values = self._values[name].copy()
-                values[areas] = self._samplers[name].draw(len(areas))
-                self._values[name] = values
+                self._values[name][areas] = self._samplers[name](len(areas))
                 self._send_parameter(name)
 
     def _send_parameter(self, name: str) -> None:
         before = self._refused.pop(name, None)
         try:
-            self._env.set_parameters({name: torch.from_numpy(self._values[name].copy()).to(self._env.device)})
+            self._env.set_parameters({name: self._values[name].clone().to(self._env.device)})
         except EnvError as error:
             self._refused[name] = str(error)
             if str(error) != before:
@@ -139,14 +146,8 @@ class InProcessBackend:
     def _measured(self) -> bytes:
         if not self._env.traits.measures:
             return b""
-        records = []
-        for measurement in self._env.take_measurements():
-            message = OutgoingMessage()
-            message.write_string(measurement.name)
-            message.write_float32(measurement.value)
-            message.write_int32(KINDS.index(measurement.kind))
-            records.append((STATS, bytes(message.buffer)))
-        return pack(records)
+        values = [(one.name, float(one.value), KINDS.index(one.kind)) for one in self._env.take_measurements()]
+        return pack((STATS, bytes(message_of(*each).buffer)) for each in values)
 
 
 class _BehaviorAgents:
@@ -266,62 +267,21 @@ def _array(tensor: torch.Tensor) -> NDArray:
     return tensor.detach().cpu().numpy()
 
 
-_Data = EnvironmentParametersChannel.EnvironmentDataTypes
-_Kind = EnvironmentParametersChannel.SamplerTypes
-
-
-class UnitySampler:
-    """Sampler of a parameter's values for areas."""
-
-    def __init__(self, draw: Callable[[int], NDArray], varies: bool) -> None:
-        self._draw = draw
-        self.varies = varies
-
-    def draw(self, count: int) -> NDArray[np.float32]:
-        """Draws values, (count,) float32."""
-        return np.asarray(self._draw(count), np.float32)
-
-
-def read_parameter(message: IncomingMessage) -> tuple[str, UnitySampler]:
-    """Reads a message of EnvironmentParametersChannel. Raises UnitySideChannelException for an unknown kind."""
-    name = message.read_string()
-    data = message.read_int32()
-    if data == _Data.FLOAT:
-        value = message.read_float32()
-        return name, UnitySampler(lambda count: np.full(count, value), varies=False)
-    random = np.random.default_rng(message.read_int32() & 0xFFFFFFFF)
-    kind = message.read_int32()
-    if kind == _Kind.UNIFORM:
-        low, high = sorted((message.read_float32(), message.read_float32()))
-        return name, UnitySampler(lambda count: random.uniform(low, high, count), varies=True)
-    if kind == _Kind.GAUSSIAN:
-        mean = message.read_float32()
-        deviation = message.read_float32()
-        if deviation < 0:
+def _read_sampler(message: IncomingMessage) -> tuple[str, Sampler, int]:
+    """Reads a message of EnvironmentParametersChannel: name, distribution and seed. Raises UnitySideChannelException."""
+    name, kind, numbers, seed = read_parameter(message)
+    if kind == "value":
+        return name, Constant(numbers[0]), seed
+    if kind == "gaussian":
+        if numbers[1] < 0:
             raise UnitySideChannelException(
-                f"environment parameter '{name}': the standard deviation is {deviation:g}; expected a number of at "
+                f"environment parameter '{name}': the standard deviation is {numbers[1]:g}; expected a number of at "
                 "least 0"
             )
-        return name, UnitySampler(lambda count: random.normal(mean, deviation, count), varies=True)
-    if kind == _Kind.MULTIRANGEUNIFORM:
-        ranges = np.sort(np.reshape(message.read_float32_list(), (-1, 2)))
-        if not len(ranges):
-            raise UnitySideChannelException(
-                f"environment parameter '{name}': there are no intervals; expected at least one"
-            )
-        return name, UnitySampler(_multirange_sampler(ranges, random), varies=True)
-    raise UnitySideChannelException(
-        f"environment parameter '{name}': there is no distribution of kind {kind} (there are 0 to {max(_Kind)})"
-    )
-
-
-def _multirange_sampler(ranges: NDArray, random: np.random.Generator) -> Callable[[int], NDArray]:
-    """Returns a function that samples uniformly over several ranges."""
-    widths = ranges[:, 1] - ranges[:, 0]
-    shares = widths / widths.sum() if widths.any() else None  # single numbers, each as likely as another
-
-    def draw(count: int) -> NDArray:
-        chosen = random.choice(len(ranges), count, p=shares)
-        return random.uniform(ranges[chosen, 0], ranges[chosen, 1])
-
-    return draw
+        return name, Gaussian(*numbers), seed
+    intervals = [(min(pair), max(pair)) for pair in zip(numbers[::2], numbers[1::2], strict=True)]
+    if not intervals:
+        raise UnitySideChannelException(
+            f"environment parameter '{name}': there are no intervals; expected at least one"
+        )
+    return name, MultiRangeUniform(tuple(intervals)), seed

@@ -88,6 +88,24 @@ class OutgoingMessage:
         self.buffer = bytearray(buffer)
 
 
+def message_of(*values: str | float | bytes | Sequence[float]) -> OutgoingMessage:
+    """Writes texts, whole numbers as int32, floats as float32, lists of float32, and bytes as they are."""
+    message = OutgoingMessage()
+    for value in values:
+        match value:
+            case str():
+                message.write_string(value)
+            case int():
+                message.write_int32(value)
+            case float():
+                message.write_float32(value)
+            case bytes():
+                message.buffer += value
+            case _:
+                message.write_float32_list(value)
+    return message
+
+
 class IncomingMessage:
     """A message to read value by value; at its end each method returns `default_value`. Raises ProtocolError."""
 

@@ -6,19 +6,22 @@ import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from palaestra.core.errors import ProtocolError
 from palaestra.core.metrics import Aggregation, Measurement
 from palaestra.wire.limits import truncate
-from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage, SideChannel
+from palaestra.wire.side_channels import IncomingMessage, SideChannel, message_of
 
 ENGINE = UUID("e951342c-4f7e-11ea-b238-784f4387d1f7")
 PARAMETERS = UUID("534c891e-810f-11ea-a9d0-822485860400")
 FLOAT_PROPERTIES = UUID("60ccf7d0-4f7e-11ea-b238-784f4387d1f7")
 STATS = UUID("a1d8f7b7-cec8-50f9-b78b-d3e165a78520")
 
+_Parameter: TypeAlias = "tuple[Any, ...]"  # a value, or a seed, a kind of distribution and its numbers
 KINDS: tuple[Aggregation, ...] = ("mean", "latest", "total", "spread")  # by Unity's StatAggregationMethod
+DISTRIBUTIONS = ("uniform", "gaussian", "multirangeuniform")  # by Unity's SamplerType
 MAX_STATISTICS = 1000
 """Most different names of statistics; further ones are ignored."""
 LONGEST_NAME = 200
@@ -51,31 +54,17 @@ class EngineSender(SideChannel):
     def on_connect(self, copy: int) -> None:
         """Sends one message for each setting."""
         engine = self.engine
-        for kind, numbers in enumerate(
-            (
-                (engine.width, engine.height),
-                (engine.quality_level,),
-                (engine.time_scale,),
-                (engine.target_frame_rate,),
-                (engine.capture_frame_rate,),
-            )
+        scale = float(engine.time_scale)
+        self.send(message_of(0, engine.width, engine.height), copy)
+        for kind, number in enumerate(
+            (engine.quality_level, scale, engine.target_frame_rate, engine.capture_frame_rate), 1
         ):
-            message = OutgoingMessage()
-            message.write_int32(kind)
-            for number in numbers:
-                if kind == 2:  # only the time scale is a float
-                    message.write_float32(number)
-                else:
-                    message.write_int32(int(number))
-            self.send(message, copy)
+            self.send(message_of(kind, number), copy)
 
     def set_time_scale(self, time_scale: float) -> None:
         """Sends another time scale to all copies, and to those that connect later."""
         self.engine = replace(self.engine, time_scale=time_scale)
-        message = OutgoingMessage()
-        message.write_int32(2)
-        message.write_float32(time_scale)
-        self.send(message)
+        self.send(message_of(2, float(time_scale)))
 
 
 class ParametersSender(SideChannel):
@@ -99,54 +88,46 @@ class ParametersSender(SideChannel):
 
     def set(self, name: str, value: float, copy: int | None = None) -> None:
         """Sets a constant, for one copy or all."""
-        message = _parameter(name, 0)
-        message.write_float32(value)
-        self._update(name, _Parameter(bytes(message.buffer)), copy)
+        self._update(name, (float(value),), copy)
 
-    def set_uniform(self, name: str, low: float, high: float, seed: int, copy: int | None = None) -> None:
-        """Sets a uniform distribution over a range."""
-        self._update(name, _sampler(name, seed, 0, _floats(low, high)), copy)
-
-    def set_gaussian(self, name: str, mean: float, st_dev: float, seed: int, copy: int | None = None) -> None:
-        """Sets a normal distribution."""
-        self._update(name, _sampler(name, seed, 1, _floats(mean, st_dev)), copy)
-
-    def set_multirange_uniform(
-        self, name: str, intervals: Sequence[tuple[float, float]], seed: int, copy: int | None = None
-    ) -> None:
-        """Sets a uniform distribution over several ranges."""
-        ends = OutgoingMessage()
-        ends.write_float32_list([end for interval in intervals for end in interval])
-        self._update(name, _sampler(name, seed, 2, ends), copy)
+    def sample(self, name: str, kind: str, numbers: Sequence[float], seed: int, copy: int | None = None) -> None:
+        """Sets one of DISTRIBUTIONS: its two numbers, or both ends of each range."""
+        ends = tuple(map(float, numbers))
+        several = kind == "multirangeuniform"
+        self._update(name, (seed, DISTRIBUTIONS.index(kind), *((ends,) if several else ends)), copy)
 
     def on_connect(self, copy: int) -> None:
         """Sends all parameters of the copy again."""
-        for parameter in self._latest[copy].values():
-            self.send(parameter.message(self._shifts[copy]), copy)
+        for name, parameter in self._latest[copy].items():
+            self._send(name, parameter, copy)
 
     def _update(self, name: str, parameter: _Parameter, copy: int | None) -> None:
         for each in range(len(self._latest)) if copy is None else (copy,):
             if self._latest[each].get(name) != parameter:
-                message = parameter.message(self._shifts[each])
+                self._send(name, parameter, each)
                 self._latest[each][name] = parameter
-                self.send(message, each)
+
+    def _send(self, name: str, parameter: _Parameter, copy: int) -> None:
+        first, *rest = parameter
+        if rest and (shift := self._shifts[copy]):
+            first = (int(first) + shift) & 0x7FFFFFFF
+        self.send(message_of(name, 1 if rest else 0, first, *rest), copy)
 
 
-@dataclass(frozen=True, slots=True)
-class _Parameter:
-    """A parameter as it is sent: a distribution's seed stands between two parts of the message."""
-
-    start: bytes
-    seed: int | None = None
-    end: bytes = b""
-
-    def message(self, shift: int) -> OutgoingMessage:
-        """Returns the message, with a seed that is greater by `shift`."""
-        message = _raw(self.start)
-        if self.seed is not None:
-            message.write_int32((self.seed + shift) & 0x7FFFFFFF if shift else self.seed)
-        message.buffer += self.end
-        return message
+def read_parameter(message: IncomingMessage) -> tuple[str, str, list[float], int]:
+    """Returns name, kind ("value" or one of DISTRIBUTIONS), numbers and seed. Raises ProtocolError for another kind."""
+    name = message.read_string()
+    if (data := message.read_int32()) == 0:
+        return name, "value", [message.read_float32()], 0
+    seed = message.read_int32()
+    sampler = message.read_int32()
+    if data != 1 or not 0 <= sampler < len(DISTRIBUTIONS):
+        raise ProtocolError(
+            f"the parameter '{name}' is of kind {data} with sampler {sampler}; expected kind 0 or 1, sampler 0 to 2"
+        )
+    several = DISTRIBUTIONS[sampler] == "multirangeuniform"
+    numbers = message.read_float32_list() if several else [message.read_float32(), message.read_float32()]
+    return name, DISTRIBUTIONS[sampler], numbers, seed
 
 
 class StatsReceiver(SideChannel):
@@ -251,10 +232,7 @@ class FloatProperties(SideChannel):
         return {**self._everywhere, **self._by_copy.get(copy, {}), **self._received.get(copy, {})}
 
     def _update(self, name: str, value: float, copy: int | None) -> None:
-        message = OutgoingMessage()
-        message.write_string(name)
-        message.write_float32(value)
-        self.send(message, copy)
+        self.send(message_of(name, float(value)), copy)
 
 
 class RawBytes(SideChannel):
@@ -266,7 +244,7 @@ class RawBytes(SideChannel):
 
     def send_raw_data(self, data: bytes | bytearray, copy: int | None = None) -> None:
         """Sends bytes to one copy or all."""
-        self.send(_raw(data), copy)
+        self.send(message_of(bytes(data)), copy)
 
     def take(self, copy: int = 0) -> list[bytes]:
         """Returns and removes the messages that a copy sent since the last call."""
@@ -275,30 +253,3 @@ class RawBytes(SideChannel):
     def receive(self, message: IncomingMessage, copy: int) -> None:
         """Stores a message for `take`."""
         self._received[copy].append(message.get_raw_bytes())
-
-
-def _parameter(name: str, kind: int) -> OutgoingMessage:
-    message = OutgoingMessage()
-    message.write_string(name)
-    message.write_int32(kind)
-    return message
-
-
-def _sampler(name: str, seed: int, kind: int, numbers: OutgoingMessage) -> _Parameter:
-    end = OutgoingMessage()
-    end.write_int32(kind)
-    end.buffer += numbers.buffer
-    return _Parameter(bytes(_parameter(name, 1).buffer), seed, bytes(end.buffer))
-
-
-def _floats(*numbers: float) -> OutgoingMessage:
-    message = OutgoingMessage()
-    for number in numbers:
-        message.write_float32(number)
-    return message
-
-
-def _raw(data: bytes | bytearray) -> OutgoingMessage:
-    message = OutgoingMessage()
-    message.set_raw_bytes(data)
-    return message

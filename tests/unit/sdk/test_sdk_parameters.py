@@ -17,7 +17,7 @@ def test_callbacks_hear_of_numbers_and_not_of_draws():
     heard = []
     parameters.register_callback("gravity", heard.append)
     parameters.set("gravity", 2)
-    parameters.set_uniform("gravity", 0, 1, seed=3)
+    parameters.sample("gravity", "uniform", (0, 1), seed=3)
     parameters.get_with_default("gravity", 0)
     assert heard == [2.0]
 
@@ -28,21 +28,21 @@ def test_samplers_draw_at_each_read_and_restart_with_their_seed():
     def draws() -> list[float]:
         return [parameters.get_with_default("x", 0) for _ in range(200)]
 
-    parameters.set_uniform("x", 2, 3, seed=1)
+    parameters.sample("x", "uniform", (2, 3), seed=1)
     first = draws()
     assert len(set(first)) == 200
     assert 2 <= min(first) < 2.1 < 2.9 < max(first) <= 3
-    parameters.set_uniform("x", 2, 3, seed=1)
+    parameters.sample("x", "uniform", (2, 3), seed=1)
     assert draws() == first
-    parameters.set_gaussian("x", 5, 0.1, seed=1)
+    parameters.sample("x", "gaussian", (5, 0.1), seed=1)
     normal = draws()
     assert 4.9 < sum(normal) / 200 < 5.1
     assert 0.05 < max(normal) - 5 < 0.5
-    parameters.set_multirange_uniform("x", [(0, 1), (10, 13)], seed=1)
+    parameters.sample("x", "multirangeuniform", (0, 1, 10, 13), seed=1)
     ranged = draws()
     assert all(0 <= x <= 1 or 10 <= x <= 13 for x in ranged)
     assert 120 < sum(x >= 10 for x in ranged) < 180  # three quarters
-    parameters.set_multirange_uniform("x", [(1, 1), (2, 2)], seed=1)
+    parameters.sample("x", "multirangeuniform", (1, 1, 2, 2), seed=1)
     assert set(draws()) == {1, 2}
 
 

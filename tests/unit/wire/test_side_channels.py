@@ -7,7 +7,15 @@ from uuid import UUID, uuid4
 import pytest
 
 from palaestra.core.errors import EnvError, ProtocolError
-from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage, SideChannel, SideChannels, pack, unpack
+from palaestra.wire.side_channels import (
+    IncomingMessage,
+    OutgoingMessage,
+    SideChannel,
+    SideChannels,
+    message_of,
+    pack,
+    unpack,
+)
 
 ONE = UUID("00000000-0000-0000-0000-000000000001")
 TWO = UUID("00000000-0000-0000-0000-000000000002")
@@ -40,12 +48,6 @@ class Greeter(Echo):
         self.say(100 + copy, copy)
 
 
-def message_of(number: int) -> OutgoingMessage:
-    message = OutgoingMessage()
-    message.write_int32(number)
-    return message
-
-
 def numbers(raw: bytes) -> list[int]:
     return [IncomingMessage(payload).read_int32() for _, payload in unpack(raw)]
 
@@ -58,12 +60,7 @@ def hub_of(*channels: SideChannel, copies: int = 1) -> tuple[SideChannels, list[
 def test_values_are_read_as_they_were_written():
     message = OutgoingMessage()
     message.write_bool(True)
-    message.write_int32(-7)
-    message.write_float32(0.25)
-    message.write_float32_list([1.0, -2.5])
-    message.write_string("lava level")
-    message.write_string("")
-    message.write_float32_list([])
+    message.buffer += message_of(-7, 0.25, [1.0, -2.5], "lava level", "", []).buffer
     read = IncomingMessage(bytes(message.buffer))
     assert (read.read_bool(), read.read_int32(), read.read_float32()) == (True, -7, 0.25)
     assert (read.read_float32_list(), read.read_string(), read.read_string(), read.read_float32_list()) == (

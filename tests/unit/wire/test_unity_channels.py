@@ -8,7 +8,7 @@ import pytest
 from palaestra.core.errors import ProtocolError
 from palaestra.core.metrics import Measurement
 from palaestra.wire import unity_channels
-from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage, SideChannel, SideChannels, pack, unpack
+from palaestra.wire.side_channels import IncomingMessage, SideChannel, SideChannels, message_of, pack, unpack
 from palaestra.wire.unity_channels import (
     Engine,
     EngineSender,
@@ -40,18 +40,11 @@ def parameters(hub: SideChannels, copy: int = 0) -> list[tuple[str, int, float]]
 
 
 def stat(name: str, value: float, kind: int) -> bytes:
-    message = OutgoingMessage()
-    message.write_string(name)
-    message.write_float32(value)
-    message.write_int32(kind)
-    return pack([(unity_channels.STATS, bytes(message.buffer))])
+    return pack([(unity_channels.STATS, bytes(message_of(name, float(value), kind).buffer))])
 
 
 def prop(name: str, value: float, id: UUID = unity_channels.FLOAT_PROPERTIES) -> bytes:
-    message = OutgoingMessage()
-    message.write_string(name)
-    message.write_float32(value)
-    return pack([(id, bytes(message.buffer))])
+    return pack([(id, bytes(message_of(name, value).buffer))])
 
 
 def test_each_copy_gets_the_engine_settings_whenever_it_connects():
@@ -104,9 +97,9 @@ def test_a_distribution_is_sent_again_only_where_it_changes_so_that_its_numbers_
     channel = ParametersSender(copies=1)
     hub = hub_of(channel)
     for seed in (5, 5, 6):
-        channel.set_uniform("mass", 0.5, 2.0, seed)
-        channel.set_gaussian("scale", 1.0, 0.25, seed)
-        channel.set_multirange_uniform("wind", [(-2.0, -1.0), (1.0, 2.0)], seed)
+        channel.sample("mass", "uniform", (0.5, 2.0), seed)
+        channel.sample("scale", "gaussian", (1.0, 0.25), seed)
+        channel.sample("wind", "multirangeuniform", (-2.0, -1.0, 1.0, 2.0), seed)
     first = sent(hub)
     assert len(first) == 6
     assert [[m.read_string(), *(m.read_int32() for _ in range(3))] for m in first[:3]] == [
@@ -134,8 +127,8 @@ def test_a_restarted_copy_gets_its_distributions_with_other_seeds_and_new_ones_t
     channel = ParametersSender(copies=2)
     hub = hub_of(channel, copies=2)
     channel.set("gravity", 1.0)
-    channel.set_uniform("mass", 0.5, 2.0, 5)
-    channel.set_multirange_uniform("wind", [(-2.0, -1.0)], 2**31 - 1)
+    channel.sample("mass", "uniform", (0.5, 2.0), 5)
+    channel.sample("wind", "multirangeuniform", (-2.0, -1.0), 2**31 - 1)
     before = sent(hub, 0), sent(hub, 1)
     channel.shift_seeds(1, 3)
     hub.connected(1)
@@ -149,9 +142,9 @@ def test_a_restarted_copy_gets_its_distributions_with_other_seeds_and_new_ones_t
         2,
         [-2.0, -1.0],
     ]
-    channel.set_uniform("mass", 0.5, 2.0, 5)  # no other than before, so its numbers go on
+    channel.sample("mass", "uniform", (0.5, 2.0), 5)  # no other than before, so its numbers go on
     assert sent(hub, 1) == []
-    channel.set_uniform("mass", 1.0, 3.0, 6)
+    channel.sample("mass", "uniform", (1.0, 3.0), 6)
     seeds = [
         (message.read_string(), message.read_int32(), message.read_int32())
         for copy in (0, 1)

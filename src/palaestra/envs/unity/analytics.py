@@ -7,7 +7,7 @@ from uuid import UUID
 
 from palaestra.envs.base import BehaviorFacts, TrainingFacts
 from palaestra.wire.messages import Any_, message_class
-from palaestra.wire.side_channels import OutgoingMessage, SideChannel
+from palaestra.wire.side_channels import SideChannel, message_of
 
 ANALYTICS = UUID("b664a4a9-d86f-5a5f-95cb-e8353a7e8356")
 _PACKAGE = "communicator_objects"
@@ -50,6 +50,4 @@ class AnalyticsSender(SideChannel):
             self._send(self._payloads[behavior])
 
     def _send(self, payload: bytes) -> None:
-        message = OutgoingMessage()
-        message.set_raw_bytes(payload)
-        self.send(message, 0)
+        self.send(message_of(payload), 0)

@@ -407,15 +407,7 @@ class UnityEnv:
         A restarted game gets it with another seed.
         """
         for copy, seed in enumerate(seeds):
-            match kind:
-                case "uniform":
-                    self._parameters.set_uniform(name, numbers[0], numbers[1], seed, copy)
-                case "gaussian":
-                    self._parameters.set_gaussian(name, numbers[0], numbers[1], seed, copy)
-                case "multirangeuniform":
-                    self._parameters.set_multirange_uniform(
-                        name, [*zip(numbers[::2], numbers[1::2], strict=True)], seed, copy
-                    )
+            self._parameters.sample(name, kind, numbers, seed, copy)
 
     def training_starts(self, facts: TrainingFacts) -> None:
         """Sends facts about the run to the first copy, if the game asks for them."""

@@ -11,12 +11,12 @@ from random import Random
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from palaestra.core.errors import EnvError, ProtocolError
+from palaestra.core.errors import EnvError
 from palaestra.envs.unity.analytics import ANALYTICS
 from palaestra.envs.unity.options import Engine
 from palaestra.sdk.protocol.game_side_channels import SideChannel
-from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage
-from palaestra.wire.unity_channels import ENGINE, FLOAT_PROPERTIES, PARAMETERS, STATS
+from palaestra.wire.side_channels import IncomingMessage, message_of
+from palaestra.wire.unity_channels import ENGINE, FLOAT_PROPERTIES, PARAMETERS, STATS, read_parameter
 
 _ENGINE_FIELDS = ("quality_level", "time_scale", "target_frame_rate", "capture_frame_rate")
 
@@ -36,30 +36,12 @@ class ParametersChannel(SideChannel):
 
     def on_message_received(self, message: IncomingMessage) -> None:
         """Sets a value or a sampler. Raises ProtocolError for an unknown kind."""
-        name = message.read_string()
-        kind = message.read_int32()
-        if kind == 0:
-            value = message.read_float32()
-            for area in self._areas:
-                area.set(name, value)
-            return
-        seed = message.read_int32()
-        shape = message.read_int32()
-        if kind != 1 or not 0 <= shape <= 2:
-            raise ProtocolError(
-                f"the parameter '{name}' is of kind {kind} with sampler {shape}; expected kind 0 or 1, sampler 0 to 2"
-            )
-        if shape == 2:
-            ends = message.read_float32_list()
-            intervals = list(zip(ends[::2], ends[1::2], strict=True))
-            for at, area in enumerate(self._areas):
-                area.set_multirange_uniform(name, intervals, seed + at)
-            return
-        first = message.read_float32()
-        second = message.read_float32()
+        name, kind, numbers, seed = read_parameter(message)
         for at, area in enumerate(self._areas):
-            draw = area.set_uniform if shape == 0 else area.set_gaussian
-            draw(name, first, second, seed + at)
+            if kind == "value":
+                area.set(name, numbers[0])
+            else:
+                area.sample(name, kind, numbers, seed + at)
 
 
 class EngineChannel(SideChannel):
@@ -92,11 +74,7 @@ class StatsChannel(SideChannel):
     def tell(self, stats: Sequence[Stat]) -> None:
         """Sends one message for each value."""
         for stat in stats:
-            message = OutgoingMessage()
-            message.write_string(stat.key)
-            message.write_float32(stat.value)
-            message.write_int32(int(stat.method))
-            self.send(message)
+            self.send(message_of(*stat))
 
 
 class AnalyticsChannel(SideChannel):
@@ -127,9 +105,7 @@ class FloatProperties(SideChannel):
 
     def set(self, name: str, value: float) -> None:
         """Sets a value and sends it to the trainer."""
-        message = OutgoingMessage()
-        message.write_string(name)
-        message.write_float32(value)
+        message = message_of(name, float(value))
         self._values[name] = value
         self.send(message)
 
@@ -155,9 +131,7 @@ class RawBytes(SideChannel):
 
     def send_raw_data(self, data: bytes | bytearray) -> None:
         """Sends bytes to the trainer."""
-        message = OutgoingMessage()
-        message.set_raw_bytes(data)
-        self.send(message)
+        self.send(message_of(bytes(data)))
 
     def take(self) -> list[bytes]:
         """Returns the messages received since the last call."""
@@ -199,22 +173,16 @@ class EnvironmentParameters:
         for callback in self._callbacks.get(key, ()):
             callback(number)
 
-    def set_uniform(self, key: str, low: float, high: float, seed: int) -> None:
-        """Sets a uniform sampler within low..high."""
+    def sample(self, key: str, kind: str, numbers: Sequence[float], seed: int) -> None:
+        """Sets a sampler: "uniform" (low, high), "gaussian" (mean, deviation), or "multirangeuniform" (ends of ranges)."""
         random = Random(seed)
-        self._draws[key] = lambda: random.uniform(low, high)
-
-    def set_gaussian(self, key: str, mean: float, deviation: float, seed: int) -> None:
-        """Sets a sampler of a normal distribution."""
-        random = Random(seed)
-        self._draws[key] = lambda: random.gauss(mean, deviation)
-
-    def set_multirange_uniform(self, key: str, intervals: Sequence[tuple[float, float]], seed: int) -> None:
-        """Sets a sampler that is uniform over several intervals."""
-        random = Random(seed)
-        ranges = tuple(intervals)
-        weights = [high - low for low, high in ranges]
-        self._draws[key] = lambda: random.uniform(*random.choices(ranges, weights if sum(weights) else None)[0])
+        if kind == "multirangeuniform":
+            ranges = list(zip(numbers[::2], numbers[1::2], strict=True))
+            weights = [high - low for low, high in ranges]
+            self._draws[key] = lambda: random.uniform(*random.choices(ranges, weights if sum(weights) else None)[0])
+        else:
+            draw = random.uniform if kind == "uniform" else random.gauss
+            self._draws[key] = lambda: draw(*numbers)
 
 
 class StatAggregationMethod(IntEnum):

@@ -9,7 +9,7 @@ from palaestra.unity.exception import UnityCommunicationException
 from palaestra.unity.side_channel.side_channel import SideChannel
 from palaestra.wire.encode import PACKAGE
 from palaestra.wire.messages import Any_, message_class
-from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage
+from palaestra.wire.side_channels import IncomingMessage, message_of
 
 _MESSAGE = "communicator_objects.TrainingEnvironmentInitialized"
 
@@ -39,8 +39,5 @@ class DefaultTrainingAnalyticsSideChannel(SideChannel):
             num_envs=0,
             num_environment_parameters=0,
         )
-        message = OutgoingMessage()
-        message.set_raw_bytes(
-            Any_(type_url=f"type.googleapis.com/{_MESSAGE}", value=facts.SerializeToString()).SerializeToString()
-        )
-        self.queue_message_to_send(message)
+        wrapped = Any_(type_url=f"type.googleapis.com/{_MESSAGE}", value=facts.SerializeToString())
+        self.queue_message_to_send(message_of(wrapped.SerializeToString()))

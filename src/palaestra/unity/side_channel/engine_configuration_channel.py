@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from palaestra.unity.exception import UnityCommunicationException, UnitySideChannelException
 from palaestra.unity.side_channel.side_channel import SideChannel
-from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage
+from palaestra.wire.side_channels import IncomingMessage, message_of
 from palaestra.wire.unity_channels import ENGINE
 
 
@@ -64,26 +64,14 @@ class EngineConfigurationChannel(SideChannel):
             )
         kinds = self.ConfigurationType
         if width is not None and height is not None:
-            self._send(kinds.SCREEN_RESOLUTION, width, height)
-        if quality_level is not None:
-            self._send(kinds.QUALITY_LEVEL, quality_level)
-        if time_scale is not None:
-            self._send(kinds.TIME_SCALE, float(time_scale))
-        if target_frame_rate is not None:
-            self._send(kinds.TARGET_FRAME_RATE, target_frame_rate)
-        if capture_frame_rate is not None:
-            self._send(kinds.CAPTURE_FRAME_RATE, capture_frame_rate)
+            self.queue_message_to_send(message_of(kinds.SCREEN_RESOLUTION, width, height))
+        scale = None if time_scale is None else float(time_scale)
+        for kind, number in zip(
+            list(kinds)[1:], (quality_level, scale, target_frame_rate, capture_frame_rate), strict=True
+        ):
+            if number is not None:
+                self.queue_message_to_send(message_of(kind, number))
 
     def set_configuration(self, config: EngineConfig) -> None:
         """Sends all settings that are not None."""
         self.set_configuration_parameters(**config._asdict())
-
-    def _send(self, kind: IntEnum, *numbers: float) -> None:
-        message = OutgoingMessage()
-        message.write_int32(kind)
-        for number in numbers:
-            if isinstance(number, float):
-                message.write_float32(number)
-            else:
-                message.write_int32(number)
-        self.queue_message_to_send(message)

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from palaestra.unity.exception import UnityCommunicationException
 from palaestra.unity.side_channel.side_channel import SideChannel
-from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage
+from palaestra.wire.side_channels import IncomingMessage, message_of
 from palaestra.wire.unity_channels import PARAMETERS
 
 
@@ -38,38 +38,22 @@ class EnvironmentParametersChannel(SideChannel):
 
     def set_float_parameter(self, key: str, value: float) -> None:
         """Sets a value."""
-        message = OutgoingMessage()
-        message.write_string(key)
-        message.write_int32(self.EnvironmentDataTypes.FLOAT)
-        message.write_float32(value)
-        self.queue_message_to_send(message)
+        self.queue_message_to_send(message_of(key, self.EnvironmentDataTypes.FLOAT, float(value)))
 
     def set_uniform_sampler_parameters(self, key: str, min_value: float, max_value: float, seed: int) -> None:
         """Sets a uniform distribution."""
-        message = self._sampler(key, seed, self.SamplerTypes.UNIFORM)
-        message.write_float32(min_value)
-        message.write_float32(max_value)
-        self.queue_message_to_send(message)
+        self._send_sampler(key, seed, self.SamplerTypes.UNIFORM, float(min_value), float(max_value))
 
     def set_gaussian_sampler_parameters(self, key: str, mean: float, st_dev: float, seed: int) -> None:
         """Sets a normal distribution."""
-        message = self._sampler(key, seed, self.SamplerTypes.GAUSSIAN)
-        message.write_float32(mean)
-        message.write_float32(st_dev)
-        self.queue_message_to_send(message)
+        self._send_sampler(key, seed, self.SamplerTypes.GAUSSIAN, float(mean), float(st_dev))
 
     def set_multirangeuniform_sampler_parameters(
         self, key: str, intervals: Sequence[tuple[float, float]], seed: int
     ) -> None:
         """Sets a distribution that is uniform over several ranges."""
-        message = self._sampler(key, seed, self.SamplerTypes.MULTIRANGEUNIFORM)
-        message.write_float32_list([end for interval in intervals for end in interval])
-        self.queue_message_to_send(message)
+        ends = [end for interval in intervals for end in interval]
+        self._send_sampler(key, seed, self.SamplerTypes.MULTIRANGEUNIFORM, ends)
 
-    def _sampler(self, key: str, seed: int, kind: IntEnum) -> OutgoingMessage:
-        message = OutgoingMessage()
-        message.write_string(key)
-        message.write_int32(self.EnvironmentDataTypes.SAMPLER)
-        message.write_int32(seed)
-        message.write_int32(kind)
-        return message
+    def _send_sampler(self, key: str, seed: int, kind: IntEnum, *numbers: float | Sequence[float]) -> None:
+        self.queue_message_to_send(message_of(key, self.EnvironmentDataTypes.SAMPLER, seed, kind, *numbers))

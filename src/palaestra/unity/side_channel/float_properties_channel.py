@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from palaestra.unity.side_channel.side_channel import SideChannel
-from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage
+from palaestra.wire.side_channels import IncomingMessage, message_of
 from palaestra.wire.unity_channels import FLOAT_PROPERTIES
 
 
@@ -25,10 +25,7 @@ class FloatPropertiesChannel(SideChannel):
     def set_property(self, key: str, value: float) -> None:
         """Sets a value and sends it with the next `reset` or `step`."""
         self._properties[key] = value
-        message = OutgoingMessage()
-        message.write_string(key)
-        message.write_float32(value)
-        self.queue_message_to_send(message)
+        self.queue_message_to_send(message_of(key, float(value)))
 
     def get_property(self, key: str) -> float | None:
         """Returns a value; None if neither side has set it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from palaestra.unity.side_channel.side_channel import SideChannel
-from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage
+from palaestra.wire.side_channels import IncomingMessage, message_of
 
 
 class RawBytesChannel(SideChannel):
@@ -27,6 +27,4 @@ class RawBytesChannel(SideChannel):
 
     def send_raw_data(self, data: bytes | bytearray) -> None:
         """Sends bytes with the next `reset` or `step`."""
-        message = OutgoingMessage()
-        message.set_raw_bytes(data)
-        self.queue_message_to_send(message)
+        self.queue_message_to_send(message_of(bytes(data)))
