@@ -60,8 +60,7 @@ class InProcessBackend:
         self._seed = seed
         self._random = np.random.default_rng(seed & 0x7FFFFFFF)
         self._agents_of: dict[str, _BehaviorAgents] = {}
-        self._samplers: dict[str, Callable[[int], torch.Tensor]] = {}
-        """Draws that many values of a parameter that has a distribution, by its name."""
+        self._samplers: dict[str, tuple[Sampler, np.random.Generator]] = {}
         self._values: dict[str, torch.Tensor] = {}
         self._refused: dict[str, str] = {}
         """Why the environment ignores the latest value of a parameter, by name."""
@@ -114,24 +113,22 @@ class InProcessBackend:
         for id, payload in unpack(side_channel):
             if id == PARAMETERS:
                 name, sampler, seed = _read_sampler(IncomingMessage(payload))
-                random = np.random.default_rng(seed & 0xFFFFFFFF)
-
-                def draw(count: int, sampler: Sampler = sampler, random: np.random.Generator = random) -> torch.Tensor:
-                    u, v = torch.from_numpy(random.random((2, count)))
-                    return sampler.values(1 - u, v).float()  # above 0, whose logarithm is finite
-
-                self._samplers.pop(name, None)
-                if not isinstance(sampler, Constant):
-                    self._samplers[name] = draw
-                self._values[name] = draw(self._env.num_areas)
+                self._samplers[name] = sampler, np.random.default_rng(seed & 0xFFFFFFFF)
+                self._values[name] = self._draw(name, self._env.num_areas)
                 self._send_parameter(name)
+
+    def _draw(self, name: str, count: int) -> torch.Tensor:
+        sampler, random = self._samplers[name]
+        u, v = torch.from_numpy(random.random((2, count)))
+        return sampler.values(1 - u, v).float()  # of numbers above 0, whose logarithm is finite
 
     def _resample(self, step: TimeStep) -> None:
         """Samples parameters again in areas where an episode ended, for the episode after the next."""
-        if varied := [name for name in self._samplers if name not in self._refused]:
+        varied = [name for name, (sampler, _) in self._samplers.items() if not isinstance(sampler, Constant)]
+        if varied := [name for name in varied if name not in self._refused]:
             areas = torch.unique(step.area[step.terminated | step.truncated]).cpu()
             for name in varied if len(areas) else ():
-                self._values[name][areas] = self._samplers[name](len(areas))
+                self._values[name][areas] = self._draw(name, len(areas))
                 self._send_parameter(name)
 
     def _send_parameter(self, name: str) -> None:
@@ -268,7 +265,7 @@ def _array(tensor: torch.Tensor) -> NDArray:
 
 
 def _read_sampler(message: IncomingMessage) -> tuple[str, Sampler, int]:
-    """Reads a message of EnvironmentParametersChannel: name, distribution and seed. Raises UnitySideChannelException."""
+    """Reads a parameter's name, distribution and seed. Raises UnitySideChannelException."""
     name, kind, numbers, seed = read_parameter(message)
     if kind == "value":
         return name, Constant(numbers[0]), seed

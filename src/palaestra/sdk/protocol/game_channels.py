@@ -174,7 +174,7 @@ class EnvironmentParameters:
             callback(number)
 
     def sample(self, key: str, kind: str, numbers: Sequence[float], seed: int) -> None:
-        """Sets a sampler: "uniform" (low, high), "gaussian" (mean, deviation), or "multirangeuniform" (ends of ranges)."""
+        """Sets a sampler: "uniform" (low, high), "gaussian" (mean, deviation), or "multirangeuniform" (all ends)."""
         random = Random(seed)
         if kind == "multirangeuniform":
             ranges = list(zip(numbers[::2], numbers[1::2], strict=True))
