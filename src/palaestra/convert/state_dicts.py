@@ -1,4 +1,4 @@
-"""What readers of plain state_dicts share: observations, actions and means, from flags and shapes of weights."""
+"""Shared by readers of plain state_dicts: observations, actions and means, from flags and shapes of weights."""
 
 from __future__ import annotations
 
