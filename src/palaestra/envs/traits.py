@@ -84,7 +84,7 @@ ABILITIES: Mapping[str, tuple[str, ...]] = {
     "measures": ("take_measurements",),
     "staggers_episodes": ("stagger",),
     "samples_parameters": ("draw_parameter",),
-    "queue_length": ("episodes", "queue_parameters"),
+    "queue_length": ("queue_length", "episodes", "queue_parameters"),
     "has_heuristic": ("heuristic",),
     "draws": ("drawing",),
     "renders": ("render",),

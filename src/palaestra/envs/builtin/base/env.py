@@ -99,6 +99,8 @@ class WarpEnv:
     """Default, minimum and maximum of each parameter."""
     tick_seconds: float | None = None
     """Simulated seconds of a tick."""
+    queue_length: ClassVar[int] = QUEUE
+    """Number of episodes that `queue_parameters` takes values for."""
     ray_fans: ClassVar[Mapping[str, Sequence[RayFan]]] = {}
     """Where rays are in its observations, by behavior."""
     board: ClassVar[SwapBoard | None] = None
