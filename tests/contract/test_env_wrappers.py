@@ -18,13 +18,13 @@ from zoo_games import Crowd
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action
 from palaestra.envs.base import Env
+from palaestra.envs.guarded import Guarded
 from palaestra.envs.pettingzoo.env import PettingZooEnv
 from palaestra.envs.traits import ABILITIES, FACTS, LISTS, EnvTraits, traits_of
 from palaestra.envs.transfer import Transfer
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.wrapper import EnvWrapper
-from palaestra.runtime.collect.env_checks import Guarded
 from palaestra.runtime.curriculum.parameters import EnvWithParameters, Parameters
 from palaestra.runtime.doctor.examination import random_action
 from palaestra.runtime.environments.make import make_env

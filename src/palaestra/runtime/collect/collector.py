@@ -6,19 +6,19 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from palaestra.core.errors import StateOfAnotherVersion
 from palaestra.core.specs import BehaviorSpec
-from palaestra.core.timestep import Decision, FinalObs, TimeStep
+from palaestra.core.timestep import Decision, TimeStep
 from palaestra.data.buffers import PLAIN, RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.envs.base import Env
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.models.policy import PendingDecision
+from palaestra.runtime.collect.acting_policy import ActingPolicy
 from palaestra.runtime.collect.env_checks import check_ends, check_rollout, check_shapes, check_step
 from palaestra.runtime.collect.episodes import EpisodeMeter
 
@@ -26,51 +26,6 @@ FEW = 16
 """A rollout that would hold fewer decisions of each agent is made longer (`BehaviorCollector`), or the run warns
 (`Learner`).
 """
-
-
-class ActingPolicy(Protocol):
-    """A policy that chooses actions for the agents of a behavior: a trainer's policy or a teacher."""
-
-    @property
-    def recurrent_state(self) -> Tensor:
-        """Recurrent state of all slots, (S, ...), as checkpoints store it."""
-        ...
-
-    @recurrent_state.setter
-    def recurrent_state(self, recurrent_state: Tensor) -> None: ...
-
-    def choose(self, step: TimeStep) -> PendingDecision:
-        """Returns an action for every slot; the actions of slots that are not acting are ignored."""
-        ...
-
-    def see(self, step: TimeStep) -> object:
-        """Processes a table in which no agent asks for a decision."""
-        ...
-
-    def forget(self) -> None:
-        """Clears the state of all slots, because other agents follow."""
-        ...
-
-    def blank(self, step: TimeStep) -> Decision:
-        """Returns a decision that shows the shapes of its columns, and changes nothing."""
-        ...
-
-
-class HasRandomState(Protocol):
-    """A brain with a stream of random numbers of its own."""
-
-    random_state: Mapping[str, Any]
-    """State of the random stream; empty if the brain does not show one."""
-
-
-@runtime_checkable
-class AsksBrains(Protocol):
-    """A policy that asks brains."""
-
-    @property
-    def brains(self) -> Sequence[HasRandomState]:
-        """Brains whose streams of random numbers a checkpoint holds."""
-        ...
 
 
 class BehaviorCollector:
@@ -201,7 +156,7 @@ class Collector:
         env: Env,
         join: Callable[[str, BehaviorSpec], BehaviorCollector],
         seed: int,
-        watchers: Sequence[TickObserver] = (),
+        observers: Sequence[TickObserver] = (),
         stagger: bool = False,
     ) -> None:
         """`stagger`: its first episodes are to end at different times; these are not counted then."""
@@ -209,34 +164,31 @@ class Collector:
         self.env = EnvWrapper.of(env)
         self.collectors = dict[str, BehaviorCollector]()
         self._join = join
-        self._watchers = watchers
+        self._observers = observers
         self._at_work: list[TickObserver] = []
-        """Watchers that are not idle, as of when collecting last paused or a behavior appeared."""
+        """Observers that are not idle, as of when collecting last paused or a behavior appeared."""
         self.seconds = {"environment": 0.0, "inference": 0.0}
-        self._on_host = env.device.type == "cpu"
+        self.on_host = env.device.type == "cpu"
+        """Whether reading a table waits for no device."""
         self._recorded = True
         """Whether buffers and meters have the tables in `steps`."""
         self.steps: dict[str, TimeStep] = env.reset(seed)
-        self._begin(seed)
+        self._stagger_and_begin(seed)
 
-    def _begin(self, seed: int | None = None) -> None:
-        """Takes in the first tables after a reset with this seed; None: the tables do not follow a reset."""
-        staggered = False
-        if self._stagger and seed is not None:
-            staggered = True
-            self.env.stagger(seed)
+    def _begin(self, *, partial: bool = False) -> None:
+        """Takes in the first tables of a session or after a reset. `partial`: episodes begin in their midst."""
         self._add_new_behaviors()
         for name, step in self.steps.items():
-            self.collectors[name].meter.begin(step, partial=staggered)
-        for watcher in self._watchers:
-            watcher.begin(self.steps)
+            self.collectors[name].meter.begin(step, partial=partial)
+        for observer in self._observers:
+            observer.begin(self.steps)
 
     def _add_new_behaviors(self) -> None:
         for name in self.steps:
             if name not in self.collectors:
                 check_shapes(name, self.env.behaviors[name], self.steps[name])
                 self.collectors[name] = self._join(name, self.env.behaviors[name])
-        self._at_work = [watcher for watcher in self._watchers if not watcher.idle]
+        self._at_work = [observer for observer in self._observers if not observer.idle]
 
     def restart(self, seed: int) -> None:
         """Resets the environment. Open episodes and rollouts are dropped."""
@@ -244,7 +196,17 @@ class Collector:
         for collector in self.collectors.values():
             collector.policy.forget()
             collector.buffer = None
-        self._begin(seed)
+        self._stagger_and_begin(seed)
+
+    def go_on(self, steps: dict[str, TimeStep]) -> None:
+        """Continues with the tables of an environment whose state was restored."""
+        self.steps = steps
+        self._begin()
+
+    def _stagger_and_begin(self, seed: int) -> None:
+        if self._stagger:
+            self.env.stagger(seed)
+        self._begin(partial=self._stagger)
 
     @torch.no_grad()
     def collect(self, ticks: int, until: Callable[[], bool]) -> dict[str, Rollout]:
@@ -256,7 +218,7 @@ class Collector:
     def advance(self, ticks: int, until: Callable[[], bool]) -> None:
         """Steps until a rollout is full, `ticks` have passed, `until()` is true or a behavior appears."""
         known = len(self.collectors)
-        self._at_work = [watcher for watcher in self._watchers if not watcher.idle]
+        self._at_work = [observer for observer in self._observers if not observer.idle]
         for _ in range(ticks):
             self._tick()
             if any(collector.full for collector in self.collectors.values()) or len(self.collectors) > known or until():
@@ -291,8 +253,8 @@ class Collector:
         stepped = perf_counter()
         if not self.collectors.keys() >= self.steps.keys():
             self._add_new_behaviors()
-        for watcher in self._at_work:
-            watcher.tick(self.steps)
+        for observer in self._at_work:
+            observer.tick(self.steps)
         self._recorded = False
         if any(self.collectors[name].may_be_full(len(step.acting)) for name, step in self.steps.items()):
             self._record()  # the next decisions may be those of another policy
@@ -301,7 +263,7 @@ class Collector:
 
     def _may_ask(self, name: str, step: TimeStep) -> bool:
         """Whether an agent of a behavior may be waiting for an action."""
-        return not self._on_host or self.collectors[name].spec.steady or bool(step.acting.any())
+        return not self.on_host or self.collectors[name].spec.steady or bool(step.acting.any())
 
     def _record(self) -> None:
         """Adds the newest tables to buffers and meters, once."""
@@ -311,7 +273,7 @@ class Collector:
                 self._record_behavior(self.collectors[name], step)
 
     def _record_behavior(self, collector: BehaviorCollector, step: TimeStep) -> None:
-        if self._on_host:
+        if self.on_host:
             check_step(collector.name, collector.spec, step)
         collector.meter.add(step, collector.counted)
         if collector.buffer is not None:
@@ -327,108 +289,6 @@ class Collector:
         assert collector.buffer is not None
         rollout = collector.buffer.take(self.steps[collector.name])
         check_ends(collector.name, collector.spec, rollout)
-        if not self._on_host:
+        if not self.on_host:
             check_rollout(collector.name, collector.spec, rollout)
         return rollout
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the state of the environment, the present tables, and each behavior's open rollout."""
-        return {
-            "env": dict(self.env.state_dict()),
-            "on_host": self._on_host,
-            "areas": self.env.num_areas,
-            "steps": {name: pack(step) for name, step in self.steps.items()},
-            "behaviors": {
-                name: {
-                    "decisions": collector.decisions,
-                    "agents": collector.agents,
-                    "meter": collector.meter.state_dict(),
-                    "recurrent_state": collector.policy.recurrent_state,
-                    "brains": [brain.random_state for brain in brains_of(collector)],
-                    "buffer": None if collector.buffer is None else collector.buffer.state_dict(),
-                }
-                for name, collector in self.collectors.items()
-            },
-        }
-
-    def _fits(self, state: Mapping[str, Any]) -> bool:
-        """Whether the environment can continue from these tables. Only behaviors that are not steady may have more
-        slots now.
-        """
-        now = {name: len(step.reward) for name, step in self.steps.items()}
-        then = {name: len(saved["reward"]) for name, saved in state["steps"].items()}
-        same_place = state["on_host"] == self._on_host
-        same_areas = state["areas"] == self.env.num_areas
-        if not state["env"] or not same_place or now.keys() != then.keys():
-            return False
-        may_grow = {name: same_areas and not self.collectors[name].spec.steady for name in now}
-        return all(then[name] == slots or (may_grow[name] and then[name] > slots) for name, slots in now.items())
-
-    def _restores(self, saved: Mapping[str, Any]) -> bool:
-        """Restores the environment; False if the state is of another version of it."""
-        try:
-            self.env.load_state_dict(saved)
-        except StateOfAnotherVersion:
-            return False
-        return True
-
-    def load_state_dict(self, state: Mapping[str, Any], seed: int, *, episodes: bool = True) -> bool:
-        """Restores a state. Returns whether its episodes go on as well; never if `episodes` is False.
-
-        They do not where the environment cannot be saved, or has other areas, behaviors or columns or moved to or from
-        an accelerator since: it then starts new ones from `seed`, and what the rollouts held is collected again.
-        """
-        restored = episodes and self._fits(state) and self._restores(state["env"])
-        if restored:
-            self.steps = {name: unpack(on(saved, self.env.device)) for name, saved in state["steps"].items()}
-        else:
-            self.steps = self.env.reset(seed)
-            for collector in self.collectors.values():
-                collector.policy.forget()
-        self._begin(None if restored else seed)
-        for name, saved in state["behaviors"].items():
-            if name not in self.collectors:
-                continue
-            collector = self.collectors[name]
-            collector.decisions = saved["decisions"]
-            brains = brains_of(collector)
-            positions = saved["brains"]
-            if len(brains) == len(positions):  # else they are others now
-                for brain, position in zip(brains, positions, strict=True):
-                    brain.random_state = position
-            if restored:
-                collector.agents = saved["agents"]
-                collector.meter.load_state_dict(saved["meter"])
-                collector.policy.recurrent_state = on(saved["recurrent_state"], self.env.device)
-            if restored and saved["buffer"] is not None and collector.rollout_size is not None:
-                collector.buffer = collector.make_buffer(self.steps[name], collector.policy.blank(self.steps[name]))
-                if saved["buffer"]["kind"] == type(collector.buffer).__name__:  # else opponents came or went
-                    collector.buffer.load_state_dict(on(saved["buffer"], self.env.device))
-        return restored
-
-
-def brains_of(collector: BehaviorCollector) -> Sequence[HasRandomState]:
-    """Returns the brains that a policy asks."""
-    return collector.policy.brains if isinstance(collector.policy, AsksBrains) else ()
-
-
-def on(state: Any, device: torch.device) -> Any:
-    """Returns the same containers with their tensors on a device; those of a checkpoint come on the CPU."""
-    if isinstance(state, torch.Tensor):
-        return state.to(device)
-    if isinstance(state, Mapping):
-        return {key: on(value, device) for key, value in state.items()}
-    return type(state)(on(value, device) for value in state) if isinstance(state, list | tuple) else state
-
-
-def pack(step: TimeStep) -> dict[str, Any]:
-    """Returns a TimeStep as plain containers of tensors."""
-    columns = {name: getattr(step, name) for name in step.__slots__ if name != "final_obs"}
-    return {**columns, "final_obs": {"slots": step.final_obs.slots, "obs": step.final_obs.obs}}
-
-
-def unpack(state: Mapping[str, Any]) -> TimeStep:
-    """Returns the TimeStep that `pack` was given."""
-    final_obs = FinalObs(state["final_obs"]["slots"], tuple(state["final_obs"]["obs"]))
-    columns = {name: column for name, column in state.items() if name != "final_obs"}
-    return TimeStep(**{**columns, "obs": tuple(state["obs"]), "final_obs": final_obs})

@@ -14,7 +14,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.sampler_seeds import sampler_seeds
 from palaestra.envs.wrapper import EnvWrapper
-from palaestra.runtime.collect.episodes import AreaEpisodes
+from palaestra.runtime.collect.area_episodes import AreaEpisodes
 from palaestra.scenario.samplers import (
     Constant,
     Gaussian,

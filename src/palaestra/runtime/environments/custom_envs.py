@@ -146,8 +146,8 @@ def _from_pettingzoo(given: Sequence[Any], name: str, options: Mapping[str, Any]
 
 
 def _around(given: Any) -> Env:
+    from palaestra.envs.guarded import Guarded
     from palaestra.envs.gymnasium import GymnasiumEnv
-    from palaestra.runtime.collect.env_checks import Guarded
 
     env = GymnasiumEnv.wrap(given)
     return Guarded(env, env.name)

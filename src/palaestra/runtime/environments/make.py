@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, cast
 from palaestra.core.errors import EnvError
 from palaestra.core.plugins import Registry, nearest, registry
 from palaestra.envs.base import Env
+from palaestra.envs.guarded import Guarded
 from palaestra.envs.option_types import check_option_types
 from palaestra.envs.unity import executable
 from palaestra.envs.wrapper import EnvWrapper
-from palaestra.runtime.collect.env_checks import Guarded
 from palaestra.runtime.environments.custom_envs import call, user_env
 
 if TYPE_CHECKING:

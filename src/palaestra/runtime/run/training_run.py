@@ -18,6 +18,7 @@ from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.closing import close_safely
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
+from palaestra.runtime.collect.collector_state import restore, state_of
 from palaestra.runtime.collect.episodes import Episodes
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.collect.threads import ComputeThreads
@@ -162,7 +163,7 @@ class Run:
         saved.must_share_behaviors(self.learners, self.console.warning)
         with self._explaining_misfits():
             seed = self.group.own_seed(self.settings.env_settings.seed + saved.checkpoint.step)
-            restored = self.collector.load_state_dict(saved.run["collector"], seed, episodes=saved.same_ranks)
+            restored = restore(self.collector, saved.run["collector"], seed, episodes=saved.same_ranks)
             self.meetings.load_state_dict(saved)
             for part in self.parts:
                 if part.name in saved.run:
@@ -388,7 +389,7 @@ class Run:
         """
         for learner in self.learners.values():
             assert not len(learner.collector.meter)
-        collector = self.collector.state_dict()
+        collector = state_of(self.collector)
         for name, one in collector["behaviors"].items() if alone else ():
             one["decisions"] = self.learners[name].step if name in self.learners else one["decisions"]
         specs = {name: asdict(self.env.behaviors[name]) for name in self.learners}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from palaestra.core.errors import RunError
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env
-from palaestra.runtime.collect.episodes import AreaEpisodes
+from palaestra.runtime.collect.area_episodes import AreaEpisodes
 from palaestra.runtime.self_play.opponent_policy import MixedPolicy
 from palaestra.scenario.ratings import Skill, rate
 

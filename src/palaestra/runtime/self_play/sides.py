@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from palaestra.core.timestep import TimeStep
 from palaestra.parallel.closing import warning_of_failure
-from palaestra.runtime.collect.episodes import AreaEpisodes
+from palaestra.runtime.collect.area_episodes import AreaEpisodes
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.parts.part import RunPart
 from palaestra.runtime.parts.run_context import RunContext

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.guarded import Guarded
 from palaestra.envs.gymnasium import GymnasiumEnv
 from palaestra.envs.pool.env_server import EnvServer
 from palaestra.envs.pool.merged_table import MergedTable
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.shared_memory import LocalBlock
-from palaestra.runtime.collect.env_checks import Guarded
 
 
 class Counting(gymnasium.Env):

@@ -28,9 +28,10 @@ from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.rollout import Rollout
 from palaestra.envs.base import Env
 from palaestra.models.policy import NetworkPolicy, PendingDecision
-from palaestra.runtime.collect.collector import BehaviorCollector, Collector, pack, unpack
+from palaestra.runtime.collect.collector import BehaviorCollector, Collector
+from palaestra.runtime.collect.collector_state import pack, restore, state_of, unpack
 from palaestra.runtime.environments.make import make_env
-from palaestra.runtime.storage.tensor_files import flatten, restore
+from palaestra.runtime.storage import tensor_files
 from palaestra.trainers.ppo import PPO
 
 LOOSE = {"slots": 3}
@@ -349,12 +350,12 @@ class Training:
 
     def state(self) -> dict[str, Any]:
         return {
-            "collector": self.collector.state_dict(),
+            "collector": state_of(self.collector),
             "trainers": {name: t.state_dict() for name, t in self.trainers.items()},
         }
 
     def load(self, state: dict[str, Any], seed: int) -> bool:
-        restored = self.collector.load_state_dict(state["collector"], seed)
+        restored = restore(self.collector, state["collector"], seed)
         for name, trainer in self.trainers.items():
             trainer.load_state_dict(state["trainers"][name])
         return restored
@@ -363,13 +364,13 @@ class Training:
 def through_a_file(state: dict[str, Any]) -> dict[str, Any]:
     """What a checkpoint gives back."""
     tensors: dict[str, Tensor] = {}
-    rest = json.loads(json.dumps(flatten(state, tensors)))
-    return restore(rest, {name: tensor.clone() for name, tensor in tensors.items()})
+    rest = json.loads(json.dumps(tensor_files.flatten(state, tensors)))
+    return tensor_files.restore(rest, {name: tensor.clone() for name, tensor in tensors.items()})
 
 
 def tensors_of(training: Training) -> dict[str, Any]:
     tensors: dict[str, Tensor] = {}
-    rest = flatten(training.state(), tensors)
+    rest = tensor_files.flatten(training.state(), tensors)
     return {**tensors, "": json.dumps(rest)}
 
 
@@ -467,7 +468,7 @@ def test_a_run_with_behaviors_that_are_not_there_yet_starts_new_episodes():
     old = Training(Growing(streams, late), 0)
     new = Training(Growing(streams, late), 0)
     old.go_on(20)
-    assert new.collector.load_state_dict(through_a_file(old.state())["collector"], seed=1) is False
+    assert restore(new.collector, through_a_file(old.state())["collector"], seed=1) is False
     assert set(new.collector.collectors) == {"Walker"}
     new.go_on(20)
     assert new.collector.collectors["Late"].decisions > 0
@@ -511,7 +512,7 @@ def test_looking_at_a_policys_shapes_leaves_its_random_numbers_where_they_were()
     other = Training(make_env("builtin:Basic", areas=4), 0)
     other.trainers["Basic"].load_state_dict(state["trainers"]["Basic"])
     before = other.trainers["Basic"].action_rng.get_state()
-    other.collector.load_state_dict(state["collector"], 0)
+    restore(other.collector, state["collector"], 0)
     assert torch.equal(other.trainers["Basic"].action_rng.get_state(), before)
 
 
@@ -525,7 +526,7 @@ def test_of_staggered_episodes_only_whole_ones_are_told_after_a_resume_too():
     first.collect(300, never)
     told = [first.collectors["Match3VectorObs"].meter.take()]
     second = collector()
-    assert second.load_state_dict(through_a_file(first.state_dict()), 4)
+    assert restore(second, through_a_file(state_of(first)), 4)
     second.collect(600, never)
     told.append(second.collectors["Match3VectorObs"].meter.take())
     lengths = [length for episodes in told for length in episodes.lengths.tolist()]

@@ -12,7 +12,8 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import TimeStep
 from palaestra.data.buffers import SteadyBuffer
 from palaestra.data.rollout import Rollout
-from palaestra.runtime.collect.env_checks import Guarded, check_ends, check_rollout, check_step
+from palaestra.envs.guarded import Guarded
+from palaestra.runtime.collect.env_checks import check_ends, check_rollout, check_step
 
 SPEC = BehaviorSpec((ObsSpec("eyes", (3,)), ObsSpec("camera", (1, 2, 2))), ActionSpec(branches=(2, 3)), steady=True)
 NAN = float("nan")

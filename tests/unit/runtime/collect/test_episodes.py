@@ -9,8 +9,9 @@ from tiny_envs import Stream, episodes_of, same_episodes, slow_episodes, table
 
 import palaestra
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.runtime.collect.collector import on, pack, unpack
-from palaestra.runtime.collect.episodes import AreaEpisodes, EpisodeMeter
+from palaestra.runtime.collect.area_episodes import AreaEpisodes
+from palaestra.runtime.collect.collector_state import on, pack, unpack
+from palaestra.runtime.collect.episodes import EpisodeMeter
 
 
 def stream_of(seed: int, steady: bool, grows_at: int | None) -> list[TimeStep]:
