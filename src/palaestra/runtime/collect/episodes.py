@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,17 +16,15 @@ Flags = NDArray[np.bool_]
 Numbers = NDArray[np.floating]
 
 
-@dataclass(frozen=True, slots=True)
-class Episodes:
+class Episodes(NamedTuple):
     """E finished episodes, in the order in which they ended."""
 
     returns: NDArray[np.float64]  # (E,) sum of the agent's own rewards
     group_returns: NDArray[np.float64]  # (E,) sum of its group's
     lengths: NDArray[np.int64]  # (E,) decisions
-    in_group: NDArray[np.bool_]  # (E,) whether the agent was in a group
-    # (E,) whether its group ended with it: its group_returns are what the whole group earned
-    last_of_group: NDArray[np.bool_]
-    older: NDArray[np.bool_]  # (E,) whether it had begun when `mark` was last called
+    in_group: Flags  # (E,) whether the agent was in a group
+    last_of_group: Flags  # (E,) whether its group ended with it: its group_returns are what the whole group earned
+    older: Flags  # (E,) whether it had begun when `mark` was last called
     success: NDArray[np.float64]  # (E,) 1 if it succeeded, else 0; NaN where the environment does not report success
 
     @property
@@ -105,9 +102,7 @@ class EpisodeMeter:
 
     def __init__(self, slots: int) -> None:
         self._ticks: list[tuple[Tensor, ...]] = []
-        self._lost: list[Tensor | None] = []
-        self._counted: list[Tensor | None] = []
-        self._success: list[Tensor | None] = []
+        self._optional: list[tuple[Tensor | None, ...]] = []
         self._decisions = self._summed = 0
         self._resize(slots)
 
@@ -126,9 +121,7 @@ class EpisodeMeter:
         counted.
         """
         self._ticks.clear()
-        self._lost.clear()
-        self._counted.clear()
-        self._success.clear()
+        self._optional.clear()
         self._resize(len(step.reward))
         self._open.waiting = step.acting.cpu().numpy().copy()
         self._open.living = self._open.waiting.copy()
@@ -138,9 +131,7 @@ class EpisodeMeter:
     def add(self, step: TimeStep, counted: Tensor | None = None) -> None:
         """Adds a tick. `counted` (S,): slots whose episodes count if they end; None: all."""
         self._ticks.append((step.reward, step.group_reward, step.acting, step.terminated, step.truncated, step.group))
-        self._lost.append(step.lost)
-        self._counted.append(counted)
-        self._success.append(step.success)
+        self._optional.append((step.lost, counted, step.success))
 
     @property
     def slots(self) -> int:
@@ -158,63 +149,46 @@ class EpisodeMeter:
 
     def take(self) -> Episodes:
         """Sums the ticks since the last call; waits for the device once."""
-        returns = []
-        groups = []
-        lengths = []
-        in_group = []
-        last = []
-        older = []
-        success = []
-        ticks = self._ticks
-        self._ticks = []
-        lost = self._lost
-        self._lost = []
-        counted = self._counted
-        self._counted = []
-        successes = self._success
-        self._success = []
-        columns = [[] if not ticks else host(column) for column in zip(*ticks, strict=True)] or [[]] * 6
-        for reward, group, acting, terminated, truncated, ids, gone, counts, succeeded in zip(
-            *columns, lost, counted, successes, strict=True
-        ):
-            self._widen(len(reward))
-            self._decisions += int(acting.sum())
-            self._summed += 1
-            if gone is not None:
-                self._forget(gone.cpu().numpy())
-            ended = terminated | truncated
-            open_ = self._open
-            open_.add_rewards(acting, ended, reward, group)
-            open_.waiting |= acting
-            if ended.any():
-                counted_ends = ended if counts is None else ended & counts.cpu().numpy()
-                # an episode without a decision does not count
-                slots = (counted_ends & ~self._partial & (open_.lengths > 0)).nonzero()[0]
-                returns.append(open_.returns[slots])
-                groups.append(open_.group_returns[slots])
-                lengths.append(open_.lengths[slots])
-                in_group.append(open_.groups[slots] >= 0)
-                last.append(np.isin(slots, open_.last_of_groups(ended)))
-                older.append(self._older[slots])
-                success.append(np.full(len(slots), np.nan) if succeeded is None else succeeded.cpu().numpy()[slots])
-                open_.close(ended)
-                self._older[ended] = self._partial[ended] = False
-            open_.open(acting, ids)
-        nothing = np.zeros(0)
-        return Episodes(
-            np.concatenate([nothing, *returns]),
-            np.concatenate([nothing, *groups]),
-            np.concatenate([nothing.astype(np.int64), *lengths]),
-            np.concatenate([nothing.astype(np.bool_), *in_group]),
-            np.concatenate([nothing.astype(np.bool_), *last]),
-            np.concatenate([nothing.astype(np.bool_), *older]),
-            np.concatenate([nothing, *success]),
-        )
+        columns = zip(*map(host, zip(*self._ticks, strict=True)), strict=True)
+        found = [NONE, *(self._add(*both) for both in zip(columns, self._optional, strict=True))]
+        self._ticks.clear()
+        self._optional.clear()
+        return Episodes(*map(np.concatenate, zip(*found, strict=True)))
 
-    def _forget(self, lost: Flags) -> None:
-        """Drops the episodes of agents that were lost."""
-        self._open.forget(lost)
-        self._older[lost] = self._partial[lost] = False
+    def _add(self, tick: Sequence[NDArray[Any]], optional: Sequence[Tensor | None]) -> Episodes:
+        """Sums a tick, whose columns are those of `add`. Returns the episodes that ended with it."""
+        reward, group_reward, acting, terminated, truncated, groups = tick
+        lost, counted, success = optional
+        self._widen(len(reward))
+        self._decisions += int(acting.sum())
+        self._summed += 1
+        if lost is not None:
+            gone = lost.cpu().numpy()
+            self._open.forget(gone)
+            self._older[gone] = self._partial[gone] = False
+        ended = terminated | truncated
+        self._open.add_rewards(acting, ended, reward, group_reward)
+        self._open.waiting |= acting
+        found = self._close(ended, counted, success) if ended.any() else NONE
+        self._open.open(acting, groups)
+        return found
+
+    def _close(self, ended: Flags, counted: Tensor | None, success: Tensor | None) -> Episodes:
+        counts = ended if counted is None else ended & counted.cpu().numpy()
+        # an episode without a decision does not count
+        slots = (counts & ~self._partial & (self._open.lengths > 0)).nonzero()[0]
+        found = Episodes(
+            self._open.returns[slots],
+            self._open.group_returns[slots],
+            self._open.lengths[slots],
+            self._open.groups[slots] >= 0,
+            np.isin(slots, self._open.last_of_groups(ended)),
+            self._older[slots],
+            np.full(len(slots), np.nan) if success is None else success.cpu().numpy()[slots],
+        )
+        self._open.close(ended)
+        self._older[ended] = self._partial[ended] = False
+        return found
 
     def _widen(self, slots: int) -> None:
         more = slots - len(self._open)
@@ -223,30 +197,32 @@ class EpisodeMeter:
             self._older = np.pad(self._older, (0, more))
             self._partial = np.pad(self._partial, (0, more))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Tensor]:
         """Returns the open sums. Call `take` first."""
         assert not self._ticks
-        sums = self._open
-        arrays = {
-            "returns": sums.returns,
-            "group": sums.group_returns,
-            "lengths": sums.lengths,
-            "waiting": sums.waiting,
-        }
-        arrays |= {"living": sums.living, "groups": sums.groups, "older": self._older, "partial": self._partial}
+        arrays = {**vars(self._open), "older": self._older, "partial": self._partial}
         return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restores the open sums."""
         self._ticks.clear()
-        self._lost.clear()
-        self._counted.clear()
-        self._success.clear()
-        sums = self._open = OpenEpisodes(len(state["waiting"]))
-        sums.returns, sums.group_returns, sums.lengths, sums.waiting, sums.living, sums.groups = (
-            state[name].numpy().copy() for name in ("returns", "group", "lengths", "waiting", "living", "groups")
-        )
-        self._older, self._partial = (state[name].numpy().copy() for name in ("older", "partial"))
+        self._optional.clear()
+        arrays = {name: column.numpy().copy() for name, column in state.items()}
+        self._older = arrays.pop("older")
+        self._partial = arrays.pop("partial")
+        self._open = OpenEpisodes(len(self._older))
+        vars(self._open).update(arrays)
+
+
+NONE = Episodes(
+    np.zeros(0),
+    np.zeros(0),
+    np.zeros(0, np.int64),
+    np.zeros(0, np.bool_),
+    np.zeros(0, np.bool_),
+    np.zeros(0, np.bool_),
+    np.zeros(0),
+)
 
 
 def host(column: tuple[Tensor, ...]) -> list[NDArray[Any]]:
