@@ -1,4 +1,4 @@
-"""What acts for the agents of a behavior while a run collects: a trainer's policy, opponents, or a teacher."""
+"""Policies that act for the agents of a behavior while a run collects: a trainer's, opponents, or a teacher."""
 
 from __future__ import annotations
 
