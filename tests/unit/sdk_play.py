@@ -64,9 +64,26 @@ def same_actions(
     return out
 
 
+def advance(game: sdk.Academy | sdk.Areas) -> dict[str, AgentOutputs]:
+    """Steps until an agent asks or ends."""
+    if isinstance(game, sdk.Areas):
+        return game.advance()
+    game.run()
+    return game.observation_queue.take()
+
+
+def answer(game: sdk.Academy | sdk.Areas, actions: Mapping[str, AgentActions]) -> None:
+    """Finishes the step with these actions."""
+    if isinstance(game, sdk.Areas):
+        game.answer(actions)
+        return
+    game.observation_queue.answer(actions)
+    game.finish()
+
+
 def exchange(
-    academy: sdk.Academy | sdk.Areas, outputs: Mapping[str, AgentOutputs], continuous: float = 0.0, discrete: int = 0
+    game: sdk.Academy | sdk.Areas, outputs: Mapping[str, AgentOutputs], continuous: float = 0.0, discrete: int = 0
 ) -> dict[str, AgentOutputs]:
     """Answers and goes on to the next exchange."""
-    academy.answer(same_actions(outputs, continuous, discrete))
-    return academy.advance()
+    answer(game, same_actions(outputs, continuous, discrete))
+    return advance(game)

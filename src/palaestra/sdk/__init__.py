@@ -11,9 +11,8 @@ agents of one area, which an `AgentRegistry` holds, and `Areas` steps all areas.
 agents' outputs for `env` (tables) or `protocol` (messages).
 """
 
-from palaestra.sdk.academy import Academy
+from palaestra.sdk.agents.academy import Academy, Agent
 from palaestra.sdk.agents.actions import ActionMask, Actions
-from palaestra.sdk.agents.agent import Agent
 from palaestra.sdk.agents.behavior import Behavior
 from palaestra.sdk.agents.group import Group
 from palaestra.sdk.agents.recorder import DemonstrationRecorder

@@ -7,7 +7,7 @@ from inspect import Parameter
 from typing import Any, Protocol
 
 from palaestra.core.specs import BehaviorSpec
-from palaestra.sdk.academy import Academy
+from palaestra.sdk.agents.academy import Academy
 from palaestra.sdk.agents.observation_queue import ObservationQueue
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from sdk_play import Walker, exchange, rows, same_actions
+from sdk_play import Walker, advance, answer, exchange, rows, same_actions
 
 from palaestra import sdk
 from palaestra.core.errors import EnvError
@@ -11,7 +11,7 @@ def test_an_agent_observes_and_acts_in_unitys_order():
     academy = sdk.Academy()
     agent = academy.add(Walker())
     academy.on_step(lambda: agent.log.append("world"))
-    outputs = academy.advance()
+    outputs = advance(academy)
     outputs = exchange(academy, outputs, 0.5)
     assert agent.log == ["initialize", "begin", "observe", ("act", 0.5), "world", "observe"]
     assert rows(outputs) == [(0, "asks", 0.0, [0.5, 2.0])]  # the step counts before it looks
@@ -20,7 +20,7 @@ def test_an_agent_observes_and_acts_in_unitys_order():
 def test_rewards_go_with_the_next_decision_and_are_then_zero():
     academy = sdk.Academy()
     agent = academy.add(Walker())
-    outputs = academy.advance()
+    outputs = advance(academy)
     agent.add_reward(1.0)
     agent.add_reward(0.5)
     outputs = exchange(academy, outputs)
@@ -32,7 +32,7 @@ def test_rewards_go_with_the_next_decision_and_are_then_zero():
 def test_set_reward_takes_the_place_of_what_was_added_since_the_last_decision():
     academy = sdk.Academy()
     agent = academy.add(Walker())
-    outputs = academy.advance()
+    outputs = advance(academy)
     agent.add_reward(1.0)
     outputs = exchange(academy, outputs)
     agent.add_reward(5.0)
@@ -44,7 +44,7 @@ def test_set_reward_takes_the_place_of_what_was_added_since_the_last_decision():
 def test_a_decision_period_asks_on_every_such_step_and_acts_between():
     academy = sdk.Academy()
     agent = academy.add(Walker(decision_period=3))
-    outputs = academy.advance()
+    outputs = advance(academy)
     outputs = exchange(academy, outputs, 1.0)
     assert academy.step_count == 4  # asked at steps 0 and 3
     assert agent.log.count(("act", 1.0)) == 3
@@ -54,7 +54,7 @@ def test_a_decision_period_asks_on_every_such_step_and_acts_between():
 def test_an_agent_may_rest_between_decisions():
     academy = sdk.Academy()
     agent = academy.add(Walker(decision_period=3, take_actions_between_decisions=False))
-    exchange(academy, academy.advance(), 1.0)
+    exchange(academy, advance(academy), 1.0)
     assert agent.log.count(("act", 1.0)) == 1
 
 
@@ -62,7 +62,7 @@ def test_a_game_can_ask_by_itself():
     academy = sdk.Academy()
     agent = academy.add(Walker(decision_period=None))
     academy.on_step(lambda: agent.request_decision() if academy.step_count == 7 else None)
-    outputs = academy.advance()
+    outputs = advance(academy)
     assert academy.step_count == 8
     assert rows(outputs)[0][:2] == (0, "asks")
 
@@ -71,7 +71,7 @@ def test_request_action_acts_with_the_last_decision():
     academy = sdk.Academy()
     agent = academy.add(Walker(decision_period=4, take_actions_between_decisions=False))
     academy.on_step(lambda: agent.request_action() if academy.step_count == 2 else None)
-    exchange(academy, academy.advance(), 0.25)
+    exchange(academy, advance(academy), 0.25)
     assert agent.log.count(("act", 0.25)) == 2
 
 
@@ -79,7 +79,7 @@ def test_agents_with_other_periods_are_in_exchanges_of_their_own():
     academy = sdk.Academy()
     academy.add(Walker(decision_period=2))
     academy.add(Walker(decision_period=3))
-    outputs = academy.advance()
+    outputs = advance(academy)
     heard = []
     for _ in range(4):
         heard.append((academy.step_count - 1, [row[0] for row in rows(outputs)]))
@@ -90,8 +90,8 @@ def test_agents_with_other_periods_are_in_exchanges_of_their_own():
 def test_an_agent_without_actions_does_zeros():
     academy = sdk.Academy()
     agent = academy.add(Walker())
-    outputs = exchange(academy, academy.advance(), 0.5)
-    academy.answer({})
+    outputs = exchange(academy, advance(academy), 0.5)
+    answer(academy, {})
     assert outputs
     assert agent.log[-1] == ("act", 0.0)
 
@@ -101,11 +101,12 @@ def test_reset_drops_what_was_asked_and_begins_all_episodes_without_ends():
     agent = academy.add(Walker(decision_period=5))
     begun = []
     academy.on_reset(lambda: begun.append(len(agent.log)))
-    outputs = exchange(academy, academy.advance(), 1.0)
+    outputs = exchange(academy, advance(academy), 1.0)
     agent.add_reward(3.0)
     agent.end_episode()
-    academy.reset()
-    outputs = academy.advance()
+    academy.observation_queue.drop()
+    academy.begin()
+    outputs = advance(academy)
     assert rows(outputs) == [(0, "asks", 0.0, [0.0, 1.0])]
     assert (academy.step_count, academy.episode_count, len(begun)) == (1, 2, 2)
     assert academy.total_step_count == 7
@@ -114,7 +115,7 @@ def test_reset_drops_what_was_asked_and_begins_all_episodes_without_ends():
 def test_a_newcomer_begins_at_once_and_asks_on_the_next_step():
     academy = sdk.Academy()
     academy.add(Walker())
-    outputs = academy.advance()
+    outputs = advance(academy)
     late = academy.add(Walker())
     assert late.log == ["initialize", "begin"]
     assert [row[:2] for row in rows(exchange(academy, outputs))] == [(0, "asks"), (1, "asks")]
@@ -125,19 +126,19 @@ def test_an_agent_that_is_added_while_all_begins_begins_once():
     academy.add(Walker())
     late: list[Walker] = []
     academy.on_reset(lambda: late.append(academy.add(Walker())))
-    academy.advance()
+    advance(academy)
     assert late[0].log.count("begin") == 1
 
 
 def test_to_advance_twice_without_an_answer_is_an_error():
     academy = sdk.Academy()
     academy.add(Walker())
-    outputs = academy.advance()
+    outputs = advance(academy)
     with pytest.raises(EnvError, match="before the agents"):
-        academy.advance()
-    academy.answer(same_actions(outputs))
+        advance(academy)
+    answer(academy, same_actions(outputs))
     with pytest.raises(EnvError, match="without open decision requests"):
-        academy.answer(same_actions(outputs))
+        answer(academy, same_actions(outputs))
 
 
 def test_areas_of_one_seed_have_streams_of_their_own_that_a_seed_repeats():
@@ -153,7 +154,7 @@ def test_teams_have_behavior_keys_of_their_own():
     academy = sdk.Academy()
     academy.add(Walker())
     other = academy.add(Walker(behavior=sdk.Behavior("Walker", observations=2, continuous=1, team=1)))
-    outputs = academy.advance()
+    outputs = advance(academy)
     assert list(outputs) == ["Walker?team=0", "Walker?team=1"]
     other.set_team(0)
     outputs = exchange(academy, outputs)
@@ -168,7 +169,7 @@ def test_an_agent_may_change_its_behavior_and_what_it_sees():
 
     academy = sdk.Academy()
     agent = academy.add(Changing())
-    outputs = academy.advance()
+    outputs = advance(academy)
     agent.change_behavior(sdk.Behavior("Runner", observations=3, branches=2))
     outputs = exchange(academy, outputs)
     assert rows({"": outputs["Walker?team=0"]}) == [(0, "ended", 0.0, [0.0, 0.0])]

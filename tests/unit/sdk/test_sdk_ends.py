@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from sdk_play import Walker, exchange, rows
+from sdk_play import Walker, advance, exchange, rows
 
 from palaestra import sdk
 
@@ -8,7 +8,7 @@ from palaestra import sdk
 def test_an_end_is_reported_at_once_and_before_the_next_decision_of_the_same_id():
     academy = sdk.Academy()
     agent = academy.add(Walker())
-    outputs = academy.advance()
+    outputs = advance(academy)
 
     @academy.on_step
     def world() -> None:
@@ -24,7 +24,7 @@ def test_an_end_is_reported_at_once_and_before_the_next_decision_of_the_same_id(
 def test_an_end_between_decisions_has_an_exchange_of_its_own():
     academy = sdk.Academy()
     agent = academy.add(Walker(decision_period=5))
-    outputs = academy.advance()
+    outputs = advance(academy)
     academy.on_step(lambda: agent.end_episode() if academy.step_count == 2 else None)
     outputs = exchange(academy, outputs, 0.5)
     assert rows(outputs) == [(0, "ended", 0.0, [1.0, 2.0])]
@@ -36,7 +36,7 @@ def test_an_end_between_decisions_has_an_exchange_of_its_own():
 def test_the_step_limit_truncates_an_episode_after_the_agent_acted():
     academy = sdk.Academy()
     agent = academy.add(Walker(max_step=3, decision_period=10))
-    outputs = exchange(academy, academy.advance(), 0.5)
+    outputs = exchange(academy, advance(academy), 0.5)
     assert rows(outputs) == [(0, "truncated", 0.0, [1.5, 3.0])]
     assert agent.step_count == 1  # of the next episode
 
@@ -44,7 +44,7 @@ def test_the_step_limit_truncates_an_episode_after_the_agent_acted():
 def test_an_interrupted_episode_is_truncated():
     academy = sdk.Academy()
     agent = academy.add(Walker())
-    outputs = academy.advance()
+    outputs = advance(academy)
     agent.episode_interrupted()
     assert rows(exchange(academy, outputs))[0][:2] == (0, "truncated")
 
@@ -52,7 +52,7 @@ def test_an_interrupted_episode_is_truncated():
 def test_an_end_that_no_decision_follows_is_reported_once():
     academy = sdk.Academy()
     agent = academy.add(Walker(decision_period=5))
-    outputs = academy.advance()
+    outputs = advance(academy)
     agent.end_episode()
     agent.add_reward(9.0)
     agent.end_episode()
@@ -73,7 +73,7 @@ def test_an_agent_whose_episode_ended_does_not_act_in_that_step():
         second.end_episode()
 
     first.on_action_received = end_the_other
-    exchange(academy, academy.advance(), 0.5)
+    exchange(academy, advance(academy), 0.5)
     assert ("act", 0.5) not in second.log
 
 
@@ -81,7 +81,7 @@ def test_a_disabled_agent_is_terminated_and_comes_back_with_another_id():
     academy = sdk.Academy()
     agent = academy.add(Walker())
     other = academy.add(Walker())
-    outputs = academy.advance()
+    outputs = advance(academy)
     agent.disable()
     agent.disable()
     assert academy.agents == (other,)
@@ -99,14 +99,15 @@ def test_a_disabled_agent_neither_asks_acts_nor_begins():
     academy = sdk.Academy()
     agent = academy.add(Walker())
     _ = academy.add(Walker())
-    outputs = academy.advance()
+    outputs = advance(academy)
     agent.disable()
     agent.request_decision()
     agent.end_episode()
     begun = agent.log.count("begin")
     outputs = exchange(academy, outputs)
-    academy.reset()
-    assert [row[0] for row in rows(academy.advance())] == [1]
+    academy.observation_queue.drop()
+    academy.begin()
+    assert [row[0] for row in rows(advance(academy))] == [1]
     assert agent.log.count("begin") == begun
 
 
@@ -128,7 +129,7 @@ def test_an_agent_may_end_at_its_own_action():
 
     academy = sdk.Academy()
     academy.add(Brief())
-    outputs = exchange(academy, academy.advance(), 0.5)
+    outputs = exchange(academy, advance(academy), 0.5)
     assert rows(outputs) == [(0, "ended", 2.0, [0.5, 1.0]), (0, "asks", 0.0, [0.0, 1.0])]
 
 
@@ -136,7 +137,7 @@ def test_actions_are_zero_again_where_an_episode_begins():
     academy = sdk.Academy()
     agent = academy.add(Walker(decision_period=4))
     academy.on_step(lambda: agent.end_episode() if academy.step_count == 2 else None)
-    outputs = exchange(academy, academy.advance(), 0.5)
+    outputs = exchange(academy, advance(academy), 0.5)
     exchange(academy, outputs)
     assert [entry for entry in agent.log if isinstance(entry, tuple)] == [
         ("act", 0.5),

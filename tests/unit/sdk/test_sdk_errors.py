@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
-from sdk_play import Walker, exchange, same_actions
+from sdk_play import Walker, advance, answer, exchange
 
 from palaestra import sdk
 from palaestra.core.errors import EnvError, NotFinite
@@ -24,10 +25,15 @@ def seeing(*numbers: object) -> type[Walker]:
     return Bad
 
 
-def advance(agent: sdk.Agent) -> dict:
+def academy_of(*agents: sdk.Agent) -> sdk.Academy:
     academy = sdk.Academy()
-    academy.add(agent)
-    return academy.advance()
+    for agent in agents:
+        academy.add(agent)
+    return academy
+
+
+def walker(*, name: str = "Walker", **spaces: Any) -> Walker:
+    return Walker(behavior=sdk.Behavior(name, **{"observations": 2, **spaces}))
 
 
 @pytest.mark.parametrize(
@@ -42,7 +48,7 @@ def advance(agent: sdk.Agent) -> dict:
 )
 def test_a_wrong_number_of_observations(numbers: tuple, match: str):
     with pytest.raises(EnvError, match=f"{WHO}.*{match}"):
-        advance(seeing(*numbers)())
+        advance(academy_of(seeing(*numbers)()))
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), 1e39])
@@ -50,7 +56,7 @@ def test_an_observation_that_is_not_finite(number: float):
     with pytest.raises(
         NotFinite, match=r"behavior 'Walker', agent 0: \(Bad\) observation 'VectorSensor_size2'\[1\] is (nan|inf)"
     ):
-        advance(seeing(0, number)())
+        advance(academy_of(seeing(0, number)()))
 
 
 @pytest.mark.parametrize("reward", ["1.0", None, [1.0], 1e39])
@@ -98,30 +104,25 @@ def test_steps_that_cannot_be_counted(name: str, steps: object):
         sdk.Academy().add(Walker(**{name: steps}))
 
 
-def test_an_action_outside_its_range():
-    academy = sdk.Academy()
-    academy.add(Walker())
-    outputs = academy.advance()
-    with pytest.raises(EnvError, match=f"{WHO} received continuous action 0 = 1.5; expected -1 to 1"):
-        academy.answer(same_actions(outputs, 1.5))
-
-
-def test_a_choice_that_there_is_not():
-    academy = sdk.Academy()
-    academy.add(Walker(behavior=sdk.Behavior("Walker", observations=2, branches=(2, 3))))
-    outputs = academy.advance()
-    with pytest.raises(EnvError, match=f"{WHO} received choice 2 of branch 0; expected 0 to 1"):
-        academy.answer(same_actions(outputs, discrete=2))
+@pytest.mark.parametrize(
+    ("agent", "given", "match"),
+    [
+        (Walker(), {"continuous": 1.5}, "received continuous action 0 = 1.5; expected -1 to 1"),
+        (walker(branches=(2, 3)), {"discrete": 2}, "received choice 2 of branch 0; expected 0 to 1"),
+    ],
+)
+def test_an_action_that_there_is_not(agent: Walker, given: dict[str, Any], match: str):
+    academy = academy_of(agent)
+    with pytest.raises(EnvError, match=f"{WHO} {match}"):
+        exchange(academy, advance(academy), **given)
 
 
 def test_actions_of_another_shape():
-    academy = sdk.Academy()
-    academy.add(Walker())
-    academy.advance()
-    with pytest.raises(
-        EnvError, match=r"behavior 'Walker\?team=0' received actions of shapes .*; expected \(\(1, 1\), \(1, 0\)\)"
-    ):
-        academy.answer({"Walker?team=0": AgentActions(np.zeros((2, 1), np.float32), np.zeros((2, 0), np.int64))})
+    academy = academy_of(Walker())
+    advance(academy)
+    says = r"behavior 'Walker\?team=0' received actions of shapes .*; expected \(\(1, 1\), \(1, 0\)\)"
+    with pytest.raises(EnvError, match=says):
+        answer(academy, {"Walker?team=0": AgentActions(np.zeros((2, 1), np.float32), np.zeros((2, 0), np.int64))})
 
 
 def masked(*forbidden: tuple[int, int]) -> sdk.Agent:
@@ -145,14 +146,13 @@ def masked(*forbidden: tuple[int, int]) -> sdk.Agent:
 )
 def test_a_mask_that_cannot_be(forbidden: tuple, match: str):
     with pytest.raises(EnvError, match=f"{WHO}.*write_action_mask {match}"):
-        advance(masked(*forbidden))
+        advance(academy_of(masked(*forbidden)))
 
 
 def test_a_mask_forbids_choices_and_holds_for_one_decision():
-    academy = sdk.Academy()
-    agent = academy.add(masked((0, 1), (1, 0)))
-    academy.add(Walker(behavior=agent.behavior))
-    outputs = academy.advance()
+    agent = masked((0, 1), (1, 0))
+    academy = academy_of(agent, Walker(behavior=agent.behavior))
+    outputs = advance(academy)
     (one,) = outputs.values()
     assert one.mask is not None
     assert one.mask.tolist() == [[True, False, False, True, True], [True] * 5]
@@ -161,26 +161,9 @@ def test_a_mask_forbids_choices_and_holds_for_one_decision():
     assert one.mask is None
 
 
-def test_an_agent_that_never_requests_a_decision_is_an_error():
-    agent = Walker(decision_period=None)
-    with pytest.raises(
-        EnvError, match=f"10000 steps passed and no agent asked .*{WHO}.*decision_period = 5.*request_decision"
-    ):
-        advance(agent)
-
-
-def test_a_game_without_agents():
-    with pytest.raises(EnvError, match=r"10000 steps passed without an agent; call academy\.add"):
-        sdk.Academy().advance()
-
-
-def test_two_agents_with_one_id():
+def test_ids_count_from_0_past_those_that_are_given():
     academy = sdk.Academy()
     academy.add(Walker(), id=3)
-    with pytest.raises(
-        EnvError, match=r"behavior 'Walker', Walker is added with id 3, .* behavior 'Walker', agent 3 \(Walker\)"
-    ):
-        academy.add(Walker(), id=3)
     assert [academy.add(Walker()).id for _ in range(4)] == [0, 1, 2, 4]
 
 
@@ -191,37 +174,105 @@ def test_an_id_that_cannot_be(id: object):
 
 
 def test_a_game_whose_agents_are_all_away():
-    academy = sdk.Academy()
-    agent = academy.add(Walker())
-    outputs = academy.advance()
+    agent = Walker()
+    academy = academy_of(agent)
+    outputs = advance(academy)
     agent.disable()
     outputs = exchange(academy, outputs)
     with pytest.raises(EnvError, match=r"10000 steps passed with all agents disabled or removed; call enable\(\)"):
         exchange(academy, outputs)
 
 
-def test_an_agent_that_is_added_twice():
+class Eye:
+    name = "Eye"
+    shape = (3,)
+
+    def read(self) -> list[float]:
+        return [1.0, 2.0]
+
+
+class Eyed(Walker):
+    """Has these sensors, too."""
+
+    def __init__(self, *sensors: sdk.Sensor) -> None:
+        super().__init__()
+        self.own = sensors
+
+    def initialize(self) -> None:
+        for sensor in self.own:
+            self.add_sensor(sensor)
+
+
+class EndsWhileObserved(Walker):
+    def collect_observations(self, sensor: sdk.VectorSensor) -> None:
+        self.end_episode()
+
+
+def twice(agent: Walker) -> None:
+    sdk.Academy().add(sdk.Academy().add(agent))
+
+
+def two_of_one_id() -> None:
     academy = sdk.Academy()
-    agent = academy.add(Walker())
-    with pytest.raises(EnvError, match=f"{WHO} is added a second time"):
-        academy.add(agent)
+    academy.add(Walker(), id=3)
+    academy.add(Walker(), id=3)
 
 
-def test_an_agent_without_a_behavior():
-    with pytest.raises(EnvError, match=r"Agent has no behavior; write in its class: behavior = sdk\.Behavior"):
-        sdk.Academy().add(sdk.Agent())
+MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
+    "an agent that never requests a decision": (
+        lambda: advance(academy_of(Walker(decision_period=None))),
+        f"10000 steps passed and no agent asked .*{WHO}.*decision_period = 5.*request_decision",
+    ),
+    "no agent": (lambda: advance(sdk.Academy()), r"10000 steps passed without an agent; call academy\.add"),
+    "two of one id": (
+        two_of_one_id,
+        r"behavior 'Walker', Walker is added with id 3, .* behavior 'Walker', agent 3 \(Walker\)",
+    ),
+    "added twice": (lambda: twice(Walker()), f"{WHO} is added a second time"),
+    "no behavior": (
+        lambda: academy_of(sdk.Agent()),
+        r"Agent has no behavior; write in its class: behavior = sdk\.Behavior",
+    ),
+    "not an agent": (lambda: academy_of("agent"), "was given a str; expected an instance of a class derived"),  # type: ignore[arg-type]
+    "two specs of one behavior": (
+        lambda: academy_of(Walker(), walker(observations=3, continuous=1)),
+        r"agent 1 \(Walker\) has .*size3.*agent 0 \(Walker\) of the same behavior has",
+    ),
+    "it sees nothing": (
+        lambda: academy_of(walker(observations=0, continuous=1)),
+        f"{WHO} has no observations; give its Behavior observations=8",
+    ),
+    "two sensors of one name": (
+        lambda: academy_of(Eyed(sdk.BufferSensor(1, 1), sdk.BufferSensor(1, 1))),
+        r"agent 0 \(Eyed\) has two sensors named 'BufferSensor'",
+    ),
+    "a sensor that comes late": (
+        lambda: sdk.Academy().add(Walker()).add_sensor(sdk.BufferSensor(1, 1)),
+        f"{WHO} calls add_sensor after it was added",
+    ),
+    "a sensor of another shape than it declares": (
+        lambda: advance(academy_of(Eyed(Eye()))),
+        r"agent 0 \(Eyed\): sensor 'Eye' read shape \(2,\); it declares \(3,\)",
+    ),
+    "an episode that ends where it is observed": (
+        lambda: advance(academy_of(EndsWhileObserved())),
+        r"calls end_episode\(\) while .* collects observations",
+    ),
+    "used before it was added": (
+        lambda: Walker().add_reward(1.0),
+        r"Walker\.add_reward is used before the agent was added; call academy\.add",
+    ),
+    "a stat that is no number": (
+        lambda: sdk.Academy().stats_recorder.add("Score", float("nan")),
+        "stat 'Score' is nan",
+    ),
+}
 
 
-def test_what_is_no_agent():
-    with pytest.raises(EnvError, match="was given a str; expected an instance of a class derived"):
-        sdk.Academy().add("agent")  # type: ignore[type-var]
-
-
-def test_two_specs_of_one_behavior():
-    academy = sdk.Academy()
-    academy.add(Walker())
-    with pytest.raises(EnvError, match=r"agent 1 \(Walker\) has .*size3.*agent 0 \(Walker\) of the same behavior has"):
-        academy.add(Walker(behavior=sdk.Behavior("Walker", observations=3, continuous=1)))
+@pytest.mark.parametrize(("act", "match"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_a_mistake_is_explained(act: Callable[[], object], match: str):
+    with pytest.raises(EnvError, match=match):
+        act()
 
 
 @pytest.mark.parametrize(
@@ -250,61 +301,12 @@ def test_a_behavior_that_cannot_be(make: Callable[[], object], match: str):
         make()
 
 
-def test_an_agent_that_sees_nothing():
-    with pytest.raises(EnvError, match=f"{WHO} has no observations; give its Behavior observations=8"):
-        sdk.Academy().add(Walker(behavior=sdk.Behavior("Walker", continuous=1)))
-
-
-def test_two_sensors_of_one_name():
-    agent = Walker()
-    agent.initialize = lambda: [agent.add_sensor(sdk.BufferSensor(1, 1)) for _ in range(2)]
-    with pytest.raises(EnvError, match=f"{WHO} has two sensors named 'BufferSensor'"):
-        sdk.Academy().add(agent)
-
-
-def test_a_sensor_that_comes_late():
-    agent = sdk.Academy().add(Walker())
-    with pytest.raises(EnvError, match=f"{WHO} calls add_sensor after it was added"):
-        agent.add_sensor(sdk.BufferSensor(1, 1))
-
-
-def test_a_sensor_of_another_shape_than_it_declares():
-    class Eye:
-        name = "Eye"
-        shape = (3,)
-
-        def read(self) -> list[float]:
-            return [1.0, 2.0]
-
-    agent = Walker()
-    agent.initialize = lambda: agent.add_sensor(Eye())
-    with pytest.raises(EnvError, match=rf"{WHO}: sensor 'Eye' read shape \(2,\); it declares \(3,\)"):
-        advance(agent)
-
-
-def test_an_episode_that_ends_where_it_is_observed():
-    class Bad(Walker):
-        def collect_observations(self, sensor: sdk.VectorSensor) -> None:
-            self.end_episode()
-
-    with pytest.raises(EnvError, match=rf"{WHO} calls end_episode\(\) while .* collects observations"):
-        advance(Bad())
-
-
 def test_a_behavior_that_is_changed_by_assignment():
-    academy = sdk.Academy()
-    agent = academy.add(Walker())
-    outputs = academy.advance()
+    agent = Walker()
+    advance(academy_of(agent))
     agent.behavior = sdk.Behavior("Runner", observations=2, continuous=1)
-    agent.end_episode = agent.end_episode
     with pytest.raises(EnvError, match=f"{WHO} was given another behavior by assignment; call its change_behavior"):
         agent.end_episode()
-    assert outputs
-
-
-def test_an_agent_that_is_used_before_it_was_added():
-    with pytest.raises(EnvError, match=r"Walker\.add_reward is used before the agent was added; call academy\.add"):
-        Walker().add_reward(1.0)
 
 
 @pytest.mark.parametrize(
@@ -317,9 +319,8 @@ def test_whatever_an_authors_method_raises_says_whose_it_was(method: str):
     agent = type("Bad", (Walker,), {method: fails})()
 
     def play() -> None:
-        academy = sdk.Academy()
-        academy.add(agent)
-        exchange(academy, academy.advance())
+        academy = academy_of(agent)
+        exchange(academy, advance(academy))
 
     with pytest.raises(
         EnvError, match=rf"{WHO}: (fails|{method}) raised KeyError: 'speed' \(.*test_sdk_errors\.py, line \d+\)"
@@ -329,17 +330,11 @@ def test_whatever_an_authors_method_raises_says_whose_it_was(method: str):
 
 
 def test_what_the_world_raises_says_so():
-    academy = sdk.Academy()
-    academy.add(Walker())
+    academy = academy_of(Walker())
 
     @academy.on_step
     def world() -> None:
         raise ZeroDivisionError("division by zero")
 
     with pytest.raises(EnvError, match="the game: world raised ZeroDivisionError"):
-        exchange(academy, academy.advance())
-
-
-def test_a_stat_that_is_no_number():
-    with pytest.raises(EnvError, match="stat 'Score' is nan"):
-        sdk.Academy().stats_recorder.add("Score", float("nan"))
+        exchange(academy, advance(academy))

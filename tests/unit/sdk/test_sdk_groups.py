@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from sdk_play import Walker, exchange, rows
+from sdk_play import Walker, advance, exchange, rows
 
 from palaestra import sdk
 from palaestra.core.errors import EnvError
@@ -19,7 +19,7 @@ def test_groups_count_from_one_and_their_rewards_go_with_each_members_decision()
     academy = sdk.Academy()
     group, _ = together(academy)
     other, _ = together(academy, 1)
-    outputs = academy.advance()
+    outputs = advance(academy)
     group.add_group_reward(1.0)
     group.add_group_reward(0.5)
     other.set_group_reward(4.0)
@@ -34,7 +34,7 @@ def test_a_group_ends_for_all_its_members(how: str, word: str):
     academy = sdk.Academy()
     group, _ = together(academy)
     alone = academy.add(Walker())
-    outputs = academy.advance()
+    outputs = advance(academy)
     getattr(group, how)()
     outputs = exchange(academy, outputs)
     assert [row[:2] for row in rows(outputs)] == [(0, word), (1, word), (0, "asks"), (1, "asks"), (2, "asks")]
@@ -44,7 +44,7 @@ def test_a_group_ends_for_all_its_members(how: str, word: str):
 def test_a_disabled_member_leaves_with_its_groups_number_and_earns_no_more():
     academy = sdk.Academy()
     group, (first, second) = together(academy)
-    outputs = academy.advance()
+    outputs = advance(academy)
     first.disable()
     group.add_group_reward(1.0)
     (one,) = exchange(academy, outputs).values()

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from sdk_play import Walker, exchange
+from sdk_play import Walker, advance, exchange
 
 from palaestra import sdk
 from palaestra.demos import read_demo
@@ -13,7 +13,7 @@ def test_a_record_holds_the_action_of_the_decision_before(tmp_path: Path):
     academy = sdk.Academy()
     agent = academy.add(Walker())
     recorder = sdk.DemonstrationRecorder(agent, "walk", tmp_path)
-    outputs = academy.advance()
+    outputs = advance(academy)
 
     @academy.on_step
     def world() -> None:
@@ -51,7 +51,7 @@ def test_masks_images_and_groups_are_recorded(tmp_path: Path):
     agent = academy.add(Painter())
     group.register_agent(agent)
     sdk.DemonstrationRecorder(agent, "paint", tmp_path)
-    outputs = academy.advance()
+    outputs = advance(academy)
     group.add_group_reward(2.0)
     exchange(academy, outputs, discrete=1)
     academy.close()
@@ -67,7 +67,7 @@ def test_recordings_of_one_name_have_files_of_their_own_and_none_comes_of_nothin
     for _ in range(3):
         sdk.DemonstrationRecorder(academy.add(Walker()), "walk", tmp_path)
     sdk.DemonstrationRecorder(academy.add(Walker(decision_period=None)), "never", tmp_path)
-    academy.advance()
+    advance(academy)
     academy.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["walk.demo", "walk_0.demo", "walk_1.demo"]
 
@@ -78,7 +78,7 @@ def test_a_recording_ends_with_the_agents_behavior_and_with_the_agent(tmp_path: 
     other = academy.add(Walker())
     sdk.DemonstrationRecorder(agent, "old", tmp_path)
     sdk.DemonstrationRecorder(other, "gone", tmp_path)
-    outputs = academy.advance()
+    outputs = advance(academy)
     agent.set_team(1)
     academy.remove(other)
     exchange(academy, outputs)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sdk_play import Walker, exchange
+from sdk_play import Walker, advance, exchange
 
 from palaestra import sdk
 from palaestra.core.errors import EnvError
@@ -169,7 +169,7 @@ class Compass:
 def test_sensors_are_sorted_by_name_and_each_says_what_it_is():
     academy = sdk.Academy()
     agent = academy.add(Seer())
-    (outputs,) = academy.advance().values()
+    (outputs,) = advance(academy).values()
     assert [(obs.name, obs.shape, obs.goal) for obs in outputs.spec.obs] == [
         ("Camera", (1, 2, 2), False),
         ("Compass", (2,), False),
@@ -190,7 +190,7 @@ def test_sensors_are_sorted_by_name_and_each_says_what_it_is():
 def test_stacks_are_cleared_at_the_start_of_an_episode():
     academy = sdk.Academy()
     agent = academy.add(Seer())
-    outputs = exchange(academy, academy.advance(), 1.0)
+    outputs = exchange(academy, advance(academy), 1.0)
     assert outputs["Seer?team=0"].obs[2].tolist() == [[0.0, 1.0]]
     agent.end_episode()
     outputs = exchange(academy, outputs)
@@ -200,7 +200,7 @@ def test_stacks_are_cleared_at_the_start_of_an_episode():
 def test_what_agents_see_is_a_copy_that_the_caller_may_keep():
     academy = sdk.Academy()
     academy.add(Walker())
-    first = academy.advance()
+    first = advance(academy)
     kept = first["Walker?team=0"].obs[0]
     exchange(academy, first, 1.0)
     assert kept.tolist() == [[0.0, 1.0]]

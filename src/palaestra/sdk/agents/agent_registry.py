@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from numbers import Integral
 
 from palaestra.core.errors import EnvError
-from palaestra.sdk.agents.actions import ActionMask, Actions
-from palaestra.sdk.agents.agent import Agent, AgentAcademy, AgentState, call_user_code, raise_user_error
+from palaestra.sdk.agents.agent_state import AgentState, call_user_code, raise_user_error
 from palaestra.sdk.agents.behavior import Behavior
 from palaestra.sdk.agents.observation_queue import ObservationQueue
-from palaestra.sdk.agents.sensors import Sensor, StackedSensor, VectorSensor, float_bytes
+from palaestra.sdk.agents.sensors import Sensor, float_bytes
 
 LAST_ID = 2**31 - 1
 """Largest agent id of the protocol, an int32."""
@@ -19,49 +18,33 @@ LAST_ID = 2**31 - 1
 class AgentRegistry:
     """Holds the states of one academy's agents."""
 
-    def __init__(self, academy: AgentAcademy, observation_queue: ObservationQueue) -> None:
+    def __init__(self, area: int, observation_queue: ObservationQueue) -> None:
         self.states: tuple[AgentState, ...] = ()  # states of enabled agents; replaced when one comes or goes
         self.observation_queue = observation_queue
         self.has_outputs = False
         """True if an agent requested a decision or ended an episode since the last exchange."""
         self.running = False
         """True if episodes have begun, so that an added agent begins its own at once."""
-        self._academy = academy
+        self.area_label = f" of area {area}" if observation_queue.areas > 1 else ""
+        """Area for messages; empty if there is only one."""
+        self._area = area
         self._observing: AgentState | None = None
         self._ids: set[int] = set()  # ids of all agents ever added
         self._next = 0
 
-    def add(self, agent: Agent, id: int | None) -> None:
-        """Adds an agent. Raises EnvError if it is not an agent, has no behavior, or was added before."""
-        name = type(agent).__name__
-        if not isinstance(agent, Agent):
-            raise EnvError(f"academy.add was given a {name}; expected an instance of a class derived from sdk.Agent")
-        if agent._agent_state is not None:
-            raise EnvError(
-                f"{agent._agent_state} is added a second time; make another {name}, or use disable() and enable()"
-            )
-        behavior = getattr(agent, "behavior", None)
-        if not isinstance(behavior, Behavior):
-            raise EnvError(
-                f"{name} has no behavior; write in its class: behavior = sdk.Behavior('{name}', observations=8, "
-                "continuous=2)"
-            )
-        vector, sensors = _vector(behavior)
-        state = AgentState(agent, self, behavior, Actions(behavior.action), vector, sensors)
-        state.own_sensor = sensors[0] if sensors else None
-        self._assign_id(state, id)
-        if type(agent).write_action_mask is not Agent.write_action_mask:
-            state.mask = ActionMask(behavior.action)
-        agent._agent_state = state
-        call_user_code(state, agent.initialize)
-        _check_periods(state)
+    def add(self, state: AgentState) -> None:
+        """Adds an agent that has an id and is initialized."""
+        for name, also in (("decision_period", ", or None (by request_decision)"), ("max_step", " (0: never)")):
+            steps = getattr(state.agent, name)
+            if (steps is not None or name == "max_step") and (not isinstance(steps, Integral) or steps < 0):
+                raise EnvError(f"{state} has {name} = {steps!r}; expected a whole number of the academy's steps{also}")
         self._activate(state)
 
     def enable(self, state: AgentState) -> None:
         """Enables an agent, under a new id."""
         if not state.enabled:
             state.episode_ended = False
-            self._assign_id(state, None)
+            self.assign_id(state, None)
             self._activate(state)
 
     def disable(self, state: AgentState) -> None:
@@ -70,8 +53,8 @@ class AgentRegistry:
             return
         self._report_end(state, False, "disable")
         state.enabled = False
-        if state.group is not None:
-            state.group.unregister_agent(state.agent)
+        state.group = None
+        state.group_id = 0
         self.states = tuple(other for other in self.states if other is not state)
 
     def end_episode(self, state: AgentState, truncated: bool, what: str) -> None:
@@ -91,13 +74,8 @@ class AgentRegistry:
             self._report_end(state, False, "change_behavior")
         for recorder in list(state.recorders):  # a file holds one behavior
             recorder.close()
-        others = [sensor for sensor in state.sensors if sensor is not state.own_sensor]
-        state.agent.behavior = state.behavior = behavior
-        state.vector, state.sensors = _vector(behavior)
-        state.own_sensor = state.sensors[0] if state.sensors else None
-        state.sensors += others
-        if state.mask is not None:
-            state.mask = ActionMask(behavior.action)
+        state.agent.behavior = behavior
+        state.use(behavior)
         if state.enabled:
             self._join_queue(state)
             self.begin_episode(state)
@@ -128,9 +106,9 @@ class AgentRegistry:
                 allowed = state.mask.take()
             except EnvError as error:
                 raise_user_error(error, state, "write_action_mask")
-        state.queue.add_decision(state, obs_bytes, allowed)
+        self.observation_queue.queues[state.behavior.key].add_decision(state, obs_bytes, allowed)
         for recorder in state.recorders:
-            recorder.record_decision(state, obs_bytes, allowed)
+            recorder.record(obs_bytes, allowed)
         state.reward = state.group_reward = 0.0
         state.decision_requested = state.episode_ended = False
         self.has_outputs = True
@@ -144,14 +122,13 @@ class AgentRegistry:
             )
         if not state.episode_ended:
             obs_bytes = self._observe(state)
-            state.queue.add_end(state, obs_bytes, truncated)
+            self.observation_queue.queues[state.behavior.key].add_end(state, obs_bytes, truncated)
             for recorder in state.recorders:
-                recorder.record_end(state, obs_bytes, truncated)
+                recorder.record(obs_bytes, None, done=True, truncated=truncated)
             state.episode_ended = self.has_outputs = True
         state.forget_rewards()
 
     def _observe(self, state: AgentState) -> Sequence[bytes]:
-        """Reads the agent's sensors."""
         self._observing = state
         try:
             state.agent.collect_observations(state.vector)
@@ -165,12 +142,12 @@ class AgentRegistry:
         finally:
             self._observing = None
 
-    def _assign_id(self, state: AgentState, id: int | None) -> None:
+    def assign_id(self, state: AgentState, id: int | None) -> None:
         """Gives an agent its id. Raises EnvError for one that is taken."""
         while self._next in self._ids:
             self._next += 1
         chosen = self._next if id is None else id
-        number = int(chosen) * self.observation_queue.areas + self._academy.area if isinstance(chosen, Integral) else -1
+        number = int(chosen) * self.observation_queue.areas + self._area if isinstance(chosen, Integral) else -1
         if chosen in self._ids or not 0 <= number <= LAST_ID:
             other = next((str(other) for other in self.states if other.id == chosen), "an agent that is gone")
             fault = f"is that of {other}" if chosen in self._ids else "cannot be"
@@ -190,45 +167,14 @@ class AgentRegistry:
             self.begin_episode(state)
 
     def _join_queue(self, state: AgentState) -> None:
-        """Attaches an agent to the queue of its behavior and team."""
         state.sensors.sort(key=_by_name)
         state.vector_only = state.sensors == [state.vector]
-        state.queue = self.observation_queue.queue_for(state)
-
-    def new_group(self) -> int:
-        """Returns an unused group id."""
-        return self.observation_queue.new_group()
-
-    @property
-    def academy(self) -> AgentAcademy:
-        """Academy of the agents."""
-        return self._academy
+        self.observation_queue.add(state)
 
     @property
     def had_agents(self) -> bool:
         """Whether an agent was ever added."""
         return bool(self._ids)
-
-    @property
-    def area_label(self) -> str:
-        """Area for messages, such as ' of area 3'; empty if there is only one."""
-        return f" of area {self._academy.area}" if self.observation_queue.areas > 1 else ""
-
-
-def _check_periods(state: AgentState) -> None:
-    """Raises EnvError for a `decision_period` or `max_step` that is not a valid number of steps."""
-    for name, also in (("decision_period", ", or None (by request_decision)"), ("max_step", " (0: never)")):
-        steps = getattr(state.agent, name)
-        if (steps is not None or name == "max_step") and (not isinstance(steps, Integral) or steps < 0):
-            raise EnvError(f"{state} has {name} = {steps!r}; expected a whole number of the academy's steps{also}")
-
-
-def _vector(behavior: Behavior) -> tuple[VectorSensor, list[Sensor]]:
-    """Returns the sensor that `collect_observations` fills, and the sensors made from it: none, itself or a stack."""
-    vector = VectorSensor(behavior.observations)
-    if not behavior.observations:
-        return vector, []
-    return vector, [vector if behavior.stacked == 1 else StackedSensor(vector, behavior.stacked)]
 
 
 def _by_name(sensor: Sensor) -> tuple[str, str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from palaestra.core.errors import EnvError
-from palaestra.sdk.agents.agent import Agent, AreaRegistry, reward_of
+from palaestra.sdk.agents.academy import Academy, Agent
+from palaestra.sdk.agents.agent_state import reward_of
 
 
 class Group:
@@ -11,13 +12,14 @@ class Group:
 
     def __init__(self) -> None:
         self._agents: list[Agent] = []
-        self._registry: AreaRegistry | None = None
+        self._academy: Academy | None = None
         self._id = 0
 
     @property
     def agents(self) -> tuple[Agent, ...]:
         """Members of the group."""
-        return tuple(self._agents)
+        states = ((agent, agent._agent_state) for agent in self._agents)
+        return tuple(agent for agent, state in states if state is not None and state.group is self)
 
     def register_agent(self, agent: Agent) -> None:
         """Adds a member. Raises EnvError for an agent of another group or area, or one that is disabled."""
@@ -26,16 +28,16 @@ class Group:
             raise EnvError(f"{state} joins a group while it is disabled; enable it first")
         if state.group is not None and state.group is not self:
             raise EnvError(f"{state} joins a group while it is in another one; unregister it there first")
-        if self._registry not in (None, state.registry):
+        if self._academy not in (None, state.academy):
             raise EnvError(f"{state} joins a group of another area; make one Group an area")
         if state.group is self:
             return
-        if self._registry is None:
-            self._registry = state.registry
-            self._id = state.registry.new_group()
+        if self._academy is None:
+            self._academy = agent.academy
+            self._id = agent.academy.observation_queue.new_group()
         state.group = self
         state.group_id = self._id
-        self._agents.append(agent)
+        self._agents = [*self.agents, agent]
 
     def unregister_agent(self, agent: Agent) -> None:
         """Removes a member; ignores other agents."""
@@ -43,17 +45,16 @@ class Group:
         if state.group is self:
             state.group = None
             state.group_id = 0
-            self._agents.remove(agent)
 
     def add_group_reward(self, reward: float) -> None:
         """Adds to the group reward of each member."""
-        for agent in self._agents:
+        for agent in self.agents:
             state = agent._require_state("add_group_reward")
             state.group_reward += reward_of(reward, state.group_reward, self, "add_group_reward")
 
     def set_group_reward(self, reward: float) -> None:
         """Sets the group reward of each member since its last decision."""
-        for agent in self._agents:
+        for agent in self.agents:
             agent._require_state("set_group_reward").group_reward = reward_of(reward, 0.0, self, "set_group_reward")
 
     def end_group_episode(self) -> None:
@@ -67,4 +68,4 @@ class Group:
             agent.episode_interrupted()
 
     def __str__(self) -> str:
-        return "the group of " + ", ".join(str(agent._require_state("register_agent")) for agent in self._agents[:3])
+        return "the group of " + ", ".join(str(agent._require_state("register_agent")) for agent in self.agents[:3])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count, pairwise
 from math import prod
 from typing import Any, TypeAlias
@@ -15,7 +14,7 @@ from palaestra.core.errors import EnvError, NotFinite
 from palaestra.core.specs import BehaviorSpec, ObsSpec, describe
 from palaestra.envs.slots import Ids
 from palaestra.sdk.agents.actions import Actions
-from palaestra.sdk.agents.agent import Agent, AgentState, raise_user_error
+from palaestra.sdk.agents.agent_state import AgentState, raise_user_error
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 from palaestra.wire.decode import AgentInfos
 
@@ -133,7 +132,7 @@ class AgentQueue:
 
     def heuristic(self) -> AgentActions | None:
         """Returns the actions that the `heuristic` methods choose for the agents in `waiting`; None if none has one."""
-        if all(type(state.agent).heuristic is Agent.heuristic for state in self.waiting):
+        if not any(state.has_heuristic for state in self.waiting):
             return None
         chosen = [self._by_rule(state) for state in self.waiting]
         continuous = np.array([actions.continuous for actions in chosen], np.float32)
@@ -186,14 +185,6 @@ class AgentQueue:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """Spec of a behavior, and the first agent that had it."""
-
-    spec: BehaviorSpec
-    first: str
-
-
 class ObservationQueue:
     """Queues of all behaviors of a game, in all its areas."""
 
@@ -201,30 +192,29 @@ class ObservationQueue:
         self.areas = areas
         self.queues: dict[str, AgentQueue] = {}
         self.specs: dict[str, BehaviorSpec] = {}
-        self._known: dict[str, _Known] = {}
+        self._first: dict[str, str] = {}  # the first agent of each behavior
         self._groups = count(1)
 
     def new_group(self) -> int:
         """Returns an unused group id, from 1."""
         return next(self._groups)
 
-    def queue_for(self, state: AgentState) -> AgentQueue:
-        """Returns the queue of an agent's behavior and team. Raises EnvError for agents of different specs."""
+    def add(self, state: AgentState) -> None:
+        """Makes the queue of an agent's behavior and team. Raises EnvError for agents of different specs."""
         name = state.behavior.name
         spec = spec_of(state)
-        known = self._known.setdefault(name, _Known(spec, str(state)))
-        if known.spec != spec:
+        known = self.specs.setdefault(name, spec)
+        first = self._first.setdefault(name, str(state))
+        if known != spec:
             raise EnvError(
-                f"{state} has {describe(spec)}; but {known.first} of the same behavior has {describe(known.spec)}. "
+                f"{state} has {describe(spec)}; but {first} of the same behavior has {describe(known)}. "
                 "Agents that share a behavior must have the same observations and actions: give one of them another "
                 "behavior name"
             )
-        self.specs[name] = known.spec
         key = state.behavior.key
         if key not in self.queues:
             # the order in which messages are read
-            self.queues = dict(sorted([*self.queues.items(), (key, AgentQueue(key, known.spec))]))
-        return self.queues[key]
+            self.queues = dict(sorted([*self.queues.items(), (key, AgentQueue(key, known))]))
 
     def take(self) -> dict[str, AgentOutputs]:
         """Returns the outputs since the last exchange, by behavior key."""

@@ -9,7 +9,8 @@ import numpy as np
 
 from palaestra.demos.format import DemoRecord, clean_name
 from palaestra.demos.writer import DemoWriter, free_path
-from palaestra.sdk.agents.agent import Agent, AgentState
+from palaestra.sdk.agents.academy import Agent
+from palaestra.sdk.agents.observation_queue import spec_of
 
 
 class DemonstrationRecorder:
@@ -34,14 +35,31 @@ class DemonstrationRecorder:
         """Path of the file; None until the first record."""
         return None if self._writer is None else self._writer.path
 
-    def record_decision(self, state: AgentState, obs_bytes: Sequence[bytes], allowed: bytearray | None) -> None:
-        """Records a decision request."""
-        mask = None if allowed is None else np.frombuffer(bytes(allowed), np.bool_)
-        self._write(state, self._record(state, obs_bytes, mask, done=False, truncated=False))
-
-    def record_end(self, state: AgentState, obs_bytes: Sequence[bytes], truncated: bool) -> None:
-        """Records the end of an episode."""
-        self._write(state, self._record(state, obs_bytes, None, done=True, truncated=truncated))
+    def record(
+        self, obs_bytes: Sequence[bytes], allowed: bytearray | None, *, done: bool = False, truncated: bool = False
+    ) -> None:
+        """Records a decision request, or with `done` the end of an episode."""
+        state = self._agent_state
+        if self._writer is None:
+            images = [sensor for sensor in state.sensors if len(sensor.shape) == 3]
+            compressed = [sensor.name for sensor in images if getattr(sensor, "compressed", False)]
+            path = free_path(self._folder, clean_name(self._name))
+            self._writer = DemoWriter(path, self._name, state.behavior.key, spec_of(state), compressed)
+        columns = zip(obs_bytes, state.sensors, strict=True)
+        self._writer.write(
+            DemoRecord(
+                obs=tuple(np.frombuffer(each, np.float32).reshape(sensor.shape) for each, sensor in columns),
+                reward=state.reward,
+                group_reward=state.group_reward,
+                done=done,
+                truncated=truncated,
+                id=state.id,
+                group=state.group_id,
+                mask=None if allowed is None else np.frombuffer(bytes(allowed), np.bool_),
+                continuous=np.array(state.actions.continuous, np.float32),
+                discrete=np.array(state.actions.discrete, np.int64),
+            )
+        )
 
     def close(self) -> None:
         """Finishes the file. May be called again."""
@@ -49,35 +67,3 @@ class DemonstrationRecorder:
             self._agent_state.recorders.remove(self)
         if self._writer is not None:
             self._writer.close()
-
-    def _record(
-        self, state: AgentState, obs_bytes: Sequence[bytes], mask: np.ndarray | None, *, done: bool, truncated: bool
-    ) -> DemoRecord:
-        shapes = [obs.shape for obs in state.queue.spec.obs]
-        return DemoRecord(
-            obs=tuple(
-                np.frombuffer(each, np.float32).reshape(shape) for each, shape in zip(obs_bytes, shapes, strict=True)
-            ),
-            reward=state.reward,
-            group_reward=state.group_reward,
-            done=done,
-            truncated=truncated,
-            id=state.id,
-            group=state.group_id,
-            mask=mask,
-            continuous=np.array(state.actions.continuous, np.float32),
-            discrete=np.array(state.actions.discrete, np.int64),
-        )
-
-    def _write(self, state: AgentState, record: DemoRecord) -> None:
-        if self._writer is None:
-            queue = state.queue
-            compressed = [
-                sensor.name
-                for sensor in state.sensors
-                if len(sensor.shape) == 3 and getattr(sensor, "compressed", False)
-            ]
-            self._writer = DemoWriter(
-                free_path(self._folder, clean_name(self._name)), self._name, queue.key, queue.spec, compressed
-            )
-        self._writer.write(record)
