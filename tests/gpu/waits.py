@@ -29,8 +29,8 @@ READS = {
 HOST_ONLY = {
     ("env.py", "_take_final_obs"),
     ("env.py", "_share"),
-    ("buffers.py", "add"),
-    ("bodies.py", "forward"),
+    ("steady_buffer.py", "add"),
+    ("conditioned_bodies.py", "forward"),
     ("group_critic.py", "encoded"),
 }
 """Functions of ours in which values are looked at on the CPU alone, where that costs nothing: by us, or by torch's

@@ -13,8 +13,8 @@ from torch import Tensor
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action, Decision, FinalObs, TimeStep
-from palaestra.data.buffers import RolloutBuffer
 from palaestra.data.rollout import Rollout
+from palaestra.data.slotted_buffer import RolloutBuffer
 from palaestra.models.settings import NetworkSettings
 from palaestra.runtime.collect.episodes import Episodes
 from palaestra.trainers.behavior_settings import BehaviorSettings

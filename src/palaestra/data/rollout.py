@@ -14,6 +14,7 @@ from torch import Tensor
 
 from palaestra.core.row_index import Sequences
 from palaestra.core.timestep import Action
+from palaestra.data.group_ticks import GroupTicks
 from palaestra.parallel.rank_group import ALONE, RankGroup
 
 
@@ -25,45 +26,6 @@ class RolloutNeeds:
     """Whether `final_rows` and `final_obs` have terminated episodes too, not only truncated ones."""
     group_ticks: bool = False
     """Whether rollouts have `group_ticks`: when decisions were made, and in which group."""
-
-
-@dataclass(frozen=True, slots=True)
-class Earned:
-    """Rewards of X agents of groups."""
-
-    group: Tensor  # (X,) int64
-    until: Tensor  # (X,) int64: the tick on which it was earned
-    reward: Tensor  # (X,) its own
-
-    def after(self, tick: int) -> Earned:
-        """Returns the rewards of later ticks."""
-        late = self.until > tick
-        return Earned(self.group[late], self.until[late], self.reward[late])
-
-    def followed_by(self, later: Earned) -> Earned:
-        """Returns these rewards and others."""
-        pairs = ((self.group, later.group), (self.until, later.until), (self.reward, later.reward))
-        return Earned(*(torch.cat(pair) for pair in pairs))
-
-
-@dataclass(frozen=True, slots=True)
-class GroupTicks:
-    """When decisions were made and completed, in ticks that count on from rollout to rollout, and each agent's group.
-
-    `last_obs` shows agents that wait: for an answer that they will get in the next rollout, or for the outcome of one
-    they have.
-    """
-
-    made: Tensor  # (T, S) int64
-    until: Tensor  # (T, S) int64: the tick on which the slot acted again or its episode ended
-    group: Tensor  # (T, S) int64: -1: on its own
-    last_made: Tensor  # (S,) int64: the tick of `last_obs`
-    last_group: Tensor  # (S,) int64
-    last_here: Tensor  # (S,) bool: `last_obs` is an agent's; False: the slot is empty
-    last_decided: Tensor  # (S,) bool: it has been answered
-    last_sample: Action  # (S, continuous), (S, B): how, where it has
-    last_recurrent_state: Tensor  # (S, L) before that decision
-    earlier: Earned  # in the rollouts before, since the decisions that this one begins with were made
 
 
 @dataclass(frozen=True, slots=True)

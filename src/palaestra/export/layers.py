@@ -12,7 +12,7 @@ from palaestra.core.errors import ExportError
 from palaestra.core.onnx_models.onnx_graph import Graph
 from palaestra.export.custom import own_module
 from palaestra.models.actor_critic import ACTOR
-from palaestra.models.bodies import ConditionedMLP, HyperLinear, StackedMLP
+from palaestra.models.conditioned_bodies import ConditionedMLP, HyperLinear
 from palaestra.models.custom import OwnModule
 from palaestra.models.encoders import (
     ConvolutionalEncoder,
@@ -24,7 +24,7 @@ from palaestra.models.encoders import (
     ResNetEncoder,
     SimpleEncoder,
 )
-from palaestra.models.trunk import LIMIT, Normalizer
+from palaestra.models.trunk import LIMIT, Normalizer, StackedMLP
 
 LEAK = 0.01  # slope of torch's LeakyReLU
 EPSILON = 1e-5  # of torch's layer norm

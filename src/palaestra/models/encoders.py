@@ -14,7 +14,7 @@ from palaestra.models.custom import find_class, make_own
 
 DENSE_GAIN = 1.41
 
-Shape = tuple[int, int, int]
+Shape = tuple[int, ...]
 """Shape of an image: (C, H, W)."""
 
 
@@ -166,3 +166,12 @@ def visual_encoder(kind: str, name: str, shape: Shape, hidden: int) -> nn.Module
     if encoder in OURS:
         return encoder(shape, hidden)
     return make_own(encoder, title, shape, hidden, (shape, hidden))
+
+
+def centered(images: Tensor) -> Tensor:
+    """Returns images (N, C, H, W) less the mean of each channel.
+
+    Inputs whose mean is far from zero move all weights of a unit together, and what differs between images is learned
+    last. LeCun et al. 1998, "Efficient BackProp", https://doi.org/10.1007/3-540-49430-8_2, section 4.3.
+    """
+    return images - images.mean((2, 3), keepdim=True)

@@ -76,6 +76,22 @@ def is_nothing(entities: Tensor) -> Tensor:
     return entities.square().sum(2) < NOTHING
 
 
+def seen(entities: Tensor) -> Tensor:
+    """Returns entities (N, most, size) without the places in which none of the rows has one; at least one place is
+    left.
+
+    Only on the CPU: an accelerator would have to be waited for.
+    """
+    if entities.device.type != "cpu" or not len(entities):
+        return entities
+    places = (~is_nothing(entities)).any(0).nonzero().squeeze(1)
+    return (
+        entities
+        if len(places) == entities.shape[1]
+        else entities.index_select(1, places if len(places) else places.new_zeros(1))
+    )
+
+
 def heads(x: Tensor) -> tuple[Tensor, ...]:
     """Splits queries, keys and values side by side, (N, M, 3 * 128), into each of them, (N, heads, M, 128 / heads)."""
     return x.view(*x.shape[:2], 3, HEADS, EMBEDDING // HEADS).permute(2, 0, 3, 1, 4).unbind(0)

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-from palaestra.models.bodies import ConditionedMLP, StackedMLP
+from palaestra.models.conditioned_bodies import ConditionedMLP
 from palaestra.models.custom import OwnModule
 from palaestra.models.lstm import LSTMLayer, weights
+from palaestra.models.trunk import StackedMLP
 
 GAIN = 2.0
 """Times Xavier's weights: a unit and its twin start out as one unit of half the effect."""

@@ -16,10 +16,9 @@ from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.models import tanh_gaussian
-from palaestra.models.bodies import StackedMLP, linear
 from palaestra.models.mirrored_init import mirrored_heads
 from palaestra.models.settings import NetworkSettings
-from palaestra.models.trunk import Inputs, Trunk
+from palaestra.models.trunk import Inputs, StackedMLP, Trunk, linear
 
 ACTOR = 0
 TWINS = 2

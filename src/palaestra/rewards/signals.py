@@ -1,9 +1,9 @@
-"""Reward signals of a behavior: their contract, and all together, with discount, strength and normalization."""
+"""All reward signals of a behavior together, with discount, strength and normalization."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,52 +13,13 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.data.transitions import Transitions, TransitionTable
 from palaestra.parallel.rank_group import ALONE, RankGroup
+from palaestra.rewards.base import RewardSignal
 from palaestra.rewards.reward_scaling import EpisodeSums, ReturnScale
 from palaestra.rewards.settings import REWARDS, RewardSettings, signal_class
 
 ROWS_AT_ONCE = 8192
 """Transitions that are rewarded in one pass."""
 EXTRINSIC = "extrinsic"
-
-
-class RewardSignal(Protocol):
-    """Computes a reward from transitions, of which there are N in a batch; most do so with a network that they train.
-
-    A key under `reward_signals` in the YAML names its class: as `package.module:Class`, or by an entry point of the
-    group `palaestra.rewards`. docs/guides/own-reward.md builds one.
-    """
-
-    Settings: ClassVar[type[RewardSettings]]
-    """Class of the settings under its name in the YAML; it inherits from `SignalSettings`."""
-    ignores_ends: bool
-    """Whether a terminated episode still has a value, as with rewards for novelty, which do not end with an episode."""
-
-    def __init__(self, settings: Any, spec: BehaviorSpec, device: torch.device, seed: int) -> None:
-        """`settings` are an instance of `Settings`; all random numbers come from the seed.
-
-        A class that averages its gradients over ranks has a last parameter `group`, a `RankGroup`.
-        """
-        ...
-
-    def reward(self, batch: Transitions) -> Tensor:
-        """Returns each transition's reward, (N,), before it is multiplied by `strength`. Called without gradients."""
-        ...
-
-    def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """Takes one gradient step; returns losses, each (), by their TensorBoard tags; empty without learning."""
-        ...
-
-    def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
-        """Takes all observations of a rollout, each (N, *shape), into the normalizer of its network, if any."""
-        ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns weights, optimizer, statistics and random streams: everything that the next reward depends on."""
-        ...
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a saved state."""
-        ...
 
 
 class RewardSignals:

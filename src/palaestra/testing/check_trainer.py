@@ -22,8 +22,9 @@ from palaestra.core.errors import ConfigError, ExportError, PluginError, excepti
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Decision, FinalObs, TimeStep
-from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout
+from palaestra.data.slotted_buffer import RolloutBuffer, SlottedBuffer
+from palaestra.data.steady_buffer import SteadyBuffer
 from palaestra.export.check import compare
 from palaestra.export.onnx import export
 from palaestra.parallel.rank_group import ALONE, RankGroup, takes_group

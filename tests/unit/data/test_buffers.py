@@ -14,7 +14,8 @@ from tiny_envs import PlainBuffer, Stream, decide, fill, plainly, table
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Decision, TimeStep
-from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
+from palaestra.data.slotted_buffer import RolloutBuffer, SlottedBuffer
+from palaestra.data.steady_buffer import SteadyBuffer
 
 Make = Callable[[TimeStep, Decision, int], RolloutBuffer]
 

@@ -9,9 +9,10 @@ import torch
 from grouped_stream import KEEPS, Grouped
 from tiny_envs import Stream, decide
 
-from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.group_minibatches import GroupMinibatch, GroupMinibatches
 from palaestra.data.group_steps import GroupSteps
+from palaestra.data.slotted_buffer import RolloutBuffer, SlottedBuffer
+from palaestra.data.steady_buffer import SteadyBuffer
 from palaestra.data.timeline import NOBODY
 
 

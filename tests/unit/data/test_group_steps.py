@@ -12,9 +12,10 @@ from tiny_envs import Stream, decide
 from torch import Tensor
 
 from palaestra.core.timestep import TimeStep
-from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.group_steps import GroupSteps
 from palaestra.data.rollout import Rollout
+from palaestra.data.slotted_buffer import RolloutBuffer, SlottedBuffer
+from palaestra.data.steady_buffer import SteadyBuffer
 from palaestra.data.timeline import NOBODY
 
 View = tuple[float, float]

@@ -10,9 +10,10 @@ from tiny_envs import Stream, decide, plainly
 from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.data.buffers import SlottedBuffer, SteadyBuffer
 from palaestra.data.n_step import NStep, NStepReplay, n_step
 from palaestra.data.rollout import Rollout, RolloutNeeds
+from palaestra.data.slotted_buffer import SlottedBuffer
+from palaestra.data.steady_buffer import SteadyBuffer
 
 GAMMA = 0.9
 SPEC = BehaviorSpec((ObsSpec("place", (2,)), ObsSpec("time", (1,))), ActionSpec(branches=(3, 2)))

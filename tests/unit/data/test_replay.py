@@ -15,9 +15,10 @@ from torch import Tensor
 from palaestra.core.errors import ConfigError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action, Decision, FinalObs, TimeStep
-from palaestra.data.buffers import SlottedBuffer, SteadyBuffer
 from palaestra.data.replay import Replay, decoded, encoded
 from palaestra.data.rollout import Rollout, RolloutNeeds
+from palaestra.data.slotted_buffer import SlottedBuffer
+from palaestra.data.steady_buffer import SteadyBuffer
 
 SPEC = BehaviorSpec((ObsSpec("vector", (2,)), ObsSpec("image", (1, 2, 2))), ActionSpec(continuous=1, branches=(3,)))
 

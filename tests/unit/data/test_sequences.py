@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from tiny_envs import Stream, decide, fill
 
-from palaestra.data.buffers import SlottedBuffer
 from palaestra.data.rollout import Minibatch, Rollout
 from palaestra.data.sequences import SequenceTable, StreamTable, sequence_minibatches
+from palaestra.data.slotted_buffer import SlottedBuffer
 
 
 def rollout(terminated: list[str], truncated: list[str] | None = None, lengths: list[int] | None = None) -> Rollout:

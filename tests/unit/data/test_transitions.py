@@ -4,8 +4,9 @@ import pytest
 import torch
 from tiny_envs import Stream, decide, fill, plainly
 
-from palaestra.data.buffers import SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout, RolloutNeeds
+from palaestra.data.slotted_buffer import SlottedBuffer
+from palaestra.data.steady_buffer import SteadyBuffer
 from palaestra.data.transitions import TransitionTable
 
 

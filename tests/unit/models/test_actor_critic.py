@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.models.trunk import goal_columns
+from palaestra.models.conditioned_bodies import goal_columns
 
 SPECS = {
     "vector": spec_of((4,), continuous=2),

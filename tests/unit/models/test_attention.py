@@ -11,8 +11,7 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.models.entity_attention import EMBEDDING, HEADS, EntityAttention
-from palaestra.models.trunk import seen
+from palaestra.models.entity_attention import EMBEDDING, HEADS, EntityAttention, seen
 
 
 def attention(itself: int = 3, sizes: tuple[int, ...] = (4,)) -> EntityAttention:

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 from torch.testing import assert_close
 
-from palaestra.models.bodies import ConditionedMLP, HyperLinear
+from palaestra.models.conditioned_bodies import ConditionedMLP, HyperLinear
 
 
 def test_a_hyper_layer_gives_each_row_the_weights_of_its_goal():

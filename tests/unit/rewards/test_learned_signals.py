@@ -13,9 +13,10 @@ from demo_files import episodes, write
 from palaestra.core.metrics import Metrics
 from palaestra.core.plugins import registry
 from palaestra.core.specs import ActionSpec, BehaviorSpec
+from palaestra.rewards.base import RewardSignal
 from palaestra.rewards.settings import REWARDS
 from palaestra.rewards.signal_optimizer import flat
-from palaestra.rewards.signals import RewardSignal, RewardSignals
+from palaestra.rewards.signals import RewardSignals
 from palaestra.testing import check_trainer
 from palaestra.testing.check_trainer import SPECS
 from palaestra.trainers.behavior_settings import BehaviorSettings

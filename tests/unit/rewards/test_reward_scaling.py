@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from palaestra.core.timestep import TimeStep
-from palaestra.data.buffers import SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout
+from palaestra.data.slotted_buffer import SlottedBuffer
+from palaestra.data.steady_buffer import SteadyBuffer
 from palaestra.rewards.reward_scaling import EpisodeSums, ReturnScale
 
 REWARD = torch.tensor([[1.0, 4.0], [2.0, 0.0]])

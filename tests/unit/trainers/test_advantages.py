@@ -14,9 +14,10 @@ from torch.testing import assert_close
 
 from palaestra.core.metrics import Metrics
 from palaestra.core.timestep import Action
-from palaestra.data.buffers import SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout
 from palaestra.data.sequences import SequenceTable
+from palaestra.data.slotted_buffer import SlottedBuffer
+from palaestra.data.steady_buffer import SteadyBuffer
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.trainers.advantages import ValueEstimates
 from palaestra.trainers.ppo import PPO

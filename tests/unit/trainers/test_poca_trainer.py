@@ -18,11 +18,12 @@ from torch.testing import assert_close
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, Decision, TimeStep
-from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.group_minibatches import GroupMinibatches
 from palaestra.data.group_steps import GroupSteps
 from palaestra.data.rollout import Minibatch, Rollout
 from palaestra.data.sequences import SequenceTable
+from palaestra.data.slotted_buffer import RolloutBuffer, SlottedBuffer
+from palaestra.data.steady_buffer import SteadyBuffer
 from palaestra.models.actor_critic import CRITIC
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.group_critic import GroupCritic

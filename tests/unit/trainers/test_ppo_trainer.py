@@ -11,8 +11,9 @@ from torch.testing import assert_close
 
 from palaestra.core.metrics import Metrics
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.data.buffers import SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout
+from palaestra.data.slotted_buffer import SlottedBuffer
+from palaestra.data.steady_buffer import SteadyBuffer
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.rewards.settings import ExtrinsicSettings

@@ -14,8 +14,8 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import FinalObs, TimeStep
-from palaestra.data.buffers import SteadyBuffer
 from palaestra.data.rollout import Rollout
+from palaestra.data.steady_buffer import SteadyBuffer
 from palaestra.trainers import sac
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.sac import SAC

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Decision, TimeStep
-from palaestra.data.buffers import PLAIN, RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout, RolloutNeeds
+from palaestra.data.slotted_buffer import RolloutBuffer, SlottedBuffer
+from palaestra.data.steady_buffer import PLAIN, SteadyBuffer
 from palaestra.envs.base import Env
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.models.policy import PendingDecision

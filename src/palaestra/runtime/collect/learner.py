@@ -15,12 +15,11 @@ from palaestra.core.files import scratch_in
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.models.bodies import StackedMLP
 from palaestra.models.custom import OwnModule
 from palaestra.models.lstm import LSTMLayer
 from palaestra.models.optimizer import scheduled
 from palaestra.models.policy import Actor
-from palaestra.models.trunk import Trunk
+from palaestra.models.trunk import StackedMLP, Trunk
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.runtime.collect.collector import FEW, BehaviorCollector

@@ -10,8 +10,8 @@ from tiny_envs import Bandit, decide, table
 from palaestra.core.errors import EnvError, NotFinite
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import TimeStep
-from palaestra.data.buffers import SteadyBuffer
 from palaestra.data.rollout import Rollout
+from palaestra.data.steady_buffer import SteadyBuffer
 from palaestra.envs.guarded import Guarded
 from palaestra.runtime.collect.env_checks import check_ends, check_rollout, check_step
 

@@ -1,0 +1,108 @@
+"""When agents of groups decided and what they earned, in ticks: what MA-POCA needs of a rollout beyond its columns.
+
+Letters in shapes: T decisions of a slot, S slots, L recurrent state, R some rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from palaestra.core.timestep import Action, TimeStep
+
+
+@dataclass(frozen=True, slots=True)
+class Earned:
+    """Rewards of X agents of groups."""
+
+    group: Tensor  # (X,) int64
+    until: Tensor  # (X,) int64: the tick on which it was earned
+    reward: Tensor  # (X,) its own
+
+    def after(self, tick: int) -> Earned:
+        """Returns the rewards of later ticks."""
+        late = self.until > tick
+        return Earned(self.group[late], self.until[late], self.reward[late])
+
+    def followed_by(self, later: Earned) -> Earned:
+        """Returns these rewards and others."""
+        pairs = ((self.group, later.group), (self.until, later.until), (self.reward, later.reward))
+        return Earned(*(torch.cat(pair) for pair in pairs))
+
+
+class GroupDecisions(NamedTuple):
+    """Decisions, (T, S, ...) or (R, ...), with the ticks on which they were made."""
+
+    made: Tensor  # int64
+    group: Tensor  # int64: -1: on its own
+    sample: Action
+    recurrent_state: Tensor  # before the decision
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTicks:
+    """When decisions were made and completed, in ticks that count on from rollout to rollout, and each agent's group.
+
+    `last_obs` shows agents that wait: for an answer that they will get in the next rollout, or for the outcome of one
+    they have.
+    """
+
+    made: Tensor  # (T, S) int64
+    until: Tensor  # (T, S) int64: the tick on which the slot acted again or its episode ended
+    group: Tensor  # (T, S) int64: -1: on its own
+    last_made: Tensor  # (S,) int64: the tick of `last_obs`
+    last_group: Tensor  # (S,) int64
+    last_here: Tensor  # (S,) bool: `last_obs` is an agent's; False: the slot is empty
+    last_decided: Tensor  # (S,) bool: it has been answered
+    last_sample: Action  # (S, continuous), (S, B): how, where it has
+    last_recurrent_state: Tensor  # (S, L) before that decision
+    earlier: Earned  # in the rollouts before, since the decisions that this one begins with were made
+
+    @classmethod
+    def of(cls, decided: GroupDecisions, until: Tensor, step: TimeStep, now: int) -> GroupTicks:
+        """Returns those of decisions that are all complete. `step` came on tick `now`, after the last of them."""
+        sample = decided.sample
+        none = step.group[:0]
+        return cls(
+            made=decided.made,
+            until=until,
+            group=decided.group,
+            last_made=torch.full_like(step.group, now),
+            last_group=step.group,
+            last_here=step.acting,
+            last_decided=torch.zeros_like(step.acting),
+            last_sample=Action(*(x.new_zeros(x.shape[1:]) for x in (sample.continuous, sample.discrete))),
+            last_recurrent_state=decided.recurrent_state.new_zeros(decided.recurrent_state.shape[1:]),
+            earlier=Earned(none, none, step.reward[:0]),
+        )
+
+    def with_waiting(self, slots: Tensor, waiting: GroupDecisions, earlier: Earned | None) -> GroupTicks:
+        """Returns the ticks with R decisions that wait in place of what their slots (R,) see now."""
+
+        def put(column: Tensor, values: Tensor) -> Tensor:
+            return column.index_copy(0, slots, values)
+
+        here = torch.ones_like(slots, dtype=torch.bool)
+        return replace(
+            self,
+            last_made=put(self.last_made, waiting.made),
+            last_group=put(self.last_group, waiting.group),
+            last_here=put(self.last_here, here),
+            last_decided=put(self.last_decided, here),
+            last_sample=Action(
+                put(self.last_sample.continuous, waiting.sample.continuous),
+                put(self.last_sample.discrete, waiting.sample.discrete),
+            ),
+            last_recurrent_state=put(self.last_recurrent_state, waiting.recurrent_state),
+            earlier=earlier or self.earlier,
+        )
+
+    def earned_since(self, made: Tensor, reward: Tensor, lengths: Tensor) -> Earned:
+        """Returns what agents of groups earned, (T, S), since the first of the decisions made on these ticks (R,)."""
+        row = torch.arange(len(self.until), device=reward.device).unsqueeze(1)
+        rows = ((row < lengths) & (self.group >= 0)).flatten()
+        earned = Earned(self.group.flatten()[rows], self.until.flatten()[rows], reward.flatten()[rows])
+        return self.earlier.followed_by(earned).after(int(made.min()) if len(made) else 1 << 62)
