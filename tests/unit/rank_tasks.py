@@ -31,6 +31,7 @@ from palaestra.data.replay import Replay, ReplayBatch
 from palaestra.data.rollout import Rollout
 from palaestra.parallel import ranks
 from palaestra.parallel.rank_group import RankGroup
+from palaestra.parallel.rank_setup import must_have_same, split
 from palaestra.parallel.several_ranks import SeveralRanks
 from palaestra.parallel.shared_sums import ORDERED
 from palaestra.rewards.signal_optimizer import SignalOptimizer
@@ -253,7 +254,7 @@ def exchange(file: str, group: RankGroup) -> None:
     group.average_gradients(parameters, rows=1.0)
     differ = ""
     try:
-        group.must_have_same({"torch": f"1.{group.number}"})
+        must_have_same({"torch": f"1.{group.number}"}, group)
     except ConfigError as error:
         differ = str(error)
     found = {
@@ -267,7 +268,7 @@ def exchange(file: str, group: RankGroup) -> None:
         "of_others": group.of_others(lambda: group.number),
         "least": group.least(5 - group.number),
         "total": group.total(group.number + 1),
-        "split": [group.split(7), group.share(7), group.own_seed(3)],
+        "split": [split(7, group), group.share(7), group.own_seed(3)],
     }
     torch.save(found, f"{file}.{group.number}")
 

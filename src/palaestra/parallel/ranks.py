@@ -106,5 +106,5 @@ def _private_store(own: int, timeout: float) -> Any:
 
 
 def group_at(place: Place | None) -> RankGroup:
-    """Returns the group of a process that does a task for a rank (`RankGroup.place_for`)."""
+    """Returns the group of a process that does a task for a rank (`rank_setup.place_for`)."""
     return ALONE if place is None else SeveralRanks(place)

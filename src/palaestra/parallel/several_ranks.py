@@ -12,20 +12,16 @@ from datetime import timedelta
 from typing import Any, TypeVar, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from palaestra.core.errors import RankLost
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.parallel.rank_store import (
-    BEGUN,
-    SILENCE,
     Place,
     give_signs_of_life,
     lost_rank,
-    set_left_message,
     unmet,
     wait_for_first,
-    within,
 )
 from palaestra.parallel.shared_sums import SharedSums
 
@@ -50,28 +46,14 @@ class SeveralRanks(RankGroup):
         self.place = place
         self.number = place.number
         self.size = place.size
-        self.waited = 0.0
+        self.local_size = int(os.environ.get("LOCAL_WORLD_SIZE", place.size))
+        self.local_number = int(os.environ.get("LOCAL_RANK", place.number))
         self.sums: SharedSums | None = None
         """Sums in shared memory, for ranks that are all on this machine."""
-        self._job = job
-        self._store: Any = None  # the group's own; None: this process has not met the others
+        self.job = job
         self._on_gpu: Any = None  # process group for tensors on a GPU; None: the default one
         self._calls = 0  # collective calls so far: a rank with fewer of them is the one that others wait for
         self._ended = threading.Event()
-
-    @property
-    def local_number(self) -> int:
-        """This rank's number among those of this machine."""
-        return int(os.environ.get("LOCAL_RANK", self.number))
-
-    @property
-    def local_size(self) -> int:
-        """Number of ranks on this machine."""
-        return int(os.environ.get("LOCAL_WORLD_SIZE", self.size))
-
-    def place_for(self, task: str) -> Place | None:
-        """Returns the place of a process that does a task for this rank."""
-        return self.place._replace(task=task)
 
     def connect(self) -> None:
         """Meets the other processes of the group. Raises RankLost if one does not come."""
@@ -79,19 +61,19 @@ class SeveralRanks(RankGroup):
 
         limit = timedelta(seconds=self.place.timeout)
         try:
-            if self._job is None:
+            if self.job is None:
                 address = os.environ["MASTER_ADDR"]
                 port = int(os.environ["MASTER_PORT"])
-                self._job = dist.TCPStore(address, port, is_master=False, timeout=limit)  # pyright: ignore[reportPrivateImportUsage]
+                self.job = dist.TCPStore(address, port, is_master=False, timeout=limit)  # pyright: ignore[reportPrivateImportUsage]
             store = self._store_of(self.place.task)
             dist.init_process_group("gloo", store=store, rank=self.number, world_size=self.size, timeout=limit)
         except (RuntimeError, ValueError) as error:
             raise RankLost(unmet(self.number, str(error)), tell=self.number <= 1) from error
-        self._store = store.clone()
+        self.store = store.clone()
         if self.place.on_gpu and dist.is_nccl_available():
             torch.cuda.set_device(self.local_number)
             self._on_gpu = dist.new_group(backend="nccl", timeout=limit)
-        give_signs_of_life(self._store, self.number, lambda: self._calls, self._ended)
+        give_signs_of_life(self.store, self.number, lambda: self._calls, self._ended)
         if self.size <= MOST_PAIRED:
             self.sums = SharedSums.join(self.number, self.size, self.place.timeout, self.from_first, self.gather)
 
@@ -109,13 +91,13 @@ class SeveralRanks(RankGroup):
         """Returns the store of the processes that do a task for their ranks."""
         from torch.distributed import distributed_c10d as c10d
 
-        store: Any = c10d.PrefixStore(f"palaestra/{self.place.session}/{task}", self._job)
+        store: Any = c10d.PrefixStore(f"palaestra/{self.place.session}/{task}", self.job)
         return store.clone()
 
     @contextmanager
     def _together(self) -> Iterator[None]:
         """A call in which all ranks take part. Raises RankLost if one does not."""
-        if self._store is None:
+        if self.store is None:  # this process has not met the others
             self.connect()
         self._calls += 1
         with self._waiting():
@@ -134,22 +116,22 @@ class SeveralRanks(RankGroup):
 
     def _lost(self) -> RankLost:
         """Returns the error that names the rank that is missing."""
-        return lost_rank(self._store, lambda: self._store_of(""), self.number, self.size, self._calls)
+        return lost_rank(self.store, lambda: self._store_of(""), self.number, self.size, self._calls)
 
     def when_first_is_done(self, work: Callable[[], T]) -> T:
         """Returns what `work` returns on rank 0. The others wait for as long as rank 0 gives signs of life, however
         long that takes. Raises RankLost.
         """
-        if self._store is None:
+        if self.store is None:
             self.connect()
         key = f"done/{self._calls}"
         if self.number:
             with self._waiting():
-                if not wait_for_first(self._store, self._store_of(""), self.size, key):
+                if not wait_for_first(self.store, self._store_of(""), self.size, key):
                     raise self._lost()
             return self.from_first(cast(T, None))
         result = work()
-        store: Any = self._store
+        store: Any = self.store
         store.set(key, "1")
         return self.from_first(result)
 
@@ -162,17 +144,9 @@ class SeveralRanks(RankGroup):
             dist.broadcast_object_list(box, 0)
             return box[0]
 
-    def share_weights(self, network: nn.Module) -> None:
-        """Gives the network of every rank the weights of rank 0's."""
-        network.load_state_dict(self.from_first({key: x.cpu() for key, x in network.state_dict().items()}))
-
     def known(self, now: T, when_met: T) -> T:
         """Returns what all ranks know of a number: as it was `when_met`."""
         return when_met
-
-    def ticks_until(self, ticks: int, every: int) -> int | None:
-        """Returns None: ranks are at different ticks when they meet, and do then what is due."""
-        return None
 
     def gather(self, value: T) -> list[T]:
         """Returns the values of all ranks, in their order."""
@@ -194,10 +168,6 @@ class SeveralRanks(RankGroup):
             found: list[Any] | None = [None] * self.size if self.number == 0 else None
             dist.gather_object(own, found, 0)
             return [] if found is None else found[1:]
-
-    def gather_numbers(self, values: Sequence[float]) -> list[list[float]]:
-        """Returns the numbers of all ranks, in their order: as many of each."""
-        return [row.tolist() for row in self.gather_tensor(torch.tensor(values, dtype=torch.float64))]
 
     def gather_tensor(self, values: Tensor) -> list[Tensor]:
         """Returns a tensor of the same shape and type from every rank, on the CPU."""
@@ -234,15 +204,6 @@ class SeveralRanks(RankGroup):
             for x, part in zip(tensors, parts, strict=True):
                 x.copy_(part.view_as(x))
 
-    def mean_and_deviation(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns mean and standard deviation, each (), of the values (N,) of all ranks."""
-        wide = values.double()
-        parts = self.gather_numbers([len(wide), float(wide.mean()), float(wide.var(correction=0))])
-        rows = sum(part[0] for part in parts)
-        middle = sum(part[0] * part[1] for part in parts) / rows
-        variance = sum(part[0] * (part[2] + (part[1] - middle) ** 2) for part in parts) / rows
-        return values.new_tensor(middle), values.new_tensor(variance**0.5)
-
     def _sum(self, values: Tensor) -> None:
         """Replaces a tensor by its sum over all ranks, the same digits on each.
 
@@ -272,19 +233,3 @@ class SeveralRanks(RankGroup):
             sending.wait()
             values += theirs
             distance *= 2
-
-    def note_begun(self, run: str) -> None:
-        """Notes that a run has begun, for ranks that are started again."""
-        self._job.set(f"{BEGUN}/{run}", self.place.session)
-
-    def begun_before(self, run: str) -> bool:
-        """Whether this job has begun the run before, and its ranks were started again. The same on all ranks."""
-        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-            # counted by each machine for itself
-            return any(self.gather(int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0))
-        key = f"{BEGUN}/{run}"
-        return self.from_first(self._job.check([key]) and self._job.get(key).decode() != self.place.session)
-
-    def leave_message(self, text: str) -> None:
-        """Tells the other ranks why this one ends, so that they can report it."""
-        within(SILENCE, lambda: set_left_message(self._store, self.number, text))

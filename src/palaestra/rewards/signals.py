@@ -13,6 +13,7 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.data.transitions import Transitions, TransitionTable
 from palaestra.parallel.rank_group import ALONE, RankGroup
+from palaestra.parallel.rank_setup import make_in_group
 from palaestra.rewards.base import RewardSignal
 from palaestra.rewards.reward_scaling import EpisodeSums, ReturnScale
 from palaestra.rewards.settings import REWARDS, RewardSettings, signal_class
@@ -42,7 +43,7 @@ class RewardSignals:
         self.gammas = tuple(one.gamma for one in settings.values())
         self._strengths = tuple(one.strength for one in settings.values())
         self._learned: dict[str, RewardSignal] = {
-            name: group.make(signal_class(name), f"reward signal '{name}'", one, spec, device, seed + 100 * i)
+            name: make_in_group(signal_class(name), group, f"reward signal '{name}'", one, spec, device, seed + 100 * i)
             for i, (name, one) in enumerate(settings.items())
             if name != EXTRINSIC
         }

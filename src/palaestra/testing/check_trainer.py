@@ -27,7 +27,8 @@ from palaestra.data.slotted_buffer import RolloutBuffer, SlottedBuffer
 from palaestra.data.steady_buffer import SteadyBuffer
 from palaestra.export.check import compare
 from palaestra.export.onnx import export
-from palaestra.parallel.rank_group import ALONE, RankGroup, takes_group
+from palaestra.parallel.rank_group import ALONE, RankGroup
+from palaestra.parallel.rank_setup import takes_group
 from palaestra.runtime.storage.tensor_files import flatten, restore
 from palaestra.trainers.base import Trainer, check_members
 from palaestra.trainers.behavior_settings import GUIDE, BehaviorSettings

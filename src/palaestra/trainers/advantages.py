@@ -12,7 +12,7 @@ from palaestra.data.rollout import Minibatch, Rollout
 from palaestra.data.sequences import SequenceTable
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.trunk import Inputs
-from palaestra.parallel.rank_group import ALONE, RankGroup
+from palaestra.parallel.rank_group import ALONE, RankGroup, mean_and_deviation
 from palaestra.rewards.signals import RewardSignals
 
 VALUE_ROWS = 8192
@@ -108,7 +108,7 @@ def horizon_ends(ended: Tensor, horizon: int) -> Tensor:
 
 def normalized(advantage: Tensor, group: RankGroup = ALONE) -> Tensor:
     """Returns advantages with zero mean and unit standard deviation over the rows of all ranks of `group`."""
-    mean, deviation = group.mean_and_deviation(advantage)
+    mean, deviation = mean_and_deviation(advantage, group)
     return (advantage - mean) / (deviation + 1e-10)
 
 

@@ -15,6 +15,7 @@ from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.models.policy import NetworkPolicy
 from palaestra.models.trunk import Trunk
 from palaestra.parallel.rank_group import ALONE, RankGroup
+from palaestra.parallel.rank_setup import make_in_group
 from palaestra.trainers.behavior_settings import OF_A_CLASS, OF_AN_INSTANCE, BehaviorSettings, must_have, trainer_class
 
 
@@ -103,7 +104,7 @@ def make_trainer(
     """
     kind = trainer_class(settings.trainer_type)
     title = f"trainer '{settings.trainer_type}'"
-    trainer: Trainer = group.make(kind, title, spec, settings, device, seed)
+    trainer: Trainer = make_in_group(kind, group, title, spec, settings, device, seed)
     check_members(trainer, title)
     return trainer
 

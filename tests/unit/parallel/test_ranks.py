@@ -14,6 +14,7 @@ import torch
 from palaestra.core.errors import PalaestraError
 from palaestra.parallel import ranks
 from palaestra.parallel.rank_group import ALONE, SEED_STRIDE
+from palaestra.parallel.rank_setup import before, begun_before, own_of, place_for, split
 
 TASKS = Path(rank_tasks.__file__)
 
@@ -195,10 +196,11 @@ def test_what_torchrun_would_set_is_checked(name: str, value: str, message: str,
 
 def test_a_single_process_exchanges_with_nobody():
     assert (ALONE.size, ALONE.number, ALONE.leads) == (1, 0, True)
-    assert (ALONE.split(7), ALONE.share(7), ALONE.own_seed(3), ALONE.least(4), ALONE.total(2.0)) == (7, 7, 3, 4, 2.0)
-    assert (ALONE.gather("a"), ALONE.from_first("b")) == (["a"], "b")
+    assert (split(7, ALONE), before(3, ALONE), own_of(["d"], ALONE)) == (7, 0, "d")
+    assert (ALONE.share(7), ALONE.own_seed(3), ALONE.least(4), ALONE.total(2.0)) == (7, 3, 4, 2.0)
+    assert (ALONE.gather("a"), ALONE.from_first("b"), ALONE.of_others(lambda: 1)) == (["a"], "b", [])
     value = torch.tensor([3.0])
     ALONE.average([value], 1.0)
     assert value.item() == 3.0
-    assert (ALONE.first(lambda: 1), ALONE.when_first_is_done(lambda: 2), ALONE.own_of(["d"])) == (1, 2, "d")
-    assert (ALONE.known(1, 2), ALONE.ticks_until(7, 5), ALONE.of_others(lambda: 1), ALONE.before(3)) == (1, 3, [], 0)
+    assert (ALONE.first(lambda: 1), ALONE.when_first_is_done(lambda: 2), ALONE.known(1, 2)) == (1, 2, 1)
+    assert (place_for("task", ALONE), begun_before("run", ALONE)) == (None, False)

@@ -21,6 +21,7 @@ from palaestra.models.optimizer import scheduled
 from palaestra.models.policy import Actor
 from palaestra.models.trunk import StackedMLP, Trunk
 from palaestra.parallel.rank_group import ALONE, RankGroup
+from palaestra.parallel.rank_setup import share_weights
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.runtime.collect.collector import FEW, BehaviorCollector
 from palaestra.runtime.collect.random_streams import reseed
@@ -264,7 +265,7 @@ class Learner:
 
     def align(self) -> None:
         """Takes over rank 0's network. All ranks take part."""
-        self._group.share_weights(self.trainer.network)
+        share_weights(self.trainer.network, self._group)
         self._aligned = True
 
     def reseed(self, seed: int) -> None:

@@ -24,6 +24,7 @@ from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.models.policy import Actor, NetworkPolicy
 from palaestra.models.trunk import Trunk
 from palaestra.parallel.rank_group import ALONE, RankGroup
+from palaestra.parallel.rank_setup import place_for
 from palaestra.parallel.rank_store import Place
 from palaestra.parallel.ranks import group_at
 from palaestra.parallel.shared_memory import SharedReceiver, SharedSender
@@ -114,7 +115,7 @@ class TrainerProcess:
         """
         title = f"the trainer of '{name}'"
         self._worker = WorkerProcess(
-            serve, group.place_for(title), spec, settings, str(device), seed, scratch, make, title=title
+            serve, place_for(title, group), spec, settings, str(device), seed, scratch, make, title=title
         )
         self._sender = SharedSender()
         self._receiver = SharedReceiver()

@@ -109,7 +109,7 @@ class Lessons(RunPart):
 
     def ticks_ahead(self) -> int | None:
         """Returns the number of ticks until the next check; ranks check where they meet."""
-        return None if self._settled else self._group.ticks_until(self._ticks, CHECK_EVERY)
+        return None if self._settled else self._group.known(CHECK_EVERY - self._ticks % CHECK_EVERY, None)
 
     def ended(self, learner: Learner, episodes: Episodes) -> None:
         """Takes the returns by which lessons are measured; a group counts once, with what it earned as a whole."""
@@ -149,7 +149,7 @@ class Lessons(RunPart):
 
     def round_ended(self) -> None:
         """Advances the lessons whose criteria are met, if a check is due."""
-        if self._settled or self._group.ticks_until(self._ticks, CHECK_EVERY) not in (None, CHECK_EVERY):
+        if self._settled or self._group.known(CHECK_EVERY - self._ticks % CHECK_EVERY, None) not in (None, CHECK_EVERY):
             return
         learners = self._learners.values()
         progress = {one.name: min(one.step / one.settings.max_steps, 1.0) for one in learners}

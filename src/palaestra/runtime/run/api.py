@@ -28,6 +28,7 @@ from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel import ranks
 from palaestra.parallel.closing import closing_safely, reason_of, warning_of_failure
 from palaestra.parallel.rank_group import RankGroup
+from palaestra.parallel.rank_setup import begun_before, leave_message, must_have_same, note_begun, split
 from palaestra.parallel.worker import WorkerLost
 from palaestra.runtime.control.os_signals import Stopper, Terminated, break_on_signals, pass_on, stop_on_signals
 from palaestra.runtime.curriculum.lessons import Lessons
@@ -178,10 +179,10 @@ def learn(
         except RankLost as error:
             raise RankLost(f"{error}; --resume goes on from the last checkpoint", tell=error.tell) from error
         except WorkerLost as error:
-            group.leave_message(reason(error))
+            leave_message(reason(error), group)
             raise WorkerLost(f"{error}; --resume goes on from the last checkpoint") from error
         except BaseException as error:
-            group.leave_message(reason(error))
+            leave_message(reason(error), group)
             raise
 
 
@@ -219,8 +220,8 @@ def of_rank(loaded: Loaded, folder: RunFolder, group: RankGroup) -> Loaded:
     settings = loaded.settings
     if group.size > 1 and settings.checkpoint_settings.inference:
         raise ConfigError("--inference plays in one process; leave out --processes, --gpus and torchrun")
-    group.must_have_same({"palaestra": palaestra_version(), "torch": torch.__version__})
-    if group.begun_before(str(folder.path)) and group.from_first(folder.exists):
+    must_have_same({"palaestra": palaestra_version(), "torch": torch.__version__}, group)
+    if begun_before(str(folder.path), group) and group.from_first(folder.exists):
         again = settings.checkpoint_settings.model_copy(update={"resume": True, "force": False})
         return replace(loaded, settings=settings.model_copy(update={"checkpoint_settings": again}))
     return loaded
@@ -249,7 +250,7 @@ def train_rank(
         found = find_trackers(loaded.settings)
         checkpoint = group.from_first(group.first(lambda: starting_point(folder, loaded.settings, console)))
         settings = group.from_first(seeded(loaded.settings, checkpoint))
-        group.note_begun(str(folder.path))
+        note_begun(str(folder.path), group)
         with WaitingNotice(f"opening {settings.env_settings.env_path or EDITOR}", console.info):
             if env is None:
                 world, is_ours = open_env(settings, folder, console, group), True
@@ -372,7 +373,7 @@ def take_env(given: object, settings: RunSettings, group: RankGroup) -> tuple[En
     areas = settings.env_settings.num_areas
     env, is_ours = as_env(
         given,
-        areas if areas is None else group.split(areas, "areas", "--num-areas"),
+        areas if areas is None else split(areas, group, "areas", "--num-areas"),
         device,
         settings.env_settings.env_options,
     )

@@ -25,6 +25,7 @@ from palaestra.core.plugins import own_python
 from palaestra.envs.base import Env
 from palaestra.parallel import ranks
 from palaestra.parallel.rank_group import RankGroup
+from palaestra.parallel.rank_setup import before, split
 from palaestra.runtime.control.os_signals import LAUNCHED
 from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.environments.unity_games import GameSettings
@@ -219,11 +220,11 @@ def shares(
     than ranks.
     """
     if is_game(name) or games.copies > 1:
-        own = group.split(games.copies, "copies of the environment", "--num-envs")
-        first = group.before(games.copies)
+        own = split(games.copies, group, "copies of the environment", "--num-envs")
+        first = before(games.copies, group)
         games = replace(games, options=replace(games.options, copies=own, first_copy=first, all_copies=games.copies))
         if games.runners is not None:
-            runners = group.split(games.runners.runners, "runners", "--env-runners")
+            runners = split(games.runners.runners, group, "runners", "--env-runners")
             games = replace(games, runners=replace(games.runners, runners=runners))
     if is_game(name):
         return games, areas
@@ -231,4 +232,4 @@ def shares(
         usual = make()
         areas = usual.num_areas
         usual.close()
-    return games, group.split(areas, "areas", "--num-areas")
+    return games, split(areas, group, "areas", "--num-areas")

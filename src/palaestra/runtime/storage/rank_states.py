@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from palaestra.parallel.rank_group import RankGroup
+from palaestra.parallel.rank_setup import own_of
 from palaestra.runtime.storage.shared_tensors import Shared
 from palaestra.runtime.storage.tensor_files import State, flatten, restore
 
@@ -45,7 +46,7 @@ def state_of_rank(state: Mapping[str, Any], group: RankGroup) -> dict[str, Any]:
     if "ranks" not in run:
         return dict(state)
     saved = run["ranks"]
-    other = group.own_of([None, *saved["others"]])
+    other = own_of([None, *saved["others"]], group)
     if other is not None:
         return whole_state(state, other)
     behaviors = run["collector"]["behaviors"]
