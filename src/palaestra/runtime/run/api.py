@@ -25,10 +25,9 @@ from palaestra.core.versions import palaestra_version
 from palaestra.envs.base import Env
 from palaestra.envs.transfer import Transfer
 from palaestra.envs.wrapper import EnvWrapper
-from palaestra.parallel import ranks
+from palaestra.parallel import rank_setup, ranks
 from palaestra.parallel.closing import closing_safely, reason_of, warning_of_failure
 from palaestra.parallel.rank_group import RankGroup
-from palaestra.parallel.rank_setup import begun_before, leave_message, must_have_same, note_begun, split
 from palaestra.parallel.worker import WorkerLost
 from palaestra.runtime.control.os_signals import Stopper, Terminated, break_on_signals, pass_on, stop_on_signals
 from palaestra.runtime.curriculum.lessons import Lessons
@@ -179,10 +178,10 @@ def learn(
         except RankLost as error:
             raise RankLost(f"{error}; --resume goes on from the last checkpoint", tell=error.tell) from error
         except WorkerLost as error:
-            leave_message(reason(error), group)
+            rank_setup.leave_message(reason(error), group)
             raise WorkerLost(f"{error}; --resume goes on from the last checkpoint") from error
         except BaseException as error:
-            leave_message(reason(error), group)
+            rank_setup.leave_message(reason(error), group)
             raise
 
 
@@ -220,8 +219,8 @@ def of_rank(loaded: Loaded, folder: RunFolder, group: RankGroup) -> Loaded:
     settings = loaded.settings
     if group.size > 1 and settings.checkpoint_settings.inference:
         raise ConfigError("--inference plays in one process; leave out --processes, --gpus and torchrun")
-    must_have_same({"palaestra": palaestra_version(), "torch": torch.__version__}, group)
-    if begun_before(str(folder.path), group) and group.from_first(folder.exists):
+    rank_setup.must_have_same({"palaestra": palaestra_version(), "torch": torch.__version__}, group)
+    if rank_setup.begun_before(str(folder.path), group) and group.from_first(folder.exists):
         again = settings.checkpoint_settings.model_copy(update={"resume": True, "force": False})
         return replace(loaded, settings=settings.model_copy(update={"checkpoint_settings": again}))
     return loaded
@@ -250,7 +249,7 @@ def train_rank(
         found = find_trackers(loaded.settings)
         checkpoint = group.from_first(group.first(lambda: starting_point(folder, loaded.settings, console)))
         settings = group.from_first(seeded(loaded.settings, checkpoint))
-        note_begun(str(folder.path), group)
+        rank_setup.note_begun(str(folder.path), group)
         with WaitingNotice(f"opening {settings.env_settings.env_path or EDITOR}", console.info):
             if env is None:
                 world, is_ours = open_env(settings, folder, console, group), True
@@ -373,7 +372,7 @@ def take_env(given: object, settings: RunSettings, group: RankGroup) -> tuple[En
     areas = settings.env_settings.num_areas
     env, is_ours = as_env(
         given,
-        areas if areas is None else split(areas, group, "areas", "--num-areas"),
+        areas if areas is None else rank_setup.split(areas, group, "areas", "--num-areas"),
         device,
         settings.env_settings.env_options,
     )
