@@ -1,5 +1,5 @@
-"""Steps that ranks take once in a run: they divide the work, compare versions, begin with the same weights, note that the
-run has begun, and why it ends.
+"""Steps that ranks take once in a run, at its start and its end: they divide the work, compare versions, begin with the
+same weights, and note that the run has begun or why it ends.
 """
 
 from __future__ import annotations
