@@ -17,7 +17,7 @@ import pytest
 from palaestra.cli.commands import COMMANDS, make_parser, parse
 from palaestra.cli.learn import overrides
 from palaestra.core.errors import PalaestraError
-from palaestra.runtime.run.api import settled_settings
+from palaestra.runtime.run.run_settings import settled_settings
 from palaestra.runtime.settings import load, to_yaml
 
 ROOT = Path(__file__).parents[3]

@@ -22,7 +22,8 @@ from palaestra.core.errors import RunError
 from palaestra.parallel import closing
 from palaestra.parallel.closing import close_safely
 from palaestra.runtime.control.os_signals import Breaker, Stopper, numbers
-from palaestra.runtime.run import report, saving
+from palaestra.runtime.run import ending
+from palaestra.runtime.run.features import saving
 from palaestra.runtime.storage.checkpoints import Checkpoints
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
@@ -120,7 +121,7 @@ def test_the_files_of_a_run_are_written_whatever_fails_before(
         return save(self, step, state)
 
     monkeypatch.setattr(Checkpoints, "save", full)
-    monkeypatch.setattr(saving.report, "add_times", breaks_with)
+    monkeypatch.setattr(saving, "_add_times", breaks_with)
     with pytest.raises(RunError, match="no space left"):
         palaestra.train(settings("Basic"), env="Basic", results_dir=str(tmp_path), run_id="full")
     assert steps[-1] >= 300
@@ -135,7 +136,7 @@ def breaks_with(*_: object) -> NoReturn:
 def test_a_report_that_fails_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(report, "conclude", breaks_with)
+    monkeypatch.setattr(ending, "_report", breaks_with)
     assert palaestra.train(settings("Basic"), env="Basic", results_dir=str(tmp_path), run_id="told").finished
     assert "the report failed at the end of the run: ValueError: no window" in capsys.readouterr().out
 

@@ -62,33 +62,33 @@ class Breaker:
     """
 
     def __init__(self, process: bool) -> None:
-        self.heard: int | None = None
+        self.received: int | None = None
         self.answered = 0
         """Signals that a run within the block has answered in its place."""
         self.process = process
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Raises Terminated, or ends the process."""
-        if self.process and (self.heard is not None or _importing(frame)):
+        if self.process and (self.received is not None or _importing(frame)):
             leave(number)
-        self.heard = number
+        self.received = number
         raise Terminated(number)
 
 
 @contextmanager
 def break_on_signals(*, process: bool = False) -> Iterator[None]:
     """Within the block each signal raises KeyboardInterrupt, so that what was opened is closed. Outside the main
-    thread, or within another such block: nothing. `process`: also hears Ctrl-C, and ends the process where it cannot be
-    interrupted.
+    thread, or within another such block: nothing. `process`: also handles Ctrl-C, and ends the process where it cannot
+    be interrupted.
     """
     if threading.current_thread() is not threading.main_thread() or isinstance(
         signal.getsignal(signal.SIGTERM), Breaker
     ):
         yield
         return
-    hear = Breaker(process)
-    before = {number: signal.signal(number, hear) for number in numbers() if process or number != signal.SIGINT}
-    guard = _Guard(hear) if process else nullcontext()
+    breaker = Breaker(process)
+    before = {number: signal.signal(number, breaker) for number in numbers() if process or number != signal.SIGINT}
+    guard = _Guard(breaker) if process else nullcontext()
     try:
         with guard:
             yield
@@ -98,7 +98,7 @@ def break_on_signals(*, process: bool = False) -> Iterator[None]:
 
 
 def reports() -> bool:
-    """Whether this process tells the user what happens: of the ranks of a run, the first does. Imports no torch."""
+    """Whether this process shows the user what happens: of the ranks of a run, the first does. Imports no torch."""
     return os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1"
 
 
@@ -117,25 +117,27 @@ class Stopper:
     """A signal handler that asks a run to end, and remembers the signal."""
 
     def __init__(self, run: Stoppable) -> None:
-        self.heard: int | None = None
-        self._heard_at = 0.0
+        self.received: int | None = None
+        self._received_at = 0.0
         self.outer: Breaker | None = None
-        """The handler in whose place this one hears signals."""
+        """The handler in whose place this one handles signals."""
         self.status: int | None = None
         """Exit status of a run that has ended, and only closes what it has open; None while it goes on."""
         self._run = run
 
     def __call__(self, number: int, _: FrameType | None) -> None:
         """Asks the run to end; Ctrl-C after that ends the process."""
-        if self.heard is not None:
-            if number != signal.SIGINT or (number != self.heard and time.monotonic() < self._heard_at + SAME_WISH):
+        if self.received is not None:
+            if number != signal.SIGINT or (
+                number != self.received and time.monotonic() < self._received_at + SAME_WISH
+            ):
                 return
             if self.leave is not None:
                 self.leave()
             self._run.abandon()
             leave(number, quietly=True)
-        self.heard = number
-        self._heard_at = time.monotonic()
+        self.received = number
+        self._received_at = time.monotonic()
         if self.outer is not None:
             self.outer.answered += 1
         again = "once more" if number == signal.SIGINT else "Ctrl-C"
@@ -172,21 +174,21 @@ def stop_on_signals(run: Stoppable) -> Iterator[Stopper]:
     """Within the block, a signal stops the run; once that has ended (`status`) it does nothing. Ctrl-C after it ends
     the process.
 
-    Outside the main thread, where Python hears no signals, it does nothing. Raises Terminated for a signal that came
+    Outside the main thread, where Python handles no signals, it does nothing. Raises Terminated for a signal that came
     before, and whose exception someone has swallowed.
     """
-    hear = Stopper(run)
+    stopper = Stopper(run)
     if threading.current_thread() is not threading.main_thread():
-        yield hear
+        yield stopper
         return
-    before = {number: signal.signal(number, hear) for number in numbers()}
+    before = {number: signal.signal(number, stopper) for number in numbers()}
     try:
         for handler in before.values():
             if isinstance(handler, Breaker):
-                hear.outer = handler
-                if handler.heard is not None:
-                    raise Terminated(handler.heard)
-        yield hear
+                stopper.outer = handler
+                if handler.received is not None:
+                    raise Terminated(handler.received)
+        yield stopper
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -216,13 +218,13 @@ class _Guard:
         self._outside.close()
 
     def _watch(self) -> None:
-        heard = 0
+        received = 0
         with self._inside:
             while numbers := self._inside.recv(16):
-                heard += len(numbers)
+                received += len(numbers)
                 time.sleep(self.PATIENCE)
                 for number in numbers:
-                    unanswered = self._breaker.heard is None and self._breaker.answered < heard
+                    unanswered = self._breaker.received is None and self._breaker.answered < received
                     if signal.getsignal(number) is self._breaker and unanswered:
                         leave(number)
 

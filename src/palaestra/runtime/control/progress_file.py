@@ -97,8 +97,8 @@ class ConsoleLog:
     def __init__(self, run: Path) -> None:
         self._file = run / "run_logs" / CONSOLE
 
-    def heard(self, level: str, text: str) -> None:
-        """Takes a line in."""
+    def add(self, level: str, text: str) -> None:
+        """Appends a line."""
         with suppress(OSError):
             with open(self._file, "a", encoding="utf-8", opener=regular) as stream:
                 stream.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} [{level}] {escaped_lines(text)}\n")

@@ -26,7 +26,7 @@ from palaestra.core.files import explain, read_end, read_whole, regular, user_na
 
 Kind = Literal["stop", "save", "hyperparameter", "parameter", "lesson"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-WAITING, TOLD = "requests", "requests.jsonl"
+WAITING, ANSWERS = "requests", "requests.jsonl"
 POLL = 0.5
 """Seconds between two looks at the folder."""
 LARGEST = 4096
@@ -69,7 +69,7 @@ class RunAnswer:
 
     request: RunRequest
     done: bool
-    told: str
+    outcome: str
     step: int
     time: float
 
@@ -101,14 +101,14 @@ def answers(run: Path) -> list[RunAnswer]:
     """Returns what the run did with its last requests, in order; lines that are damaged are left out."""
     found: list[RunAnswer] = []
     with suppress(OSError):
-        for line in read_end(run / "run_logs" / TOLD, MOST_LOG).splitlines():
+        for line in read_end(run / "run_logs" / ANSWERS, MOST_LOG).splitlines():
             with suppress(ValidationError):
                 found.append(_ANSWER.validate_json(line))
     return found
 
 
 class RequestBox:
-    """The run's side: reads requests, and tells what became of them."""
+    """The run's side: reads requests, and writes what became of them."""
 
     def __init__(self, run: Path, warn: Callable[[str], object] = lambda text: None) -> None:
         """`warn`: gets a sentence about each file that is not a request to this session of the run."""
@@ -131,10 +131,10 @@ class RequestBox:
         self._looked = now
         return list(self._read())
 
-    def tell(self, request: RunRequest, told: str, step: int, *, done: bool = True) -> None:
+    def answer(self, request: RunRequest, outcome: str, step: int, *, done: bool = True) -> None:
         """Writes the outcome of a request. A folder that is lost is noticed elsewhere."""
-        line = json.dumps(asdict(RunAnswer(request, done, told, step, time.time())))
-        with suppress(OSError), open(self._run / "run_logs" / TOLD, "a", encoding="utf-8", opener=regular) as file:
+        line = json.dumps(asdict(RunAnswer(request, done, outcome, step, time.time())))
+        with suppress(OSError), open(self._run / "run_logs" / ANSWERS, "a", encoding="utf-8", opener=regular) as file:
             file.write(line + "\n")
 
     def _names(self) -> Iterator[str]:
@@ -162,7 +162,7 @@ class RequestBox:
                 yield request
             else:
                 self._warn(f"Request {name} is refused: {request}")
-                self.tell(
+                self.answer(
                     RunRequest("save", id=file.stem.encode("utf-8", "backslashreplace").decode()),
                     request,
                     0,

@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
@@ -25,8 +25,8 @@ REFRESH = 0.25
 """Seconds between two updates of the progress line."""
 SILENCE = 60.0
 """Seconds without output after which a line about progress is printed where there is no terminal."""
-EARLY = 100
-"""Lines that are kept until a log is attached."""
+KEPT = 100
+"""Newest lines that are kept for a log that is attached later."""
 _WINDOW = 60.0  # seconds over which the rate is measured
 _BARS = (8, 30)  # least and most columns of the bar
 _STYLES = {"WARNING": "yellow", "ERROR": "bold red"}
@@ -49,16 +49,11 @@ class Console:
     disk is reported once on standard error.
     """
 
-    def __init__(
-        self, debug: bool, stream: TextIO | None = None, heard: Callable[[str, str], object] | None = None
-    ) -> None:
+    def __init__(self, debug: bool, stream: TextIO | None = None) -> None:
         """Prints to `stream`, by default standard output. `debug` shows debug lines too, and time and source file in
         each line.
-
-        `heard` is called with the level and the text of each line.
         """
         self._debug = debug
-        self._heard = heard
         self._stream = sys.stdout if stream is None else stream
         self._terminal = _terminal(self._stream)
         self._live: Live | None = None
@@ -66,16 +61,14 @@ class Console:
         self._due = 0.0
         self._last_output = time.monotonic()
         self._silent = False
-        self._early: deque[tuple[str, str]] | None = deque(maxlen=EARLY)
-        """Lines until a log is attached, which gets them then; None afterwards."""
-        self._log: Callable[[str, str], object] | None = None
+        self._newest: deque[tuple[str, str]] = deque(maxlen=KEPT)
+        self._logs: list[Callable[[str, str], object]] = []
 
     def attach(self, log: Callable[[str, str], object]) -> None:
-        """Calls `log` with the level and the text of each line, those so far included."""
-        for level, text in self._early or ():
+        """Calls `log` with the level and the text of each line, beginning with the newest of those so far."""
+        for level, text in self._newest:
             log(level, text)
-        self._early = None
-        self._log = log
+        self._logs.append(log)
 
     def debug(self, text: str) -> None:
         """Prints a line that is shown with --debug only."""
@@ -86,13 +79,18 @@ class Console:
         """Prints an information line."""
         self._say("INFO", text)
 
-    def tell(self, level: str, text: str) -> None:
+    def log(self, level: str, text: str) -> None:
         """Prints a line at a level given as text: 'info' or 'warning'."""
         self._say(level.upper(), text)
 
     def warning(self, text: str) -> None:
         """Prints a warning."""
         self._say("WARNING", text)
+
+    def warn_all(self, texts: Iterable[str]) -> None:
+        """Prints warnings, one after another."""
+        for text in texts:
+            self.warning(text)
 
     def error(self, text: str) -> None:
         """Prints an error."""
@@ -159,12 +157,9 @@ class Console:
         self._live.update(Group(*lines), refresh=True)
 
     def _say(self, level: str, text: str) -> None:
-        if self._heard is not None:
-            self._heard(level, text)
-        if self._early is not None:
-            self._early.append((level, text))
-        elif self._log is not None:
-            self._log(level, text)
+        self._newest.append((level, text))
+        for log in self._logs:
+            log(level, text)
         if self._silent:
             return
         self._last_output = time.monotonic()

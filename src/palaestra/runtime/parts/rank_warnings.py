@@ -15,7 +15,7 @@ class RankWarnings:
         self._shown = set[str]()
         self._kept = list[str]()
 
-    def heard(self, level: str, text: str) -> None:
+    def add(self, level: str, text: str) -> None:
         """Takes a line of this rank's console."""
         if level != "WARNING" or text in self._shown:
             return

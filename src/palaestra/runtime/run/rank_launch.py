@@ -1,6 +1,4 @@
-"""Starts the ranks of a run on this machine (`--processes`, `--gpus`), as torchrun does, ends them together, and gives
-each its share.
-"""
+"""Starts the ranks of a run on this machine (`--processes`, `--gpus`), as torchrun does, and ends them together."""
 
 from __future__ import annotations
 
@@ -12,9 +10,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from types import FrameType
 
 import torch
@@ -22,13 +19,8 @@ import torch
 from palaestra.core.display import is_terminal
 from palaestra.core.errors import ConfigError, RankLost
 from palaestra.core.plugins import own_python
-from palaestra.envs.base import Env
 from palaestra.parallel import ranks
-from palaestra.parallel.rank_group import RankGroup
-from palaestra.parallel.rank_setup import before, split
 from palaestra.runtime.control.os_signals import LAUNCHED
-from palaestra.runtime.environments.make import is_game
-from palaestra.runtime.environments.unity_games import GameSettings
 from palaestra.runtime.settings.tree import TorchSettings
 
 GRACE = 10.0
@@ -105,7 +97,7 @@ def launch(count: int, arguments: Sequence[str]) -> int:
     """Runs `palaestra` with these arguments in `count` processes. Returns rank 0's exit status, else that of another
     that failed.
 
-    Raises RankLost if rank 0 could not tell what happened. Signals reach all ranks.
+    Raises RankLost if rank 0 could not report what happened. Signals reach all ranks.
     """
     port = _free_port()
     processes = list[RankProcess]()
@@ -151,11 +143,11 @@ def _status(processes: Sequence[RankProcess], first: RankProcess | None, ended: 
     for rank in processes[1:]:
         if rank.traceback is not None:
             print(f"{rank.name}:\n{rank.traceback}", file=sys.stderr)
-    told = ended[0]
+    status = ended[0]
     code = first.code or 1
-    if told is not None and told > 0:
-        return told
-    if told == 0:  # all is written: only rank 0 writes
+    if status is not None and status > 0:
+        return status
+    if status == 0:  # all is written: only rank 0 writes
         return 0 if first.killed_by is not None else code
     if first.killed_by in ("SIGINT", "SIGTERM", "SIGHUP"):
         return 128 - code
@@ -211,25 +203,3 @@ def count_of(settings: TorchSettings) -> int:
         has = f"this machine has {there} GPU{'' if there == 1 else 's'}"
         raise ConfigError(f"{flag}: {has}; --processes trains in several processes on CPUs")
     return count
-
-
-def shares(
-    group: RankGroup, name: str, games: GameSettings, areas: int | None, make: Callable[[], Env]
-) -> tuple[GameSettings, int | None]:
-    """Returns this rank's share of a game's copies, or of an environment's areas. Raises ConfigError if there are fewer
-    than ranks.
-    """
-    if is_game(name) or games.copies > 1:
-        own = split(games.copies, group, "copies of the environment", "--num-envs")
-        first = before(games.copies, group)
-        games = replace(games, options=replace(games.options, copies=own, first_copy=first, all_copies=games.copies))
-        if games.runners is not None:
-            runners = split(games.runners.runners, group, "runners", "--env-runners")
-            games = replace(games, runners=replace(games.runners, runners=runners))
-    if is_game(name):
-        return games, areas
-    if areas is None:
-        usual = make()
-        areas = usual.num_areas
-        usual.close()
-    return games, split(areas, group, "areas", "--num-areas")

@@ -13,17 +13,19 @@ from palaestra.envs.wrapper import EnvWrapper
 from palaestra.hub.hub_names import is_hub_name
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.environments.make import is_game
+from palaestra.runtime.logging.console import Console
 from palaestra.runtime.settings import Loaded, RunSettings, load
 from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for
 from palaestra.runtime.storage.checkpoints import Checkpoint
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, check_run_id, origin_folder
 from palaestra.runtime.storage.trust import Code, learning_code, must_be_trusted_file, must_stay_inside, overwrites
 
-NO_FILE = "no settings file is given: every behavior trains with ML-Agents' defaults"
+Config = Path | str | Mapping[str, Any] | None
+"""A settings file, a tree of settings, or nothing."""
 
 
 def settled_settings(
-    config: Path | str | Mapping[str, Any] | None,
+    config: Config,
     overrides: Mapping[str, Any],
     sets: Sequence[str],
     code_in: Callable[[RunSettings], Sequence[Code]] = learning_code,
@@ -38,7 +40,7 @@ def settled_settings(
     """
     given = overrides.get("checkpoint_settings", {})
     own = None
-    told = ()
+    notes = ()
     if config is None and (given.get("resume") or given.get("inference")):
         folder = run_folder(Path(given.get("results_dir", "results")), given.get("run_id", "ppo"))
         folder.must_exist("resume" if given.get("resume") else "play")
@@ -52,7 +54,7 @@ def settled_settings(
         anew |= {"run_id": folder.run_id, "results_dir": str(folder.results)}
         overrides = {**overrides, "checkpoint_settings": {**anew, **given}}
     elif config is None and (config := _preset(overrides)) is not None:
-        told = (
+        notes = (
             f"No settings file is given: training with {config.parent.name}/{config.name}, which is shipped for this "
             "environment",
         )
@@ -72,7 +74,7 @@ def settled_settings(
     checkpoint = loaded.settings.checkpoint_settings
     folder = run_folder(Path(checkpoint.results_dir), checkpoint.run_id)
     must_stay_inside(folder.path, trust)
-    return replace(loaded, told=told), folder
+    return replace(loaded, notes=notes), folder
 
 
 def run_folder(results: Path, run_id: str) -> RunFolder:
@@ -108,19 +110,55 @@ def _preset(overrides: Mapping[str, Any]) -> Path | None:
     return None if name is None or is_game(name) else preset_for(name)
 
 
-def fitted_to(loaded: Loaded, env: EnvWrapper, settings: RunSettings, group: RankGroup) -> tuple[Loaded, RunSettings]:
-    """Returns settings that fit an environment's spaces if there is no file, else the given ones.
+def fitted_to(
+    loaded: Loaded, env: EnvWrapper, settings: RunSettings, console: Console, group: RankGroup
+) -> tuple[Loaded, RunSettings]:
+    """Returns settings that fit an environment's spaces if there is no file, else the given ones; shows where they come
+    from.
 
-    A game tells its spaces only when its agents appear: its behaviors train with ML-Agents' defaults. `settings` has
-    the run's seed.
+    The spaces of a game are known only when its agents appear: its behaviors train with ML-Agents' defaults. `settings`
+    has the run's seed. Without a file warnings are shown now: those of the defaults would be about settings that are
+    replaced.
     """
-    name = settings.env_settings.env_path
-    if loaded.with_tree is None or not env.behaviors or (name is not None and is_game(name)):
-        return loaded, settings
-    default = loaded.settings.default_settings
-    trainer = "ppo" if default is None else default.trainer_type
-    areas = int(group.total(env.num_areas))
-    found = loaded.with_tree(fitted(env.behaviors, areas, trainer, env.traits.opponents))
-    told = [describe_fit(name, spec, found.settings.behaviors[name]) for name, spec in env.behaviors.items()]
-    found = replace(found, told=tuple(told), with_tree=None)
-    return found, found.settings.model_copy(update={"env_settings": settings.env_settings})
+    if loaded.with_tree is not None and env.behaviors and not is_game(settings.env_settings.env_path):
+        default = loaded.settings.default_settings
+        trainer = "ppo" if default is None else default.trainer_type
+        areas = int(group.total(env.num_areas))
+        found = loaded.with_tree(fitted(env.behaviors, areas, trainer, env.traits.opponents))
+        notes = [describe_fit(name, spec, found.settings.behaviors[name]) for name, spec in env.behaviors.items()]
+        console.warn_all(found.warnings)
+        loaded = replace(found, notes=tuple(notes), with_tree=None)
+        settings = found.settings.model_copy(update={"env_settings": settings.env_settings})
+    elif loaded.with_tree is not None:
+        console.warn_all(loaded.warnings)
+    for note in loaded.notes:
+        console.info(note)
+    if loaded.with_tree is not None:
+        console.warning("no settings file is given: every behavior trains with ML-Agents' defaults")
+    return loaded, settings
+
+
+def sectioned(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns keywords by the section of the settings tree that they belong to. Raises ConfigError for an unknown
+    one.
+    """
+    tree: dict[str, Any] = {}
+    sections = ("checkpoint_settings", "env_settings", "torch_settings", "engine_settings")
+    for key, value in settings.items():
+        for section in sections:
+            if key in type(getattr(RunSettings(), section)).model_fields:
+                tree.setdefault(section, {})[key] = value
+                break
+        else:
+            raise ConfigError(f"train() knows no setting '{key}': keywords are keys of {', '.join(sections)}")
+    return tree
+
+
+def plays_alone(loaded: Loaded) -> bool:
+    """Whether a run of several processes is only played, which one process does; that the command line asks for several
+    is an error.
+    """
+    typed = loaded.sourced is not None and any(
+        loaded.sourced.source(("torch_settings", key)).words for key in ("processes", "gpus")
+    )
+    return loaded.settings.checkpoint_settings.inference and not typed

@@ -49,6 +49,8 @@ class SelfPlay(RunPart):
         self._journal = context.journal
         self._console = context.console
         self._group = context.group
+        self._decides_now = context.group.known(now=True, when_met=False)
+        """Whether changes are decided at every tick: ranks decide when they meet."""
         env = context.env
         self._steps: Mapping[str, TimeStep] = {}
         """The newest tables after a reset."""
@@ -149,7 +151,7 @@ class SelfPlay(RunPart):
             self._rate(mine, over)
         if over is not None and not self._by_slot and self._restarts is not None:
             self._restarts = self._must_end(mine, over, self._restarts)
-        if self._group.size == 1:
+        if self._decides_now:
             self._advance()
         grew = self._register(mine)
         if over is not None or grew or self._by_slot:
@@ -210,7 +212,7 @@ class SelfPlay(RunPart):
             chosen = [LEARNING if one.team == side.team else self.behaviors[one.behavior].first for one in self.sides]
         else:
             behavior = self.behaviors[side.behavior]
-            opponent = behavior.opponent() if begun and self._group.size == 1 else behavior.first  # ranks draw together
+            opponent = behavior.opponent() if begun and self._decides_now else behavior.first  # ranks draw together
             chosen = [*self.chosen.tolist(), LEARNING if side.team == self.learning else opponent]
         self.chosen = np.array(chosen, np.int64)
         missing = {name: len(self.sides) - players.shape[1] for name, players in self._players.items()}
@@ -246,7 +248,7 @@ class SelfPlay(RunPart):
         them.
         """
         numbered = list(enumerate(self.sides))
-        return numbered if self._group.size == 1 else sorted(numbered, key=lambda one: one[1])
+        return numbered if self._decides_now else sorted(numbered, key=lambda one: one[1])
 
     def _advance(self) -> None:
         """Makes the snapshots, swaps and team changes that are due."""

@@ -43,7 +43,7 @@ class Loaded:
     sourced: SourcedSettings | None = field(default=None, repr=False)  # knows where each value was given
     # without a file: loads this tree instead
     with_tree: Callable[[Mapping[str, Any]], Loaded] | None = field(default=None, repr=False)
-    told: tuple[str, ...] = ()  # lines about where the settings come from
+    notes: tuple[str, ...] = ()  # lines about where the settings come from
 
     def refusal(self, problems: Iterable[tuple[Key, str]], heading: str) -> ConfigError:
         """Returns the error for problems that are found after loading; each is a path and a sentence."""

@@ -15,7 +15,7 @@ from palaestra.core.errors import ConfigError, RunError
 from palaestra.core.plugins import registry
 from palaestra.runtime.control.os_signals import break_on_signals
 from palaestra.runtime.environments.make import EDITOR
-from palaestra.runtime.run.api import sectioned
+from palaestra.runtime.run.run_settings import sectioned
 from palaestra.runtime.settings.search_settings import SearchSettings
 from palaestra.runtime.storage.trust import (
     in_run_folder,

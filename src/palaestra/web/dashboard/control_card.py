@@ -66,7 +66,7 @@ class ControlCard:
         """Shows what became of requests."""
         if told != self._told:
             self._told = told
-            lines = [f"{'Done' if one.done else 'Refused'} at step {one.step:,}: {one.told}" for one in told[-MOST:]]
+            lines = [f"{'Done' if one.done else 'Refused'} at step {one.step:,}: {one.outcome}" for one in told[-MOST:]]
             self._outcome.set_text("\n".join(reversed(lines)))
 
     def read(self) -> list[RunAnswer]:

@@ -22,8 +22,9 @@ from palaestra.parallel.worker import WorkerLost
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.collect.trainer_process import STALENESS, TrainerProcess
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.run import loop, saving
-from palaestra.runtime.run.saving import Saving
+from palaestra.runtime.run import loop
+from palaestra.runtime.run.features import saving
+from palaestra.runtime.run.features.saving import Saving
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
 MEMORY = {"hidden_units": 16, "num_layers": 1, "memory": {"memory_size": 8, "sequence_length": 4}}

@@ -54,7 +54,7 @@ def test_a_trainer_in_a_process_of_its_own_obeys(tmp_path: Path):
 
     where = {"run_id": "apart", "results_dir": str(tmp_path)}
     train({**small(12_000, threaded=True), "checkpoint_settings": where}, env="3DBall", callbacks=[asks], quiet=True)
-    assert [answer.done for answer in answers(run)] == [True, True, True], [answer.told for answer in answers(run)]
+    assert [answer.done for answer in answers(run)] == [True, True, True], [answer.outcome for answer in answers(run)]
     stopped, step = state_of(run)
     assert (stopped, step < 12_000) == ("stopped", True)
     assert rates(run)[-1] < rates(run)[0]  # a summary's mean may still count an update from before
@@ -86,7 +86,7 @@ def test_all_ranks_obey(tmp_path: Path):
     finally:
         process.kill()
     assert process.returncode == 0, output
-    assert [answer.done for answer in answers(run)] == [True, True, True], [answer.told for answer in answers(run)]
+    assert [answer.done for answer in answers(run)] == [True, True, True], [answer.outcome for answer in answers(run)]
     assert state_of(run)[0] == "stopped"
     assert rates(run)[-1] == 2e-5
     resumed = subprocess.run(

@@ -91,7 +91,7 @@ def test_a_learning_rate_is_changed_from_the_next_update_on_and_stays_after_a_re
     before = (
         f"{1e-3 * (1 - answer.step / 3200):.3g}"  # a slow machine looks for requests in the middle of a rollout, too
     )
-    assert answer.told.startswith(f"Basic: learning_rate {before} -> 2e-05")
+    assert answer.outcome.startswith(f"Basic: learning_rate {before} -> 2e-05")
     lines = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
     rates = [line["Policy/Learning Rate"] for line in lines]
     assert rates[1] > 6e-4
@@ -122,7 +122,7 @@ def test_requests_that_make_no_sense_are_refused_with_the_reason(tmp_path: Path)
     given = answered(tmp_path / "first", *(request for request, _ in REFUSED))
     assert not any(answer.done for answer in given)
     for answer, (_, why) in zip(given, REFUSED, strict=True):
-        assert why in answer.told
+        assert why in answer.outcome
 
 
 def test_requests_of_before_the_session_are_stale(tmp_path: Path):
@@ -132,7 +132,7 @@ def test_requests_of_before_the_session_are_stale(tmp_path: Path):
     file.write_text(json.dumps({**entry, "time": entry["time"] - 60}))
     assert RequestBox(tmp_path).take() == []
     (answer,) = answers(tmp_path)
-    assert "before this session" in answer.told
+    assert "before this session" in answer.outcome
 
 
 def test_requests_that_lie_there_when_the_session_begins_are_stale_whatever_their_date(tmp_path: Path):
@@ -143,10 +143,9 @@ def test_requests_that_lie_there_when_the_session_begins_are_stale_whatever_thei
     later = {"kind": "stop", "time": time.time() + 1e6}
     (file.parent / "later.json").write_text(json.dumps(later))
     assert box.take() == []
-    assert ["before this session" in answer.told or "in the future" in answer.told for answer in answers(tmp_path)] == [
-        True,
-        True,
-    ]
+    found = [answer.outcome for answer in answers(tmp_path)]
+    assert len(found) == 2
+    assert all("before this session" in outcome or "in the future" in outcome for outcome in found)
 
 
 LESSON = '{"kind": "lesson", "name": "size", "time": NOW, "value": %s}'
@@ -234,7 +233,7 @@ def test_a_request_says_who_asked_and_is_read_once(tmp_path: Path):
 def test_damaged_lines_of_the_log_are_left_out(tmp_path: Path):
     RequestBox(tmp_path)
     (tmp_path / "run_logs").mkdir()
-    RequestBox(tmp_path).tell(RunRequest("save"), "saved", 7)
+    RequestBox(tmp_path).answer(RunRequest("save"), "saved", 7)
     with (tmp_path / "run_logs" / "requests.jsonl").open("a") as file:
         file.write("{half\n")
     assert [answer.step for answer in answers(tmp_path)] == [7]

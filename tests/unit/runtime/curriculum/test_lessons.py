@@ -13,9 +13,10 @@ from small_runs import differences, settings, state
 import palaestra
 from palaestra.core.errors import ConfigError
 from palaestra.envs.transfer import Transfer
+from palaestra.runtime.environments import run_env
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.play.run_models import find_models, open_for
-from palaestra.runtime.run import api, loop
+from palaestra.runtime.run import loop
 
 SAMPLERS: dict[str, Any] = {
     "uniform": {"sampler_type": "uniform", "sampler_parameters": {"min_value": 1, "max_value": 2}},
@@ -207,7 +208,7 @@ def test_a_criterion_that_can_never_be_met_is_refused_with_its_line(
 def test_a_criterion_that_can_never_be_met_is_refused_where_tables_go_to_an_accelerator_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(api, "on_device", lambda env, device: Transfer(env, torch.device(device)))
+    monkeypatch.setattr(run_env, "on_device", lambda env, device: Transfer(env, torch.device(device)))
     file = tmp_path / "ball.yaml"
     file.write_text(CRITERION.format(behavior="3DBall", measure="rewrd", threshold=1, length=0, below=False))
     with pytest.raises(ConfigError, match=r"ball.yaml:12: .* writes no metric"):

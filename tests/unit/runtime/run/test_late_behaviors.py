@@ -13,7 +13,7 @@ from tiny_envs import Scripted
 import palaestra
 from palaestra.runtime.collect import threads
 from palaestra.runtime.control.progress_file import read_progress
-from palaestra.runtime.run.api import Result
+from palaestra.runtime.run.ending import Result
 from palaestra.runtime.run.training_run import seed_of
 from palaestra.runtime.settings import RunSettings
 

@@ -9,7 +9,7 @@ from tiny_envs import Bandit
 
 import palaestra
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.runtime.run.api import plays_alone
+from palaestra.runtime.run.run_settings import plays_alone
 from palaestra.runtime.settings import load
 from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for
 

@@ -17,9 +17,9 @@ from test_self_play_runs import behavior_state, config, train
 from tiny_envs import table
 
 from palaestra.envs.transfer import Transfer
+from palaestra.runtime.environments import run_env
 from palaestra.runtime.logging.console import Console
 from palaestra.runtime.logging.statistics import Statistics
-from palaestra.runtime.run import api
 from palaestra.runtime.self_play.match_ratings import Match, MatchRatings
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
 from palaestra.runtime.storage.snapshots import SnapshotFiles
@@ -169,7 +169,7 @@ def test_three_teams_have_an_elo_where_nobody_tells_who_plays_whom(tmp_path: Pat
 def test_on_an_accelerator_too_slots_of_a_shared_area_are_areas_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api, "on_device", lambda env, device: Transfer(env, torch.device(device)))
+    monkeypatch.setattr(run_env, "on_device", lambda env, device: Transfer(env, torch.device(device)))
     result = train(
         config("Duel", steps=600, self_play={"team_change": 150}), "", tmp_path, env="python:growing_duels:side_by_side"
     )

@@ -56,7 +56,7 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "final step": ("run_logs/training_status.json", lambda file: final_step(file.parents[1], "Ball")),
     "ages": ("run_logs/training_status.json", lambda file: order_by_age(file.parents[1])),
     "progress": ("run_logs/progress.json", lambda file: read_progress(file.parents[1])),
-    "console": ("run_logs/console.log", lambda file: ConsoleLog(file.parents[1]).heard("INFO", "a line")),
+    "console": ("run_logs/console.log", lambda file: ConsoleLog(file.parents[1]).add("INFO", "a line")),
     "lock": ("run_logs/lock", LockHolder.read),
     "outcome": ("outcome.json", Outcome.read),
     "settings": ("configuration.yaml", load),

@@ -1,30 +1,21 @@
-"""Saves a run: checkpoints, models, and a copy elsewhere if the run's own folder is gone or cannot be written to."""
+"""Saves a run: its checkpoints, its models, and what only a run that has ended has."""
 
 from __future__ import annotations
 
-import copy
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
-from palaestra.core.errors import Diverged, FolderLost, PalaestraError, RankLost, RunError
-from palaestra.core.files import explain
+from palaestra.core.errors import Diverged, RankLost
 from palaestra.core.versions import MLAGENTS, palaestra_version
 from palaestra.parallel.closing import warning_of_failure
 from palaestra.runtime.control.run_requests import RunRequest
-from palaestra.runtime.logging.bottleneck import SAVING
-from palaestra.runtime.logging.trackers import METRICS
+from palaestra.runtime.logging.bottleneck import ENVIRONMENT, EXCHANGE, INFERENCE, RANKS, SAVING, TRAINER, bottleneck
 from palaestra.runtime.parts.part import Refused, RunPart
-from palaestra.runtime.run import report
+from palaestra.runtime.run.commands import continue_command
 from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.rank_states import with_other_ranks
-from palaestra.runtime.storage.run_folder import RunFolder
 
 SAFETY_SECONDS = 60.0
 """A run is saved at least this often, whatever checkpoint_interval says; models are written only when that has
@@ -55,9 +46,9 @@ class Saving(RunPart):
         self._due_since: float | None = None
         """Since when a checkpoint is due; None: none is."""
         self._saved_at = perf_counter()
-        self._saved_step = -1
+        self.saved_step = -1
         """The step at which this session saved last."""
-        self._told = False
+        self._has_warned = False
         """Whether this session has said that it leaves out checkpoints."""
 
     def started(self) -> None:
@@ -108,7 +99,7 @@ class Saving(RunPart):
         due = [learner for learner in run.learners.values() if learner.checkpoint_due()]
         late, much = run.group.gather_numbers([self._is_late(), self._saves_much()])[0]
         if due and much and not run.finished and not any(learner.settings.even_checkpoints for learner in due):
-            self._tell_of_leaving_out()
+            self._explain_omission()
             due = []
         if due:
             run.must_be_finite()
@@ -128,9 +119,9 @@ class Saving(RunPart):
         clock = self._run.clock
         return clock.spent().get(SAVING, 0.0) > FREE_SECONDS + MOST_SHARE * clock.session
 
-    def _tell_of_leaving_out(self) -> None:
-        if not self._told:
-            self._told = True
+    def _explain_omission(self) -> None:
+        if not self._has_warned:
+            self._has_warned = True
             self._run.console.info(
                 "Checkpoints come less often than every checkpoint_interval, as they would take more than "
                 f"{MOST_SHARE:.0%} of the time"
@@ -146,7 +137,7 @@ class Saving(RunPart):
 
         def write() -> None:
             self._checkpoints.save(run.step, state)
-            self._saved_step = run.step
+            self.saved_step = run.step
             for part in run.parts:
                 part.saved()
             run.models.status.save()
@@ -159,6 +150,14 @@ class Saving(RunPart):
             self._due_since = None
             run.group.first(write)
         self._saved_at = perf_counter()
+
+    def show_saved(self) -> None:
+        """Prints, after an error, how much of the run is saved."""
+        run = self._run
+        if not run.inference and (steps := self._checkpoints.steps()):
+            run.console.info(
+                f"The run is saved as it was at step {steps[-1]:,}; to go on from there: {continue_command(run)}"
+            )
 
     def conclude(self) -> dict[str, Path]:
         """Saves a last time and writes final models, settings and timers, each whatever fails before. Returns the
@@ -208,38 +207,7 @@ class Saving(RunPart):
         run = self._run
         versions = {"palaestra_version": palaestra_version(), "mlagents_version": MLAGENTS}
         versions |= {"mlagents_envs_version": MLAGENTS, "communication_protocol_version": "1.5.0"}
-        run.timers.write(run.folder.logs / "timers.json", {**versions, **report.add_times(run)})
-
-    def tell_what_is_safe(self) -> None:
-        """Prints, after an error, how much of the run is saved."""
-        run = self._run
-        steps = [] if run.inference else self._checkpoints.steps()
-        if steps:
-            run.console.info(
-                f"The run is saved as it was at step {steps[-1]:,}; to go on from there: {report.go_on(run)}"
-            )
-
-    def rescue(self, error: RunError) -> FolderLost | None:
-        """Saves what a run has learned after its folder could not be written to. Returns the error that says where it
-        is and how to go on.
-
-        Returns None if the run's own folder has everything.
-        """
-        run = self._run
-        together = run.meetings.lost  # else rank 0 alone has failed, and the others wait for it
-        if run.inference:
-            return None
-        # what it has is safe where the last checkpoint is of this step, and can be read
-        if not together and not run.group.first(
-            lambda: self._saved_step != run.step or run.folder.trouble() is not None
-        ):
-            return None
-        state = with_other_ranks(run.state_dict(), run.group) if together else run.state_dict(alone=True)
-        lost = run.group.first(lambda: save_elsewhere(run, error, state))
-        if together:
-            told = run.group.from_first(None if lost is None else (str(lost), lost.saved))
-            lost = None if told is None else FolderLost(*told)
-        return lost
+        run.timers.write(run.folder.logs / "timers.json", {**versions, **_add_times(run)})
 
 
 def most_kept(settings: RunSettings) -> int:
@@ -249,51 +217,26 @@ def most_kept(settings: RunSettings) -> int:
     return 0 if min(kept, default=5) <= 0 else max(kept, default=5)
 
 
-def save_elsewhere(run: Run, error: RunError, state: dict[str, Any]) -> FolderLost:
-    """Saves a state in another folder. Returns the error that says where."""
-    failed: list[str] = []
-    for folder in places(run):
-        try:
-            save_in(folder, run, state)
-        except (OSError, PalaestraError) as problem:
-            shutil.rmtree(folder.path, ignore_errors=True)
-            failed.append(f"{folder.path}: {explain(problem) if isinstance(problem, OSError) else problem}")
-        else:
-            return FolderLost(
-                f"{error}. What was learned until step {run.step:,} is saved in {folder.path}; to go on from there: "
-                f"{report.resume_command(folder)}",
-                folder.path,
-            )
-    return FolderLost(
-        f"{error}. What was learned since could not be saved in another place either ({'; '.join(failed)})"
-    )
-
-
-def places(run: Run) -> Iterator[RunFolder]:
-    """Yields folders to try: beside the run's own folder, then among temporary files."""
-    *above, name = run.folder.run_id.split("/")
-    for number in range(1, 100):
-        saved = f"{name}-saved-{run.step}" + (f"-{number}" if number > 1 else "")
-        folder = RunFolder(run.folder.results, "/".join((*above, saved)))
-        if not folder.path.exists():
-            yield folder
-            break
-    with suppress(OSError):
-        yield RunFolder(Path(tempfile.mkdtemp(prefix="palaestra-")), name)
-
-
-def save_in(folder: RunFolder, run: Run, state: dict[str, Any]) -> None:
-    """Makes a folder from which the run can be resumed; curves and snapshots are copied if they can be read."""
-    folder.path.mkdir(parents=True)
-    Checkpoints(folder.checkpoints, 1).save(run.step, state)
-    place = {"run_id": folder.run_id, "results_dir": str(folder.results)}
-    chosen = run.settings.checkpoint_settings.model_copy(update=place)
-    folder.configure(run.settings.model_copy(update={"checkpoint_settings": chosen}))
-    status = copy.copy(run.models.status)
-    status.file = folder.logs / status.file.name
-    status.save()
-    with suppress(OSError, shutil.Error):
-        shutil.copy(run.folder.path / METRICS, folder.path / METRICS)
-    for snapshots in run.folder.path.glob("*/snapshots"):
-        with suppress(OSError, shutil.Error):
-            shutil.copytree(snapshots, folder.path / snapshots.relative_to(run.folder.path))
+def _add_times(run: Run) -> dict[str, str]:
+    """Adds what was measured elsewhere to the timers, under the original's names where it has them. Returns more for
+    their metadata.
+    """
+    own, *others = run.meetings.times
+    add = run.timers.add
+    add(("collect", "env_step"), own.parts[ENVIRONMENT])
+    add(("collect", "TorchPolicy.evaluate"), own.parts[INFERENCE])
+    for name, seconds in own.copies.items():
+        add(("collect", "env_step", "workers", name), seconds, parallel=True)
+    for part, place in ((TRAINER, ("update",)), (EXCHANGE, ("update",)), (RANKS, ())):
+        if part in own.parts:
+            add((*place, part), own.parts[part])
+    for name, seconds in own.trainers.items():
+        add(("trainer_threads", name), seconds, parallel=True)
+    for rank, use in enumerate(others, 1):
+        place = ("ranks", f"rank {rank}")
+        add(place, use.total, parallel=True)
+        for part, seconds in use.parts.items():
+            add((*place, part), seconds)
+        for name, seconds in use.copies.items():
+            add((*place, ENVIRONMENT, "workers", name), seconds, parallel=True)
+    return {"bottleneck": bottleneck(run.meetings.times, run.setup())}

@@ -18,7 +18,7 @@ import palaestra
 from palaestra.cli.main import main
 from palaestra.core.errors import FolderLost, RunError
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.run import saving
+from palaestra.runtime.run.features import saving
 from palaestra.runtime.storage import run_folder as run_folder
 from palaestra.runtime.storage.writer_lock import WRITER
 

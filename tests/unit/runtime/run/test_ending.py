@@ -16,7 +16,7 @@ from tiny_envs import Scripted
 import palaestra
 from palaestra.cli.main import main
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.run import report
+from palaestra.runtime.run import ending
 from palaestra.runtime.run.rate_jumps import RateJump
 
 
@@ -95,11 +95,11 @@ def test_the_hint_of_a_run_whose_max_steps_were_lowered_below_its_step_trains_it
     assert "Resuming 'run' from step 801" in capsys.readouterr().out
 
 
-def test_more_steps_say_how_far_they_lift_the_learning_rate_and_how_to_hold_it(
+def test_more_steps_say_how_far_they_raise_the_learning_rate_and_how_to_hold_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     folder = train(tmp_path, 800).folder
-    further, gently = offered(capsys.readouterr().out)
+    further, held = offered(capsys.readouterr().out)
     assert main(further) == 0
     message = capsys.readouterr().out
     assert "[WARNING] Basic: its learning rate rises from 1.0e-10 to 1.5e-04" in message
@@ -109,7 +109,7 @@ def test_more_steps_say_how_far_they_lift_the_learning_rate_and_how_to_hold_it(
     assert main([*hold, "--set", "behaviors.*.max_steps=2400"]) == 0
     assert "learning rate rises" not in capsys.readouterr().out
     assert set(rates(folder)[-3:]) == {3e-5}
-    assert gently == [*further, *hold[-4:]]
+    assert held == [*further, *hold[-4:]]
 
 
 def test_the_rate_of_a_run_that_was_not_finished_is_offered_as_it_was(
@@ -124,12 +124,12 @@ def test_the_rate_of_a_run_that_was_not_finished_is_offered_as_it_was(
 
 def test_of_several_behaviors_the_one_whose_rate_rises_is_named(monkeypatch: pytest.MonkeyPatch):
     jumps = [RateJump("Wall", 1e-5, 1e-4, 3e-4, (100, 200)), RateJump("Goal", 2e-5, 2e-4, 3e-4, (100, 200))]
-    for name, value in {"rate_jumps": jumps, "go_on": "palaestra learn", "more_steps": 200}.items():
-        monkeypatch.setattr(report, name, lambda *given, value=value: value)
+    for name, value in {"rate_jumps": jumps, "continue_command": "palaestra learn", "more_steps": 200}.items():
+        monkeypatch.setattr(ending, name, lambda *given, value=value: value)
     run: Any = SimpleNamespace(finished=True, learners={"Wall": None, "Goal": None})
     assert (
-        "lifts the learning rate of Wall from 1.0e-05 to 1.0e-04, of Goal from 2.0e-05 to 2.0e-04, and"
-        in report.of_more_steps(run)[0]
+        "raises the learning rate of Wall from 1.0e-05 to 1.0e-04, of Goal from 2.0e-05 to 2.0e-04, and"
+        in ending.about_more_steps(run)[0]
     )
 
 

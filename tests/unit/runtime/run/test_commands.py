@@ -14,7 +14,7 @@ from small_runs import settings
 import palaestra
 from palaestra.core.errors import EnvError
 from palaestra.runtime.environments.make import make_env
-from palaestra.runtime.run.report import watch_command
+from palaestra.runtime.run.commands import watch_command
 
 
 class Invisible(gymnasium.Env):
@@ -75,10 +75,10 @@ def test_a_gymnasium_environment_is_recorded_where_its_metadata_say_that_it_draw
 
 
 def test_what_draws_with_pygame_names_the_pip_line_where_it_is_missing(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("palaestra.runtime.run.report.find_spec", lambda name: None)
+    monkeypatch.setattr("palaestra.runtime.run.commands.find_spec", lambda name: None)
     assert command("gymnasium:CartPole-v1") == 'pip install "gymnasium[classic-control]", then RECORD'
     assert command("gymnasium:FrozenLake-v1") == 'pip install "gymnasium[toy-text]", then RECORD'
-    monkeypatch.setattr("palaestra.runtime.run.report.find_spec", lambda name: importlib.util.find_spec("json"))
+    monkeypatch.setattr("palaestra.runtime.run.commands.find_spec", lambda name: importlib.util.find_spec("json"))
     assert command("gymnasium:CartPole-v1") == "RECORD"
 
 

@@ -1,0 +1,101 @@
+"""Opens the environment of a run on its device; with several ranks, this rank's share of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from palaestra.core.errors import ConfigError
+from palaestra.core.plugins import registry
+from palaestra.envs.base import Env
+from palaestra.envs.transfer import Transfer
+from palaestra.envs.unity.env import Tell
+from palaestra.envs.wrapper import EnvWrapper
+from palaestra.parallel.rank_group import RankGroup
+from palaestra.parallel.rank_setup import before, split
+from palaestra.runtime.environments.custom_envs import as_env
+from palaestra.runtime.environments.make import EDITOR, guarded, is_game, make_env
+from palaestra.runtime.environments.unity_games import GameSettings, game_settings
+from palaestra.runtime.settings import RunSettings
+
+
+def open_env(settings: RunSettings, logs: Path, log: Tell, group: RankGroup) -> EnvWrapper:
+    """Opens the environment named in the settings; the Editor if they name none. `logs`: the folder for the logs of
+    the games of a run. `log` prints a line. Raises EnvError or ConfigError.
+    """
+    env = settings.env_settings
+    device = device_of(settings, group)
+    name = env.env_path or EDITOR
+    same = [name for name in settings.behaviors if name in registry("envs")]
+    if env.env_path is None and same:
+        log(
+            "info",
+            "No --env is given: training in the Unity Editor. The built-in environment of that name is "
+            f"--env={same[0]}",
+        )
+    own_logs = logs if group.leads else logs / f"rank-{group.number}"
+    inference = settings.checkpoint_settings.inference
+    games = replace(game_settings(settings, None if inference else own_logs, log), group=group)
+    areas = env.num_areas
+    if group.size > 1:
+        games, areas = shares(group, name, games, areas, lambda: make_env(name, device=device, options=env.env_options))
+    made = make_env(name, areas=areas, device=device, options=env.env_options, games=games)
+    return on_device(guarded(made, name), device)
+
+
+def take_env(given: object, settings: RunSettings, group: RankGroup) -> tuple[EnvWrapper, bool]:
+    """Returns the environment that a program gave to `train`, and whether it was made here. Raises EnvError or
+    ConfigError.
+    """
+    device = device_of(settings, group)
+    areas = settings.env_settings.num_areas
+    own_areas = areas if areas is None else split(areas, group, "areas", "--num-areas")
+    env, is_ours = as_env(given, own_areas, device, settings.env_settings.env_options)
+    # the device of an environment of the user's own is the user's choice
+    return (EnvWrapper.of(env) if env is given else on_device(env, device)), is_ours
+
+
+def on_device(env: Env, device: str) -> EnvWrapper:
+    """Returns the environment with its tables on a device."""
+    return EnvWrapper.of(env) if env.device.type == torch.device(device).type else Transfer(env, torch.device(device))
+
+
+def device_of(settings: RunSettings, group: RankGroup) -> str:
+    """Returns the device in the settings, else this machine's accelerator if it has one. Raises ConfigError."""
+    torch_settings = settings.torch_settings
+    usual = "cuda" if torch.cuda.is_available() and (torch_settings.gpus or not torch_settings.processes) else "cpu"
+    device = torch_settings.device or usual
+    gpus = torch.cuda.device_count()
+    if device == "cuda" and group.size > 1:
+        device = f"cuda:{group.local_number % max(1, gpus)}"
+    with suppress(RuntimeError, AssertionError):
+        torch.empty(0, device=device)
+        return device
+    there = ", ".join(["cpu", *(f"cuda:{i}" for i in range(gpus))])
+    raise ConfigError(f"torch device '{device}' is not there: this machine has {there}")
+
+
+def shares(
+    group: RankGroup, name: str, games: GameSettings, areas: int | None, make: Callable[[], Env]
+) -> tuple[GameSettings, int | None]:
+    """Returns this rank's share of a game's copies, or of an environment's areas. Raises ConfigError if there are fewer
+    than ranks.
+    """
+    if is_game(name) or games.copies > 1:
+        own = split(games.copies, group, "copies of the environment", "--num-envs")
+        first = before(games.copies, group)
+        games = replace(games, options=replace(games.options, copies=own, first_copy=first, all_copies=games.copies))
+        if games.runners is not None:
+            runners = split(games.runners.runners, group, "runners", "--env-runners")
+            games = replace(games, runners=replace(games.runners, runners=runners))
+    if is_game(name):
+        return games, areas
+    if areas is None:
+        usual = make()
+        areas = usual.num_areas
+        usual.close()
+    return games, split(areas, group, "areas", "--num-areas")

@@ -1,0 +1,83 @@
+"""Checks of a run before it begins: settings that could never have an effect are refused, others are warned of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from palaestra.core.plugins import nearest, registry
+from palaestra.runtime.environments.make import is_game
+from palaestra.runtime.run.training_run import Run
+from palaestra.runtime.settings import Loaded
+from palaestra.runtime.settings.criteria import ambiguous, never_measured
+
+
+def check(run: Run, loaded: Loaded) -> None:
+    """Raises ConfigError for what could never happen, and warns of what may not."""
+    _check_lessons(run, loaded)
+    _check_teachers(run, loaded)
+    for name, text in unused_blocks(run, "in this environment" if _shows_all(run) else "so far"):
+        where = loaded.sourced.source(("behaviors", name)).where if loaded.sourced else ""
+        run.console.warning(f"{where}: {text}" if where else text)
+
+
+def _check_lessons(run: Run, loaded: Loaded) -> None:
+    """Raises ConfigError for lessons that could never end; warns if a game may still show what they wait for."""
+    if unclear := list(ambiguous(run.settings, run.learners)):
+        raise loaded.refusal(unclear, "lessons do not say whom they wait for")
+    problems = list(never_measured(run.settings, run.learners))
+    if problems and _shows_all(run) and not run.env.traits.measures:
+        raise loaded.refusal(problems, "lessons would never end")
+    for at, sentence in problems:
+        if at[-1] == "measure" and "did you mean" not in sentence:
+            continue  # a statistic of the game's own, it seems; Lessons warns where none comes
+        run.console.warning(
+            f"parameter '{at[1]}', lesson {int(at[3]) + 1}: {sentence}; unless that changes, the lesson never ends"
+        )
+
+
+def _check_teachers(run: Run, loaded: Loaded) -> None:
+    """Raises ConfigError for students of a behavior that the environment never has."""
+    if run.inference or not _shows_all(run):
+        return
+    problems = []
+    there = run.env.behaviors
+    for student, absent in run.absent_teachers():
+        block = ("behaviors", student) if student in run.settings.behaviors else ("default_settings",)
+        sentence = (
+            f"the environment has no behavior '{absent}'{nearest(absent, there)} (there are: "
+            f"{', '.join(map(repr, there))})"
+        )
+        problems.append(((*block, "hyperparameters", "teacher_behavior"), sentence))
+    if problems:
+        raise loaded.refusal(problems, "teachers would never come")
+
+
+def _shows_all(run: Run) -> bool:
+    """Whether all behaviors of the environment appear at the start."""
+    name = run.settings.env_settings.env_path or ""
+    return (
+        name.startswith(("builtin:", "gymnasium:", "envpool:", "pettingzoo:")) or name in registry("envs")
+    ) and not is_game(name)
+
+
+def unused_blocks(run: Run, when: str) -> Iterator[tuple[str, str]]:
+    """Yields each name under `behaviors` that the environment does not have, with a sentence about it. `when`: for
+    example 'so far'.
+    """
+    there = run.env.behaviors
+    others = [name for name in there if name not in run.settings.behaviors]
+    for name in run.settings.behaviors if there else ():
+        if name in there:
+            continue
+        near = next((other for other in others if nearest(other, [name])), None)
+        trains = f", and '{near}' trains with default_settings" if near and run.settings.default_settings else ""
+        hint = "check its name in the settings"
+        if near:
+            hint = f"is it meant for '{near}'? Then write '{near}' in the settings"
+        known = ", ".join(map(repr, there))
+        yield (
+            name,
+            f"no behavior '{name}' has appeared {when}, so its settings are not used{trains}; {hint}: it must be the "
+            f"Behavior Name in the agents' Behavior Parameters in Unity, or the environment's own name (there are: "
+            f"{known})",
+        )

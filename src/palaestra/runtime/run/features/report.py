@@ -1,0 +1,92 @@
+"""Shows how a run goes: its progress line, signs that a behavior does not learn, and what holds the run up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.logging.bottleneck import bottleneck
+from palaestra.runtime.logging.console import ProgressRow
+from palaestra.runtime.logging.symptoms import Symptoms
+from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.parts.part import RunPart
+from palaestra.runtime.run.training_run import Run
+
+LONG = 60.0
+"""Seconds of a session after which a run says once what holds it up."""
+
+
+class Report(RunPart):
+    """Shows how a run goes: its progress line, signs that a behavior does not learn, and what holds the run up."""
+
+    name = "symptoms"
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._symptoms = Symptoms()
+        self._has_named_bottleneck = False
+
+    def joined(self, learner: Learner) -> None:
+        """Writes the settings of a new behavior to TensorBoard, as text."""
+        if learner.starts_trained:
+            self._symptoms.started_trained(learner.name)
+        if self._run.begun:
+            self._write_settings(learner)
+
+    def started(self) -> None:
+        """Writes the settings of the first behaviors."""
+        for learner in self._run.learners.values():
+            self._write_settings(learner)
+
+    def _write_settings(self, learner: Learner) -> None:
+        saved = self._run.saved.checkpoint
+        if not learner.inference and (saved is None or learner.name not in saved.state):
+            self._run.statistics.text(learner.name, "Hyperparameters", as_text(learner.settings.model_dump()))
+
+    def summarized(self, learner: Learner, summary: Summary) -> None:
+        """Warns of signs of trouble."""
+        for symptom in self._symptoms.note(summary, learner.settings, learner.spec.action):
+            self._run.console.warning(symptom)
+
+    def round_ended(self) -> None:
+        """Prints what holds a long run up, once."""
+        run = self._run
+        uses = run.meetings.times
+        if not self._has_named_bottleneck and not run.inference and uses and uses[0].total > LONG:
+            self._has_named_bottleneck = True
+            run.console.info(f"So far, {bottleneck(uses, run.setup())}")
+
+    def paused(self) -> None:
+        """Updates the progress line."""
+        run = self._run
+        if not run.console.due():
+            return
+        rows = [
+            ProgressRow(
+                name, learner.step, None if run.inference else learner.settings.max_steps, run.statistics.reward(name)
+            )
+            for name, learner in run.learners.items()
+        ]
+        session = run.clock.session
+        shares = {name: seconds / session for name, seconds in run.clock.spent().items()}
+        run.console.progress(rows, shares, [remark for part in run.parts for remark in part.remarks()])
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Returns what the signs of trouble depend on."""
+        return self._symptoms.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:
+        """Restores `state_dict`."""
+        self._symptoms.load_state_dict(state)
+
+
+def as_text(tree: Mapping[str, Any], depth: int = 1) -> str:
+    """Returns settings as an indented list."""
+    lines = []
+    for key, value in tree.items():
+        nested = isinstance(value, Mapping)
+        lines.append("\t" * depth + f"{key}:" + ("" if nested else f"\t{value}"))
+        if nested:
+            lines.append(as_text(value, depth + 1))
+    return "\n".join(lines)
