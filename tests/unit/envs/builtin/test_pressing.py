@@ -7,8 +7,8 @@ import warp as wp
 
 from palaestra.envs.builtin.physics.pressing import fall, grown, press, press_on_plane
 from palaestra.envs.builtin.physics.rigid_bodies import box_body, box_box
+from palaestra.envs.builtin.sensors.rays import clear_frames, shift_frames
 from palaestra.envs.builtin.sensors.sphere_casts import touches_box
-from palaestra.envs.builtin.sensors.stacking import clear_frames, shift_frames
 
 wp.set_module_options({"enable_backward": False})
 

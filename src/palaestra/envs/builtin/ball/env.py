@@ -9,7 +9,7 @@ since nothing else moves it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -23,9 +23,6 @@ from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing.figures import turned_by
 from palaestra.envs.solids import BLUE, GOLD, INK, Drawing, solids
-
-if TYPE_CHECKING:
-    pass
 
 VECTOR = ObsSpec("VectorSensor_size8", (8,))
 POSITION = ObsSpec("StackingSensor_size9_ObservableAttribute:Ball3DHardAgent.PositionDelta", (27,))

@@ -8,7 +8,7 @@ from palaestra.envs.builtin.ball.motion import DEGREE, Sphere, has_fallen, step_
 from palaestra.envs.builtin.ball.picture import paint_scene
 from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
-from palaestra.envs.builtin.sensors.stacking import clear_frames, shift_frames
+from palaestra.envs.builtin.sensors.rays import clear_frames, shift_frames
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -14,9 +15,6 @@ from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import EndColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import Rows, checked_choice, save_final_obs
 from palaestra.envs.solids import BLUE, FLOOR, GRAY, GREEN, INK, Drawing, solids
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 wp.set_module_options({"enable_backward": False})
 
@@ -72,9 +70,6 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         start(world, i)
 
 
-PROGRAM = Program(World, begin, tick)
-
-
 def walk_right(columns: Mapping[str, torch.Tensor]) -> Action:
     """Walks to the large goal."""
     position = columns["position"]
@@ -128,7 +123,7 @@ class Basic(WarpEnv):
     default_areas = 1
     tick_seconds = 0.15
     parameter_ranges: ClassVar = {}
-    program = PROGRAM
+    program = Program(World, begin, tick)
     spec = BehaviorSpec((ObsSpec("Basic", (int(PLACES),)),), ActionSpec(branches=(3,)), steady=True)
     rule = staticmethod(walk_right)
     picture = staticmethod(draw_line)

@@ -6,7 +6,8 @@ the same state and actions give the same next state, in double precision and int
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,9 +20,6 @@ from palaestra.envs.builtin.base.program import EndColumns, Program, world_struc
 from palaestra.envs.builtin.base.world_columns import Rows, checked_choice, save_final_obs
 from palaestra.envs.builtin.drawing.figures import QUARTER
 from palaestra.envs.solids import BLUE, FLOOR, GOLD, GRAY, INK, Drawing, solids
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 wp.set_module_options({"enable_backward": False})
 
@@ -115,9 +113,6 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         start(world, i)
 
 
-PROGRAM = Program(World, begin, tick)
-
-
 def keep_upright(columns: Mapping[str, torch.Tensor]) -> Action:
     """Pushes so that the pole stays up and the cart comes back to the middle."""
     x, velocity, angle, turning = columns["state"].unbind(1)
@@ -188,7 +183,7 @@ class CartPole(WarpEnv):
     most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.02
     parameter_ranges: ClassVar = {}
-    program = PROGRAM
+    program = Program(World, begin, tick)
     spec = BehaviorSpec((ObsSpec("vector", (4,)),), ActionSpec(branches=(2,)), steady=True)
     sizes: Mapping[str, Any] = {"state": 4}
     rule = staticmethod(keep_upright)

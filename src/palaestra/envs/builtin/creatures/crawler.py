@@ -60,15 +60,6 @@ def earn(world: World, i: int):
     return rules.speed_reward(rules.mean_velocity(world, i), ahead * speed, speed) * facing
 
 
-@wp.func
-def never(world: World, i: int):
-    """Returns False: it never gives up."""
-    return False
-
-
-PROGRAM = rules.make_program(observe, earn, never)
-
-
 class Crawler(WarpEnv):
     """Crawler: four legs, eight joints; vectors 126 and 32 (velocities, poses of its parts), 20 continuous actions."""
 
@@ -88,7 +79,7 @@ class Crawler(WarpEnv):
     most_decisions = rules.MOST_DECISIONS
     tick_seconds = rules.DECISION_SECONDS
     parameter_ranges: ClassVar = rules.PARAMETER_RANGES
-    program = PROGRAM
+    program = rules.make_program(observe, earn, rules.never)
     creature = CRAWLER
     spec, sizes = spec_and_sizes(creature, {"PhysicsBodySensor:Body": 126, "VectorSensor_size32": 32})
     picture = staticmethod(partial(draw_creature, creature))

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
+from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.creatures.anatomy import BoxShape, Creature, RoundShape, mass_center
 from palaestra.envs.builtin.drawing import figures
 from palaestra.envs.solids import BLUE, FLOOR, GOLD, GRAY, Drawing, Solids, solids
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from palaestra.envs.builtin.base.world_columns import Rows
 
 TILES = 5
 """Tiles along each side of what is shown."""

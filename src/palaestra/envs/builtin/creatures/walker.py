@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
 
 import warp as wp
 
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.creatures import rules
 from palaestra.envs.builtin.creatures.assembly import spec_and_sizes
+from palaestra.envs.builtin.creatures.crawler import Crawler
 from palaestra.envs.builtin.creatures.creature_drawing import draw_creature
 from palaestra.envs.builtin.creatures.species import WALKER
 from palaestra.envs.builtin.creatures.world import World
@@ -56,16 +56,7 @@ def earn(world: World, i: int):
     return rules.speed_reward(rules.mean_velocity(world, i), ahead * speed, speed) * facing
 
 
-@wp.func
-def never(world: World, i: int):
-    """Returns False: it never gives up."""
-    return False
-
-
-PROGRAM = rules.make_program(observe, earn, never)
-
-
-class Walker(WarpEnv):
+class Walker(WarpEnv, like=Crawler):
     """Walker: 16 parts, 15 joints; one vector (243) with velocities and poses of its parts, 39 continuous actions."""
 
     behavior = "Walker"
@@ -79,12 +70,7 @@ class Walker(WarpEnv):
         "(5,000 physics ticks)"
     )
     benchmark = 2500.0
-    default_areas = 10
-    areas_per_core = 16
-    most_decisions = rules.MOST_DECISIONS
-    tick_seconds = rules.DECISION_SECONDS
-    parameter_ranges: ClassVar = rules.PARAMETER_RANGES
-    program = PROGRAM
+    program = rules.make_program(observe, earn, rules.never)
     creature = WALKER
     spec, sizes = spec_and_sizes(creature, {"VectorSensor_size243": 243})
     picture = staticmethod(partial(draw_creature, creature))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
 
 import warp as wp
 
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.creatures import rules
 from palaestra.envs.builtin.creatures.assembly import spec_and_sizes
+from palaestra.envs.builtin.creatures.crawler import Crawler
 from palaestra.envs.builtin.creatures.creature_drawing import draw_creature
 from palaestra.envs.builtin.creatures.species import WORM
 from palaestra.envs.builtin.creatures.world import World
@@ -76,10 +76,7 @@ def is_lost(world: World, i: int):
     return rules.origin(world, i, 0)[1] < wp.transform_get_translation(world.anatomy.start[0])[1] - MOST_FALL
 
 
-PROGRAM = rules.make_program(observe, earn, is_lost)
-
-
-class Worm(WarpEnv):
+class Worm(WarpEnv, like=Crawler):
     """Worm: four segments, three joints; vector 64 (velocities and poses of its parts), 9 continuous actions."""
 
     behavior = "Worm"
@@ -89,12 +86,7 @@ class Worm(WarpEnv):
     )
     episode = "is truncated after 1,000 decisions (5,000 physics ticks)"
     benchmark = 800.0
-    default_areas = 10
-    areas_per_core = 16
-    most_decisions = rules.MOST_DECISIONS
-    tick_seconds = rules.DECISION_SECONDS
-    parameter_ranges: ClassVar = rules.PARAMETER_RANGES
-    program = PROGRAM
+    program = rules.make_program(observe, earn, is_lost)
     creature = WORM
     spec, sizes = spec_and_sizes(creature, {"VectorSensor_size64": 64})
     picture = staticmethod(partial(draw_creature, creature))

@@ -6,16 +6,11 @@ All take a row for each area: places are (areas, figures, 2), in the plane of th
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from palaestra.envs.solids import BLUE, FLOOR, GRAY, PAPER, Color, on_plane, solids, upright
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from palaestra.envs.solids import Shape, Solids
+from palaestra.envs.solids import BLUE, FLOOR, GRAY, PAPER, Color, Shape, Solids, on_plane, solids, upright
 
 THICK = 0.2
 """Thickness of a floor, whose top is at height 0."""

@@ -12,10 +12,12 @@ whether it carries the key.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
@@ -49,15 +51,22 @@ from palaestra.envs.builtin.physics.pusher import CHOICES, GRAVITY, HALF, NUMBER
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.pushblock.rules import TICKS
 from palaestra.envs.ray_fans import RayFan, unity_order
-from palaestra.envs.solids import BLUE, GOLD, GRAY, GREEN, INK, RED, VIOLET, Drawing, Solids, on_plane, solids, upright
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike
-
-    from palaestra.envs.solids import Color, Shape
-
+from palaestra.envs.solids import (
+    BLUE,
+    GOLD,
+    GRAY,
+    GREEN,
+    INK,
+    RED,
+    VIOLET,
+    Color,
+    Drawing,
+    Shape,
+    Solids,
+    on_plane,
+    solids,
+    upright,
+)
 
 MOST_CONTACTS = 12
 """Most contacts that a physics tick solves."""

@@ -10,11 +10,8 @@ from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, wo
 from palaestra.envs.builtin.physics.contact_solver import ContactColumns
 from palaestra.envs.builtin.physics.pusher import HALF, observe_body
 from palaestra.envs.builtin.physics.rigid_bodies import cross
-from palaestra.envs.builtin.sensors.rays import MISS, heading, write_ray
+from palaestra.envs.builtin.sensors.rays import MISS, clear_frames, heading, shift_frames, write_ray
 from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_four_walls, cast_upright_box, touches_box
-from palaestra.envs.builtin.sensors.stacking import clear_frames, shift_frames
-
-wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 AGENTS = wp.constant(3)
 ROOM = wp.constant(12.5)  # half the side of the floor

@@ -8,10 +8,12 @@ it is frozen. The documented benchmark of 10 is far below the possible, which `g
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
@@ -19,7 +21,8 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
-from palaestra.envs.builtin.foodcollector.observations import (
+from palaestra.envs.builtin.foodcollector.rules import BEAM, GRID, MOST_TICKS, TICKS, TURN, VISUAL
+from palaestra.envs.builtin.foodcollector.world import (
     AGENT_HALF,
     AGENTS,
     BALLS,
@@ -30,16 +33,10 @@ from palaestra.envs.builtin.foodcollector.observations import (
     TAGS,
     THINGS,
 )
-from palaestra.envs.builtin.foodcollector.rules import BEAM, GRID, MOST_TICKS, TICKS, TURN, VISUAL
 from palaestra.envs.builtin.physics.contact_solver import contact_sizes
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.camera import BALL, STRIPS
 from palaestra.envs.solids import BLUE, GOLD, GRAY, GREEN, RED, Drawing, on_plane, solids, upright
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import Tensor
 
 MOST_WRITTEN = 400
 """Most marked cells of a grid that are cleared one by one: more than a crowd in a corner marks. Beyond that, all

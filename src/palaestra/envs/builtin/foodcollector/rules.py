@@ -14,8 +14,7 @@ import warp as wp
 
 from palaestra.envs.builtin.base.program import Program
 from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_image, save_final_obs, save_final_rows
-from palaestra.envs.builtin.foodcollector.food import move_food, raise_food, random_place, scatter_food
-from palaestra.envs.builtin.foodcollector.observations import (
+from palaestra.envs.builtin.foodcollector.world import (
     AGENT_HALF,
     AGENTS,
     FOOD_RADIUS,
@@ -28,12 +27,15 @@ from palaestra.envs.builtin.foodcollector.observations import (
     World,
     color,
     middle_height,
+    move_food,
     observe,
+    raise_food,
+    random_place,
+    scatter_food,
 )
 from palaestra.envs.builtin.physics.contact_solver import add_patch, box_shape, fall, near_body, side_contact, solve
-from palaestra.envs.builtin.physics.contacts import box_box
 from palaestra.envs.builtin.physics.pressing import MARGIN
-from palaestra.envs.builtin.physics.rigid_bodies import GRAVITY, SECONDS
+from palaestra.envs.builtin.physics.rigid_bodies import GRAVITY, SECONDS, box_box
 from palaestra.envs.builtin.sensors.camera import image_of, is_bare, paint_row
 from palaestra.envs.builtin.sensors.rays import heading, ray_circle, rotate
 from palaestra.envs.builtin.sensors.sphere_casts import cast_box, reach_beside

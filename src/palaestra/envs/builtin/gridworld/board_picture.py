@@ -9,8 +9,6 @@ import warp as wp
 
 from palaestra.envs.builtin.sensors.shading import IN_SHADOW, PLAIN, SPECULAR, dull_from_above, from_above
 
-wp.set_module_options({"enable_backward": False})
-
 GREEN = wp.constant(1)  # what lies in a cell
 RED = wp.constant(2)
 AGENT = wp.constant(3)

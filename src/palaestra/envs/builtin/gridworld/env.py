@@ -13,11 +13,13 @@ on the floor up and left of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import torch
 import warp as wp
+from numpy.typing import NDArray
 from torch.nn.functional import pad
 
 from palaestra.core.errors import EnvError
@@ -31,11 +33,6 @@ from palaestra.envs.builtin.gridworld.board_picture import AGENT, GREEN, RED, SH
 from palaestra.envs.solids import BLUE, FLOOR, INK, Color, Drawing, Solids, on_plane, solids, upright
 from palaestra.envs.solids import GREEN as LEAF
 from palaestra.envs.solids import RED as ROSE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
 wp.set_module_options({"enable_backward": False})
 
@@ -188,9 +185,6 @@ def draw(world: World):
             paint(world.final_obs_image, i, y, world.final_board, world.final_edge[i], -1.0e3, 1.0e3)
 
 
-PROGRAM = Program(World, begin, tick, draw, int(DRAW_ROWS), image_columns=("painted_episode", "painted_agent"))
-
-
 def follow_shortest_path(columns: Mapping[str, torch.Tensor]) -> Action:
     """Takes the first move of a shortest path to a wanted goal that avoids other goals, or stays if there is none."""
     edge = columns["edge"].long()[:, None, None]
@@ -290,7 +284,7 @@ class GridWorld(WarpEnv):
         "numPlusGoals": (1.0, 1.0, 4.0),
         "numExGoals": (1.0, 1.0, 4.0),
     }
-    program = PROGRAM
+    program = Program(World, begin, tick, draw, int(DRAW_ROWS), image_columns=("painted_episode", "painted_agent"))
     rule = staticmethod(follow_shortest_path)
     picture = staticmethod(draw_board)
 

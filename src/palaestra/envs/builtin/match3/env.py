@@ -13,12 +13,14 @@ a move earns more, and so do moves low on the board, where more pieces fall and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 import warp as wp
+from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
@@ -45,12 +47,6 @@ from palaestra.envs.solids import (
     solids,
 )
 from palaestra.envs.traits import SwapBoard
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import Tensor
-
 
 wp.set_module_options({"enable_backward": False})
 
@@ -120,9 +116,6 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         save_final_obs(world.obs_cells, world.final_obs_cells, i)
         save_final_obs(world.obs_special, world.final_obs_special, i)
         start(world, i)
-
-
-PROGRAM = Program(World, begin, tick)
 
 
 def points_of_moves(kind: Tensor, worth: Tensor, move: Tensor) -> Tensor:
@@ -219,11 +212,13 @@ class Match3(WarpEnv):
     episode = "is truncated after 500 moves"
     benchmark = 38.5
     default_areas = 10
+    planes: ClassVar = False
+    """Whether observations are images."""
     most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.5  # not documented: slow enough to watch
     parameter_ranges: ClassVar = {}
     board = SwapBoard(PIECES, int(COLUMNS), exchange)
-    program = PROGRAM
+    program = Program(World, begin, tick)
     spec = BehaviorSpec(tuple(map(ObsSpec, SENSORS, VECTORS)), MOVE, steady=True)
     picture = staticmethod(draw_gems)
 
@@ -239,38 +234,24 @@ class Match3(WarpEnv):
 
         `largest_boards` deals boards of 9 x 8 only.
         """
-        self.sizes = {**SIZES, "planes": False, "largest": largest_boards}
+        self.sizes = {**SIZES, "planes": self.planes, "largest": largest_boards}
         self.rule = partial(best_move, greedy=greedy)
         super().__init__(areas, device)
+        if self.planes:
+            views = {
+                f"{when}obs_{column}": self._columns[f"{when}obs_{column}"].view(-1, *shape)
+                for when in ("", "final_")
+                for column, shape in zip(("cells", "special"), IMAGES, strict=True)
+            }
+            self._tables = Tables({**self._columns, **views}, self.behaviors, (0,) * self.agents)
 
 
-class Match3Visual(WarpEnv, like=Match3):
+class Match3Visual(Match3):
     """Match3 as two images of 9 rows x 8 columns, row 0 at the bottom: a channel per color, and one per worth."""
 
     behavior = "Match3VisualObs"
     title = "Match3Visual"
     summary = "Match3 with the board seen as images of a channel for each type."
     benchmark = 39.5
+    planes = True
     spec = BehaviorSpec(tuple(map(ObsSpec, SENSORS, IMAGES)), MOVE, steady=True)
-
-    def __init__(
-        self,
-        areas: int | None = None,
-        device: str | torch.device = "cpu",
-        *,
-        greedy: bool = True,
-        largest_boards: bool = False,
-    ) -> None:
-        """`greedy` only affects the heuristic: the move with the highest immediate score or (False) any allowed move.
-
-        `largest_boards` deals boards of 9 x 8 only.
-        """
-        self.sizes = {**SIZES, "planes": True, "largest": largest_boards}
-        self.rule = partial(best_move, greedy=greedy)
-        super().__init__(areas, device)
-        views = {
-            f"{when}obs_{column}": self._columns[f"{when}obs_{column}"].view(-1, *shape)
-            for when in ("", "final_")
-            for column, shape in zip(("cells", "special"), IMAGES, strict=True)
-        }
-        self._tables = Tables({**self._columns, **views}, self.behaviors, (0,) * self.agents)

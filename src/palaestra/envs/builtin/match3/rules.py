@@ -11,8 +11,6 @@ import warp as wp
 
 from palaestra.envs.builtin.base.program import EndColumns, world_struct
 
-wp.set_module_options({"enable_backward": False})
-
 ROWS = wp.constant(9)  # of the largest board
 COLUMNS = wp.constant(8)
 FEWEST = wp.constant(6)  # rows and columns of the smallest board

@@ -17,12 +17,9 @@ from typing import Any
 
 import warp as wp
 
-from palaestra.envs.builtin.physics.contacts import Body, Contact, facing_edge, points_below
 from palaestra.envs.builtin.physics.pressing import MARGIN, MOST_SPIN, OFFSET, grown, parting
 from palaestra.envs.builtin.physics.pressing import fall as fallen
-from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, cross
-
-wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, Body, Contact, cross, facing_edge, points_below
 
 ROUNDS = wp.constant(6)  # before bodies move; one more after
 FRICTIONLESS_ROUNDS = wp.constant(3)

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.physics.contacts import Body, Contact
-from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, STILL, cross, resolve_contact
+from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, STILL, Body, Contact, cross, resolve_contact
 
 OFFSET = wp.constant(0.01)  # meters by which each body is grown
 MARGIN = wp.constant(0.02)  # of both together

@@ -18,8 +18,6 @@ from palaestra.envs.builtin.physics.contact_solver import fall
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.pushblock.rules import AGENT_DRAG, FRICTION, SIDEWAYS, SPEED, TICKS, TURN, move_direction
 
-wp.set_module_options({"enable_backward": False})
-
 CHOICES = wp.constant(7)
 NUMBERS = 10  # of the sensor of an agent's body
 FORWARD, BACK, TURN_RIGHT, TURN_LEFT, LEFT, RIGHT = range(1, int(CHOICES))

@@ -16,7 +16,8 @@ shows it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -27,25 +28,23 @@ from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.pushblock.observations import (
+from palaestra.envs.builtin.pushblock.rules import (
     AGENT_HALF,
     AGENT_REST,
     BLOCK_REST,
     FRAME,
     FRAMES,
     GOAL_EDGE,
+    MOST_TICKS,
+    PROGRAM,
     RAY_LENGTH,
     RAY_STEP,
     RAYS,
+    TICKS,
     WALL_AT,
 )
-from palaestra.envs.builtin.pushblock.rules import MOST_TICKS, PROGRAM, TICKS
 from palaestra.envs.ray_fans import RayFan, unity_order
 from palaestra.envs.solids import GOLD, GREEN, Drawing, on_plane, solids
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 OBS = FRAMES * int(FRAME)
 OFFSET_SENSOR = f"StackingSensor_size{FRAMES}_OffsetRayPerceptionSensor"

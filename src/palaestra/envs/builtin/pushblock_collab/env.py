@@ -9,10 +9,12 @@ maximum is twelve points less the cost of time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
@@ -23,24 +25,20 @@ from palaestra.envs.builtin.physics import pusher
 from palaestra.envs.builtin.physics.contact_solver import contact_sizes
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.pushblock.rules import TICKS
-from palaestra.envs.builtin.pushblock_collab.observations import (
+from palaestra.envs.builtin.pushblock_collab.rules import (
     AGENTS,
     BLOCKS,
     BODIES,
     CELLS,
     GOAL,
     GOAL_HALF,
+    MOST_TICKS,
+    PROGRAM,
     ROOM,
     TAGS,
     THINGS,
 )
-from palaestra.envs.builtin.pushblock_collab.rules import MOST_TICKS, PROGRAM
 from palaestra.envs.solids import GOLD, GREEN, RED, VIOLET, Drawing, on_plane, solids, upright
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import Tensor
 
 SIZES = torch.tensor([2, 3, 3, 1, 1, 2])
 """Sizes of the blocks, as `size_of` has them."""

@@ -19,27 +19,181 @@ the rays.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, ClassVar
 
+import numpy as np
+import torch
 import warp as wp
+from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import Program
-from palaestra.envs.builtin.base.world_columns import INLINE_MORE, checked_choice, save_final_obs
+from palaestra.envs.builtin.base.world_columns import INLINE_MORE, Rows, checked_choice, save_final_obs
+from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.pyramids import rooms
-from palaestra.envs.builtin.pyramids.heuristic import CHOICES, fetch_gold
 from palaestra.envs.builtin.pyramids.motion import piles_near, step_agent, switch_bottom, turn
 from palaestra.envs.builtin.pyramids.observations import LENGTH, RAY_SIZE, RAYS, SIDE_RAYS, observe
-from palaestra.envs.builtin.pyramids.rooms import World
-from palaestra.envs.builtin.pyramids.rooms_drawing import draw_rooms
+from palaestra.envs.builtin.pyramids.rooms import APART, BRICKS, CUBES, EDGE, GOLD, LINE, STANDING, World
 from palaestra.envs.ray_fans import RayFan, unity_order
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+from palaestra.envs.solids import GOLD as YELLOW
+from palaestra.envs.solids import GRAY, GREEN, RED, Drawing, Solids, on_plane, solids, upright
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1, "cpu_compiler_flags": INLINE_MORE})
+
+NOTHING, FORWARD, BACK, RIGHT, LEFT = range(5)
+CHOICES = 5
+RUN_UP = 8.0  # meters by which it drives past a golden block that is still up, to ram what carries it again
+SLACK = 0.19  # radians off the wanted direction at which the agent goes ahead
+CLEAR = 3.6  # meters that the agent's middle keeps from the middles of things
+LOOK = 5.0  # meters ahead within which it avoids things
+WAYS = 24  # directions that it compares
+FASTEST, SLOWEST = 30.0, 6.0  # m/s far from the target, and near it
+
+
+def fetch_gold(columns: Mapping[str, Tensor]) -> Action:
+    """Goes to the switch, then to the golden block, room by room and around what stands in the way."""
+    place = columns["place"]
+    pressed = columns["pressed"] > 0
+    goal, room = next_goal(columns)
+    here = room_of(place)
+    there = room_of(room)
+    is_here = (here == there).all(1, keepdim=True)
+    target = torch.where(is_here, goal, door_waypoint(place, here, there))
+    things = torch.cat([columns["pile_middle"][:, : int(BRICKS)], columns["switch_place"][:, None]], 1)
+    avoided = torch.ones(things.shape[:2], dtype=torch.bool, device=place.device)
+    avoided[:, -1] = pressed
+    way = free_way(place, target, things, avoided)
+    discrete = steer(columns, way, (target - place).norm(dim=1, keepdim=True))
+    return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
+
+
+def next_goal(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """Returns where to go next, (S, 2), and a place in the same room.
+
+    The agent drives on past a golden block that is still up, so as to ram what carries it.
+    """
+    gold = columns["cube"][:, int(BRICKS) * int(CUBES) + int(GOLD)]
+    is_whole = (columns["pile"][:, int(BRICKS)] <= int(STANDING))[:, None]
+    at = torch.where(is_whole, columns["pile_middle"][:, int(BRICKS)], gold[:, :2])
+    off = (at - columns["place"]).norm(dim=1, keepdim=True)
+    ahead = torch.stack([columns["angle"].cos(), columns["angle"].sin()], 1)
+    beyond = columns["place"] + 4.0 * ahead
+    is_free = ((beyond.abs() < 47.0) & ((beyond.abs() - float(LINE)).abs() > 2.0)).all(1, keepdim=True)
+    is_behind = ((at - columns["place"]) * ahead).sum(1, keepdim=True) < 0
+    rams = ~is_whole & (gold[:, 2:] > 1.6) & (off < RUN_UP) & is_behind & is_free
+    goal = torch.where(rams, beyond, at)
+    pressed = (columns["pressed"] > 0)[:, None]
+    return torch.where(pressed, goal, columns["switch_place"]), torch.where(pressed, at, columns["switch_place"])
+
+
+def room_of(place: Tensor) -> Tensor:
+    """Returns the column and the row of the rooms at these places, (S, 2)."""
+    return (place / (2 * float(LINE)) + int(EDGE) / 2).floor().clamp(0, int(EDGE) - 1)
+
+
+def door_waypoint(place: Tensor, here: Tensor, there: Tensor) -> Tensor:
+    """Returns the waypoint to pass the next door, (S, 2): beyond it for an agent in front of it, else before it."""
+    center = float(APART) * (here - (int(EDGE) - 1) / 2)
+    way = (there - here).sign()
+    way[:, 1] *= way[:, 0] == 0
+    across = way != 0
+    half = torch.where((center == 0) & ~across, 6.5, 3.5)  # of the part of a door that the agent uses
+    aside = (place - center).clamp(-half, half)
+    in_front = ((place - center - aside).abs() * ~across).sum(1, keepdim=True) < 0.5
+    line = float(LINE) * (way + (center / float(APART)) * 2).sign()
+    return torch.where(across, line + way * torch.where(in_front, 4.0, -4.0), center + aside)
+
+
+def free_way(place: Tensor, target: Tensor, things: Tensor, avoided: Tensor) -> Tensor:
+    """Returns the direction (S, 2) that leads nearest to the target without coming too near to a thing or a wall."""
+    angle = torch.arange(WAYS, device=place.device) * (2 * math.pi / WAYS)
+    to = target - place
+    straight = torch.atan2(to[:, 1], to[:, 0])[:, None] + angle  # (S, WAYS); the first leads straight there
+    way = torch.stack([straight.cos(), straight.sin()], -1)
+    reach = to.norm(dim=1)[:, None].clamp(max=LOOK)
+    near = (things - place[:, None])[:, None]  # (S, 1, T, 2)
+    along = (near * way[:, :, None]).sum(-1).clamp(min=torch.zeros(()), max=reach[..., None])
+    gap = (near - along[..., None] * way[:, :, None]).norm(dim=-1)
+    blocked = ((gap < CLEAR) & (along > 0) & avoided[:, None]).any(-1)
+    end = place[:, None] + reach[..., None] * way
+    nearest = end.abs() - float(LINE)
+    door = end.abs().flip(-1)
+    open_door = (door < 8.0) | ((door > 25.2) & (door < 34.0))
+    blocked |= ((nearest.abs() < 1.3) & ~open_door).any(-1) | (end.abs() > 48.3).any(-1)
+    cost = (target[:, None] - end).norm(dim=-1) + torch.where(blocked, 100.0, 0.0)
+    cost[:, 0] -= 0.01
+    best = cost.argmin(1)
+    return way[torch.arange(len(way), device=way.device), best]
+
+
+def steer(columns: Mapping[str, Tensor], way: Tensor, far: Tensor) -> Tensor:
+    """Returns choices (S, 1): turn toward the direction, then drive, at a speed that suits the distance (S, 1)."""
+    change = way * (2.0 * far).clamp(SLOWEST, FASTEST) - 0.6 * columns["velocity"][:, :2]
+    off = (
+        torch.remainder(torch.atan2(change[:, 1], change[:, 0]) - columns["angle"] + torch.pi, 2 * torch.pi) - torch.pi
+    )
+    go = torch.where(change.norm(dim=1) > 2.0, FORWARD, NOTHING)
+    return torch.where(off.abs() <= SLACK, go, torch.where(off > 0, LEFT, RIGHT))[:, None]
+
+
+STONE_COLOR, BRICK_COLOR = (176, 180, 178), (188, 122, 92)
+LAYERS = np.repeat(np.arange(5), (12, 8, 4, 1, 1))
+STANDING_HEIGHT = np.where(LAYERS == 4, 5.0, LAYERS + 0.5)
+CROSS, SIDE = 7.5, 7.2525  # half the lengths of the walls between rooms
+
+
+def draw_rooms(rows: Rows, behavior: str) -> Drawing:
+    """Draws the rooms with their pyramids, the switch, red before it is pressed, the golden block, and the agent."""
+    cubes = rows["cube"].reshape(rows.areas, int(rooms.PILES), int(rooms.CUBES), 3)
+    x = np.stack([np.array(list(rooms.STONE_X))] * int(rooms.BRICKS) + [np.array(list(rooms.BRICK_X))])
+    offset = np.stack([x, np.broadcast_to(np.array(list(rooms.CUBE_Y)), x.shape)], -1)
+    stands = rows["pile"][..., None, None] <= int(rooms.STANDING)
+    plane = np.where(stands, rows["pile_place"][:, :, None] + offset, cubes[..., :2])
+    height = np.where(stands[..., 0], STANDING_HEIGHT, cubes[..., 2])
+    shown = np.broadcast_to(rows["pile"][..., None] != int(rooms.ABSENT), height.shape)
+    shapes = list(_walls(rows.areas))
+    last = int(rooms.GOLD)
+    for name, part, color in (
+        ("stones", slice(0, int(rooms.BRICKS)), STONE_COLOR),
+        ("bricks", slice(int(rooms.BRICKS), None), BRICK_COLOR),
+    ):
+        place = on_plane(plane[:, part, :last], height[:, part, :last]).reshape(rows.areas, -1, 3)
+        size = figures.hidden_unless(shown[:, part, :last].reshape(rows.areas, -1), (0.98, 0.98, 0.98))
+        shapes.append(solids(name, "box", place, size, color))
+    block = on_plane(plane[:, -1, last:], height[:, -1, last:])
+    shapes.append(
+        solids("golden block", "box", block, figures.hidden_unless(shown[:, -1, last:], (2.0, 2.0, 2.0)), YELLOW)
+    )
+    color = np.array([RED, GREEN])[rows["pressed"]][:, None]
+    switch = on_plane(rows["switch_place"][:, None], float(rooms.SWITCH_HALF))
+    side = 2 * float(rooms.SWITCH_HALF)
+    shapes.append(
+        solids("switch", "box", switch, (side, side, side), color, rotation=upright(rows["switch_angle"][:, None]))
+    )
+    feet = rows["height"][:, None] - 0.5
+    shapes += figures.agent(rows["place"][:, None], rows["angle"][:, None], 0.6, (behavior, rows.slots), height=feet)
+    return Drawing(tuple(shapes), (float(rooms.EAST) + 1.0, 6.0, float(rooms.NORTH) + 1.0), elevation=58.0)
+
+
+@cache
+def _walls(areas: int) -> tuple[Solids, ...]:
+    """Returns the floor, the walls around it, and those between the rooms."""
+    pieces = list[tuple[tuple[float, float], tuple[float, float]]]()
+    for line in (-16.5, 16.5):
+        for piece in range(int(rooms.PIECES)):
+            along = (-42.25, -16.55, 16.55, 42.25)[piece]
+            half = SIDE if piece in (0, 3) else CROSS
+            pieces += [((line, along), (0.5, half)), ((along, line), (half, 0.5))]
+    top = float(rooms.INNER_TOP)
+    return (
+        *figures.room(areas, (float(rooms.EAST), float(rooms.NORTH)), wall=5.0),
+        figures.boxes("inner walls", areas, tuple(pieces), GRAY, top, top),
+    )
+
 
 TICKS = wp.constant(5)  # physics ticks per decision
 MOST_TICKS = wp.constant(5000)
@@ -146,9 +300,6 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         report[0] = 1
 
 
-PROGRAM = Program(World, begin, tick)
-
-
 SENSORS = (*(ObsSpec(name, (FAN_SIZE,)) for name, _, _ in FANS), ObsSpec("VectorSensor_size4", (4,)))
 
 
@@ -174,7 +325,7 @@ class Pyramids(WarpEnv):
             for name, aside, rise in FANS
         )
     }
-    program = PROGRAM
+    program = Program(World, begin, tick)
     spec = BehaviorSpec(SENSORS, ActionSpec(branches=(CHOICES,)), steady=True)
     sizes: Mapping[str, Any] = {
         **dict.fromkeys(("pile", "pile_place", "pile_middle", "pile_reach", "untouched"), int(rooms.PILES)),

@@ -12,8 +12,6 @@ from palaestra.envs.builtin.physics.rigid_bodies import Body, box_body, box_box
 from palaestra.envs.builtin.pyramids import rooms
 from palaestra.envs.builtin.pyramids.rooms import World
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 1})
-
 AGENT_HALF = wp.constant(0.5)
 AGENT_REACH = wp.constant(0.708)  # to its corners
 FRICTION = wp.constant(1.2)  # twice 0.6: PhysX brakes at two points of a contact, at each with its whole force

@@ -22,8 +22,6 @@ from palaestra.envs.builtin.pyramids.falling_bricks import (
 from palaestra.envs.builtin.pyramids.rooms import World
 from palaestra.envs.builtin.sensors.rays import heading
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 1})
-
 PUSH = wp.constant(2.0)  # m/s a tick
 DRAG = wp.constant(2.0)  # 1/s
 TURN = wp.constant(0.06981317007977318)  # 4 degrees, in radians

@@ -31,8 +31,6 @@ from palaestra.envs.builtin.sensors.sphere_casts import (
     reach_beside,
 )
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 1})
-
 FANS = wp.constant(3)
 RAYS = wp.constant(7)  # rays of a fan
 LENGTH = wp.constant(35.0)  # horizontal length of a ray

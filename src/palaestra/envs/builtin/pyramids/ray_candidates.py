@@ -30,8 +30,6 @@ from palaestra.envs.builtin.pyramids.rooms import (
     wall_middle,
 )
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 1})
-
 LANES = 8  # the rays of a fan, and one more
 SIDE_RAYS = wp.constant(3)
 WIDTHS = (70.0, 65.0, 75.0)  # degrees of the three fans from straight ahead to their outermost rays

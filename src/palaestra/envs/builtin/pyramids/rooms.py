@@ -9,8 +9,6 @@ import warp as wp
 
 from palaestra.envs.builtin.base.program import EndColumns, world_struct
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 1})
-
 SECONDS = wp.constant(0.02)
 GRAVITY = wp.constant(9.81)
 

@@ -17,11 +17,13 @@ the second and third agent are turned by 120 and 240 degrees.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import torch
 import warp as wp
+from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
@@ -38,11 +40,6 @@ from palaestra.envs.builtin.physics.rigid_bodies import (
 )
 from palaestra.envs.builtin.sensors.rays import heading, rotate
 from palaestra.envs.solids import BLUE, FLOOR, GOLD, GREEN, INK, PAPER, RED, Drawing, on_plane, solids
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import Tensor
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -240,9 +237,6 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         start(world, i)
 
 
-PROGRAM = Program(World, begin, tick, area_columns=AREA_COLUMNS)
-
-
 def hold_center(columns: Mapping[str, Tensor]) -> Action:
     """Moves to the center, slows down before it, and pushes back when driven off."""
     wish = -columns["position"] - 0.4 * columns["velocity"]
@@ -298,7 +292,7 @@ class RingOut(WarpEnv):
     default_areas = 16
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"bounce": (0.8, 0.0, 1.0), "drag": (1.5, 0.5, 5.0)}
-    program = PROGRAM
+    program = Program(World, begin, tick, area_columns=AREA_COLUMNS)
     spec = BehaviorSpec((ObsSpec("vector", (OBS,)),), ActionSpec(branches=(int(WAYS) + 1,)), steady=True)
     rule = staticmethod(hold_center)
     picture = staticmethod(draw_ring)

@@ -24,8 +24,6 @@ import warp as wp
 
 from palaestra.envs.builtin.sensors.rays import MISS, ray_box, ray_room
 
-wp.set_module_options({"enable_backward": False})
-
 STRIPS = 12
 """Numbers per column of pixels, for the wall and then the box before it: depth, slopes of its lower and upper edge,
 color.

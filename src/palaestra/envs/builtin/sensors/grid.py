@@ -23,8 +23,6 @@ from __future__ import annotations
 
 import warp as wp
 
-wp.set_module_options({"enable_backward": False})
-
 TAG = wp.constant(20)
 LINE = wp.constant(10)
 """Bit offsets of the tag and the row in a record; a grid has at most 1,024 things and rows, and 64 columns."""

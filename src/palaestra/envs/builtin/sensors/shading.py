@@ -12,8 +12,6 @@ import math
 
 import warp as wp
 
-wp.set_module_options({"enable_backward": False})
-
 LAMP_LIGHT, AMBIENT_LIGHT, SKY_LIGHT = (0.7, 0.69699, 0.6888), 0.8, (0.4497, 0.4998, 0.5756)
 LAMP_HEIGHT = (
     0.64279  # sine of the 40 degrees by which its light falls; it comes from the right, in front, by 45 degrees

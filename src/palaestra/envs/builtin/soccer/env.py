@@ -13,8 +13,9 @@ plays both. The sensors have the names of Unity's blue team.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import warp as wp
 
@@ -23,29 +24,24 @@ from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.sensors.rays import heading
-from palaestra.envs.builtin.sensors.stacking import clear_frames
+from palaestra.envs.builtin.sensors.rays import clear_frames, heading
 from palaestra.envs.builtin.soccer import rules
 from palaestra.envs.builtin.soccer.field_drawing import draw_field
 from palaestra.envs.builtin.soccer.heuristic import chase
-from palaestra.envs.builtin.soccer.observations import (
+from palaestra.envs.builtin.soccer.rules import (
     AHEAD,
     AHEAD_SENSOR,
     AHEAD_TURN,
     BEHIND,
     BEHIND_SENSOR,
     BEHIND_TURN,
+    FieldColumns,
     Tags,
     field_fans,
     observe_fan,
     width_of,
 )
-from palaestra.envs.builtin.soccer.rules import FieldColumns
 from palaestra.envs.solids import BLUE, VIOLET
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -125,9 +121,6 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     observe(world, i)
 
 
-PROGRAM = Program(World, begin, tick, area_columns=rules.AREA_COLUMNS)
-
-
 class SoccerTwos(WarpEnv):
     """SoccerTwos: vectors 264 and 72 (rays ahead and behind, three frames), discrete [3, 3, 3]: run, sidestep, turn."""
 
@@ -148,7 +141,7 @@ class SoccerTwos(WarpEnv):
     tick_seconds = float(rules.TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = rules.PARAMETER_RANGES
     ray_fans: ClassVar = {behavior: field_fans(SEEN)}
-    program = PROGRAM
+    program = Program(World, begin, tick, area_columns=rules.AREA_COLUMNS)
     spec = BehaviorSpec(
         (ObsSpec(AHEAD_SENSOR, (AHEAD_OBS,)), ObsSpec(BEHIND_SENSOR, (BEHIND_OBS,))),
         ActionSpec(branches=(3, 3, 3)),

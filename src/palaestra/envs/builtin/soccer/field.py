@@ -15,8 +15,6 @@ import warp as wp
 from palaestra.envs.builtin.sensors.rays import MISS, ray_circle
 from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_past
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 1})
-
 SIDE = wp.constant(7.508)  # distance of the side walls from the middle
 SIDE_HALF = wp.constant(15.5)  # half their length
 WALL_HALF = wp.constant(0.5 * 0.4607)  # half the thickness of side walls and slanting walls

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing.figures import agent, boxes
 from palaestra.envs.builtin.soccer.field import BLOCK, GOAL_LINE, NET_BACK, NET_SIDE, NET_THICK, POST, SIDE
 from palaestra.envs.builtin.soccer.motion import BALL_RADIUS, PLAYER_RADIUS
-from palaestra.envs.solids import FLOOR, GOLD, GRAY, GREEN, PAPER, Drawing, on_plane, solids, upright
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from palaestra.envs.builtin.base.world_columns import Rows
-    from palaestra.envs.solids import Color, Solids
+from palaestra.envs.solids import FLOOR, GOLD, GRAY, GREEN, PAPER, Color, Drawing, Solids, on_plane, solids, upright
 
 LENGTH = float(GOAL_LINE)
 WIDTH = float(SIDE)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import torch
+from torch import Tensor
 
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.soccer.field import GOAL_LINE
 from palaestra.envs.builtin.soccer.motion import BALL_RADIUS, PLAYER_RADIUS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from torch import Tensor
 
 LENGTH = float(GOAL_LINE)
 REACH = float(PLAYER_RADIUS) + float(BALL_RADIUS)

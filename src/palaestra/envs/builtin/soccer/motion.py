@@ -28,8 +28,6 @@ from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.rays import heading
 from palaestra.envs.builtin.soccer.field import WALLS, is_clear, wall
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 1})
-
 PLAYER_RADIUS = wp.constant(0.5)
 BALL_RADIUS = wp.constant(0.6242)
 PLAYER_MASS = wp.constant(50.0)

@@ -16,8 +16,9 @@ and Striker.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import warp as wp
 
@@ -25,13 +26,12 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import save_final_obs
-from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.sensors.rays import heading
-from palaestra.envs.builtin.sensors.stacking import clear_frames
+from palaestra.envs.builtin.sensors.rays import clear_frames, heading
 from palaestra.envs.builtin.soccer import rules
+from palaestra.envs.builtin.soccer.env import SoccerTwos
 from palaestra.envs.builtin.soccer.field_drawing import draw_field
 from palaestra.envs.builtin.soccer.heuristic import chase
-from palaestra.envs.builtin.soccer.observations import (
+from palaestra.envs.builtin.soccer.rules import (
     AHEAD,
     AHEAD_SENSOR,
     AHEAD_TURN,
@@ -39,19 +39,15 @@ from palaestra.envs.builtin.soccer.observations import (
     BEHIND_SENSOR,
     BEHIND_TURN,
     FRAMES,
+    FieldColumns,
     Tags,
     fan,
     field_fans,
     observe_fan,
     width_of,
 )
-from palaestra.envs.builtin.soccer.rules import FieldColumns
 from palaestra.envs.ray_fans import unity_order
 from palaestra.envs.solids import BLUE, VIOLET
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -151,9 +147,6 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     observe(world, i)
 
 
-PROGRAM = Program(World, begin, tick, area_columns=rules.AREA_COLUMNS)
-
-
 SPECS = {
     "Striker": BehaviorSpec(
         (ObsSpec(AHEAD_SENSOR, (AHEAD_OBS,)), ObsSpec(BEHIND_SENSOR, (BEHIND_OBS,))), ACTION, steady=True
@@ -162,7 +155,7 @@ SPECS = {
 }
 
 
-class StrikersVsGoalie(WarpEnv):
+class StrikersVsGoalie(WarpEnv, like=SoccerTwos):
     """Striker: vectors 231 and 63 (rays ahead and behind, three frames), Goalie: vector 738 (rays all around, three
     frames).
 
@@ -180,18 +173,11 @@ class StrikersVsGoalie(WarpEnv):
         "each physics tick: -1/5000 for a Striker, 1/5000 for the Goalie",
         "to a player who touches the ball: 0.2 * ball_touch, which is 0 unless it is set",
     )
-    episode = "ends with a goal, and is truncated after 1,000 decisions (5,000 physics ticks)"
-    benchmark = None
-    default_areas = 16
-    areas_per_core = 128
-    most_decisions = int(rules.MOST_TICKS) // int(rules.TICKS)
-    tick_seconds = float(rules.TICKS) * float(SECONDS)
-    parameter_ranges: ClassVar = rules.PARAMETER_RANGES
     ray_fans: ClassVar = {
         "Striker": field_fans(STRIKER_SEEN),
         "Goalie": (fan(GOALIE_SENSOR, GOALIE_SEEN, unity_order(int(GOALIE_RAYS), float(GOALIE_STEP))),),
     }
-    program = PROGRAM
+    program = Program(World, begin, tick, area_columns=rules.AREA_COLUMNS)
     spec = SPECS
     sizes: Mapping[str, Any] = {"strikers": int(STRIKERS)}
     rule = staticmethod(partial(chase, teams=teams))

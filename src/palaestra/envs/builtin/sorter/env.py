@@ -8,7 +8,8 @@ of the wall by 0.25 m and are solid, also after they were touched. Rows of tiles
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,10 +26,6 @@ from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sorter import rules
 from palaestra.envs.builtin.sorter.rules import World
 from palaestra.envs.solids import FLOOR, GREEN, INK, Drawing, on_plane, solids, upright
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -127,8 +124,6 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     rules.observe(world, i)
 
 
-PROGRAM = Program(World, begin, tick)
-
 RIM = 16.5  # meters from the middle beyond which a tile may be in the way
 INNER = 14.0  # meters from the middle at which it goes around
 ALIGNED = math.radians(5)  # this close to a tile's direction, walking outward touches that tile alone
@@ -218,7 +213,7 @@ class Sorter(WarpEnv):
     age_per_decision = int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"num_tiles": (20.0, 1.0, 20.0), "gravity": (float(rules.OWN_GRAVITY), 1.0, 100.0)}
-    program = PROGRAM
+    program = Program(World, begin, tick)
     spec = BehaviorSpec(
         (
             ObsSpec("BufferSensor", (int(rules.NUMBERS), int(rules.ROW))),

@@ -25,9 +25,7 @@ from palaestra.envs.builtin.physics.rigid_bodies import (
     box_box,
     resolve_contact,
 )
-from palaestra.envs.builtin.sensors.stacking import clear_frames, shift_frames
-
-wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+from palaestra.envs.builtin.sensors.rays import clear_frames, shift_frames
 
 MOST_TICKS = wp.constant(5000)
 NUMBERS = wp.constant(20)  # numbers to draw from; also the number of places

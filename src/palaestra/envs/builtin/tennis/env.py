@@ -12,11 +12,13 @@ and the racket's tilt.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import torch
 import warp as wp
+from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
@@ -28,11 +30,6 @@ from palaestra.envs.builtin.tennis import motion
 from palaestra.envs.builtin.tennis.motion import Racket, Rally, mirror
 from palaestra.envs.solids import BLUE, GOLD, GRAY, INK, RED, Drawing, solids
 from palaestra.envs.solids import FLOOR as FLOOR_COLOR
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import Tensor
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -229,9 +226,6 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
             observe(world, i, side)
 
 
-PROGRAM = Program(World, begin, tick, area_columns=AREA_COLUMNS)
-
-
 READY = -7.0  # x at which the heuristic waits
 BEHIND = 0.2  # meters that it stands behind the ball
 AIM = 7.0  # x of the opponent's court at which it aims
@@ -322,7 +316,7 @@ class Tennis(WarpEnv):
     default_areas = 16
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"gravity": (9.81, 6.0, 20.0), "scale": (0.5, 0.2, 5.0), "ball_touch": (0.0, 0.0, 1.0)}
-    program = PROGRAM
+    program = Program(World, begin, tick, area_columns=AREA_COLUMNS)
     spec = BehaviorSpec(
         (ObsSpec("StackingSensor_size3_VectorSensor_size9", (OBS,)),), ActionSpec(continuous=3), steady=True
     )

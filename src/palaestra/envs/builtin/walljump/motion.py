@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.physics.contacts import Body, Contact, box_box
 from palaestra.envs.builtin.physics.pressing import FRICTION_ROUNDS, MARGIN, MOST_SPIN, fall, grown, press, rub_sole
 from palaestra.envs.builtin.physics.rigid_bodies import (
     SECONDS,
+    Body,
+    Contact,
     advance,
     apply_drag,
     apply_impulse,
     box_body,
+    box_box,
     inverse_mass_along,
     relative_velocity,
 )
