@@ -6,9 +6,9 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from envs.builtin.worlds import act, change, still
 
 from palaestra.core.errors import EnvError
-from palaestra.core.timestep import Action, TimeStep
 from palaestra.demos import read_demo
 from palaestra.envs.builtin.ball.env import Ball, BallHard, VisualBall
 
@@ -42,22 +42,10 @@ RECORDED = [
 ]
 
 
-def played(env: Any3DBall, actions: torch.Tensor) -> TimeStep:
-    return env.step({env.behavior: Action(actions, torch.zeros(len(actions), 0, dtype=torch.int64))})[env.behavior]
-
-
-def still(env: Any3DBall) -> TimeStep:
-    return played(env, torch.zeros(env.num_areas, 2))
-
-
 def put(
     env: Any3DBall, position: list[float], velocity: list[float] | None = None, tilt: list[float] | None = None
 ) -> None:
-    state = env.state_dict()
-    state["position"][:] = torch.tensor(position)
-    state["velocity"][:] = torch.tensor(velocity or [0.0, 0.0, 0.0])
-    state["tilt"][:] = torch.tensor(tilt or [0.0, 0.0, 0.0, 1.0])
-    env.load_state_dict(state)
+    change(env, position=position, velocity=velocity or [0.0, 0.0, 0.0], tilt=tilt or [0.0, 0.0, 0.0, 1.0])
 
 
 def test_a_ball_that_lies_still_earns_a_tenth_and_stays():
@@ -95,7 +83,7 @@ def test_a_replay_of_unitys_recording_stays_within_four_centimeters_over_twenty_
     w = np.cos(about_x) * np.cos(about_z)
     put(env, seen[0, 2:5].tolist(), tilt=[x, y, z, w])
     for k in range(20):
-        after = played(env, torch.from_numpy(recorded.continuous[k : k + 1])).obs[0][0]
+        after = act(env, torch.from_numpy(recorded.continuous[k : k + 1])).obs[0][0]
         torch.testing.assert_close(after[:2], seen[k + 1, :2], atol=2e-4, rtol=0)
         landed = k >= 3
         torch.testing.assert_close(after[2:5], seen[k + 1, 2:5], atol=0.04 if landed else 1e-4, rtol=0)
@@ -114,7 +102,7 @@ def test_the_physics_follows_recordings_of_unitys(seen: list[float], action: lis
     ):  # a rolling ball's spin: the block's normal, nearly (-2z, 1, 2x), times the velocity, over the radius
         state["spin"][:] = torch.linalg.cross(torch.tensor([-2 * z, 1.0, 2 * x]), torch.tensor(seen[5:])) / 0.5
     env.load_state_dict(state)
-    after = played(env, torch.tensor([action])).obs[0][0]
+    after = act(env, torch.tensor([action])).obs[0][0]
     torch.testing.assert_close(after[:2], torch.tensor(then[:2]), atol=1e-3, rtol=0)
     torch.testing.assert_close(after[2:5], torch.tensor(then[2:5]), atol=2e-3, rtol=0)
     torch.testing.assert_close(after[5:], torch.tensor(then[5:]), atol=0.05, rtol=0)
@@ -124,7 +112,7 @@ def test_actions_beyond_one_count_as_one():
     env = Ball(2)
     env.reset(0)
     put(env, [0.0, 4.0, 0.0])
-    obs = played(env, torch.tensor([[1.0, -1.0], [50.0, -9.0]])).obs[0]
+    obs = act(env, torch.tensor([[1.0, -1.0], [50.0, -9.0]])).obs[0]
     torch.testing.assert_close(obs[0], obs[1])
     # five ticks of 2 degrees, halved in a quaternion
     assert obs[0, 0] == pytest.approx(np.sin(np.radians(5)), abs=1e-3)
@@ -135,7 +123,7 @@ def test_the_block_tilts_no_further_than_its_limit():
     env.reset(0)
     for _ in range(20):
         put(env, [0.0, 40.0, 0.0], tilt=env.state_dict()["tilt"][0].tolist())
-        seen = played(env, torch.tensor([[1.0, 0.0]])).obs[0][0, 0].item()
+        seen = act(env, torch.tensor([[1.0, 0.0]])).obs[0][0, 0].item()
     assert 0.25 <= seen < 0.27
 
 
@@ -161,7 +149,7 @@ def test_the_rest_of_a_decision_passes_in_the_new_episode_without_its_action():
     env = Ball(1)
     env.reset(0)
     put(env, [9.0, 0.0, 0.0])
-    step = played(env, torch.tensor([[1.0, 1.0]]))
+    step = act(env, torch.tensor([[1.0, 1.0]]))
     assert step.terminated.all()
     tilt = env.state_dict()["tilt"][0]
     assert tilt.abs()[[0, 2]].max() <= np.sin(np.radians(5)) + 1e-6  # at most 10 degrees: no turn of the old action
@@ -179,59 +167,9 @@ def test_a_new_episode_does_not_stop_the_balls_spin():
     env = Ball(1)
     env.reset(0)
     put(env, [9.0, 0.0, 0.0])
-    state = env.state_dict()
-    state["spin"][0] = torch.tensor([1.0, 2.0, 3.0])
-    env.load_state_dict(state)
+    change(env, spin=[1.0, 2.0, 3.0])
     still(env)
     torch.testing.assert_close(env.state_dict()["spin"][0], torch.tensor([1.0, 2.0, 3.0]) * (1 - 0.01 * 0.02) ** 5)
-
-
-def test_a_thousand_decisions_earn_a_hundred_and_cut_the_episode():
-    env = Ball(1)
-    env.reset(0)
-    put(env, [0.0, 3.0, 0.0])
-    total = torch.zeros(1, dtype=torch.float64)
-    for decision in range(1000):
-        step = still(env)
-        total += step.reward
-        assert step.truncated.item() == (decision == 999)
-    assert total.item() == pytest.approx(100, abs=1e-4)
-    assert not step.terminated.any()
-    torch.testing.assert_close(step.final_obs.obs[0], torch.tensor([[0, 0, 0, 3.0, 0, 0, 0, 0]]))
-
-
-@pytest.mark.parametrize("kind", [Ball, BallHard, VisualBall])
-def test_an_areas_stream_depends_on_the_seed_and_not_on_how_many_areas_there_are(kind: type[Any3DBall]):
-    few = kind(3)
-    many = kind(8)
-    other = kind(3)
-    firsts = [env.reset(seed)[env.behavior].obs[0] for env, seed in ((few, 5), (many, 5), (other, 6))]
-    assert torch.equal(firsts[0], firsts[1][:3])
-    assert not torch.equal(firsts[0], firsts[2])
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(60):
-        actions = 2 * torch.rand(8, 2, generator=generator) - 1
-        one = played(few, actions[:3])
-        two = played(many, actions)
-        assert torch.equal(one.obs[0], two.obs[0][:3])
-        assert torch.equal(one.reward, two.reward[:3])
-
-
-def test_a_restored_state_goes_on_to_the_same_digits():
-    env = BallHard(4)
-    later = BallHard(4)
-    env.reset(0)
-    actions = 2 * torch.rand(80, 4, 2, generator=torch.Generator().manual_seed(1)) - 1
-    env.set_parameters({"gravity": torch.full((4,), 20.0)})
-    for action in actions[:20]:
-        played(env, action)
-    later.load_state_dict(env.state_dict())
-    for action in actions[20:]:
-        one = played(env, action)
-        two = played(later, action)
-        assert torch.equal(one.obs[0], two.obs[0])
-        assert torch.equal(one.reward, two.reward)
-        assert torch.equal(one.final_obs.obs[0], two.final_obs.obs[0])
 
 
 def test_a_parameter_takes_hold_at_its_areas_next_episode():
@@ -384,17 +322,6 @@ def test_four_pictures_are_kept_the_oldest_first_and_forgotten_with_the_episode(
     assert torch.equal(again, first)
 
 
-def test_random_play_drops_the_ball_within_seconds():
-    env = Ball(64)
-    env.reset(0)
-    ends = 0
-    for _ in range(200):
-        step = played(env, 2 * torch.rand(64, 2, generator=torch.Generator().manual_seed(ends)) - 1)
-        ends += len(step.final_obs.slots)
-        assert torch.isfinite(step.obs[0]).all()
-    assert 200 * 64 / ends < 100
-
-
 def test_unitys_own_model_balances_the_ball():
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -405,7 +332,7 @@ def test_unitys_own_model_balances_the_ball():
     open_ = torch.ones(100)
     for _ in range(1000):
         action = session.run(["continuous_actions"], {"vector_observation": torch.cat(step.obs, 1).numpy()})[0]
-        step = played(env, torch.from_numpy(np.asarray(action)))
+        step = act(env, torch.from_numpy(np.asarray(action)))
         earned += open_ * step.reward
         open_ *= (~(step.terminated | step.truncated)).float()
     assert not open_.any()
@@ -450,9 +377,9 @@ def test_actions_that_do_not_fit_are_refused():
     with pytest.raises(EnvError, match="no actions for behavior '3DBall'"):
         env.step({})
     with pytest.raises(EnvError, match=r"shape \(3, 2\), expected \(2, 2\)"):
-        played(env, torch.zeros(3, 2))
+        env.step({"3DBall": Action(torch.zeros(3, 2), torch.zeros(3, 0, dtype=torch.int64))})
     with pytest.raises(EnvError, match=r"agent 1: .* must be finite numbers"):
-        played(env, torch.tensor([[0.0, 0.0], [torch.inf, 0.0]]))
+        act(env, torch.tensor([[0.0, 0.0], [torch.inf, 0.0]]))
 
 
 def test_a_state_of_another_environment_is_refused():

@@ -3,13 +3,9 @@ from __future__ import annotations
 import gymnasium
 import numpy as np
 import torch
+from envs.builtin.worlds import act
 
-from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.cartpole.env import CartPole
-
-
-def played(env: CartPole, *choices: int) -> TimeStep:
-    return env.step({"CartPole": Action(torch.zeros(len(choices), 0), torch.tensor(choices)[:, None])})["CartPole"]
 
 
 def test_it_moves_as_gymnasiums_does():
@@ -25,7 +21,7 @@ def test_it_moves_as_gymnasiums_does():
             game.state = now.copy()  # pyright: ignore[reportAttributeAccessIssue]
         choices = rng.integers(0, 2, len(games)).tolist()
         theirs = [game.step(choice) for game, choice in zip(games, choices, strict=True)]
-        step = played(env, *choices)
+        step = act(env, *choices)
         ended = torch.tensor([one[2] for one in theirs])
         assert torch.equal(step.terminated, ended)
         assert step.reward.tolist() == [one[1] for one in theirs]
@@ -39,19 +35,6 @@ def test_it_moves_as_gymnasiums_does():
     assert ends > 500
 
 
-def test_its_heuristic_balances_the_pole_until_the_time_limit():
-    env = CartPole(16)
-    step = env.reset(0)["CartPole"]
-    for decision in range(500):
-        assert not step.truncated.any(), decision
-        action = env.heuristic("CartPole")
-        assert action is not None
-        step = env.step({"CartPole": action})["CartPole"]
-    assert step.truncated.all()
-    assert not step.terminated.any()
-    assert (step.obs[0].abs() <= 0.05).all()
-
-
 def test_a_pole_that_falls_on_the_last_decision_has_not_run_out_of_time():
     env = CartPole(1)
     env.reset(0)
@@ -59,5 +42,5 @@ def test_a_pole_that_falls_on_the_last_decision_has_not_run_out_of_time():
     env.load_state_dict(
         {**state, "age": torch.tensor([499], dtype=torch.int32), "state": torch.tensor([[0, 0, 0.3, 0]]).double()}
     )
-    step = played(env, 0)
+    step = act(env, 0)
     assert (step.terminated.item(), step.truncated.item()) == (True, False)

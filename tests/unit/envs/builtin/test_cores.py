@@ -62,20 +62,6 @@ def test_results_are_the_same_on_any_number_of_cores():
             assert torch.equal(one.final_obs.slots, two.final_obs.slots)
 
 
-def test_an_area_moves_alike_beside_any_others():
-    alone = Crawler(1)
-    beside = Crawler(20)
-    alone.reset(2)
-    beside.reset(2)
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(20):
-        action = actions(beside, generator)
-        first = Action(action["Crawler"].continuous[:1], action["Crawler"].discrete[:1])
-        step = alone.step({"Crawler": first})["Crawler"]
-        whole = beside.step(action)["Crawler"]
-        assert all(torch.equal(one[0], many[0]) for one, many in zip(step.obs, whole.obs, strict=True))
-
-
 def test_a_wrong_action_is_told_of_its_slot_on_any_core():
     env = Crawler(48)
     env.reset(0)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 import warp as wp
+from envs.builtin.worlds import act
 
 import palaestra
-from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.creatures.anatomy import (
     BoxShape,
@@ -32,23 +32,8 @@ CREATURES = (Crawler, Walker, Worm)
 Kind = type[Crawler] | type[Walker] | type[Worm]
 
 
-def acted(env: WarpEnv, values: torch.Tensor) -> TimeStep:
-    return env.step({env.behavior: Action(values, torch.zeros(env.num_areas, 0, dtype=torch.int64))})[env.behavior]
-
-
 def size(env: WarpEnv) -> int:
     return env.behaviors[env.behavior].action.continuous
-
-
-@pytest.mark.parametrize(
-    ("kind", "seen", "actions"),
-    [(Crawler, ((126,), (32,)), 20), (Walker, ((243,),), 39), (Worm, ((64,),), 9)],
-    ids=lambda value: str(value),
-)
-def test_a_creature_sees_and_does_what_unitys_does(kind: Kind, seen, actions: int):
-    spec = kind(1).behaviors[kind.behavior]
-    assert tuple(obs.shape for obs in spec.obs) == seen
-    assert (spec.action.continuous, spec.action.branches) == (actions, ())
 
 
 def test_crawler_starts_above_the_ground_with_idle_joints():
@@ -71,7 +56,7 @@ def test_a_creature_falls_to_the_ground_and_stays_whole(kind: Kind):
     start = {name: value.clone() for name, value in env.state_dict().items()}
     lowest = start["position"][:, 0, 1].clone()
     for _ in range(20):
-        acted(env, torch.zeros(4, size(env)))
+        act(env, torch.zeros(4, size(env)))
         lowest = torch.minimum(lowest, env.state_dict()["position"][:, 0, 1])
     state = env.state_dict()
     assert (lowest < start["position"][:, 0, 1] - 0.05).all()
@@ -87,49 +72,17 @@ def test_a_creature_falls_to_the_ground_and_stays_whole(kind: Kind):
             assert ((state["position"][:, k] - state["position"][:, p]).norm(dim=1) < 2 * reach[k] + 0.1).all()
 
 
-@pytest.mark.parametrize("kind", CREATURES)
-def test_an_interrupted_walk_goes_on_as_one_that_never_stopped(kind: Kind):
-    draws = torch.Generator().manual_seed(0)
-    env = kind(3)
-    env.reset(5)
-    actions = torch.rand(40, 3, size(env), generator=draws) * 2 - 1
-    for values in actions[:20]:
-        acted(env, values)
-    saved = env.state_dict()
-    whole = [acted(env, values) for values in actions[20:]]
-    again = kind(3)
-    again.reset(6)
-    again.load_state_dict(saved)
-    for values, expected in zip(actions[20:], whole, strict=True):
-        step = acted(again, values)
-        assert all(torch.equal(a, b) for a, b in zip(step.obs, expected.obs, strict=True))
-        assert torch.equal(step.reward, expected.reward)
-        assert torch.equal(step.terminated, expected.terminated)
-
-
 def test_a_part_that_must_not_touch_the_ground_ends_the_episode_at_minus_one():
     env = Walker(8)
     env.reset(2)
     ends = 0
     for _ in range(60):
-        step = acted(env, torch.zeros(8, 39))
+        step = act(env, torch.zeros(8, 39))
         assert (step.reward[step.terminated] == -1).all()
         assert (step.reward[~step.terminated] >= 0).all()
         assert (step.reward <= 5).all()  # 1 a tick
         ends += int(step.terminated.sum())
     assert ends >= 8  # without balance it falls
-
-
-def test_an_episode_is_truncated_after_five_thousand_ticks():
-    env = Worm(1)
-    env.reset(0)
-    state = env.state_dict()
-    state["age"][:] = 998
-    env.load_state_dict(state)
-    assert not acted(env, torch.zeros(1, 9)).truncated.any()
-    step = acted(env, torch.zeros(1, 9))
-    assert step.truncated.all()
-    assert not step.terminated.any()
 
 
 def test_inertia_by_hand():
@@ -182,21 +135,21 @@ def resting_worm() -> Worm:
     env = Worm(1)
     env.reset(0)
     for _ in range(60):
-        acted(env, torch.zeros(1, 9))
+        act(env, torch.zeros(1, 9))
     return env
 
 
 def moved(env: Worm, state: dict[str, torch.Tensor]) -> torch.Tensor:
     """Returns how far each part moves (4, 3) in the decision after a state."""
     env.load_state_dict({name: value.clone() for name, value in state.items()})
-    acted(env, torch.zeros(1, 9))
+    act(env, torch.zeros(1, 9))
     return (env.state_dict()["position"] - state["position"])[0]
 
 
 def test_friction_holds_a_resting_part_at_points_that_stay():
     env = resting_worm()
     before = env.state_dict()
-    acted(env, torch.zeros(1, 9))
+    act(env, torch.zeros(1, 9))
     after = env.state_dict()
     assert before["touches"].tolist() == [[1, 1, 1, 1]]
     assert (before["held"] > 0).all()
@@ -253,7 +206,7 @@ def test_unitys_crawler_walks_here():
     total = torch.zeros(40)
     running = torch.ones(40, dtype=torch.bool)
     for _ in range(300):
-        step = acted(env, torch.from_numpy(policy.act([obs.numpy() for obs in step.obs]).continuous))
+        step = act(env, torch.from_numpy(policy.act([obs.numpy() for obs in step.obs]).continuous))
         total += torch.where(running, step.reward, 0)
         running &= ~(step.terminated | step.truncated)
     assert total.mean() > 0.5 * 3000 * 300 / 1000

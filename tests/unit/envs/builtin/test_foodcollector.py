@@ -72,16 +72,6 @@ def cells(channel: torch.Tensor) -> set[tuple[int, int]]:
     return {(int(y), int(x)) for y, x in channel.nonzero()}
 
 
-def test_agents_see_what_unitys_see():
-    for env, names in (
-        (FoodCollector(1), [("GridSensor-OneHot", (5, 40, 40))]),
-        (VisualFoodCollector(1), [("CameraSensor", (3, 84, 84)), ("VectorSensor_size1", (1,))]),
-    ):
-        (spec,) = env.behaviors.values()
-        assert [(obs.name, obs.shape) for obs in spec.obs] == names
-        assert (spec.action.continuous, spec.action.branches) == (3, (2,))
-
-
 @pytest.mark.parametrize(("ball", "reward"), [(0, 1.0), (GREENS, -1.0)])
 def test_food_that_is_touched_pays_by_its_color_and_comes_up_elsewhere(ball: int, reward: float):
     env = laid(FoodCollector(1))
@@ -345,23 +335,6 @@ def test_food_before_a_wall_is_seen_where_the_cells_middle_is_nearer_than_it():
     assert grid[:, 19, 33].tolist() == [1, 0, 0, 0, 0]
 
 
-def test_a_grid_cleared_cell_by_cell_is_that_painted_anew():
-    env = FoodCollector(3)
-    again = FoodCollector(3)
-    env.reset(5)
-    again.reset(5)
-    generator = torch.Generator().manual_seed(1)
-    for _ in range(60):
-        action = Action(torch.randn(15, 3, generator=generator), torch.randint(0, 2, (15, 1), generator=generator))
-        before = env.state_dict()
-        step = env.step({env.behavior: action})[env.behavior]
-    # more than are recorded: all are cleared
-    again.load_state_dict({**before, "written": torch.full_like(before["written"], 10_000)})
-    fresh = again.step({env.behavior: action})[env.behavior]
-    torch.testing.assert_close(step.obs[0], fresh.obs[0], rtol=0, atol=0)
-    assert step.obs[0].sum() > 0
-
-
 @pytest.mark.parametrize("make", [FoodCollector, VisualFoodCollector])
 def test_an_episode_is_truncated_in_its_5000th_tick_and_the_food_stays(make: type[Env]):
     env = laid(make(1))
@@ -460,26 +433,6 @@ def test_an_image_painted_in_part_is_that_painted_in_full():
     torch.testing.assert_close(step.obs[0], fresh.obs[0], rtol=0, atol=0)
 
 
-def test_an_action_that_does_not_fit_is_told_with_its_agent():
-    env = laid(FoodCollector(1))
-    with pytest.raises(EnvError, match=r"agent 2.*finite numbers and choices of branches \(2,\)"):
-        env.step({env.behavior: Action(torch.zeros(AGENTS, 3), torch.tensor([[0], [0], [2], [0], [0]]))})
-    with pytest.raises(EnvError, match="agent 0"):
-        acted(env, (math.nan, 0.0, 0.0))
-
-
 def test_an_image_of_a_size_that_shows_nothing_is_refused():
     with pytest.raises(EnvError, match="20 to 512"):
         VisualFoodCollector(1, height=10)
-
-
-def test_its_rule_gathers_far_more_than_the_bar_asks_for():
-    env = FoodCollector(4)
-    env.reset(1)
-    earned = torch.zeros(4 * AGENTS)
-    for _ in range(300):
-        action = env.heuristic(env.behavior)
-        assert action is not None
-        earned += env.step({env.behavior: action})[env.behavior].reward
-    assert earned.mean() > 10  # of three tenths of an episode
-    assert env.heuristic("Other") is None

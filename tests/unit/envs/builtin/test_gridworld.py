@@ -2,17 +2,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from envs.builtin.worlds import act
 
 from palaestra.core.errors import EnvError
-from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.gridworld.env import GridWorld
 
 NOTHING, UP, DOWN, LEFT, RIGHT = range(5)
 GREEN, RED, AGENT = 1, 2, 3
-
-
-def played(env: GridWorld, *choices: int) -> TimeStep:
-    return env.step({"GridWorld": Action(torch.zeros(len(choices), 0), torch.tensor(choices)[:, None])})["GridWorld"]
 
 
 def laid(agent: int, green: int, red: int, wanted: int) -> GridWorld:
@@ -39,10 +35,10 @@ def repainted(env: GridWorld, state: dict[str, torch.Tensor]) -> torch.Tensor:
 @pytest.mark.parametrize(("wanted", "reward"), [(GREEN, 1.0), (RED, -1.0)])
 def test_a_goal_ends_the_episode_with_a_reward_by_its_color(wanted: int, reward: float):
     env = laid(agent=12, green=14, red=0, wanted=wanted)
-    step = played(env, RIGHT)
+    step = act(env, RIGHT)
     assert step.reward.item() == pytest.approx(-0.01)
     assert not step.terminated.any()
-    step = played(env, RIGHT)
+    step = act(env, RIGHT)
     assert step.reward.item() == reward
     assert step.terminated.item()
     assert not step.truncated.any()
@@ -52,7 +48,7 @@ def test_a_goal_ends_the_episode_with_a_reward_by_its_color(wanted: int, reward:
 @pytest.mark.parametrize(("choice", "cell"), [(NOTHING, 12), (UP, 7), (DOWN, 17), (LEFT, 11), (RIGHT, 13)])
 def test_a_move_leads_to_the_next_cell(choice: int, cell: int):
     env = laid(agent=12, green=0, red=1, wanted=GREEN)
-    played(env, choice)
+    act(env, choice)
     assert env.state_dict()["agent"].item() == cell
 
 
@@ -67,7 +63,7 @@ def test_a_move_leads_to_the_next_cell(choice: int, cell: int):
 )
 def test_in_a_corner_only_the_moves_away_from_the_walls_are_allowed(side: int, choice: int, allowed: list[int]):
     env = laid(agent=side, green=12, red=11, wanted=GREEN)
-    mask = played(env, choice).action_mask
+    mask = act(env, choice).action_mask
     assert mask is not None
     assert mask[0].nonzero()[:, 0].tolist() == allowed
 
@@ -75,18 +71,8 @@ def test_in_a_corner_only_the_moves_away_from_the_walls_are_allowed(side: int, c
 def test_a_move_into_a_wall_stays():
     env = laid(agent=0, green=12, red=11, wanted=GREEN)
     for choice in (UP, LEFT):
-        assert played(env, choice).reward.item() == pytest.approx(-0.01)
+        assert act(env, choice).reward.item() == pytest.approx(-0.01)
         assert env.state_dict()["agent"].item() == 0
-
-
-def test_an_agent_that_stays_is_cut_after_a_hundred_decisions():
-    env = GridWorld(2)
-    first = env.reset(0)["GridWorld"]
-    steps = [played(env, NOTHING, NOTHING) for _ in range(100)]
-    assert [step.truncated.all().item() for step in steps] == [False] * 99 + [True]
-    assert not any(step.terminated.any().item() for step in steps)
-    for seen, last in zip(first.obs, steps[-1].final_obs.obs, strict=True):
-        assert torch.equal(seen, last)
 
 
 Pixel = tuple[int, int, int]  # in steps of 1/255
@@ -110,7 +96,7 @@ def pixels_of(image: torch.Tensor, color: Pixel) -> torch.Tensor:
 
 def test_the_image_shows_each_thing_in_its_color_at_its_place():
     env = laid(agent=12, green=20, red=4, wanted=RED)
-    step = played(env, DOWN)
+    step = act(env, DOWN)
     image, signal = step.obs
     assert image.shape == (1, 3, 64, 84)
     assert signal.tolist() == [[0.0, 1.0]]
@@ -167,7 +153,7 @@ def test_a_figure_of_three_quarters_of_a_cell_casts_its_shadow_up_and_left_witho
 
 def test_the_last_image_of_an_episode_shows_the_agent_on_the_goal():
     env = laid(agent=12, green=13, red=0, wanted=GREEN)
-    step = played(env, RIGHT)
+    step = act(env, RIGHT)
     image, signal = step.final_obs.obs
     middle = torch.tensor([2.5 * 12.8 - 0.5, 10 + 3.5 * 12.8 - 0.5])
     torch.testing.assert_close(pixels_of(image[0], BLUE_FRAME).mean(0), middle, atol=0.7, rtol=0)
@@ -180,7 +166,7 @@ def test_repainting_only_what_moved_gives_the_image_of_a_new_painting():
     env.reset(3)
     generator = torch.Generator().manual_seed(0)
     for _ in range(60):
-        image = played(env, *torch.randint(0, 5, (8,), generator=generator).tolist()).obs[0]
+        image = act(env, *torch.randint(0, 5, (8,), generator=generator).tolist()).obs[0]
         state = env.state_dict()
         state["obs_image"].fill_(0.5)
         assert torch.equal(image, repainted(fresh, state))
@@ -194,13 +180,6 @@ def test_an_image_that_is_too_small_or_too_large_or_too_narrow_is_refused(height
         GridWorld(1, height=height, width=width)
 
 
-def test_the_observations_are_named_and_ordered_as_unitys():
-    assert [(obs.name, obs.shape, obs.goal) for obs in GridWorld(1).behaviors["GridWorld"].obs] == [
-        ("CameraSensor", (3, 64, 84), False),
-        ("VectorSensor", (2,), True),
-    ]
-
-
 def test_parameters_lay_out_the_next_episodes_board():
     env = GridWorld(2)
     env.reset(0)
@@ -211,7 +190,7 @@ def test_parameters_lay_out_the_next_episodes_board():
             "numExGoals": torch.tensor([1.0, 2.0]),
         }
     )
-    played(env, NOTHING, NOTHING)
+    act(env, NOTHING, NOTHING)
     assert env.state_dict()["edge"].tolist() == [5, 5]
     env.reset(0)
     state = env.state_dict()
@@ -226,34 +205,3 @@ def test_both_colors_are_wanted_equally_often_and_the_agent_starts_anywhere():
     assert 0.45 < signal[:, 0].mean() < 0.55
     assert torch.equal(signal.sum(1), torch.ones(2000))
     assert env.state_dict()["agent"].unique().tolist() == list(range(25))
-
-
-def test_a_seed_gives_one_stream_and_a_restored_state_goes_on_with_it():
-    env = GridWorld(4)
-    again = GridWorld(6)
-    later = GridWorld(4)
-    env.reset(2)
-    again.reset(2)
-    choices = torch.randint(0, 5, (80, 6), generator=torch.Generator().manual_seed(0)).tolist()
-    for tick, choice in enumerate(choices):
-        if tick == 30:
-            later.load_state_dict(env.state_dict())
-        one = played(env, *choice[:4])
-        two = played(again, *choice)
-        assert torch.equal(one.obs[0], two.obs[0][:4])
-        assert torch.equal(one.reward, two.reward[:4])
-        if tick >= 30:
-            three = played(later, *choice[:4])
-            assert torch.equal(one.obs[0], three.obs[0])
-            assert torch.equal(one.reward, three.reward)
-
-
-def test_random_play_meets_right_and_wrong_goals_alike():
-    env = GridWorld(64)
-    env.reset(0)
-    generator = torch.Generator().manual_seed(0)
-    prizes = torch.zeros(2)
-    for _ in range(300):
-        reward = played(env, *torch.randint(0, 5, (64,), generator=generator).tolist()).reward
-        prizes += torch.stack([(reward == 1).sum(), (reward == -1).sum()])
-    assert 0.8 < prizes[0] / prizes[1] < 1.25

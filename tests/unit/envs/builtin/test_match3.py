@@ -5,9 +5,10 @@ from itertools import groupby
 import numpy as np
 import pytest
 import torch
+from envs.builtin.worlds import act, change
 
 from palaestra.core.errors import EnvError
-from palaestra.core.timestep import Action, TimeStep
+from palaestra.core.timestep import TimeStep
 from palaestra.envs.builtin.match3.env import Match3, Match3Visual
 
 ROWS, COLUMNS, KINDS, MOVES = 9, 8, 6, 127
@@ -42,11 +43,12 @@ def laid(
         value[cell] = special
     env = Match3(areas, largest_boards=True)
     env.reset(0)
-    state = env.state_dict()
-    state["kind"][:] = torch.from_numpy(board).flatten()
-    state["worth"][:] = torch.from_numpy(value).flatten()
-    state["mask"][:] = torch.tensor([makes_line(board, move) for move in range(MOVES)])
-    env.load_state_dict(state)
+    change(
+        env,
+        kind=torch.from_numpy(board).flatten(),
+        worth=torch.from_numpy(value).flatten(),
+        mask=[makes_line(board, move) for move in range(MOVES)],
+    )
     return env
 
 
@@ -86,12 +88,6 @@ def is_inside(board: np.ndarray, move: int) -> bool:
     return all(board[cell] < KINDS for cell in cells_of(move))
 
 
-def played(env: Match3 | Match3Visual, *moves: int) -> TimeStep:
-    """The same move in every area, or one for each."""
-    chosen = torch.tensor(moves).expand(env.num_areas)[:, None] if len(moves) == 1 else torch.tensor(moves)[:, None]
-    return env.step({env.behavior: Action(torch.zeros(env.num_areas, 0), chosen)})[env.behavior]
-
-
 def drawn(step: TimeStep, generator: torch.Generator) -> list[int]:
     assert step.action_mask is not None
     return torch.multinomial(step.action_mask.float(), 1, generator=generator)[:, 0].tolist()
@@ -125,7 +121,7 @@ SHAPES = {
 def test_a_move_scores_a_point_for_each_piece_in_a_line(pieces: dict[tuple[int, int], int], move: int, points: int):
     env = laid(pieces)
     assert not lines(boards(env)[0]).any()
-    assert least_points(played(env, move)) == points
+    assert least_points(act(env, move)) == points
 
 
 @pytest.mark.parametrize(
@@ -133,7 +129,7 @@ def test_a_move_scores_a_point_for_each_piece_in_a_line(pieces: dict[tuple[int, 
 )
 def test_special_pieces_score_twice_and_three_times_when_cleared(worth: dict[tuple[int, int], int], points: int):
     """In the last case one is only moved out of the line's way."""
-    assert least_points(played(laid(THREE, worth), upward(4, 4))) == points
+    assert least_points(act(laid(THREE, worth), upward(4, 4))) == points
 
 
 def test_what_falls_into_a_line_is_cleared_in_the_same_decision():
@@ -141,13 +137,13 @@ def test_what_falls_into_a_line_is_cleared_in_the_same_decision():
     pieces = {(0, 3): 5, (1, 3): 5, (2, 4): 5, (3, 3): 4, (0, 2): 4, (0, 4): 4}
     env = laid(pieces, {(3, 3): 1})
     assert not lines(boards(env)[0]).any()
-    assert least_points(played(env, rightward(2, 3))) == 3 + 4
+    assert least_points(act(env, rightward(2, 3))) == 3 + 4
 
 
 def test_pieces_above_drop_in_their_order():
     env = laid(THREE)
     before = boards(env)[0].copy()
-    step = played(env, upward(4, 4))
+    step = act(env, upward(4, 4))
     after = boards(env)[int(step.reward.argmin())]
     np.testing.assert_array_equal(after[:4], before[:4])
     np.testing.assert_array_equal(after[:, [0, 1, 5, 6, 7]], before[:, [0, 1, 5, 6, 7]])
@@ -159,7 +155,7 @@ def test_pieces_above_drop_in_their_order():
 def test_a_move_that_makes_no_line_changes_nothing_but_takes_its_time():
     env = laid(THREE)
     before = boards(env).copy()
-    step = played(env, rightward(0, 0))
+    step = act(env, rightward(0, 0))
     np.testing.assert_array_equal(boards(env), before)
     assert not step.reward.any()
     assert (env.state_dict()["age"] == 1).all()
@@ -168,7 +164,7 @@ def test_a_move_that_makes_no_line_changes_nothing_but_takes_its_time():
 def test_a_board_on_which_no_move_is_allowed_is_dealt_anew():
     env = laid({(8, 2): 5, (8, 3): 5, (7, 4): 5}, areas=256)
     before = boards(env)[0].copy()
-    step = played(env, upward(7, 4))
+    step = act(env, upward(7, 4))
     assert step.action_mask is not None
     assert step.action_mask.any(1).all()
     dealt = (boards(env)[:, :2] != before[:2]).sum((1, 2)) > 8
@@ -185,15 +181,13 @@ def test_exactly_the_moves_that_make_a_line_are_allowed():
         for board, mask in zip(apart(boards(env)), step.action_mask, strict=True):
             assert not lines(board).any()
             assert mask.tolist() == [is_inside(board, move) and makes_line(board, move) for move in range(MOVES)]
-        step = played(env, *drawn(step, generator))
+        step = act(env, *drawn(step, generator))
 
 
 def test_an_episode_is_cut_after_500_moves_with_its_last_board_shown():
     env = laid(THREE, areas=2)
-    state = env.state_dict()
-    state["age"][0] = 499
-    env.load_state_dict(state)
-    step = played(env, rightward(0, 0))
+    change(env, age=[499, 0])
+    step = act(env, rightward(0, 0))
     assert step.truncated.tolist() == [True, False]
     assert not step.terminated.any()
     assert step.final_obs.slots.tolist() == [0]
@@ -216,8 +210,8 @@ def test_both_observations_show_the_board():
             assert torch.equal(seen, expected.flatten(1))
             assert torch.equal(painted, expected.view(3, ROWS, COLUMNS, types).permute(0, 3, 1, 2))
         moves = drawn(flat, generator)
-        flat = played(vector, *moves)
-        planes = played(image, *moves)
+        flat = act(vector, *moves)
+        planes = act(image, *moves)
 
 
 def test_one_piece_in_ten_scores_three_times_and_two_in_ten_twice_in_six_colors_alike():
@@ -231,21 +225,11 @@ def test_one_piece_in_ten_scores_three_times_and_two_in_ten_twice_in_six_colors_
     assert colors.tolist() == pytest.approx([1 / KINDS] * KINDS, abs=0.01)
 
 
-def test_an_areas_boards_do_not_depend_on_the_others():
-    few = Match3(2)
-    many = Match3(5)
-    few.reset(7)
-    many.reset(7)
-    np.testing.assert_array_equal(boards(few), boards(many)[:2])
-    many.reset(8)
-    assert (boards(few) != boards(many)[:2]).any()
-
-
 def test_a_choice_that_is_none_is_named():
     env = Match3(2)
     env.reset(0)
     with pytest.raises(EnvError, match=r"Match3VectorObs.*agent 1.*127"):
-        played(env, 0, MOVES)
+        act(env, 0, MOVES)
 
 
 def earned(env: Match3 | Match3Visual, moves: int) -> float:
@@ -308,7 +292,7 @@ def test_pieces_fall_from_the_top_of_a_smaller_board():
     state["kind"][:, 6 * COLUMNS :] = -1
     env.load_state_dict(state)
     before = boards(env)[0].copy()
-    step = played(env, upward(4, 4))
+    step = act(env, upward(4, 4))
     after = boards(env)[int(step.reward.argmin())]
     np.testing.assert_array_equal(after[:4], before[:4])
     np.testing.assert_array_equal(after[4, 2:4], before[5, 2:4])

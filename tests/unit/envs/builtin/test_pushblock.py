@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
+from envs.builtin.worlds import act, change
 
-from palaestra.core.timestep import Action, TimeStep
+from palaestra.core.timestep import Action
 from palaestra.envs.builtin.pushblock.env import PushBlock
 
 NOTHING, FORWARD, BACK, TURN_RIGHT, TURN_LEFT, GO_LEFT, GO_RIGHT = range(7)
@@ -14,43 +15,21 @@ BLOCK, GOAL, WALL, MISSED, DISTANCE = range(5)
 TO_GOAL = -math.pi / 2
 
 
-def played(env: PushBlock, choice: int) -> TimeStep:
-    discrete = torch.full((env.num_areas, 1), choice, dtype=torch.int64)
-    return env.step({"PushBlock": Action(torch.zeros(env.num_areas, 0), discrete)})["PushBlock"]
-
-
 def placed(areas: int = 1, **columns: list[float] | float) -> PushBlock:
     """The agent at rest in the middle, facing the goal, the block behind it; or as the columns say."""
     env = PushBlock(areas)
     env.reset(0)
-    put(env, agent_position=[0.0, 0.0], agent_angle=TO_GOAL, block_position=[0.0, 9.0])
-    put(env, agent_velocity=0.0, block_velocity=0.0, agent_fall=[0.5, 0.0], block_fall=[0.375, 0.0])
-    put(env, **columns)
+    change(env, agent_position=[0.0, 0.0], agent_angle=TO_GOAL, block_position=[0.0, 9.0])
+    change(env, agent_velocity=0.0, block_velocity=0.0, agent_fall=[0.5, 0.0], block_fall=[0.375, 0.0])
+    change(env, **columns)
     return env
-
-
-def put(env: PushBlock, **columns: list[float] | float) -> None:
-    state = env.state_dict()
-    for name, value in columns.items():
-        state[name][:] = torch.tensor(value)
-    env.load_state_dict(state)
 
 
 def rays(env: PushBlock) -> torch.Tensor:
     """(sensors, rays, 5) of the newest frame of the first area after a decision of doing nothing: the offset sensor,
     the level one.
     """
-    return torch.stack([obs[0].view(3, 7, 5)[2] for obs in played(env, NOTHING).obs])
-
-
-def test_sensors_have_unitys_names_and_sizes():
-    env = PushBlock(1)
-    spec = env.behaviors["PushBlock"]
-    assert [(obs.name, obs.shape) for obs in spec.obs] == [
-        ("StackingSensor_size3_OffsetRayPerceptionSensor", (105,)),
-        ("StackingSensor_size3_RayPerceptionSensor", (105,)),
-    ]
-    assert spec.action.branches == (7,)
+    return torch.stack([obs[0].view(3, 7, 5)[2] for obs in act(env, NOTHING).obs])
 
 
 def test_rays_tell_goal_and_walls_in_the_order_of_unitys():
@@ -111,16 +90,6 @@ def test_the_offset_sensor_sees_nothing_while_the_agent_falls():
     assert level[2, :, :3].any()
 
 
-def test_frames_are_stacked_oldest_first():
-    env = placed()
-    first = played(env, TURN_LEFT).obs[1][0].view(3, 35)[2]
-    second = played(env, TURN_LEFT).obs[1][0].view(3, 35)
-    third = played(env, TURN_LEFT).obs[1][0].view(3, 35)
-    assert torch.equal(second[1], first)
-    assert torch.equal(third[:2], second[1:])
-    assert not torch.equal(third[2], third[1])
-
-
 @pytest.mark.parametrize(("degrees", "slides"), [(45, False), (60, True)])
 def test_a_wall_holds_whom_presses_it_by_up_to_twice_the_friction(degrees: int, slides: bool):
     across = math.cos(math.radians(degrees))
@@ -130,7 +99,7 @@ def test_a_wall_holds_whom_presses_it_by_up_to_twice_the_friction(degrees: int, 
         agent_angle=math.radians(degrees),
         block_position=[-9.0, 9.0],
     )
-    played(env, FORWARD)
+    act(env, FORWARD)
     speed = 0.0
     for _ in range(5):  # drag, the floor, and the wall, at two points of which each gives up to 0.6 of the load
         way = np.array([3 * across, speed + 3 * along]) * 0.92
@@ -147,7 +116,7 @@ def test_a_decision_of_moving_is_five_ticks_of_three_meters_a_second_against_dra
     choice: int, toward: tuple[float, float]
 ):
     env = placed(block_position=[9.0, 11.0])
-    played(env, choice)
+    act(env, choice)
     share = math.hypot(*toward)
     speed = 0.0
     way = 0.0
@@ -162,18 +131,18 @@ def test_a_decision_of_moving_is_five_ticks_of_three_meters_a_second_against_dra
 @pytest.mark.parametrize(("choice", "degrees"), [(TURN_RIGHT, -20), (TURN_LEFT, 20)])
 def test_a_decision_of_turning_turns_by_twenty_degrees(choice: int, degrees: float):
     env = placed()
-    played(env, choice)
+    act(env, choice)
     assert math.degrees(float(env.state_dict()["agent_angle"][0])) == pytest.approx(-90 + degrees, abs=1e-3)
 
 
 def test_a_block_that_touches_the_goal_ends_the_episode_with_the_prize():
     env = placed(block_position=[0.0, -3.0])
     decisions = 1
-    step = played(env, FORWARD)
+    step = act(env, FORWARD)
     while not step.terminated.any():
         assert step.reward.item() == pytest.approx(-0.001)
         decisions = decisions + 1
-        step = played(env, FORWARD)
+        step = act(env, FORWARD)
     assert 3 < decisions < 10
     assert 5 - 0.001 <= step.reward.item() <= 5 - 0.0002 + 1e-6
     assert step.final_obs.slots.tolist() == [0]
@@ -185,7 +154,7 @@ def test_a_block_that_touches_the_goal_ends_the_episode_with_the_prize():
 
 def test_a_new_episode_passes_the_rest_of_the_decision_without_an_action():
     env = placed(block_position=[0.0, -7.34], agent_position=[9.0, 9.0])  # touches the goal on the first tick
-    step = played(env, TURN_LEFT)
+    step = act(env, TURN_LEFT)
     assert step.reward.item() == pytest.approx(5 - 0.0002)
     state = env.state_dict()
     assert math.degrees(float(state["agent_angle"][0])) == pytest.approx(-90 + 4, abs=1e-3)
@@ -201,8 +170,8 @@ def test_a_new_episode_passes_the_rest_of_the_decision_without_an_action():
 @pytest.mark.parametrize(("lead", "age"), [(0, 999), (4, 999), (1, 999)])
 def test_the_episode_is_cut_after_five_thousand_ticks(lead: int, age: int):
     env = placed(lead=lead, age=age - 1)
-    assert not played(env, NOTHING).truncated.any()
-    step = played(env, NOTHING)
+    assert not act(env, NOTHING).truncated.any()
+    step = act(env, NOTHING)
     assert step.truncated.all()
     assert not step.terminated.any()
     assert step.reward.item() == pytest.approx(-0.0002 * (5 - lead))
@@ -211,22 +180,13 @@ def test_the_episode_is_cut_after_five_thousand_ticks(lead: int, age: int):
 
 def test_the_action_of_the_last_tick_still_acts_where_time_runs_out():
     env = placed()
-    put(env, age=999, lead=2)  # the third tick is the last
-    assert played(env, TURN_LEFT).truncated.all()
+    change(env, age=999, lead=2)  # the third tick is the last
+    assert act(env, TURN_LEFT).truncated.all()
     assert env.state_dict()["agent_angle"].item() == pytest.approx(TO_GOAL + math.radians(3 * 4), abs=1e-5)
-    put(env, age=999, lead=2)
-    assert played(env, FORWARD).truncated.all()
+    change(env, age=999, lead=2)
+    assert act(env, FORWARD).truncated.all()
     # in the air nothing else brakes it
     assert env.state_dict()["agent_velocity"].norm().item() == pytest.approx(3.0 * 0.92**3, abs=1e-4)
-
-
-def test_parameters_take_hold_at_the_next_episode():
-    env = placed()
-    env.set_parameters({"block_scale": torch.tensor([4.0])})
-    assert env.state_dict()["parameters"][0].tolist() == pytest.approx([2, 0, 0, 0.5, 24.525])
-    put(env, age=999)
-    played(env, NOTHING)
-    assert env.state_dict()["parameters"][0].tolist() == pytest.approx([4, 0, 0, 0.5, 24.525])
 
 
 def test_friction_drag_and_gravity_stop_a_gliding_block():
@@ -242,7 +202,7 @@ def test_friction_drag_and_gravity_stop_a_gliding_block():
             agent_position=[9.0, 9.0], block_position=[-8.0, 0.0], block_velocity=[6.0, 0.0], parameters=parameters
         )
         for _ in range(30):
-            played(env, NOTHING)
+            act(env, NOTHING)
         way[name] = float(env.state_dict()["block_position"][0, 0]) + 8
     assert way["usual"] == pytest.approx(6**2 / (2 * 0.6 * 24.525), abs=0.1)
     assert way["rough"] == pytest.approx(6**2 / (2 * 1.6 * 24.525), abs=0.1)
@@ -257,8 +217,8 @@ def test_episodes_begin_clear_of_one_another_of_the_goal_and_of_where_the_agent_
     env.reset(1)
     for _ in range(2):
         before = env.state_dict()
-        put(env, age=999)
-        assert played(env, NOTHING).truncated.all()
+        change(env, age=999)
+        assert act(env, NOTHING).truncated.all()
         state = env.state_dict()
         agent = state["agent_position"]
         block = state["block_position"]
@@ -300,7 +260,7 @@ def test_nothing_stays_in_a_wall_or_in_the_other(scale: float):
         assert state["block_position"].abs().max() <= 12.5
         assert all(obs.min() >= 0 and obs.max() <= 1 for obs in step.obs)
     for _ in range(5):
-        played(env, NOTHING)
+        act(env, NOTHING)
     state = env.state_dict()
     assert state["block_position"].abs().max() <= 12.5 - scale / 2 + 1e-2
     away = state["agent_position"] - state["block_position"]
@@ -311,19 +271,3 @@ def test_nothing_stays_in_a_wall_or_in_the_other(scale: float):
     spread = (cos.abs() + sin.abs())[:, None]  # of a box of half 1, along axes turned against its own
     gaps = torch.cat([away.abs() - scale / 2 - 0.5 * spread, own_axes.abs() - 0.5 - scale / 2 * spread], 1)
     assert gaps.amax(1).min() > -0.02  # boxes are apart if they are so along any axis of either
-
-
-@pytest.mark.parametrize("parameters", [{}, {"block_scale": 4.0, "dynamic_friction": 1.0, "static_friction": 1.0}])
-def test_its_rule_pushes_every_block_onto_the_goal(parameters: dict[str, float]):
-    env = PushBlock(50)
-    env.set_parameters({name: torch.full((50,), value) for name, value in parameters.items()})
-    env.reset(2)
-    rewards = torch.zeros(50)
-    done = torch.zeros(50, dtype=torch.bool)
-    for _ in range(250):
-        action = env.heuristic("PushBlock")
-        assert action is not None
-        step = env.step({"PushBlock": action})["PushBlock"]
-        rewards += torch.where(done, 0.0, step.reward)
-        done |= step.terminated
-    assert rewards.min() > 4.7

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from envs.builtin.worlds import change
 
-import palaestra
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.pushblock_collab.env import CooperativePushBlock
 
@@ -46,10 +46,6 @@ def laid(
     return env
 
 
-def put(env: CooperativePushBlock, **columns: torch.Tensor) -> None:
-    env.load_state_dict({**env.state_dict(), **columns})
-
-
 def acted(env: CooperativePushBlock, *actions: int) -> TimeStep:
     """Each agent's action; who is not named does nothing."""
     chosen = torch.zeros(env.num_areas * AGENTS, 1, dtype=torch.int64)
@@ -59,12 +55,6 @@ def acted(env: CooperativePushBlock, *actions: int) -> TimeStep:
 
 def cells(grid: torch.Tensor) -> set[tuple[int, int]]:
     return {(int(y), int(x)) for y, x in grid.nonzero()}
-
-
-def test_agents_see_what_unitys_see():
-    (spec,) = CooperativePushBlock(1).behaviors.values()
-    assert [(obs.name, obs.shape) for obs in spec.obs] == [("GridSensor-OneHot", (6, 20, 20)), ("RBSensor", (10,))]
-    assert spec.action.branches == (7,)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +102,7 @@ def test_a_block_that_touches_the_goal_pays_its_size_to_the_group_and_is_gone(bl
     env = laid(block, (0.0, GOAL_EDGE + HALVES[block] + 0.01), velocity=(0.0, -3.0))
     gone = env.state_dict()["gone"]
     gone[0, block + 1] = False  # another is left
-    put(env, gone=gone)
+    change(env, gone=gone)
     step = acted(env)
     assert step.group_reward.tolist() == pytest.approx([worth - 0.0005] * AGENTS)
     assert step.reward.tolist() == [0.0] * AGENTS
@@ -148,7 +138,7 @@ def test_the_last_block_ends_the_episode_for_all_and_the_rest_of_the_decision_pa
 
 def test_an_episode_is_truncated_after_5000_ticks_which_may_be_within_a_decision():
     env = laid(LARGE, agents=((3.0, 0.0),))
-    put(env, age=torch.tensor([999], dtype=torch.int32), lead=torch.tensor([2], dtype=torch.int32))
+    change(env, age=torch.tensor([999], dtype=torch.int32), lead=torch.tensor([2], dtype=torch.int32))
     step = acted(env, FORWARD)  # ticks 4,998 and 4,999 pass; the 5,000th begins the next episode
     assert step.truncated.all()
     assert not step.terminated.any()
@@ -160,12 +150,6 @@ def test_an_episode_is_truncated_after_5000_ticks_which_may_be_within_a_decision
     state = env.state_dict()
     assert state["lead"].tolist() == [2]
     assert (step.obs[0] != step.final_obs.obs[0]).any()
-
-
-def test_mates_share_a_group_and_areas_do_not():
-    step = CooperativePushBlock(2).reset(0)["PushBlockCollab"]
-    assert step.group.tolist() == [0, 0, 0, 1, 1, 1]
-    assert step.acting.all()
 
 
 def test_the_grid_shows_what_lies_ahead_from_the_agents_place_on():
@@ -216,37 +200,3 @@ def test_bodies_stay_in_the_room_whatever_agents_do():
         blocks = state["body_position"][:, AGENTS:9][~state["gone"]]
         assert blocks.abs().max() <= 12.3
         assert state["body_spin"].abs().max() <= 7.0
-
-
-def test_a_grid_cleared_cell_by_cell_is_that_painted_anew():
-    env = CooperativePushBlock(3)
-    again = CooperativePushBlock(3)
-    env.reset(5)
-    again.reset(5)
-    generator = torch.Generator().manual_seed(1)
-    before = env.state_dict()
-    action = Action(torch.zeros(9, 0), torch.zeros(9, 1, dtype=torch.int64))
-    for _ in range(40):
-        action = Action(torch.zeros(9, 0), torch.randint(0, 7, (9, 1), generator=generator))
-        before = env.state_dict()
-        step = env.step({env.behavior: action})[env.behavior]
-    # more than are recorded: all are cleared
-    again.load_state_dict({**before, "written": torch.full_like(before["written"], 10_000)})
-    fresh = again.step({env.behavior: action})[env.behavior]
-    torch.testing.assert_close(step.obs[0], fresh.obs[0], rtol=0, atol=0)
-    assert step.obs[0].sum() > 0
-
-
-def test_its_rule_brings_most_blocks_into_the_goal():
-    env = palaestra.make("CooperativePushBlock", areas=16)
-    env.reset(1)
-    earned = torch.zeros(16)
-    ends = 0
-    for _ in range(500):
-        action = env.heuristic("PushBlockCollab")  # type: ignore[union-attr]
-        step = env.step({"PushBlockCollab": action})["PushBlockCollab"]
-        earned += step.group_reward[::3]
-        ends += int(step.terminated[::3].sum())
-    assert earned.mean() > 7
-    assert ends > 3
-    assert CooperativePushBlock(1).heuristic("Other") is None

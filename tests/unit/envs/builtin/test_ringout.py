@@ -2,22 +2,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
+from envs.builtin.worlds import act, still
 
-from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.ringout.env import RingOut
 
 FAR = [[-3.0, 0.0], [1.5, -2.6], [1.5, 2.6]]
-
-
-def played(env: RingOut, choices: torch.Tensor) -> TimeStep:
-    return env.step({"RingOut": Action(torch.zeros(len(choices), 0), choices[:, None])})["RingOut"]
-
-
-def still(env: RingOut) -> TimeStep:
-    return played(env, torch.zeros(3 * env.num_areas, dtype=torch.int64))
 
 
 def placed(**columns: list | float) -> RingOut:
@@ -57,7 +48,7 @@ def test_all_see_the_same_game_where_it_is_turned_by_a_third():
     state["position"][2] = turned(state["position"][0], 240)
     env.load_state_dict(state)
     for choice in (1, 1, 2, 1, 8, 1, 5, 0):  # they meet in the middle
-        first, second, third = played(env, torch.full((3,), choice)).obs[0]
+        first, second, third = act(env, torch.full((3,), choice)).obs[0]
         torch.testing.assert_close(first, second, atol=1e-4, rtol=0)
         torch.testing.assert_close(first, third, atol=1e-4, rtol=0)
 
@@ -65,7 +56,7 @@ def test_all_see_the_same_game_where_it_is_turned_by_a_third():
 @pytest.mark.parametrize(("choice", "degrees"), [(1, 0), (2, 45), (3, 90), (5, 180), (8, 315)])
 def test_a_push_goes_the_way_that_was_chosen_in_the_agents_own_frame(choice: int, degrees: float):
     env = placed(parameters=[[0.8, 0.0]])
-    played(env, torch.full((3,), choice))
+    act(env, torch.full((3,), choice))
     # 5 ticks of 0.2 m/s
     expected = torch.stack([turned(torch.tensor([1.0, 0.0]), degrees + 120 * j) for j in range(3)])
     torch.testing.assert_close(env.state_dict()["velocity"], expected, atol=1e-5, rtol=0)
@@ -74,7 +65,7 @@ def test_a_push_goes_the_way_that_was_chosen_in_the_agents_own_frame(choice: int
 def test_drag_slows_and_bounds_the_speed():
     env = placed(position=[[-4.9, 0.0], *FAR[1:]], parameters=[[0.8, 5.0]])
     for _ in range(30):
-        played(env, torch.tensor([1, 0, 0]))
+        act(env, torch.tensor([1, 0, 0]))
         if env.state_dict()["position"][0, 0] > 0:
             break
     assert env.state_dict()["velocity"][0, 0].item() == pytest.approx(0.2 * 0.9 / 0.1, abs=0.01)
@@ -97,7 +88,7 @@ def test_who_is_past_the_rim_lies_there_in_nobodys_way_and_unseen():
     assert not step.reward.any()
     assert not step.terminated.any()
     place = env.state_dict()["position"][0].clone()
-    seen = played(env, torch.tensor([1, 0, 0])).obs[0]
+    seen = act(env, torch.tensor([1, 0, 0])).obs[0]
     assert torch.equal(env.state_dict()["position"][0], place)
     assert seen[0, 2:5].tolist() == [0, 0, 0]
     assert not seen[1, 11:].any()  # the first is two on from the second
@@ -156,56 +147,3 @@ def test_somebody_wins_even_where_nobody_moves():
         over |= step.terminated.view(-1, 3)[:, 0]
         assert not step.truncated.any()
     assert over.all()
-
-
-def test_chance_wins_as_often_in_every_team_and_results_sum_to_zero():
-    env = RingOut(500)
-    step = env.reset(0)["RingOut"]
-    assert step.team.tolist() == [0, 1, 2] * 500
-    generator = torch.Generator().manual_seed(0)
-    rewards = []
-    for _ in range(300):
-        step = played(env, torch.randint(0, 9, (1500,), generator=generator))
-        over = step.terminated.view(-1, 3)
-        assert (over == over[:, :1]).all()
-        rewards.append(step.reward.view(-1, 3)[over[:, 0]])
-    earned = torch.cat(rewards)
-    assert len(earned) > 2000
-    assert not earned.sum(1).any()
-    np.testing.assert_allclose((earned == 1).float().mean(0), 1 / 3, atol=0.04)
-    np.testing.assert_allclose(earned.mean(0), 0, atol=0.06)
-
-
-def test_its_rule_beats_chance_from_every_place_and_no_place_is_better_among_its_like():
-    for team in range(3):
-        env = RingOut(100)
-        env.reset(team)
-        total = torch.zeros(3)
-        generator = torch.Generator().manual_seed(0)
-        for _ in range(250):
-            action = env.heuristic("RingOut")
-            assert action is not None
-            choices = torch.randint(0, 9, (300,), generator=generator)
-            choices[team::3] = action.discrete[team::3, 0]
-            total += (played(env, choices).reward.view(-1, 3) == 1).sum(0)
-        assert total[team] > 0.9 * total.sum()
-    env = RingOut(300)
-    env.reset(0)
-    wins = torch.zeros(3)
-    for _ in range(250):
-        action = env.heuristic("RingOut")
-        assert action is not None
-        wins += (played(env, action.discrete[:, 0]).reward.view(-1, 3) == 1).sum(0)
-    np.testing.assert_allclose(wins / wins.sum(), 1 / 3, atol=0.09)
-    assert env.heuristic("Other") is None
-
-
-def test_parameters_take_hold_at_the_next_episode():
-    env = placed()
-    env.set_parameters({"bounce": torch.tensor([0.2]), "drag": torch.tensor([3.0])})
-    assert env.state_dict()["parameters"][0].tolist() == pytest.approx([0.8, 1.5])
-    state = env.state_dict()
-    state["position"][:] = torch.tensor([9.0, 0.0])
-    env.load_state_dict(state)
-    still(env)
-    assert env.state_dict()["parameters"][0].tolist() == pytest.approx([0.2, 3.0])

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from envs.builtin.worlds import change
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
@@ -29,13 +30,6 @@ def waited(env: StrikersVsGoalie) -> dict[str, TimeStep]:
     return played(env, NOTHING, NOTHING, NOTHING)
 
 
-def change(env: StrikersVsGoalie, **columns: object) -> None:
-    state = env.state_dict()
-    for name, value in columns.items():
-        state[name][:] = torch.as_tensor(value)
-    env.load_state_dict(state)
-
-
 def placed(areas: int = 1, **columns: object) -> StrikersVsGoalie:
     """All at rest: the Strikers on the left and facing the goal, which the Goalie stands in front of; or as the columns
     say.
@@ -51,30 +45,6 @@ def seen(step: TimeStep, slot: int) -> torch.Tensor:
     """The rays of the newest frame, of all sensors: (14, 7) of a Striker, (41, 6) of a Goalie."""
     tags = 7 if len(step.obs) == 2 else 6
     return torch.cat([obs[slot].view(3, -1, tags)[2] for obs in step.obs])
-
-
-def test_sensors_are_unitys():
-    behaviors = StrikersVsGoalie(1).behaviors
-    assert [(obs.name, obs.shape) for obs in behaviors["Striker"].obs] == [
-        ("StackingSensor_size3_BlueRayPerceptionSensor", (231,)),
-        ("StackingSensor_size3_BlueRayPerceptionSensorReverse", (63,)),
-    ]
-    assert [(obs.name, obs.shape) for obs in behaviors["Goalie"].obs] == [
-        ("StackingSensor_size3_PurpleGoalieRayPerceptionSensor", (738,))
-    ]
-
-
-def test_each_behavior_has_a_table_of_its_own_agents_alone():
-    steps = waited(placed(2))
-    strikers = steps["Striker"]
-    goalies = steps["Goalie"]
-    assert [obs.shape for obs in strikers.obs] == [(4, 231), (4, 63)]
-    assert [obs.shape for obs in goalies.obs] == [(2, 738)]
-    assert (strikers.area.tolist(), goalies.area.tolist()) == ([0, 0, 1, 1], [0, 1])
-    assert (strikers.team.tolist(), goalies.team.tolist()) == ([0] * 4, [1] * 2)
-    assert (strikers.group.tolist(), goalies.group.tolist()) == ([0, 0, 2, 2], [1, 3])
-    assert strikers.acting.all()
-    assert goalies.acting.all()
 
 
 def test_time_costs_each_striker_what_it_earns_the_goalie():

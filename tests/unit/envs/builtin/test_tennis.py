@@ -3,20 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from envs.builtin.worlds import act, still
 
-from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.tennis.env import Tennis
 
 SERVICE, NO_FLOOR, LEFT_FLOOR, RIGHT_FLOOR = range(4)
 FLOOR, WALL, RADIUS = -6.9, 11.88, 0.25
-
-
-def played(env: Tennis, actions: torch.Tensor) -> TimeStep:
-    return env.step({"Tennis": Action(actions, torch.zeros(len(actions), 0, dtype=torch.int64))})["Tennis"]
-
-
-def still(env: Tennis) -> TimeStep:
-    return played(env, torch.zeros(2 * env.num_areas, 3))
 
 
 def placed(areas: int = 1, **columns: list | float) -> Tennis:
@@ -49,17 +41,6 @@ def test_each_sees_rackets_and_ball_in_its_own_frame():
     assert right == pytest.approx([-3, 2, 0, 0, 3.7, 6.1, -3, 1, 0], abs=1e-5)
 
 
-def test_the_last_three_views_are_shown_oldest_first_after_zeros():
-    env = Tennis(3)
-    first = env.reset(0)["Tennis"].obs[0]
-    assert not first[:, :18].any()
-    second = still(env).obs[0]
-    assert not second[:, :9].any()
-    assert torch.equal(second[:, 9:18], first[:, 18:])
-    assert torch.equal(still(env).obs[0][:, :18], second[:, 9:])
-    assert env.behaviors["Tennis"].obs[0].name == "StackingSensor_size3_VectorSensor_size9"
-
-
 def test_both_sides_of_mirrored_areas_see_the_same_game_to_the_last_digit():
     env = Tennis(200)
     env.reset(3)
@@ -77,7 +58,7 @@ def test_both_sides_of_mirrored_areas_see_the_same_game_to_the_last_digit():
     going = torch.ones(100, dtype=torch.bool)
     for _ in range(22):
         actions = torch.randn(100, 1, 2, 3, generator=generator)
-        step = played(env, torch.cat([actions, actions.flip(2)], 1).view(-1, 3))
+        step = act(env, torch.cat([actions, actions.flip(2)], 1).view(-1, 3))
         reward = step.reward.view(100, 2, 2)[going]
         assert torch.equal(reward[:, 0], reward[:, 1].flip(1))
         going &= ~step.terminated.view(100, 4).any(1)
@@ -178,7 +159,7 @@ def test_a_racket_tilted_by_a_positive_action_sends_the_ball_down():
             position=[[-4.6, 1.0], [11.0, 20.0]],
             parameters=[0.0, 0.5, 0.0],
         )
-        played(env, torch.tensor([[0.0, 0.0, tilt], [0.0, 0.0, 0.0]]))
+        act(env, torch.tensor([[0.0, 0.0, tilt], [0.0, 0.0, 0.0]]))
         velocity = env.state_dict()["ball_velocity"][0]
         slope = np.radians(27.5)
         gained = 8 * 4 / 4.75 * np.cos(slope)
@@ -192,7 +173,7 @@ def test_a_ball_that_stays_on_a_racket_has_been_hit_once():
         ball=[-6.0, 1.0], ball_velocity=[-2.0, 0.0], position=[[-7.0, 1.0], [11.0, 20.0]], parameters=[0.0, 0.5, 0.0]
     )
     for _ in range(3):  # the ball leaves at less than the racket's speed, which a stroke cannot change
-        assert not played(env, torch.tensor([[0.32, 0.0, 0.0], [0.0, 0.0, 0.0]])).terminated.any()
+        assert not act(env, torch.tensor([[0.32, 0.0, 0.0], [0.0, 0.0, 0.0]])).terminated.any()
     assert env.state_dict()["strokes"].tolist() == [1]
     assert env.state_dict()["ball_velocity"][0, 0] == 9.0
 
@@ -208,62 +189,29 @@ def test_the_scale_is_the_balls_width(scale: float, meets: bool):
 
 def test_a_racket_runs_at_30_and_is_brought_back_from_the_net():
     env = placed(position=[[-8.0, 0.0], [8.0, 0.0]], parameters=[0.0, 0.5, 0.0])
-    played(env, torch.tensor([[9.0, 0.0, 0.0], [-0.5, 0.0, 0.0]]))
+    act(env, torch.tensor([[9.0, 0.0, 0.0], [-0.5, 0.0, 0.0]]))
     state = env.state_dict()
     assert state["velocity"][:, 0].tolist() == [30.0, 15.0]
     assert state["position"][:, 0].tolist() == pytest.approx([-5.0, 9.5])
     onward = torch.tensor([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]])
     for _ in range(2):
-        played(env, onward)
-    step = played(env, onward)
+        act(env, onward)
+    step = act(env, onward)
     assert step.obs[0][0, 18].item() == pytest.approx(-1 + 0.6)  # back to -1, and one tick on
     assert env.state_dict()["position"][1, 0].item() == pytest.approx(WALL - 0.0635)
 
 
 def test_a_racket_rises_at_7_while_it_is_low_and_falls_onto_the_floor():
     env = placed(position=[[-8.0, -3.0], [8.0, -3.0]])
-    step = played(env, torch.tensor([[0.0, 0.6, 0.0], [0.0, 0.4, 0.0]]))
+    step = act(env, torch.tensor([[0.0, 0.6, 0.0], [0.0, 0.4, 0.0]]))
     assert step.obs[0][:, 21].tolist() == pytest.approx([7 - 0.1962, -5 * 0.1962], abs=1e-4)
     env = placed(position=[[-8.0, 0.0], [8.0, 0.0]])
-    step = played(env, torch.tensor([[0.0, 1.0, 0.0]] * 2))
+    step = act(env, torch.tensor([[0.0, 1.0, 0.0]] * 2))
     assert step.obs[0][:, 21].tolist() == pytest.approx([-5 * 0.1962] * 2, abs=1e-4)
     for _ in range(12):
         still(env)
     state = env.state_dict()
     assert state["position"][:, 1].tolist() == pytest.approx([FLOOR + 0.494] * 2, abs=1e-4)
-
-
-def test_chance_wins_on_both_sides_alike():
-    env = Tennis(500)
-    step = env.reset(0)["Tennis"]
-    assert step.team.tolist() == [0, 1] * 500
-    assert (step.group == -1).all()
-    generator = torch.Generator().manual_seed(0)
-    rewards = []
-    for _ in range(150):
-        step = played(env, torch.randn(1000, 3, generator=generator))
-        over = step.terminated.view(-1, 2)
-        assert torch.equal(over[:, 0], over[:, 1])
-        rewards.append(step.reward.view(-1, 2)[over[:, 0]])
-    earned = torch.cat(rewards)
-    assert len(earned) > 3000
-    assert not earned.sum(1).any()
-    assert (earned.abs() == 1).all()
-    assert (earned[:, 0] == 1).float().mean().item() == pytest.approx(0.5, abs=0.03)
-
-
-def test_its_rule_returns_serves_and_beats_chance():
-    env = Tennis(200)
-    env.reset(0)
-    wins = torch.zeros(2)
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(150):
-        action = env.heuristic("Tennis")
-        assert action is not None
-        action.continuous[1::2] = torch.randn(200, 3, generator=generator)
-        wins += (played(env, action.continuous).reward.view(-1, 2) > 0).sum(0)
-    assert wins[0] > 4 * wins[1]
-    assert env.heuristic("Other") is None
 
 
 def test_a_rally_begins_6_to_8_meters_from_the_net_on_both_sides_alike():
@@ -280,35 +228,9 @@ def test_a_rally_begins_6_to_8_meters_from_the_net_on_both_sides_alike():
     assert (racket[..., 1] == -1.5).all()
 
 
-def test_parameters_take_hold_at_the_next_rally():
-    env = placed(2)
-    env.set_parameters({"gravity": torch.tensor([9.81, 20.0]), "scale": torch.tensor([0.5, 5.0])})
-    assert still(env).obs[0][3, 25].item() == pytest.approx(-0.981, abs=1e-4)
-    state = env.state_dict()
-    state["ball"][:] = torch.tensor([-4.0, FLOOR])
-    state["ball_velocity"][:] = torch.tensor([0.0, -5.0])
-    state["floor"][:] = LEFT_FLOOR
-    env.load_state_dict(state)
-    assert still(env).terminated.all()
-    assert env.state_dict()["parameters"].flatten().tolist() == pytest.approx([9.81, 0.5, 0.0, 20.0, 5.0, 0.0])
-
-
 def test_a_stroke_earns_who_strikes_what_the_parameter_says():
     env = placed(
         ball=[-4.0, 1.0], ball_velocity=[-4.0, 0.0], position=[[-4.6, 1.0], [11.0, 20.0]], parameters=[0.0, 0.5, 0.25]
     )
     assert still(env).reward.tolist() == [0.25, 0.0]
     assert still(env).reward.tolist() == [0.0, 0.0]
-
-
-def test_an_areas_rallies_depend_on_the_seed_and_not_on_how_many_areas_there_are():
-    few = Tennis(3)
-    many = Tennis(8)
-    assert torch.equal(few.reset(5)["Tennis"].obs[0], many.reset(5)["Tennis"].obs[0][:6])
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(60):
-        actions = torch.randn(16, 3, generator=generator)
-        one = played(few, actions[:6])
-        two = played(many, actions)
-        assert torch.equal(one.obs[0], two.obs[0][:6])
-        assert torch.equal(one.reward, two.reward[:6])

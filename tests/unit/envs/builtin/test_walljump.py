@@ -5,12 +5,8 @@ import math
 import pytest
 import torch
 
-import palaestra
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.walljump.env import WallJump
-from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec
-from palaestra.runtime.play.evaluation import play, results
-from palaestra.runtime.play.players import Players
 
 SMALL, BIG = 0, 1
 NOTHING, FORWARD, JUMP, LEAP = (0, 0, 0, 0), (1, 0, 0, 0), (0, 0, 0, 1), (1, 0, 0, 1)
@@ -68,16 +64,6 @@ def place(env: WallJump) -> tuple[float, float, float]:
 def rays(env: WallJump, sensor: int) -> torch.Tensor:
     """(rays, 5) of the newest frame of a sensor, 0: offset, 1: level, after a decision of doing nothing."""
     return played(env, NOTHING)["BigWallJump"].obs[sensor][0].view(6, 7, 5)[5]
-
-
-def test_sensors_have_unitys_names_and_sizes():
-    for spec in WallJump(1).behaviors.values():
-        assert [(obs.name, obs.shape) for obs in spec.obs] == [
-            ("StackingSensor_size6_OffsetRayPerceptionSensor", (210,)),
-            ("StackingSensor_size6_RayPerceptionSensor", (210,)),
-            ("StackingSensor_size6_VectorSensor_size4", (24,)),
-        ]
-        assert spec.action.branches == (3, 3, 3, 2)
 
 
 def test_a_decision_of_running_is_five_ticks_of_three_meters_a_second_against_drag_and_friction():
@@ -355,14 +341,6 @@ def test_a_block_that_begins_in_the_wall_is_pushed_out_of_it():
     played(env, NOTHING, 3)
     assert env.state_dict()["block"][0].tolist() == pytest.approx([0, -4.23], abs=0.02)
     assert env.state_dict()["block_speed"][0].tolist() == pytest.approx([0, 0], abs=1e-3)
-
-
-def test_its_rule_passes_both_walls():
-    env = palaestra.make("WallJump", areas=50)
-    players = Players(env, BrainAssignment([BrainSpec("heuristic")], env).brain, lambda agents: 100)
-    play(env, players, 1)
-    for found in results(players).values():
-        assert (found.returns > 0.5).mean() > 0.9
 
 
 def test_an_agent_begins_with_its_back_to_the_wall():

@@ -7,6 +7,7 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+import palaestra
 from palaestra.core.errors import EnvError, NotFinite
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.gymnasium import GymnasiumEnv
@@ -342,3 +343,8 @@ def test_there_are_no_parameters_and_no_state():
         env.set_parameters({"gravity": torch.ones(2)})
     with pytest.raises(EnvError, match="saved state"):
         env.load_state_dict({"x": torch.ones(2)})
+
+
+def test_gymnasium_knows_how_long_a_tick_is_where_it_says_so():
+    assert palaestra.make("gymnasium:CartPole-v1", areas=1).tick_seconds == pytest.approx(0.02)
+    assert palaestra.make("gymnasium:Pendulum-v1", areas=1).tick_seconds == pytest.approx(1 / 30)

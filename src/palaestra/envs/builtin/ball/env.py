@@ -55,7 +55,7 @@ def draw_ball(rows: Rows, behavior: str) -> Drawing:
     """Draws the block, whose eyes look at the viewer, and the ball on it. Unity's z points away from the viewer."""
     turn = rows["tilt"] * np.float32([-1, -1, 1, 1])
     place = rows["position"] * np.float32([1, 1, -1])
-    edge = 2 * float(HALF_EDGE)
+    edge = 2 * HALF_EDGE
     agents = (behavior, rows.slots)
     middle = np.zeros((rows.areas, 1, 3), np.float32)
     eyes = turn[:, None] * np.ones((1, 2, 1), np.float32)
@@ -78,9 +78,9 @@ class Ball(WarpEnv):
     episode = "ends when the ball falls, and is truncated after 1,000 decisions (5,000 physics ticks)"
     benchmark = 100.0
     default_areas = 12
-    most_decisions = int(MOST_TICKS) // int(TICKS)
-    age_per_decision = int(TICKS)
-    tick_seconds = float(TICKS) * float(SECONDS)
+    most_decisions = MOST_TICKS // TICKS
+    age_per_decision = TICKS
+    tick_seconds = TICKS * SECONDS
     parameter_ranges: ClassVar = {"scale": (1.0, 0.2, 10.0), "gravity": (9.81, 4.0, 105.0), "mass": (1.0, 0.1, 20.0)}
     program = PROGRAM
     spec = BehaviorSpec((VECTOR,), ActionSpec(continuous=2), steady=True)

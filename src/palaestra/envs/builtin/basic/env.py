@@ -14,6 +14,7 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import EndColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import Rows, checked_choice, save_final_obs
+from palaestra.envs.builtin.drawing.figures import fixed
 from palaestra.envs.solids import BLUE, FLOOR, GRAY, GREEN, INK, Drawing, solids
 
 wp.set_module_options({"enable_backward": False})
@@ -82,32 +83,19 @@ GROUND = -0.8
 
 def draw_line(rows: Rows, behavior: str) -> Drawing:
     """Draws the line of places, a ball at each goal, as large as its prize, and the agent."""
-    middle = (int(PLACES) - 1) / 2
-    places = int(PLACES)
-    dots = [(k - middle, GROUND + 0.01, 0.0) for k in range(places)]
-    goals = [(int(SMALL_GOAL) - middle, GROUND + 0.4, 0.0), (int(LARGE_GOAL) - middle, GROUND + 0.95, 0.0)]
+    middle = (PLACES - 1) / 2
+    dots = [(k - middle, GROUND + 0.01, 0.0) for k in range(PLACES)]
+    goals = [(SMALL_GOAL - middle, GROUND + 0.4, 0.0), (LARGE_GOAL - middle, GROUND + 0.95, 0.0)]
     place = np.zeros((rows.areas, 1, 3), np.float32) + [0.0, GROUND + 0.42, 0.0]
     place[:, 0, 0] += rows["position"] - middle
+    eyes = [(-0.17, 0.12, 0.42), (0.17, 0.12, 0.42)]
     shown = (behavior, rows.slots)
     shapes = (
-        solids(
-            "track", "box", np.full((rows.areas, 1, 3), (0, GROUND - 0.1, 0)), (places, 0.2, 1.6), FLOOR, fixed=True
-        ),
-        solids(
-            "places", "cylinder", np.broadcast_to(dots, (rows.areas, places, 3)), (0.3, 0.04, 0.3), GRAY, fixed=True
-        ),
-        solids(
-            "goals", "sphere", np.broadcast_to(goals, (rows.areas, 2, 3)), [[0.8] * 3, [1.9] * 3], GREEN, fixed=True
-        ),
+        fixed(rows.areas, "track", "box", [(0, GROUND - 0.1, 0)], (PLACES, 0.2, 1.6), FLOOR),
+        fixed(rows.areas, "places", "cylinder", dots, (0.3, 0.04, 0.3), GRAY),
+        fixed(rows.areas, "goals", "sphere", goals, [[0.8] * 3, [1.9] * 3], GREEN),
         solids("agent", "box", place, 0.84, BLUE, agents=shown),
-        solids(
-            "eyes",
-            "sphere",
-            place + [[-0.17, 0.12, 0.42], [0.17, 0.12, 0.42]],
-            (0.14, 0.2, 0.06),
-            INK,
-            agents=(behavior, rows.slots),
-        ),
+        solids("eyes", "sphere", place + eyes, (0.14, 0.2, 0.06), INK, agents=shown),
     )
     return Drawing(shapes, (middle + 0.7, 1.2, 1.1), elevation=24.0)
 
@@ -124,6 +112,6 @@ class Basic(WarpEnv):
     tick_seconds = 0.15
     parameter_ranges: ClassVar = {}
     program = Program(World, begin, tick)
-    spec = BehaviorSpec((ObsSpec("Basic", (int(PLACES),)),), ActionSpec(branches=(3,)), steady=True)
+    spec = BehaviorSpec((ObsSpec("Basic", (PLACES,)),), ActionSpec(branches=(3,)), steady=True)
     rule = staticmethod(walk_right)
     picture = staticmethod(draw_line)

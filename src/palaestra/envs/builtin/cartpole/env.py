@@ -18,7 +18,7 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import EndColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import Rows, checked_choice, save_final_obs
-from palaestra.envs.builtin.drawing.figures import QUARTER
+from palaestra.envs.builtin.drawing.figures import QUARTER, fixed
 from palaestra.envs.solids import BLUE, FLOOR, GOLD, GRAY, INK, Drawing, solids
 
 wp.set_module_options({"enable_backward": False})
@@ -127,7 +127,6 @@ def draw_cart(rows: Rows, behavior: str) -> Drawing:
     """Draws the track, which ends where the cart may not go, and the cart with its pole."""
     x = rows["state"][:, 0, None]
     angle = rows["state"][:, 2, None]
-    areas = rows.areas
     zero = np.zeros_like(x)
     length = 2 * float(HALF_LENGTH)
     axle = TRACK + 0.34
@@ -137,27 +136,13 @@ def draw_cart(rows: Rows, behavior: str) -> Drawing:
     lean = np.stack([zero, zero, -np.sin(angle / 2), np.cos(angle / 2)], -1)
     wheels = [(side, TRACK + 0.07, front) for side in (-0.18, 0.18) for front in (-0.16, 0.16)]
     ends = [(side * (float(MOST_X) + 0.05), TRACK + 0.06, 0.0) for side in (-1, 1)]
-    agents = behavior, rows.slots
+    lying = (QUARTER, 0, 0, QUARTER)
+    agents = (behavior, rows.slots)
     shapes = (
-        solids(
-            "track",
-            "box",
-            np.full((areas, 1, 3), (0, TRACK - 0.04, 0)),
-            (2 * float(MOST_X) + 0.3, 0.08, 0.6),
-            FLOOR,
-            fixed=True,
-        ),
-        solids("ends", "box", np.broadcast_to(ends, (areas, 2, 3)), (0.1, 0.12, 0.6), GRAY, fixed=True),
+        fixed(rows.areas, "track", "box", [(0, TRACK - 0.04, 0)], (2 * float(MOST_X) + 0.3, 0.08, 0.6), FLOOR),
+        fixed(rows.areas, "ends", "box", ends, (0.1, 0.12, 0.6), GRAY),
         solids("cart", "box", cart + [0, TRACK + 0.21, 0], (0.56, 0.22, 0.34), BLUE, agents=agents),
-        solids(
-            "wheels",
-            "cylinder",
-            cart + wheels,
-            (0.14, 0.06, 0.14),
-            INK,
-            rotation=(QUARTER, 0, 0, QUARTER),
-            agents=agents,
-        ),
+        solids("wheels", "cylinder", cart + wheels, (0.14, 0.06, 0.14), INK, rotation=lying, agents=agents),
         solids("pole", "cylinder", pole, (0.07, length, 0.07), GOLD, rotation=lean, agents=agents),
         solids("tip", "sphere", tip, 0.11, GOLD, agents=agents),
         solids("axle", "sphere", cart + [0, axle, 0.2], 0.11, INK, agents=agents),
@@ -180,7 +165,7 @@ class CartPole(WarpEnv):
     )
     benchmark = 475.0
     default_areas = 128
-    most_decisions = int(MOST_DECISIONS)
+    most_decisions = MOST_DECISIONS
     tick_seconds = 0.02
     parameter_ranges: ClassVar = {}
     program = Program(World, begin, tick)

@@ -86,7 +86,7 @@ def make_scratch(creature: Creature, areas: int, device: str) -> Any:
     scratch = Scratch()
     scratch.inertia = wp.zeros((areas, len(creature.parts)), dtype=wp.mat33, device=device)
     scratch.joint = wp.zeros((areas, len(creature.jointed)), dtype=JointRows, device=device)
-    scratch.contact = wp.zeros((areas, int(MOST_CONTACTS)), dtype=ContactRow, device=device)
+    scratch.contact = wp.zeros((areas, MOST_CONTACTS), dtype=ContactRow, device=device)
     scratch.contacts = wp.zeros(areas, dtype=wp.int32, device=device)
     scratch.grip = wp.zeros((areas, len(creature.parts)), dtype=Grip, device=device)
     on_host = device == "cpu"
@@ -94,10 +94,10 @@ def make_scratch(creature: Creature, areas: int, device: str) -> Any:
     rows = (
         len(creature.jointed) * JOINT_NUMBERS
         + len(creature.parts) * (9 + GRIP_NUMBERS)
-        + TOGETHER * int(MOST_CONTACTS) * CONTACT_NUMBERS
+        + TOGETHER * MOST_CONTACTS * CONTACT_NUMBERS
     )
     scratch.lanes = wp.zeros(rows * TOGETHER if on_host else 0, dtype=float, device=device)
-    scratch.slots = wp.zeros(2 * int(MOST_CONTACTS) * (TOGETHER if on_host else areas), dtype=wp.int32, device=device)
+    scratch.slots = wp.zeros(2 * MOST_CONTACTS * (TOGETHER if on_host else areas), dtype=wp.int32, device=device)
     return scratch
 
 

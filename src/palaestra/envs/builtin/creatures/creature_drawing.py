@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from palaestra.envs.builtin.base.world_columns import Rows
-from palaestra.envs.builtin.creatures.anatomy import BoxShape, Creature, RoundShape, mass_center
+from palaestra.envs.builtin.creatures.anatomy import BoxShape, Capsule, Creature, mass_center
 from palaestra.envs.builtin.drawing import figures
-from palaestra.envs.solids import BLUE, FLOOR, GOLD, GRAY, Drawing, Solids, solids
+from palaestra.envs.solids import BLUE, GOLD, GRAY, Drawing, Solids, solids
 
 TILES = 5
 """Tiles along each side of what is shown."""
@@ -48,9 +48,8 @@ def ground(root: NDArray[np.floating], far: float) -> tuple[Solids, ...]:
     at = grid - np.mod(flat + side / 2, side) + side / 2
     at = np.clip(at, -far + side / 4, far - side / 4)
     tiles = np.stack([at[..., 0], np.full(at.shape[:2], 0.005), at[..., 1]], -1)
-    plate = np.broadcast_to(np.array([0.0, -figures.THICK / 2, 0.0], np.float32), (len(root), 1, 3))
     return (
-        solids("floor", "box", plate, (2 * far, figures.THICK, 2 * far), FLOOR, fixed=True),
+        figures.floor(len(root), (far, far)),
         solids("tiles", "box", tiles, (side / 2, 0.01, side / 2), GRAY),
     )
 
@@ -68,64 +67,30 @@ def parts(
     creature: Creature, place: NDArray[np.float32], turn: NDArray[np.float32], behavior: str, slots: NDArray[np.int64]
 ) -> tuple[Solids, ...]:
     """Returns boxes, balls and tubes at the places (A, parts, 3) and rotations (A, parts, 4) of centers of mass."""
-    boxes: list[tuple[NDArray[np.float32], NDArray[np.float32], tuple[float, float, float]]] = []
-    tubes: list[tuple[NDArray[np.float32], NDArray[np.float32], float, float]] = []
-    balls: list[tuple[NDArray[np.float32], float]] = []
+    groups: dict[str, list[tuple[ArrayLike, ArrayLike, ArrayLike]]] = {"feet": [], "limbs": [], "joints": []}
     for k, part in enumerate(creature.parts):
         shape = part.collider
-        off = mirrored(np.array(shape.center) - mass_center(part))
-        middle = place[:, k] + figures.turned_by(turn[:, k], off)
+        turned = turn[:, k]
+        middle = place[:, k] + figures.turned_by(turned, mirrored(np.array(shape.center) - mass_center(part)))
         if isinstance(shape, BoxShape):
-            boxes.append((middle, turn[:, k], shape.size))
-        elif isinstance(shape, RoundShape):
-            balls.append((middle, shape.radius))
-        else:
-            axis = np.eye(3)[shape.axis] * (1.0, 1.0, -1.0)
-            half = axis * (shape.height / 2 - shape.radius)
-            balls += [(middle + figures.turned_by(turn[:, k], end), shape.radius) for end in (half, -half)]
-            lay = UPRIGHT_TO[shape.axis]
-            tubes.append(
-                (
-                    middle,
-                    figures.turned(np.broadcast_to(lay, turn[:, k].shape), turn[:, k]),
-                    shape.radius,
-                    2 * np.abs(half).max(),
-                )
-            )
-    owned = (behavior, slots)
-    found: list[Solids] = []
-    if boxes:
-        sizes = np.array([size for _, _, size in boxes])
-        found.append(
-            solids(
-                "feet",
-                "box",
-                stacked(boxes),
-                sizes,
-                BLUE,
-                rotation=np.stack([one[1] for one in boxes], 1),
-                agents=owned,
-            )
-        )
-    if tubes:
-        sizes = np.array([(2 * radius, length, 2 * radius) for _, _, radius, length in tubes])
-        found.append(
-            solids(
-                "limbs",
-                "cylinder",
-                stacked(tubes),
-                sizes,
-                BLUE,
-                rotation=np.stack([one[1] for one in tubes], 1),
-                agents=owned,
-            )
-        )
-    found.append(
-        solids(
-            "joints", "sphere", stacked(balls), np.array([(2 * radius,) * 3 for _, radius in balls]), BLUE, agents=owned
-        )
-    )
-    return tuple(found)
+            groups["feet"].append((middle, turned, shape.size))
+            continue
+        ends = [middle]
+        if isinstance(shape, Capsule):
+            half = np.eye(3)[shape.axis] * (1.0, 1.0, -1.0) * (shape.height / 2 - shape.radius)
+            ends = [middle + figures.turned_by(turned, end) for end in (half, -half)]
+            lay = figures.turned(np.broadcast_to(UPRIGHT_TO[shape.axis], turned.shape), turned)
+            groups["limbs"].append((middle, lay, (2 * shape.radius, 2 * np.abs(half).max(), 2 * shape.radius)))
+        unturned = np.broadcast_to((0.0, 0.0, 0.0, 1.0), turned.shape)
+        groups["joints"] += [(end, unturned, (2 * shape.radius,) * 3) for end in ends]
+    drawn = []
+    for (name, group), shape in zip(groups.items(), ("box", "cylinder", "sphere"), strict=True):
+        if group:
+            places, turns, sizes = zip(*group, strict=True)
+            middles = np.stack(places, 1)
+            rotation = np.stack(turns, 1)
+            drawn.append(solids(name, shape, middles, sizes, BLUE, rotation=rotation, agents=(behavior, slots)))
+    return tuple(drawn)
 
 
 UPRIGHT_TO = {
@@ -134,8 +99,3 @@ UPRIGHT_TO = {
     2: (float(figures.QUARTER), 0.0, 0.0, float(figures.QUARTER)),
 }
 """Quaternions that lay a cylinder, which stands along y, along x, y or z."""
-
-
-def stacked(shapes: list) -> NDArray[np.float32]:
-    """Returns the middles of shapes, (A, shapes, 3)."""
-    return np.stack([shape[0] for shape in shapes], 1)

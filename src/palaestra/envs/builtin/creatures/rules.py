@@ -72,8 +72,8 @@ minutes.
 PARAMETER_RANGES = {"gravity": (14.715, 1.0, 100.0)}
 TICKS = wp.constant(5)  # per decision
 MOST_TICKS = wp.constant(5000)  # of an episode
-MOST_DECISIONS = int(MOST_TICKS) // int(TICKS)
-DECISION_SECONDS = float(TICKS) * float(TICK)
+MOST_DECISIONS = MOST_TICKS // TICKS
+DECISION_SECONDS = TICKS * TICK
 HALF_TURN = wp.constant(3.14159265358979)
 
 

@@ -69,6 +69,20 @@ def agent(
     )
 
 
+def fixed(
+    areas: int,
+    name: str,
+    shape: Shape,
+    places: ArrayLike,
+    size: ArrayLike,
+    color: ArrayLike,
+    rotation: ArrayLike = (0.0, 0.0, 0.0, 1.0),
+) -> Solids:
+    """Returns solids that never move, at the same places (n, 3) in every area."""
+    at = np.asarray(places, np.float32)
+    return solids(name, shape, np.broadcast_to(at, (areas, *at.shape)), size, color, rotation=rotation, fixed=True)
+
+
 @cache
 def floor(areas: int, half: tuple[float, float], color: Color = FLOOR) -> Solids:
     """Returns a floor with these half sides about the middle."""
@@ -101,7 +115,7 @@ def boxes(
     """Returns boxes that never move, each given by its middle and half its sides, from `top` down by `thick`."""
     middle = on_plane(np.array([place for place, _ in places], np.float32), top - thick / 2)
     size = np.array([[2 * half[0], thick, 2 * half[1]] for _, half in places], np.float32)
-    return solids(name, "box", np.broadcast_to(middle, (areas, *middle.shape)), size, color, fixed=True)
+    return fixed(areas, name, "box", middle, size, color)
 
 
 @cache

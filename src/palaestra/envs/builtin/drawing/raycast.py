@@ -238,9 +238,7 @@ class Camera:
         axes = np.stack([self.right, -self.up], 1) / pixel**2
         ahead = np.cross(self.up, self.right) / pixel**2
         offset = points - self.eye
-        return (
-            (offset / (offset @ ahead)[..., None] - self.corner) @ axes / (self.width, self.height) * int(CELLS_ACROSS)
-        )
+        return (offset / (offset @ ahead)[..., None] - self.corner) @ axes / (self.width, self.height) * CELLS_ACROSS
 
 
 def camera_of(drawing: Drawing, width: int | None = None) -> Camera:
@@ -311,7 +309,7 @@ def _bodies(drawing: Drawing, camera: Camera) -> Bodies:
     across = corners @ np.array([tuple(ASIDE), tuple(ALONG)], np.float32).T
     low = across.min((0, 1), initial=0.0) - SMALLEST
     high = across.max((0, 1), initial=0.0) + SMALLEST
-    side = (high - low) / int(CELLS_ACROSS)
+    side = (high - low) / CELLS_ACROSS
     bodies.lit_corner = wp.vec2(*low.tolist())
     bodies.lit_side = wp.vec2(*side.tolist())
     columns["lit_first"], columns["lit"] = _lists((across - low)[opacity >= 1] / side)
@@ -322,8 +320,8 @@ def _bodies(drawing: Drawing, camera: Camera) -> Bodies:
 
 def _lists(corners: NDArray[np.float32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Returns where each cell's list of solids begins, and the lists; `corners` (n, 8, 2) are in cells."""
-    least = np.arange(int(CELLS_ACROSS))
-    most = np.arange(int(CELLS_ACROSS)) + 1
+    least = np.arange(CELLS_ACROSS)
+    most = np.arange(CELLS_ACROSS) + 1
     inside = (corners.min(1)[..., None] < most + SLACK) & (corners.max(1)[..., None] > least - SLACK)  # (n, 2, cells)
-    cell, which = (inside[:, 1, :, None] & inside[:, 0, None]).reshape(len(corners), int(CELLS_ACROSS) ** 2).T.nonzero()
-    return np.searchsorted(cell, np.arange(int(CELLS_ACROSS) ** 2 + 1)).astype(np.int32), which.astype(np.int32)
+    cell, which = (inside[:, 1, :, None] & inside[:, 0, None]).reshape(len(corners), CELLS_ACROSS**2).T.nonzero()
+    return np.searchsorted(cell, np.arange(CELLS_ACROSS**2 + 1)).astype(np.int32), which.astype(np.int32)

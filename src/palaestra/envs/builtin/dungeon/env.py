@@ -72,28 +72,27 @@ MOST_CONTACTS = 12
 """Most contacts that a physics tick solves."""
 COLUMN_BERTH, STONE_BERTH = 2.0, 1.6
 """Meters from the middle of a column and of the tombstone at which the rule passes it."""
-COLUMNS = [(float(COLUMN[0]) * x, float(COLUMN[1]) * y) for x in (-1, 1) for y in (-1, 1)]
+COLUMNS = [(COLUMN[0] * x, COLUMN[1] * y) for x in (-1, 1) for y in (-1, 1)]
 
 
 def escape(columns: Mapping[str, torch.Tensor]) -> Action:
     """Sends the agent nearest the dragon into it, and the one nearest the key to the door with it; the others wait."""
-    agents = int(AGENTS)
-    place = columns["body_position"][:, :agents]
-    lives = columns["acting"].view(-1, agents)
-    holds = columns["holds_key"].view(-1, agents)
-    lock = torch.tensor([float(LOCK[0]), float(LOCK[1])], device=place.device)
+    place = columns["body_position"][:, :AGENTS]
+    lives = columns["acting"].view(-1, AGENTS)
+    holds = columns["holds_key"].view(-1, AGENTS)
+    lock = torch.tensor([LOCK[0], LOCK[1]], device=place.device)
     dragon_lives = columns["dragon_lives"][:, None]
     is_held = holds.any(1, keepdim=True)
     goal = torch.where(dragon_lives, columns["dragon"], torch.where(is_held, lock, columns["key"]))
     far = (place - goal[:, None]).norm(dim=2).masked_fill(~lives, torch.inf)
     far = torch.where(is_held & ~holds, torch.inf, far)
-    goes = torch.nn.functional.one_hot(far.argmin(1), agents).view(-1, 1)
+    goes = torch.nn.functional.one_hot(far.argmin(1), AGENTS).view(-1, 1)
     place = place.reshape(-1, 2)
-    goal = goal.repeat_interleave(agents, 0)
-    velocity = columns["body_velocity"][:, :agents].reshape(-1, 2)
-    angle = columns["body_angle"][:, :agents].reshape(-1)
+    goal = goal.repeat_interleave(AGENTS, 0)
+    velocity = columns["body_velocity"][:, :AGENTS].reshape(-1, 2)
+    angle = columns["body_angle"][:, :AGENTS].reshape(-1)
     stone = torch.where(columns["stone_stands"][:, None], columns["stone"], torch.full_like(columns["stone"], 1e3))
-    choice = run_over(place, velocity, angle, past_obstacles(place, goal, stone.repeat_interleave(agents, 0)))
+    choice = run_over(place, velocity, angle, past_obstacles(place, goal, stone.repeat_interleave(AGENTS, 0)))
     return Action(torch.zeros(len(place), 0, device=place.device), choice * goes)
 
 
@@ -121,73 +120,33 @@ WINE = (168, 60, 52)
 
 def draw_room(rows: Rows, behavior: str) -> Drawing:
     """Draws the room with columns, green door and violet portal, the dragon, the key, the tombstone and the agents."""
-    room = float(ROOM)
     areas = rows.areas
-    agents = int(AGENTS)
     key = figures.hidden_unless(rows["key_lies"][:, None], np.ones(3))
-    stone = figures.hidden_unless(
-        rows["stone_stands"][:, None], (2 * float(STONE_HALF[0]), 1.4, 2 * float(STONE_HALF[1]))
-    )
+    stone = figures.hidden_unless(rows["stone_stands"][:, None], (2 * STONE_HALF[0], 1.4, 2 * STONE_HALF[1]))
+    grave = on_plane(rows["stone"][:, None], 0.7)
+    door = (2 * LOCK_HALF[0], 1.8, 2 * LOCK_HALF[1])
+    portal = (2 * PORTAL_HALF[0], 2.0, 2 * PORTAL_HALF[1])
     color = np.where(rows["holds_key"][..., None], GOLD, BLUE)
     bow = on_plane(rows["key"][:, None], 0.5)
     bit = on_plane(rows["key"][:, None] + [0.55, 0.0], 0.5)
-    place = rows["body_position"][:, :agents]
-    angle = rows["body_angle"][:, :agents]
-    feet = tuple((column, (float(COLUMN_HALF), float(COLUMN_HALF))) for column in COLUMNS)
+    place = rows["body_position"][:, :AGENTS]
+    angle = rows["body_angle"][:, :AGENTS]
+    feet = tuple((column, (COLUMN_HALF, COLUMN_HALF)) for column in COLUMNS)
     shapes = (
-        *figures.room(areas, (room, room), wall=1.2, thick=0.5),
+        *figures.room(areas, (ROOM, ROOM), wall=1.2, thick=0.5),
         figures.boxes("columns' feet", areas, feet, GRAY, 0.2, 0.2),
-        fixed(areas, "columns", "cylinder", [(x, 0.9, -y) for x, y in COLUMNS], (1.44, 1.8, 1.44), GRAY),
-        fixed(
-            areas,
-            "door",
-            "box",
-            [(float(LOCK[0]), 0.9, -float(LOCK[1]))],
-            (2 * float(LOCK_HALF[0]), 1.8, 2 * float(LOCK_HALF[1])),
-            GREEN,
-        ),
-        fixed(
-            areas,
-            "portal",
-            "box",
-            [(float(PORTAL[0]), 1.0, -float(PORTAL[1]))],
-            PORTAL_SIZE,
-            VIOLET,
-            upright(float(PORTAL_ANGLE)),
-        ),
+        figures.fixed(areas, "columns", "cylinder", [(x, 0.9, -y) for x, y in COLUMNS], (1.44, 1.8, 1.44), GRAY),
+        figures.fixed(areas, "door", "box", [(LOCK[0], 0.9, -LOCK[1])], door, GREEN),
+        figures.fixed(areas, "portal", "box", [(PORTAL[0], 1.0, -PORTAL[1])], portal, VIOLET, upright(PORTAL_ANGLE)),
         *_dragon(rows),
         solids("key's bow", "cylinder", bow, key * [0.7, 0.2, 0.7], GOLD),
         solids("key's bit", "box", bit, key * [0.8, 0.16, 0.18], GOLD),
-        solids(
-            "tombstone",
-            "box",
-            on_plane(rows["stone"][:, None], 0.7),
-            stone,
-            INK,
-            rotation=upright(rows["stone_angle"][:, None]),
-        ),
+        solids("tombstone", "box", grave, stone, INK, rotation=upright(rows["stone_angle"][:, None])),
         *figures.agent(
             place, angle, rows["acting"] * np.float32(HALF), (behavior, rows.slots), color=color, shape="box"
         ),
     )
-    return Drawing(shapes, (room + 0.6, 1.4, room + 0.6), center=(0.0, 0.6, 0.0))
-
-
-PORTAL_SIZE = (2 * float(PORTAL_HALF[0]), 2.0, 2 * float(PORTAL_HALF[1]))
-
-
-def fixed(
-    areas: int,
-    name: str,
-    shape: Shape,
-    places: ArrayLike,
-    size: ArrayLike,
-    color: Color,
-    rotation: ArrayLike = (0.0, 0.0, 0.0, 1.0),
-) -> Solids:
-    """Returns solids that never move, at places (n, 3)."""
-    at = np.asarray(places, np.float32)
-    return solids(name, shape, np.broadcast_to(at, (areas, *at.shape)), size, color, rotation=rotation, fixed=True)
+    return Drawing(shapes, (ROOM + 0.6, 1.4, ROOM + 0.6), center=(0.0, 0.6, 0.0))
 
 
 def _dragon(rows: Rows) -> tuple[Solids, ...]:
@@ -195,6 +154,7 @@ def _dragon(rows: Rows) -> tuple[Solids, ...]:
     angle = rows["dragon_angle"][:, None]
     turn = upright(angle)[:, :, None]
     place = on_plane(rows["dragon"][:, None])[:, :, None]
+    spread = [(0.2, 0, 0, 0.98), (-0.2, 0, 0, 0.98)]
     living = figures.hidden_unless(rows["dragon_lives"][:, None], np.ones(3))
 
     def part(
@@ -208,37 +168,24 @@ def _dragon(rows: Rows) -> tuple[Solids, ...]:
         return solids(f"dragon's {name}", shape, where, living * np.asarray(size), color, rotation=rotation)
 
     return (
-        part("body", "sphere", (0, 0.75, 0), (2 * float(DRAGON_HALF), 1.3, 2 * float(DRAGON_HALF)), RED),
+        part("body", "sphere", (0, 0.75, 0), (2 * DRAGON_HALF, 1.3, 2 * DRAGON_HALF), RED),
         part("head", "sphere", (0.6, 1.3, 0), (0.75, 0.65, 0.7), RED),
         part("eyes", "sphere", [(0.85, 1.45, -0.2), (0.85, 1.45, 0.2)], 0.2, GOLD),
         part("spikes", "cone", [(0.2, 1.45, 0), (-0.15, 1.5, 0), (-0.45, 1.35, 0)], (0.3, 0.45, 0.25), INK),
-        part(
-            "wings",
-            "box",
-            [(-0.1, 1.1, -0.9), (-0.1, 1.1, 0.9)],
-            (0.8, 0.08, 1.0),
-            WINE,
-            [(0.2, 0, 0, 0.98), (-0.2, 0, 0, 0.98)],
-        ),
+        part("wings", "box", [(-0.1, 1.1, -0.9), (-0.1, 1.1, 0.9)], (0.8, 0.08, 1.0), WINE, spread),
         part("tail", "cone", (-1.0, 0.5, 0), (0.45, 1.0, 0.45), RED, (0, 0, figures.QUARTER, figures.QUARTER)),
-        part(
-            "key",
-            "box",
-            (float(HANGING_KEY[0]), 0.4, float(HANGING_KEY[1])),
-            (2 * float(KEY_HALF[0]), 0.4, 2 * float(KEY_HALF[1])),
-            GOLD,
-        ),
+        part("key", "box", (HANGING_KEY[0], 0.4, HANGING_KEY[1]), (2 * KEY_HALF[0], 0.4, 2 * KEY_HALF[1]), GOLD),
     )
 
 
-RAY_SENSOR = f"StackingSensor_size{int(FRAMES)}_RayPerceptionSensor"
+RAY_SENSOR = f"StackingSensor_size{FRAMES}_RayPerceptionSensor"
 
 
 class DungeonEscape(WarpEnv):
     """DungeonEscape: 10 numbers (velocity), three frames of 15 rays of 8 numbers, and a key flag, discrete [7]."""
 
     behavior = "DungeonEscape"
-    agents = int(AGENTS)
+    agents = AGENTS
     summary = "Three agents slay a dragon, at the cost of one, and leave by the door that its key opens."
     rewards = ("+1 to the group when the door is opened",)
     episode = (
@@ -249,17 +196,17 @@ class DungeonEscape(WarpEnv):
     benchmark = 1.0
     default_areas = 16
     areas_per_core = 64
-    most_decisions = int(MOST_TICKS) // int(TICKS)
-    tick_seconds = float(TICKS) * float(SECONDS)
+    most_decisions = MOST_TICKS // TICKS
+    tick_seconds = TICKS * SECONDS
     parameter_ranges: ClassVar = {"gravity": (GRAVITY, 1.0, 100.0)}
     ray_fans: ClassVar = {
         behavior: (
             RayFan(
                 RAY_SENSOR,
-                unity_order(int(RAYS), float(RAY_STEP)),
-                float(RAY_LENGTH),
+                unity_order(RAYS, RAY_STEP),
+                RAY_LENGTH,
                 TAGS,
-                first=(int(FRAMES) - 1) * int(FRAME),
+                first=(FRAMES - 1) * FRAME,
             ),
         )
     }
@@ -267,11 +214,11 @@ class DungeonEscape(WarpEnv):
     spec = BehaviorSpec(
         (
             ObsSpec("RBSensor", (NUMBERS,)),
-            ObsSpec(RAY_SENSOR, (int(FRAMES) * int(FRAME),)),
+            ObsSpec(RAY_SENSOR, (FRAMES * FRAME,)),
             ObsSpec("VectorSensor_size1", (1,)),
         ),
-        ActionSpec(branches=(int(CHOICES),)),
+        ActionSpec(branches=(CHOICES,)),
     )
-    sizes = contact_sizes(int(AGENTS), MOST_CONTACTS)
+    sizes = contact_sizes(AGENTS, MOST_CONTACTS)
     rule = staticmethod(escape)
     picture = staticmethod(draw_room)

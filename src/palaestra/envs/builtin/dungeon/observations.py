@@ -44,13 +44,13 @@ STONE_FOOT_RADIUS = wp.constant(0.3)  # and where the tombstone's foot ends
 TAGS = ("wall", "agent", "dragon", "key", "lock", "portal")
 WALL_TAG, AGENT_TAG, DRAGON_TAG, KEY_TAG, LOCK_TAG, PORTAL_TAG = (wp.constant(tag) for tag in range(len(TAGS)))
 KINDS = wp.constant(len(TAGS))
-FRAME = wp.constant(int(RAYS) * (len(TAGS) + 2))
+FRAME = wp.constant(RAYS * (len(TAGS) + 2))
 FRAMES = wp.constant(3)  # oldest first
 
-Reaches = wp.types.vector(length=int(RAYS), dtype=wp.float32)
-Kinds = wp.types.vector(length=int(RAYS), dtype=wp.int32)
-RAY_COS = wp.constant(Reaches(*(cos((k - 7) * float(RAY_STEP)) for k in range(int(RAYS)))))
-RAY_SIN = wp.constant(Reaches(*(sin((k - 7) * float(RAY_STEP)) for k in range(int(RAYS)))))
+Reaches = wp.types.vector(length=RAYS, dtype=wp.float32)
+Kinds = wp.types.vector(length=RAYS, dtype=wp.int32)
+RAY_COS = wp.constant(Reaches(*(cos((k - 7) * RAY_STEP) for k in range(RAYS))))
+RAY_SIN = wp.constant(Reaches(*(sin((k - 7) * RAY_STEP) for k in range(RAYS))))
 
 
 @world_struct

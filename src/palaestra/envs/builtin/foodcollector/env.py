@@ -52,10 +52,10 @@ BERTH = 6.0  # distance from the agent's edge within which it avoids bad food
 def gather(columns: Mapping[str, Tensor]) -> Action:
     """Goes for the nearest green food with no red food beside it, and keeps away from red on its way; never fires."""
     food = columns["food"]
-    radius = 0.5 * columns["parameters"][:, 1, None, None] + float(FOOD_RADIUS)
-    position = columns["body_position"][:, : int(AGENTS)]
-    green = food[:, : int(GREENS)]
-    red = food[:, int(GREENS) :]
+    radius = 0.5 * columns["parameters"][:, 1, None, None] + FOOD_RADIUS
+    position = columns["body_position"][:, :AGENTS]
+    green = food[:, :GREENS]
+    red = food[:, GREENS:]
     beside = torch.cdist(green, red).amin(2)[:, None] < 1.5 * radius  # (areas, 1, greens)
     choice = (torch.cdist(position, green) + 20.0 * beside).argmin(2)
     to = torch.nn.functional.normalize(green.gather(1, choice[..., None].expand(-1, -1, 2)) - position, dim=2)
@@ -64,10 +64,10 @@ def gather(columns: Mapping[str, Tensor]) -> Action:
     ahead = (off * to[:, :, None]).sum(3, keepdim=True) < 0
     urge = ((radius[..., None] + BERTH - far) / BERTH).clamp(min=0) * ahead
     way = (to + (urge * off / far).sum(2)).view(-1, 2)
-    angle = columns["body_angle"][:, : int(AGENTS)].reshape(-1)
+    angle = columns["body_angle"][:, :AGENTS].reshape(-1)
     aim = torch.atan2(way[:, 1], way[:, 0])
     off_aim = torch.remainder(aim - angle + torch.pi, 2 * torch.pi) - torch.pi
-    turn = torch.where(off_aim.abs() > 0.5 * int(TICKS) * float(TURN), off_aim.sign(), 0.0)
+    turn = torch.where(off_aim.abs() > 0.5 * TICKS * TURN, off_aim.sign(), 0.0)
     cos = angle.cos()
     sin = angle.sin()
     local = torch.stack([cos * way[:, 0] + sin * way[:, 1], sin * way[:, 0] - cos * way[:, 1]], 1)
@@ -79,36 +79,33 @@ def gather(columns: Mapping[str, Tensor]) -> Action:
 
 def draw_floor(rows: Rows, behavior: str) -> Drawing:
     """Draws the floor, the food, and the agents: gray while frozen, with a beam that ends at a wall while firing."""
-    half = float(HALF)
-    agents = int(AGENTS)
     reach = rows["parameters"][:, 0, None]
     size = rows["parameters"][:, 1, None]
-    place = rows["body_position"][:, :agents]
-    angle = rows["body_angle"][:, :agents]
+    place = rows["body_position"][:, :AGENTS]
+    angle = rows["body_angle"][:, :AGENTS]
     way = np.stack([np.cos(angle), np.sin(angle)], -1)
-    to_wall = ((half - place * np.sign(way)) / np.maximum(np.abs(way), 1e-6)).min(-1)
-    beam = np.minimum(float(BEAM) * reach, to_wall)
+    to_wall = ((HALF - place * np.sign(way)) / np.maximum(np.abs(way), 1e-6)).min(-1)
+    beam = np.minimum(BEAM * reach, to_wall)
     shot = figures.hidden_unless(rows["firing"], np.stack([beam, np.full_like(beam, 0.3), np.full_like(beam, 0.3)], -1))
-    height = rows["body_height"][:, :agents]
+    height = rows["body_height"][:, :AGENTS]
     middle = on_plane(figures.ahead(place, angle, beam / 2), height + 0.5 * size)
-    radius = float(FOOD_RADIUS)
-    food = on_plane(rows["food"], rows["food_height"] + radius)
-    kinds = np.where(np.arange(BALLS)[:, None] < int(GREENS), GREEN, RED)
-    body = np.broadcast_to(float(AGENT_HALF) * size, angle.shape)
+    food = on_plane(rows["food"], rows["food_height"] + FOOD_RADIUS)
+    kinds = np.where(np.arange(BALLS)[:, None] < GREENS, GREEN, RED)
+    body = np.broadcast_to(AGENT_HALF * size, angle.shape)
     color = np.where(rows["frozen"][..., None] > 0, GRAY, BLUE)
     shapes = (
-        *figures.room(rows.areas, (half, half), wall=2.5, thick=1.0),
-        solids("food", "sphere", food, 2 * radius, kinds),
+        *figures.room(rows.areas, (HALF, HALF), wall=2.5, thick=1.0),
+        solids("food", "sphere", food, 2 * FOOD_RADIUS, kinds),
         *figures.agent(place, angle, body, (behavior, rows.slots), color=color, height=height, shape="box"),
         solids("beam", "box", middle, shot, GOLD, rotation=upright(angle), agents=(behavior, rows.slots)),
     )
-    return Drawing(shapes, (half + 1, 2.0, half + 1), center=(0.0, 0.5, 0.0))
+    return Drawing(shapes, (HALF + 1, 2.0, HALF + 1), center=(0.0, 0.5, 0.0))
 
 
 def _sizes(image: ObsSpec, written: int, width: int) -> dict[str, int | tuple[int, ...]]:
     """Returns the sizes of the columns, for as many recorded cells and a camera image of this width, 0 without one."""
     sizes: dict[str, int | tuple[int, ...]] = {name: BALLS for name in GRID.world.vars if name.startswith("food")}
-    sizes |= contact_sizes(int(AGENTS), MOST_CONTACTS)
+    sizes |= contact_sizes(AGENTS, MOST_CONTACTS)
     sizes |= dict.fromkeys(("obs_vector", "final_obs_vector"), int(width > 0))
     sizes |= dict.fromkeys(("strips", "final_strips"), (STRIPS, width + 1))
     sizes |= dict.fromkeys(("balls", "final_balls"), (1 + BALLS * (width > 0), BALL))
@@ -126,7 +123,7 @@ class FoodCollector(WarpEnv):
 
     behavior = "GridFoodCollector"
     title = "FoodCollector"
-    agents = int(AGENTS)
+    agents = AGENTS
     summary = "Five agents gather green food and leave the red; a laser freezes others."
     rewards = ("+1 for green food", "-1 for red food")
     episode = (
@@ -135,8 +132,8 @@ class FoodCollector(WarpEnv):
     benchmark = 10.0
     default_areas = 4
     areas_per_core = 8
-    most_decisions = int(MOST_TICKS) // int(TICKS)
-    tick_seconds = float(TICKS) * float(SECONDS)
+    most_decisions = MOST_TICKS // TICKS
+    tick_seconds = TICKS * SECONDS
     parameter_ranges: ClassVar = {"laser_length": (1.0, 0.2, 7.0), "agent_scale": (1.0, 0.5, 5.0)}
     program = GRID
     spec = BehaviorSpec((IMAGE,), ACTION, steady=True)

@@ -34,8 +34,8 @@ CELLS = 40
 SLAB = wp.constant(0.01)  # half the height of the cells, which lie at the height of the agent's middle
 TAGS = ("food", "agent", "wall", "badFood", "frozenAgent")
 FOOD_TAG, AGENT_TAG, WALL_TAG, BAD_TAG, FROZEN_TAG = (wp.constant(tag) for tag in range(5))
-BALLS = int(GREENS) + int(REDS)
-THINGS = BALLS + int(AGENTS) + 1  # that a grid may show: food, agents, the wall
+BALLS = GREENS + REDS
+THINGS = BALLS + AGENTS + 1  # that a grid may show: food, agents, the wall
 CAMERA_AHEAD = wp.constant(0.15)  # of the agent's middle
 
 

@@ -22,11 +22,11 @@ def pixel(color: tuple[float, ...]) -> list[float]:
 
 
 FLOOR = pixel(dull_from_above(DARK, 1.0))
-SHADED_FLOOR = wp.constant(wp.vec3(*pixel(dull_from_above(DARK, float(IN_SHADOW)))))
-WALL = pixel(from_above((0.392, 0.392, 0.392), float(SPECULAR)))  # beside the floor
-PLUS_COLOR = wp.constant(wp.vec3(*pixel(from_above((0.404, 0.737, 0.42), float(PLAIN)))))
-EX_COLOR = wp.constant(wp.vec3(*pixel(from_above((0.745, 0.227, 0.153), float(PLAIN)))))
-AGENT_COLOR = wp.constant(wp.vec3(*pixel(from_above((0.129, 0.588, 0.953), float(SPECULAR)))))
+SHADED_FLOOR = wp.constant(wp.vec3(*pixel(dull_from_above(DARK, IN_SHADOW))))
+WALL = pixel(from_above((0.392, 0.392, 0.392), SPECULAR))  # beside the floor
+PLUS_COLOR = wp.constant(wp.vec3(*pixel(from_above((0.404, 0.737, 0.42), PLAIN))))
+EX_COLOR = wp.constant(wp.vec3(*pixel(from_above((0.745, 0.227, 0.153), PLAIN))))
+AGENT_COLOR = wp.constant(wp.vec3(*pixel(from_above((0.129, 0.588, 0.953), SPECULAR))))
 HALF_BAR = wp.constant(0.1)  # cells
 LEAN = wp.constant(0.8425)  # cells that a shadow falls left of a point one cell above the floor, and up
 SHADOW = wp.constant(0.64)  # cells that a shadow reaches beyond its figure

@@ -39,7 +39,7 @@ wp.set_module_options({"enable_backward": False})
 MOST_DECISIONS = wp.constant(100)
 DRAW_ROWS = wp.constant(8)  # rows of pixels that a thread paints
 LONGEST = wp.constant(10)  # cells along an edge of the largest board
-LONGEST_WAY = 2 * int(LONGEST) + 8  # cells to a goal, around up to four goals of the other color in the way
+LONGEST_WAY = 2 * LONGEST + 8  # cells to a goal, around up to four goals of the other color in the way
 
 
 @world_struct
@@ -188,14 +188,13 @@ def draw(world: World):
 def follow_shortest_path(columns: Mapping[str, torch.Tensor]) -> Action:
     """Takes the first move of a shortest path to a wanted goal that avoids other goals, or stays if there is none."""
     edge = columns["edge"].long()[:, None, None]
-    size = int(LONGEST)
-    row, column = torch.meshgrid(*[torch.arange(size, device=edge.device)] * 2, indexing="ij")
+    row, column = torch.meshgrid(*[torch.arange(LONGEST, device=edge.device)] * 2, indexing="ij")
     # (S, cells): cell of the board; -1: outside it
     cell = torch.where((row < edge) & (column < edge), row * edge + column, -1).flatten(1)
     thing = columns["board"].gather(1, cell.clamp(min=0))
     wanted = columns["wanted"][:, None]
-    closed = (cell < 0) | ((thing != wanted) & (thing != 0) & (thing != int(AGENT)))
-    far = torch.where((thing == wanted) & (cell >= 0), 0.0, torch.inf).view(-1, size, size)
+    closed = (cell < 0) | ((thing != wanted) & (thing != 0) & (thing != AGENT))
+    far = torch.where((thing == wanted) & (cell >= 0), 0.0, torch.inf).view(-1, LONGEST, LONGEST)
     for _ in range(LONGEST_WAY):
         nearer = torch.minimum(far, 1 + neighbors(far).amin(1))
         far = torch.where(closed.view_as(far), torch.inf, nearer)
@@ -256,7 +255,7 @@ def _beams(name: str, place: NDArray[np.float32], size: NDArray[np.float64], col
 
 def _lines(edge: NDArray[np.int32]) -> tuple[Solids, Solids]:
     """Returns the lines between the cells of boards with this many along an edge, (A, 1)."""
-    number = np.arange(1, int(LONGEST))
+    number = np.arange(1, LONGEST)
     at = number * (BOARD / edge) - BOARD / 2
     zero = np.zeros((len(edge), len(number)))
     size = figures.hidden_unless(number < edge, (0.05, 0.02, BOARD))
@@ -276,7 +275,7 @@ class GridWorld(WarpEnv):
     episode = "ends at a goal, and is truncated after 100 decisions"
     benchmark = 0.8
     default_areas = 9
-    most_decisions = int(MOST_DECISIONS)
+    most_decisions = MOST_DECISIONS
     tick_seconds = 0.15  # not documented: slow enough to watch
     # most goals that fit on the smallest board beside the agent
     parameter_ranges: ClassVar = {
@@ -284,7 +283,7 @@ class GridWorld(WarpEnv):
         "numPlusGoals": (1.0, 1.0, 4.0),
         "numExGoals": (1.0, 1.0, 4.0),
     }
-    program = Program(World, begin, tick, draw, int(DRAW_ROWS), image_columns=("painted_episode", "painted_agent"))
+    program = Program(World, begin, tick, draw, DRAW_ROWS, image_columns=("painted_episode", "painted_agent"))
     rule = staticmethod(follow_shortest_path)
     picture = staticmethod(draw_board)
 
@@ -301,6 +300,6 @@ class GridWorld(WarpEnv):
             raise EnvError(f"GridWorld with an image of {height} x {width}: expected it at least as wide as it is high")
         seen = ObsSpec("CameraSensor", (3, height, width)), ObsSpec("VectorSensor", (2,), goal=True)
         self.spec = BehaviorSpec(seen, ActionSpec(branches=(5,)), steady=True)
-        cells = dict.fromkeys(("board", "final_board"), int(LONGEST) ** 2)
+        cells = dict.fromkeys(("board", "final_board"), LONGEST**2)
         self.sizes = cells | dict.fromkeys(("painted_episode", "painted_agent"), height)
         super().__init__(areas, device)

@@ -55,9 +55,7 @@ def go_to_matching_goal(columns: Mapping[str, torch.Tensor]) -> Action:
     place = columns["place"]
     symbol = columns["symbol_place"]
     on_left = columns["left_goal"] == columns["symbol"]
-    goal = torch.stack(
-        [torch.where(on_left, -float(GOAL_X), float(GOAL_X)), torch.full_like(place[:, 0], float(GOAL_Y))], 1
-    )
+    goal = torch.stack([torch.where(on_left, -GOAL_X, GOAL_X), torch.full_like(place[:, 0], GOAL_Y)], 1)
     # the box that it goes around is square: as deep as the symbol is wide
     target = detour(place, goal, symbol, torch.full_like(place[:, :1], SYMBOL[0] + AROUND))
     # the change of velocity to make
@@ -190,10 +188,10 @@ def draw_hall(rows: Rows, behavior: str) -> Drawing:
     wide = tuple(rules.HALL)
     marks = np.stack([left, 1 - left], 1)
     colors = np.where((marks == symbol[:, None])[..., None], GREEN, RED)
-    x = np.array([-float(rules.GOAL_X), float(rules.GOAL_X)], np.float32)
+    x = np.array([-rules.GOAL_X, rules.GOAL_X], np.float32)
     plates, signs = (
         np.broadcast_to(np.stack([x, np.full(2, y, np.float32)], 1), (rows.areas, 2, 2))
-        for y in (float(rules.GOAL_Y), float(rules.SIGN_Y))
+        for y in (rules.GOAL_Y, rules.SIGN_Y)
     )
     shapes = (
         *figures.room(rows.areas, wide, wall=3.0),
@@ -201,7 +199,7 @@ def draw_hall(rows: Rows, behavior: str) -> Drawing:
             "plates",
             "box",
             on_plane(plates, 0.0),
-            (2 * rules.PLATE[0], 2 * float(rules.PLATE_TOP), 2 * rules.PLATE[1]),
+            (2 * rules.PLATE[0], 2 * rules.PLATE_TOP, 2 * rules.PLATE[1]),
             colors,
         ),
         *figures.marked("goal", signs, tuple(rules.SIGN), 4.0, 1 - marks, colors),
@@ -233,25 +231,25 @@ class Hallway(WarpEnv):
     benchmark = 0.7
     default_areas = 16
     areas_per_core = 256
-    most_decisions = int(rules.MOST_TICKS) // int(TICKS)
-    age_per_decision = int(TICKS)
-    tick_seconds = float(TICKS) * float(SECONDS)
+    most_decisions = rules.MOST_TICKS // TICKS
+    age_per_decision = TICKS
+    tick_seconds = TICKS * SECONDS
     parameter_ranges: ClassVar = {"gravity": (19.62, 1.0, 100.0)}
     ray_fans: ClassVar = {
         behavior: (
             RayFan(
                 RAY_SENSOR,
-                unity_order(int(RAYS), float(BETWEEN)),
-                float(LENGTH),
+                unity_order(RAYS, BETWEEN),
+                LENGTH,
                 SEEN,
-                first=(int(FRAMES) - 1) * int(FRAME),
+                first=(FRAMES - 1) * FRAME,
             ),
         )
     }
     program = Program(World, begin, tick)
     spec = BehaviorSpec(
-        (ObsSpec(RAY_SENSOR, (int(FRAMES) * int(FRAME),)), ObsSpec(TIME_SENSOR, (int(FRAMES),))),
-        ActionSpec(branches=(int(rules.CHOICES),)),
+        (ObsSpec(RAY_SENSOR, (FRAMES * FRAME,)), ObsSpec(TIME_SENSOR, (FRAMES,))),
+        ActionSpec(branches=(rules.CHOICES,)),
         steady=True,
     )
     rule = staticmethod(go_to_matching_goal)

@@ -56,11 +56,11 @@ TEAL: Color = (72, 170, 178)
 COLORS = (RED, GREEN, BLUE, GOLD, VIOLET, TEAL)
 PIECES = "pieces", "dot 0", "dot 1"
 """Groups of solids in the drawing with one for each cell."""
-MOVE = ActionSpec(branches=(int(MOVES),))
+MOVE = ActionSpec(branches=(MOVES,))
 SIZES = {
-    **{name: int(CELLS) for name in ("kind", "worth", "marked")},
-    **{name: int(CELLS * KINDS) for name in ("obs_cells", "final_obs_cells")},
-    **{name: int(CELLS * WORTHS) for name in ("obs_special", "final_obs_special")},
+    **dict.fromkeys(("kind", "worth", "marked"), CELLS),
+    **dict.fromkeys(("obs_cells", "final_obs_cells"), CELLS * KINDS),
+    **dict.fromkeys(("obs_special", "final_obs_special"), CELLS * WORTHS),
 }
 
 
@@ -120,27 +120,25 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 
 def points_of_moves(kind: Tensor, worth: Tensor, move: Tensor) -> Tensor:
     """Returns the immediate score of moves (N,) on boards (N, CELLS); 0 where no line is made."""
-    index = torch.arange(int(CELLS), device=kind.device).view(int(ROWS), int(COLUMNS))
+    index = torch.arange(CELLS, device=kind.device).view(ROWS, COLUMNS)
     near = torch.cat([index[:, :-1].flatten(), index[:-1].flatten()])[move, None]
     far = torch.cat([index[:, 1:].flatten(), index[1:].flatten()])[move, None]
     after = index.flatten().repeat(len(move), 1).scatter_(1, near, far).scatter_(1, far, near)
-    board = kind.gather(1, after).view(-1, int(ROWS), int(COLUMNS))
+    board = kind.gather(1, after).view(-1, ROWS, COLUMNS)
     marked = torch.zeros_like(board, dtype=torch.bool)
     across = (
-        (board[..., 1:-1] == board[..., :-2])
-        & (board[..., 1:-1] == board[..., 2:])
-        & (board[..., 1:-1] != int(OUTSIDE))
+        (board[..., 1:-1] == board[..., :-2]) & (board[..., 1:-1] == board[..., 2:]) & (board[..., 1:-1] != OUTSIDE)
     )
-    along = (board[:, 1:-1] == board[:, :-2]) & (board[:, 1:-1] == board[:, 2:]) & (board[:, 1:-1] != int(OUTSIDE))
+    along = (board[:, 1:-1] == board[:, :-2]) & (board[:, 1:-1] == board[:, 2:]) & (board[:, 1:-1] != OUTSIDE)
     for k in range(3):
-        marked[..., k : k + int(COLUMNS) - 2] |= across
-        marked[:, k : k + int(ROWS) - 2] |= along
+        marked[..., k : k + COLUMNS - 2] |= across
+        marked[:, k : k + ROWS - 2] |= along
     return (marked.flatten(1) * (1 + worth.gather(1, after))).sum(1)
 
 
 def random_tie_breaks(rng: Tensor) -> Tensor:
     """Returns numbers within 0..1 for each move, (S, MOVES), that look random but depend only on the state."""
-    number = rng.long()[:, None] * 0x9E3779B1 + torch.arange(int(MOVES), device=rng.device) * 0x85EBCA77
+    number = rng.long()[:, None] * 0x9E3779B1 + torch.arange(MOVES, device=rng.device) * 0x85EBCA77
     for factor in (0x7FEB352D, 0x846CA68B):
         number = number & 0xFFFFFFFF
         number = (number ^ (number >> 15)) * factor
@@ -161,23 +159,20 @@ def exchange(first: int, second: int) -> int | None:
     """Returns the move that exchanges the pieces of two cells; None if they are no neighbors."""
     near = min(first, second)
     far = max(first, second)
-    across = int(COLUMNS)
-    row, column = divmod(near, across)
-    if far == near + 1 and column + 1 < across:
-        return row * (across - 1) + column
-    return int(ROWS) * (across - 1) + near if far == near + across else None
+    row, column = divmod(near, COLUMNS)
+    if far == near + 1 and column + 1 < COLUMNS:
+        return row * (COLUMNS - 1) + column
+    return ROWS * (COLUMNS - 1) + near if far == near + COLUMNS else None
 
 
 def draw_gems(rows: Rows, behavior: str) -> Drawing:
     """Draws the board of colored pieces, row 0 in front, with one or two dots on pieces that are worth more."""
-    across = int(COLUMNS)
-    deep = int(ROWS)
     worth = rows["worth"]
     wide = rows["columns"][:, None]
     long = rows["rows"][:, None]
-    cell = np.arange(int(CELLS))
+    cell = np.arange(CELLS)
     shown = rows["kind"] >= 0
-    place = np.stack([cell % across - (wide - 1) / 2, cell // across - (long - 1) / 2], -1)
+    place = np.stack([cell % COLUMNS - (wide - 1) / 2, cell // COLUMNS - (long - 1) / 2], -1)
     middle = on_plane(place, 0.32)
     dots = list[Solids]()
     aside = 0.17 * (worth == 2)[..., None] * [1.0, 0.0, 0.0]
@@ -194,12 +189,12 @@ def draw_gems(rows: Rows, behavior: str) -> Drawing:
         ),
         *dots,
     )
-    return Drawing(shapes, (across / 2 + 0.3, 0.7, deep / 2 + 0.3), elevation=66.0)
+    return Drawing(shapes, (COLUMNS / 2 + 0.3, 0.7, ROWS / 2 + 0.3), elevation=66.0)
 
 
 SENSORS = "Match3 Sensor (cells)", "Match3 Sensor (special)"
-VECTORS = (int(CELLS * KINDS),), (int(CELLS * WORTHS),)
-IMAGES = (int(KINDS), int(ROWS), int(COLUMNS)), (int(WORTHS), int(ROWS), int(COLUMNS))
+VECTORS = ((CELLS * KINDS),), ((CELLS * WORTHS),)
+IMAGES = (KINDS, ROWS, COLUMNS), (WORTHS, ROWS, COLUMNS)
 
 
 class Match3(WarpEnv):
@@ -214,10 +209,10 @@ class Match3(WarpEnv):
     default_areas = 10
     planes: ClassVar = False
     """Whether observations are images."""
-    most_decisions = int(MOST_DECISIONS)
+    most_decisions = MOST_DECISIONS
     tick_seconds = 0.5  # not documented: slow enough to watch
     parameter_ranges: ClassVar = {}
-    board = SwapBoard(PIECES, int(COLUMNS), exchange)
+    board = SwapBoard(PIECES, COLUMNS, exchange)
     program = Program(World, begin, tick)
     spec = BehaviorSpec(tuple(map(ObsSpec, SENSORS, VECTORS)), MOVE, steady=True)
     picture = staticmethod(draw_gems)

@@ -20,7 +20,7 @@ from palaestra.envs.builtin.pushblock.rules import AGENT_DRAG, FRICTION, SIDEWAY
 
 CHOICES = wp.constant(7)
 NUMBERS = 10  # of the sensor of an agent's body
-FORWARD, BACK, TURN_RIGHT, TURN_LEFT, LEFT, RIGHT = range(1, int(CHOICES))
+FORWARD, BACK, TURN_RIGHT, TURN_LEFT, LEFT, RIGHT = range(1, CHOICES)
 HALF = wp.constant(0.5)  # half the agent's side
 GRAVITY = 14.715  # of the scenes, unless their parameter says otherwise; moves are foreseen with it
 
@@ -63,13 +63,11 @@ def observe_body(world: Any, i: int, agent: int, slot: int, ahead: wp.vec2):
     world.obs_body[slot, 9] = 1.0  # the body's pose in its own frame is the identity
 
 
-KEPT = 1.0 - float(AGENT_DRAG) * float(SECONDS)
+KEPT = 1.0 - AGENT_DRAG * SECONDS
 # m/s that the floor takes in a tick: its friction acts at two points
-BRAKE = 2.0 * float(FRICTION) * GRAVITY * float(SECONDS) * KEPT
+BRAKE = 2.0 * FRICTION * GRAVITY * SECONDS * KEPT
 MOVES = torch.tensor([0, FORWARD, BACK, LEFT, RIGHT])
-WAYS = torch.tensor([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, float(SIDEWAYS)], [0.0, -float(SIDEWAYS)]]) * float(
-    SPEED
-)
+WAYS = torch.tensor([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, SIDEWAYS], [0.0, -SIDEWAYS]]) * SPEED
 
 
 def after_decision(place: Tensor, velocity: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
@@ -84,10 +82,10 @@ def after_decision(place: Tensor, velocity: Tensor, angle: Tensor) -> tuple[Tens
     push = torch.stack([cos * ways[:, 0] - sin * ways[:, 1], sin * ways[:, 0] + cos * ways[:, 1]], -1)
     speed = velocity[..., None, :].expand_as(push)
     at = place[..., None, :].expand_as(push)
-    for _ in range(int(TICKS)):
+    for _ in range(TICKS):
         speed = (speed + push) * KEPT
         speed = speed * (1 - BRAKE / speed.norm(dim=-1, keepdim=True).clamp(min=1e-6)).clamp(min=0)
-        at = at + speed * float(SECONDS)
+        at = at + speed * SECONDS
     return at, speed
 
 
@@ -96,7 +94,7 @@ def glide(velocity: Tensor) -> Tensor:
     size = velocity.norm(dim=-1, keepdim=True)
     limit = BRAKE / (1 - KEPT)
     ticks = (1 + size / limit).log() / -math.log(KEPT)
-    far = float(SECONDS) * (KEPT * size / (1 - KEPT) - limit * ticks)
+    far = SECONDS * (KEPT * size / (1 - KEPT) - limit * ticks)
     return velocity / size.clamp(min=1e-6) * far.clamp(min=0)
 
 

@@ -46,11 +46,11 @@ from palaestra.envs.builtin.pushblock.rules import (
 from palaestra.envs.ray_fans import RayFan, unity_order
 from palaestra.envs.solids import GOLD, GREEN, Drawing, on_plane, solids
 
-OBS = FRAMES * int(FRAME)
+OBS = FRAMES * FRAME
 OFFSET_SENSOR = f"StackingSensor_size{FRAMES}_OffsetRayPerceptionSensor"
 LEVEL_SENSOR = f"StackingSensor_size{FRAMES}_RayPerceptionSensor"
 SEEN = ("block", "goal", "wall")
-ANGLES = unity_order(int(RAYS), float(RAY_STEP))
+ANGLES = unity_order(RAYS, RAY_STEP)
 EYE_UP = 1.5  # height of the offset rays above the agent's middle
 HEIGHT = 1.5  # of walls and goal
 
@@ -74,7 +74,7 @@ def shove(columns: Mapping[str, torch.Tensor]) -> Action:
     off = torch.remainder(columns["agent_angle"] + 0.5 * torch.pi + torch.pi, 2 * torch.pi) - torch.pi
     is_behind = y > torch.where(x.abs() > clear, clear, half + 0.55)  # sidesteps lead a little ahead where it is turned
     is_beside = (x.abs() > clear) & (rest.abs() > clear)
-    at_wall = block[:, 0].abs() + clear + 1.0 > float(WALL_AT)
+    at_wall = block[:, 0].abs() + clear + 1.0 > WALL_AT
     side = torch.where(at_wall, -block[:, 0].sign(), torch.where(rest < 0, -1.0, 1.0))
     onward = torch.where(rest.abs() < 0.9 * half + 0.35, 1, torch.where(rest > 0, 6, 5))
     around = torch.where(is_beside, 2, torch.where(side < 0, 6, 5))
@@ -88,29 +88,33 @@ def shove(columns: Mapping[str, torch.Tensor]) -> Action:
 
 def draw_room(rows: Rows, behavior: str) -> Drawing:
     """Draws the room with the goal, a low shelf so that one sees over it, the block, and the agent."""
-    wall = float(WALL_AT)
-    edge = float(GOAL_EDGE)
     side = rows["parameters"][:, :1]
-    tall = 2 * float(BLOCK_REST)
+    tall = 2 * BLOCK_REST
     size = np.stack([side, np.full_like(side, tall), side], -1)
     up = rows["block_fall"][:, None, 0]
-    feet = rows["agent_fall"][:, None, 0] - float(AGENT_REST)
+    feet = rows["agent_fall"][:, None, 0] - AGENT_REST
     shapes = (
-        *figures.room(rows.areas, (wall, wall), wall=HEIGHT, thick=0.5),
+        *figures.room(rows.areas, (WALL_AT, WALL_AT), wall=HEIGHT, thick=0.5),
         figures.plate(
-            "goal", rows.areas, (0.0, (edge - wall) / 2), (wall, (edge + wall) / 2), GREEN, top=HEIGHT, thick=HEIGHT
+            "goal",
+            rows.areas,
+            (0.0, (GOAL_EDGE - WALL_AT) / 2),
+            (WALL_AT, (GOAL_EDGE + WALL_AT) / 2),
+            GREEN,
+            top=HEIGHT,
+            thick=HEIGHT,
         ),
         solids("block", "box", on_plane(rows["block_position"][:, None], up), size, GOLD),
         *figures.agent(
             rows["agent_position"][:, None],
             rows["agent_angle"][:, None],
-            float(AGENT_HALF),
+            AGENT_HALF,
             (behavior, rows.slots),
             shape="box",
             height=feet,
         ),
     )
-    return Drawing(shapes, (wall + 0.6, 1.6, wall + 0.6), center=(0.0, 0.8, 0.0))
+    return Drawing(shapes, (WALL_AT + 0.6, 1.6, WALL_AT + 0.6), center=(0.0, 0.8, 0.0))
 
 
 class PushBlock(WarpEnv):
@@ -123,8 +127,8 @@ class PushBlock(WarpEnv):
     benchmark = 4.5
     default_areas = 32
     areas_per_core = 256
-    most_decisions = int(MOST_TICKS) // int(TICKS)
-    tick_seconds = float(TICKS) * float(SECONDS)
+    most_decisions = MOST_TICKS // TICKS
+    tick_seconds = TICKS * SECONDS
     parameter_ranges: ClassVar = {
         "block_scale": (2.0, 0.5, 4.0),
         "dynamic_friction": (0.0, 0.0, 1.0),
@@ -134,8 +138,8 @@ class PushBlock(WarpEnv):
     }
     ray_fans: ClassVar = {
         behavior: (
-            RayFan(OFFSET_SENSOR, ANGLES, float(RAY_LENGTH), SEEN, first=OBS - int(FRAME), height=EYE_UP),
-            RayFan(LEVEL_SENSOR, ANGLES, float(RAY_LENGTH), SEEN, first=OBS - int(FRAME)),
+            RayFan(OFFSET_SENSOR, ANGLES, RAY_LENGTH, SEEN, first=OBS - FRAME, height=EYE_UP),
+            RayFan(LEVEL_SENSOR, ANGLES, RAY_LENGTH, SEEN, first=OBS - FRAME),
         )
     }
     program = PROGRAM

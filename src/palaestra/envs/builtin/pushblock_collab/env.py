@@ -55,53 +55,50 @@ BLOCK_COLORS = np.array([(GOLD, RED, VIOLET)[size - 1] for size in SIZES.tolist(
 
 def draw_room(rows: Rows, behavior: str) -> Drawing:
     """Draws the room with the goal along its near wall, the blocks, colored by size, and the agents."""
-    agents = int(AGENTS)
-    room = float(ROOM)
     side = SIZES.numpy().astype(np.float32)
     tall = 0.75
     size = figures.hidden_unless(~rows["gone"], np.stack([side, np.full_like(side, tall), side], -1))
     place = rows["body_position"]
     angle = rows["body_angle"]
     shapes = (
-        *figures.room(rows.areas, (room, room), wall=1.0, thick=0.5),
-        figures.plate("goal", rows.areas, (float(GOAL[0]), float(GOAL[1])), (room, float(GOAL_HALF[1])), GREEN),
+        *figures.room(rows.areas, (ROOM, ROOM), wall=1.0, thick=0.5),
+        figures.plate("goal", rows.areas, (GOAL[0], GOAL[1]), (ROOM, GOAL_HALF[1]), GREEN),
         solids(
             "blocks",
             "box",
-            on_plane(place[:, agents:-1], tall / 2),
+            on_plane(place[:, AGENTS:-1], tall / 2),
             size,
             BLOCK_COLORS,
-            rotation=upright(angle[:, agents:-1]),
+            rotation=upright(angle[:, AGENTS:-1]),
         ),
-        *figures.agent(place[:, :agents], angle[:, :agents], float(pusher.HALF), (behavior, rows.slots), shape="box"),
+        *figures.agent(place[:, :AGENTS], angle[:, :AGENTS], pusher.HALF, (behavior, rows.slots), shape="box"),
     )
-    return Drawing(shapes, (room + 0.6, 1.2, room + 0.6), center=(0.0, 0.4, 0.0))
+    return Drawing(shapes, (ROOM + 0.6, 1.2, ROOM + 0.6), center=(0.0, 0.4, 0.0))
 
 
 def haul(columns: Mapping[str, Tensor]) -> Action:
     """Goes around the block nearest to the goal, and pushes, all three together; dodges and turns to break jams."""
-    agents = int(AGENTS)
     bodies = columns["body_position"]
     device = columns["body_position"].device
-    blocks = torch.where(columns["gone"][..., None], FAR.to(device), bodies[:, agents : agents + int(BLOCKS)])
+    blocks = torch.where(columns["gone"][..., None], FAR.to(device), bodies[:, AGENTS : AGENTS + BLOCKS])
     areas = torch.arange(len(blocks), device=device)
-    place = bodies[:, :agents]
-    velocity = columns["body_velocity"][:, :agents]
-    angle = columns["body_angle"][:, :agents]
+    place = bodies[:, :AGENTS]
+    velocity = columns["body_velocity"][:, :AGENTS]
+    angle = columns["body_angle"][:, :AGENTS]
     period = columns["age"][:, None] // PATIENCE
-    favored = (period % 2 == 1) & (period // 2 % int(BLOCKS) == torch.arange(int(BLOCKS), device=device))
-    target = (blocks[:, :, 1] - 2.0 * float(ROOM) * favored).argmin(1)
+    favored = (period % 2 == 1) & (period // 2 % BLOCKS == torch.arange(BLOCKS, device=device))
+    target = (blocks[:, :, 1] - 2.0 * ROOM * favored).argmin(1)
     block = blocks[areas, target][:, None]
     half = (0.5 * SIZES.to(device)[target])[:, None]
-    tilt = columns["body_angle"][areas, agents + target][:, None]
+    tilt = columns["body_angle"][areas, AGENTS + target][:, None]
     reach = half * (tilt.cos().abs() + tilt.sin().abs())  # half the block's extent along an axis
     rest = pusher.resting_places(place, velocity, angle)
     rank = (place[:, :, None, 0] > place[:, None, :, 0]).sum(2) - 1  # from left to right: -1, 0, 1
     x, y = (place - block).unbind(2)
-    clear = reach + float(pusher.HALF) + CLEAR
+    clear = reach + pusher.HALF + CLEAR
     lane = 1.15 * rank.float()
     is_behind = y > half + 0.2
-    beside = torch.where(x < 0, -1.0, 1.0) * (clear + 0.3 + 1.1 * torch.arange(agents, device=device))
+    beside = torch.where(x < 0, -1.0, 1.0) * (clear + 0.3 + 1.1 * torch.arange(AGENTS, device=device))
     around = torch.stack([beside, torch.where(x.abs() < clear, y, clear + 0.5)], 2)
     ready = torch.stack([lane, clear.expand_as(lane)], 2)
     goal = block + torch.where(is_behind[..., None], ready, around)
@@ -119,7 +116,7 @@ def haul(columns: Mapping[str, Tensor]) -> Action:
         ],
         device=device,
     )
-    choice = torch.where(still, dodge[columns["age"].long() // 10 % agents], choice)
+    choice = torch.where(still, dodge[columns["age"].long() // 10 % AGENTS], choice)
     turn = torch.remainder(angle + 0.5 * torch.pi + torch.pi, 2 * torch.pi) - torch.pi  # from the direction of the goal
     choice = torch.where(turn > 0.2, pusher.TURN_RIGHT, torch.where(turn < -0.2, pusher.TURN_LEFT, choice))
     return Action(torch.zeros(choice.numel(), 0, device=device), choice.view(-1, 1))
@@ -130,7 +127,7 @@ class CooperativePushBlock(WarpEnv):
 
     behavior = "PushBlockCollab"
     title = "CooperativePushBlock"
-    agents = int(AGENTS)
+    agents = AGENTS
     summary = "Three agents push blocks into the goal; the larger ones take two of them, or all three."
     rewards = (
         "of the group: -0.0005 a decision (-0.0001 a physics tick)",
@@ -143,21 +140,21 @@ class CooperativePushBlock(WarpEnv):
     benchmark = 11.0
     default_areas = 16
     areas_per_core = 16
-    most_decisions = int(MOST_TICKS) // int(TICKS)
-    tick_seconds = float(TICKS) * float(SECONDS)
+    most_decisions = MOST_TICKS // TICKS
+    tick_seconds = TICKS * SECONDS
     parameter_ranges: ClassVar = {"gravity": (pusher.GRAVITY, 1.0, 100.0)}
     program = PROGRAM
     spec = BehaviorSpec(
         (ObsSpec("GridSensor-OneHot", (len(TAGS), CELLS, CELLS)), ObsSpec("RBSensor", (pusher.NUMBERS,))),
-        ActionSpec(branches=(int(pusher.CHOICES),)),
+        ActionSpec(branches=(pusher.CHOICES,)),
         steady=True,
     )
     sizes: Mapping[str, Any] = {
-        **contact_sizes(int(BODIES), MOST_CONTACTS),
-        "gone": int(BLOCKS),
+        **contact_sizes(BODIES, MOST_CONTACTS),
+        "gone": BLOCKS,
         "written": 1 + MOST_WRITTEN,
         "owner": CELLS * CELLS,
-        "bounds": int(THINGS),
+        "bounds": THINGS,
     }
     rule = staticmethod(haul)
     picture = staticmethod(draw_room)

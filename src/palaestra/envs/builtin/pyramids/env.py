@@ -63,7 +63,7 @@ def fetch_gold(columns: Mapping[str, Tensor]) -> Action:
     there = room_of(room)
     is_here = (here == there).all(1, keepdim=True)
     target = torch.where(is_here, goal, door_waypoint(place, here, there))
-    things = torch.cat([columns["pile_middle"][:, : int(BRICKS)], columns["switch_place"][:, None]], 1)
+    things = torch.cat([columns["pile_middle"][:, :BRICKS], columns["switch_place"][:, None]], 1)
     avoided = torch.ones(things.shape[:2], dtype=torch.bool, device=place.device)
     avoided[:, -1] = pressed
     way = free_way(place, target, things, avoided)
@@ -76,13 +76,13 @@ def next_goal(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
 
     The agent drives on past a golden block that is still up, so as to ram what carries it.
     """
-    gold = columns["cube"][:, int(BRICKS) * int(CUBES) + int(GOLD)]
-    is_whole = (columns["pile"][:, int(BRICKS)] <= int(STANDING))[:, None]
-    at = torch.where(is_whole, columns["pile_middle"][:, int(BRICKS)], gold[:, :2])
+    gold = columns["cube"][:, BRICKS * CUBES + GOLD]
+    is_whole = (columns["pile"][:, BRICKS] <= STANDING)[:, None]
+    at = torch.where(is_whole, columns["pile_middle"][:, BRICKS], gold[:, :2])
     off = (at - columns["place"]).norm(dim=1, keepdim=True)
     ahead = torch.stack([columns["angle"].cos(), columns["angle"].sin()], 1)
     beyond = columns["place"] + 4.0 * ahead
-    is_free = ((beyond.abs() < 47.0) & ((beyond.abs() - float(LINE)).abs() > 2.0)).all(1, keepdim=True)
+    is_free = ((beyond.abs() < 47.0) & ((beyond.abs() - LINE).abs() > 2.0)).all(1, keepdim=True)
     is_behind = ((at - columns["place"]) * ahead).sum(1, keepdim=True) < 0
     rams = ~is_whole & (gold[:, 2:] > 1.6) & (off < RUN_UP) & is_behind & is_free
     goal = torch.where(rams, beyond, at)
@@ -92,19 +92,19 @@ def next_goal(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
 
 def room_of(place: Tensor) -> Tensor:
     """Returns the column and the row of the rooms at these places, (S, 2)."""
-    return (place / (2 * float(LINE)) + int(EDGE) / 2).floor().clamp(0, int(EDGE) - 1)
+    return (place / (2 * LINE) + EDGE / 2).floor().clamp(0, EDGE - 1)
 
 
 def door_waypoint(place: Tensor, here: Tensor, there: Tensor) -> Tensor:
     """Returns the waypoint to pass the next door, (S, 2): beyond it for an agent in front of it, else before it."""
-    center = float(APART) * (here - (int(EDGE) - 1) / 2)
+    center = APART * (here - (EDGE - 1) / 2)
     way = (there - here).sign()
     way[:, 1] *= way[:, 0] == 0
     across = way != 0
     half = torch.where((center == 0) & ~across, 6.5, 3.5)  # of the part of a door that the agent uses
     aside = (place - center).clamp(-half, half)
     in_front = ((place - center - aside).abs() * ~across).sum(1, keepdim=True) < 0.5
-    line = float(LINE) * (way + (center / float(APART)) * 2).sign()
+    line = LINE * (way + (center / APART) * 2).sign()
     return torch.where(across, line + way * torch.where(in_front, 4.0, -4.0), center + aside)
 
 
@@ -120,7 +120,7 @@ def free_way(place: Tensor, target: Tensor, things: Tensor, avoided: Tensor) -> 
     gap = (near - along[..., None] * way[:, :, None]).norm(dim=-1)
     blocked = ((gap < CLEAR) & (along > 0) & avoided[:, None]).any(-1)
     end = place[:, None] + reach[..., None] * way
-    nearest = end.abs() - float(LINE)
+    nearest = end.abs() - LINE
     door = end.abs().flip(-1)
     open_door = (door < 8.0) | ((door > 25.2) & (door < 34.0))
     blocked |= ((nearest.abs() < 1.3) & ~open_door).any(-1) | (end.abs() > 48.3).any(-1)
@@ -148,35 +148,34 @@ CROSS, SIDE = 7.5, 7.2525  # half the lengths of the walls between rooms
 
 def draw_rooms(rows: Rows, behavior: str) -> Drawing:
     """Draws the rooms with their pyramids, the switch, red before it is pressed, the golden block, and the agent."""
-    cubes = rows["cube"].reshape(rows.areas, int(rooms.PILES), int(rooms.CUBES), 3)
-    x = np.stack([np.array(list(rooms.STONE_X))] * int(rooms.BRICKS) + [np.array(list(rooms.BRICK_X))])
+    cubes = rows["cube"].reshape(rows.areas, rooms.PILES, rooms.CUBES, 3)
+    x = np.stack([np.array(list(rooms.STONE_X))] * rooms.BRICKS + [np.array(list(rooms.BRICK_X))])
     offset = np.stack([x, np.broadcast_to(np.array(list(rooms.CUBE_Y)), x.shape)], -1)
-    stands = rows["pile"][..., None, None] <= int(rooms.STANDING)
+    stands = rows["pile"][..., None, None] <= rooms.STANDING
     plane = np.where(stands, rows["pile_place"][:, :, None] + offset, cubes[..., :2])
     height = np.where(stands[..., 0], STANDING_HEIGHT, cubes[..., 2])
-    shown = np.broadcast_to(rows["pile"][..., None] != int(rooms.ABSENT), height.shape)
+    shown = np.broadcast_to(rows["pile"][..., None] != rooms.ABSENT, height.shape)
     shapes = list(_walls(rows.areas))
-    last = int(rooms.GOLD)
     for name, part, color in (
-        ("stones", slice(0, int(rooms.BRICKS)), STONE_COLOR),
-        ("bricks", slice(int(rooms.BRICKS), None), BRICK_COLOR),
+        ("stones", slice(0, rooms.BRICKS), STONE_COLOR),
+        ("bricks", slice(rooms.BRICKS, None), BRICK_COLOR),
     ):
-        place = on_plane(plane[:, part, :last], height[:, part, :last]).reshape(rows.areas, -1, 3)
-        size = figures.hidden_unless(shown[:, part, :last].reshape(rows.areas, -1), (0.98, 0.98, 0.98))
+        place = on_plane(plane[:, part, : rooms.GOLD], height[:, part, : rooms.GOLD]).reshape(rows.areas, -1, 3)
+        size = figures.hidden_unless(shown[:, part, : rooms.GOLD].reshape(rows.areas, -1), (0.98, 0.98, 0.98))
         shapes.append(solids(name, "box", place, size, color))
-    block = on_plane(plane[:, -1, last:], height[:, -1, last:])
+    block = on_plane(plane[:, -1, rooms.GOLD :], height[:, -1, rooms.GOLD :])
     shapes.append(
-        solids("golden block", "box", block, figures.hidden_unless(shown[:, -1, last:], (2.0, 2.0, 2.0)), YELLOW)
+        solids("golden block", "box", block, figures.hidden_unless(shown[:, -1, rooms.GOLD :], (2.0, 2.0, 2.0)), YELLOW)
     )
     color = np.array([RED, GREEN])[rows["pressed"]][:, None]
-    switch = on_plane(rows["switch_place"][:, None], float(rooms.SWITCH_HALF))
-    side = 2 * float(rooms.SWITCH_HALF)
+    switch = on_plane(rows["switch_place"][:, None], rooms.SWITCH_HALF)
+    side = 2 * rooms.SWITCH_HALF
     shapes.append(
         solids("switch", "box", switch, (side, side, side), color, rotation=upright(rows["switch_angle"][:, None]))
     )
     feet = rows["height"][:, None] - 0.5
     shapes += figures.agent(rows["place"][:, None], rows["angle"][:, None], 0.6, (behavior, rows.slots), height=feet)
-    return Drawing(tuple(shapes), (float(rooms.EAST) + 1.0, 6.0, float(rooms.NORTH) + 1.0), elevation=58.0)
+    return Drawing(tuple(shapes), (rooms.EAST + 1.0, 6.0, rooms.NORTH + 1.0), elevation=58.0)
 
 
 @cache
@@ -184,14 +183,13 @@ def _walls(areas: int) -> tuple[Solids, ...]:
     """Returns the floor, the walls around it, and those between the rooms."""
     pieces = list[tuple[tuple[float, float], tuple[float, float]]]()
     for line in (-16.5, 16.5):
-        for piece in range(int(rooms.PIECES)):
+        for piece in range(rooms.PIECES):
             along = (-42.25, -16.55, 16.55, 42.25)[piece]
             half = SIDE if piece in (0, 3) else CROSS
             pieces += [((line, along), (0.5, half)), ((along, line), (half, 0.5))]
-    top = float(rooms.INNER_TOP)
     return (
-        *figures.room(areas, (float(rooms.EAST), float(rooms.NORTH)), wall=5.0),
-        figures.boxes("inner walls", areas, tuple(pieces), GRAY, top, top),
+        *figures.room(areas, (rooms.EAST, rooms.NORTH), wall=5.0),
+        figures.boxes("inner walls", areas, tuple(pieces), GRAY, rooms.INNER_TOP, rooms.INNER_TOP),
     )
 
 
@@ -201,7 +199,7 @@ COST = wp.constant(0.0002)  # of a tick
 PRIZE = wp.constant(2.0)
 TAG_NAMES = ("block", "wall", "goal", "switchOff", "switchOn", "stone")
 FANS = (("RayPerceptionSensor", 70.0, 0.0), ("RayPerceptionSensor1", 65.0, 5.0), ("RayPerceptionSensor2", 75.0, 10.0))
-FAN_SIZE = int(RAYS) * int(RAY_SIZE)
+FAN_SIZE = RAYS * RAY_SIZE
 
 
 @wp.func
@@ -313,24 +311,22 @@ class Pyramids(WarpEnv):
     benchmark = 1.75
     default_areas = 16
     areas_per_core = 128
-    most_decisions = int(MOST_TICKS) // int(TICKS)
-    age_per_decision = int(TICKS)
+    most_decisions = MOST_TICKS // TICKS
+    age_per_decision = TICKS
     tick_seconds = 0.1
     parameter_ranges: ClassVar = {}
     ray_fans: ClassVar = {
         behavior: tuple(
-            RayFan(
-                name, unity_order(int(RAYS), math.radians(aside) / int(SIDE_RAYS)), float(LENGTH), TAG_NAMES, rise=rise
-            )
+            RayFan(name, unity_order(RAYS, math.radians(aside) / SIDE_RAYS), LENGTH, TAG_NAMES, rise=rise)
             for name, aside, rise in FANS
         )
     }
     program = Program(World, begin, tick)
     spec = BehaviorSpec(SENSORS, ActionSpec(branches=(CHOICES,)), steady=True)
     sizes: Mapping[str, Any] = {
-        **dict.fromkeys(("pile", "pile_place", "pile_middle", "pile_reach", "untouched"), int(rooms.PILES)),
-        **dict.fromkeys(("cube", "cube_velocity", "still"), int(rooms.PILES) * int(rooms.CUBES)),
-        "carried": int(rooms.CUBES),
+        **dict.fromkeys(("pile", "pile_place", "pile_middle", "pile_reach", "untouched"), rooms.PILES),
+        **dict.fromkeys(("cube", "cube_velocity", "still"), rooms.PILES * rooms.CUBES),
+        "carried": rooms.CUBES,
     }
     rule = staticmethod(fetch_gold)
     picture = staticmethod(draw_rooms)

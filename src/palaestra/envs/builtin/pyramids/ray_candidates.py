@@ -65,7 +65,7 @@ def _table() -> str:
     find_half = cast(Any, wall_half).func
     for axis in range(2):
         for side in (-1.0, 1.0):
-            for piece in range(int(PIECES)):
+            for piece in range(PIECES):
                 middle = find_middle(axis, side, piece)
                 half = find_half(axis, piece)
                 rows.append(f"{{{middle[axis]!r}f, {middle[1 - axis]!r}f, {half[1 - axis]!r}f}}")

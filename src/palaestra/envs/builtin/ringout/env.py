@@ -30,6 +30,7 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
+from palaestra.envs.builtin.drawing.figures import fixed
 from palaestra.envs.builtin.physics.rigid_bodies import (
     SECONDS,
     add_speed,
@@ -58,7 +59,7 @@ SCATTER = wp.constant(0.5)  # largest random offset each way
 # numbers in an observation: of the agent and the ring, and of each other agent
 OWN = wp.constant(6)
 OF_EACH = wp.constant(5)
-OBS = int(OWN) + (int(AGENTS) - 1) * int(OF_EACH)
+OBS = OWN + (AGENTS - 1) * OF_EACH
 
 
 @world_struct
@@ -240,47 +241,39 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 def hold_center(columns: Mapping[str, Tensor]) -> Action:
     """Moves to the center, slows down before it, and pushes back when driven off."""
     wish = -columns["position"] - 0.4 * columns["velocity"]
-    frame = float(BETWEEN_AGENTS) * (torch.arange(len(wish), device=wish.device) % int(AGENTS))
-    way = torch.round((torch.atan2(wish[:, 1], wish[:, 0]) - frame) / float(BETWEEN_WAYS)).long() % int(WAYS)
+    frame = BETWEEN_AGENTS * (torch.arange(len(wish), device=wish.device) % AGENTS)
+    way = torch.round((torch.atan2(wish[:, 1], wish[:, 0]) - frame) / BETWEEN_WAYS).long() % WAYS
     choice = torch.where(wish.norm(dim=1) > 0.1, way + 1, 0)
     return Action(torch.zeros(len(wish), 0, device=wish.device), choice[:, None])
 
 
 def draw_ring(rows: Rows, behavior: str) -> Drawing:
     """Draws the ring, which shrinks on its base, and the agents: those that are out lie beside it, small."""
-    areas = rows.areas
     inside = rows["inside"]
-    size = 2 * float(RING) * np.clip(1 - (rows["age"] - int(WHOLE)) / int(SHRINKING), 0, 1)[:, None]
+    size = 2 * RING * np.clip(1 - (rows["age"] - WHOLE) / SHRINKING, 0, 1)[:, None]
     flat = np.full_like(size, 0.2)
-    radius = float(RADIUS) * np.where(inside, 1.0, 0.5)
-    middle = np.zeros((areas, 1, 3))
+    radius = RADIUS * np.where(inside, 1.0, 0.5)
+    middle = np.zeros((rows.areas, 1, 3))
     agents = (behavior, rows.slots)
     colors = np.array([BLUE, RED, GOLD])
     low = np.where(inside, 0.0, -0.16)
     body = np.stack([2 * radius, 0.9 * radius, 2 * radius], -1)
     knob = np.stack([radius, 0.6 * radius, radius], -1)
     shapes = (
-        solids(
-            "base",
-            "cylinder",
-            middle - [0, 0.26, 0],
-            (2 * float(RING) + 2.2, 0.2, 2 * float(RING) + 2.2),
-            FLOOR,
-            fixed=True,
-        ),
+        fixed(rows.areas, "base", "cylinder", [(0, -0.26, 0)], (2 * RING + 2.2, 0.2, 2 * RING + 2.2), FLOOR),
         solids("rim", "cylinder", middle - [0, 0.11, 0], np.stack([size + 0.2, flat, size + 0.2], -1), INK),
         solids("ring", "cylinder", middle - [0, 0.1, 0], np.stack([size, flat, size], -1), GREEN),
         solids("agent", "cylinder", on_plane(rows["position"], low + 0.45 * radius), body, colors, agents=agents),
         solids("knob", "sphere", on_plane(rows["position"], low + 0.9 * radius), knob, PAPER, agents=agents),
     )
-    return Drawing(shapes, (float(RING) + 1.2, 0.7, float(RING) + 1.2))
+    return Drawing(shapes, (RING + 1.2, 0.7, RING + 1.2))
 
 
 class RingOut(WarpEnv):
     """RingOut: vector 16, discrete [9]: nothing, or a push in one of eight directions, counterclockwise."""
 
     behavior = "RingOut"
-    agents = int(AGENTS)
+    agents = AGENTS
     teams = (0, 1, 2)
     summary = "Three agents push one another off a ring that shrinks; the last one in wins."
     rewards = (
@@ -290,9 +283,9 @@ class RingOut(WarpEnv):
     episode = "ends when one agent alone is in the ring, which is gone after 250 decisions (1,250 physics ticks)"
     benchmark = None
     default_areas = 16
-    tick_seconds = float(TICKS) * float(SECONDS)
+    tick_seconds = TICKS * SECONDS
     parameter_ranges: ClassVar = {"bounce": (0.8, 0.0, 1.0), "drag": (1.5, 0.5, 5.0)}
     program = Program(World, begin, tick, area_columns=AREA_COLUMNS)
-    spec = BehaviorSpec((ObsSpec("vector", (OBS,)),), ActionSpec(branches=(int(WAYS) + 1,)), steady=True)
+    spec = BehaviorSpec((ObsSpec("vector", (OBS,)),), ActionSpec(branches=(WAYS + 1,)), steady=True)
     rule = staticmethod(hold_center)
     picture = staticmethod(draw_ring)

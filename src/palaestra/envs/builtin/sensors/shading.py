@@ -37,19 +37,18 @@ def from_above(color: tuple[float, float, float], mirrors: float) -> tuple[float
     """
     parts = zip(color, LAMP_LIGHT, SKY_LIGHT, strict=True)
     return tuple(
-        min((1.0 - mirrors) * part * (AMBIENT_LIGHT + LAMP_HEIGHT * lamp) + float(GLOSS) * mirrors * sky, 1.0)
+        min((1.0 - mirrors) * part * (AMBIENT_LIGHT + LAMP_HEIGHT * lamp) + GLOSS * mirrors * sky, 1.0)
         for part, lamp, sky in parts
     )
 
 
 def dull_from_above(color: tuple[float, float, float], sun: float) -> tuple[float, ...]:
     """Returns what `lit_dull` does for a surface that faces the camera and up."""
-    mirrors = float(PLAIN)
-    highlight = mirrors * LAMP_HEIGHT * math.sqrt(0.5 / (LAMP_HEIGHT + 1.0))
+    highlight = PLAIN * LAMP_HEIGHT * math.sqrt(0.5 / (LAMP_HEIGHT + 1.0))
     parts = zip(color, LAMP_LIGHT, SKY_LIGHT, strict=True)
     return tuple(
-        (1.0 - mirrors) * part * (AMBIENT_LIGHT + sun * LAMP_HEIGHT * lamp)
-        + float(DULL_GLOSS) * mirrors * sky
+        (1.0 - PLAIN) * part * (AMBIENT_LIGHT + sun * LAMP_HEIGHT * lamp)
+        + DULL_GLOSS * PLAIN * sky
         + sun * highlight * lamp
         for part, lamp, sky in parts
     )

@@ -125,7 +125,7 @@ class SoccerTwos(WarpEnv):
     """SoccerTwos: vectors 264 and 72 (rays ahead and behind, three frames), discrete [3, 3, 3]: run, sidestep, turn."""
 
     behavior = "SoccerTwos"
-    agents = int(PLAYERS)
+    agents = PLAYERS
     teams = (0, 0, 1, 1)
     summary = "Two teams of two play soccer, each toward the other's goal."
     rewards = (
@@ -137,8 +137,8 @@ class SoccerTwos(WarpEnv):
     benchmark = None
     default_areas = 16
     areas_per_core = 128
-    most_decisions = int(rules.MOST_TICKS) // int(rules.TICKS)
-    tick_seconds = float(rules.TICKS) * float(SECONDS)
+    most_decisions = rules.MOST_TICKS // rules.TICKS
+    tick_seconds = rules.TICKS * SECONDS
     parameter_ranges: ClassVar = rules.PARAMETER_RANGES
     ray_fans: ClassVar = {behavior: field_fans(SEEN)}
     program = Program(World, begin, tick, area_columns=rules.AREA_COLUMNS)

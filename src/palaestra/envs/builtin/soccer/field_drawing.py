@@ -9,15 +9,15 @@ from functools import cache
 import numpy as np
 
 from palaestra.envs.builtin.base.world_columns import Rows
-from palaestra.envs.builtin.drawing.figures import agent, boxes
+from palaestra.envs.builtin.drawing.figures import agent, boxes, fixed
 from palaestra.envs.builtin.soccer.field import BLOCK, GOAL_LINE, NET_BACK, NET_SIDE, NET_THICK, POST, SIDE
 from palaestra.envs.builtin.soccer.motion import BALL_RADIUS, PLAYER_RADIUS
 from palaestra.envs.solids import FLOOR, GOLD, GRAY, GREEN, PAPER, Color, Drawing, Solids, on_plane, solids, upright
 
-LENGTH = float(GOAL_LINE)
-WIDTH = float(SIDE)
-MOUTH = float(NET_SIDE)
-DEPTH = float(NET_BACK[1])
+LENGTH = GOAL_LINE
+WIDTH = SIDE
+MOUTH = NET_SIDE
+DEPTH = NET_BACK[1]
 TALL = 0.8
 """Height of the walls, lower than they are, so that one sees over them."""
 THICK = 0.46
@@ -29,21 +29,10 @@ def draw_field(
 ) -> Drawing:
     """Draws the field with its goals (-1 left, 1 right), the ball, and sides: a behavior, its players, a color."""
     shapes = list(field_solids(rows.areas, goals))
-    shapes.append(
-        solids("ball", "sphere", on_plane(rows["ball"][:, None], float(BALL_RADIUS)), 2 * float(BALL_RADIUS), GOLD)
-    )
+    shapes.append(solids("ball", "sphere", on_plane(rows["ball"][:, None], BALL_RADIUS), 2 * BALL_RADIUS, GOLD))
     for number, (behavior, players, color) in enumerate(sides):
-        chosen = list(players)
-        agents = behavior, rows.slots[:, chosen]
-        figures = agent(
-            rows["position"][:, chosen],
-            rows["angle"][:, chosen],
-            float(PLAYER_RADIUS),
-            agents,
-            color=color,
-            name=f"side {number}",
-        )
-        shapes += figures
+        place, angle, slots = (column[:, list(players)] for column in (rows["position"], rows["angle"], rows.slots))
+        shapes += agent(place, angle, PLAYER_RADIUS, (behavior, slots), color=color, name=f"side {number}")
     return Drawing(tuple(shapes), (DEPTH + 0.4, 1.4, WIDTH + 0.6), center=(0.0, 0.3, 0.0), elevation=50.0)
 
 
@@ -51,14 +40,12 @@ def draw_field(
 def field_solids(areas: int, goals: tuple[int, ...]) -> tuple[Solids, ...]:
     """Returns what does not move: the ground with its lines, the walls, and the goals."""
     walls = [((0.0, y * (WIDTH + THICK / 2)), (LENGTH, THICK / 2)) for y in (-1, 1)]
-    blocks = [((x * (float(BLOCK) + 0.5), 0.0), (0.5, MOUTH)) for x in (-1, 1) if x not in goals]
+    blocks = [((x * (BLOCK + 0.5), 0.0), (0.5, MOUTH)) for x in (-1, 1) if x not in goals]
     ends = tuple(((x * (LENGTH + DEPTH) / 2, 0.0), ((DEPTH - LENGTH) / 2, MOUTH)) for x in goals)
-    circle = solids("circle", "cylinder", np.zeros((areas, 1, 3)), (4.2, 0.02, 4.2), PAPER, fixed=True)
-    inner = solids("in the circle", "cylinder", np.zeros((areas, 1, 3)), (3.9, 0.04, 3.9), FLOOR, fixed=True)
     return (
         boxes("floor", areas, (((0.0, 0.0), (LENGTH, WIDTH)),), FLOOR, 0.0, 0.2),
-        circle,
-        inner,
+        fixed(areas, "circle", "cylinder", [(0, 0, 0)], (4.2, 0.02, 4.2), PAPER),
+        fixed(areas, "in the circle", "cylinder", [(0, 0, 0)], (3.9, 0.04, 3.9), FLOOR),
         boxes("lines", areas, (((0.0, 0.0), (0.06, WIDTH)),), PAPER, 0.03, 0.02),
         boxes("walls", areas, tuple(walls + blocks), GRAY, TALL, TALL),
         slanting_walls(areas),
@@ -71,14 +58,14 @@ def field_solids(areas: int, goals: tuple[int, ...]) -> tuple[Solids, ...]:
 def slanting_walls(areas: int) -> Solids:
     """Returns the walls from the sides of the field to the mouths of the goals, each 4.8 m long."""
     corners = np.array([(x, y) for x in (-1, 1) for y in (-1, 1)], np.float32)
-    middles = np.broadcast_to(on_plane(corners * (14.46, 6.41), TALL / 2), (areas, 4, 3))
+    middles = on_plane(corners * (14.46, 6.41), TALL / 2)
     turns = upright(-np.prod(corners, 1) * math.pi / 3)
-    return solids("slanting walls", "box", middles, (4.8, TALL, THICK), GRAY, rotation=turns, fixed=True)
+    return fixed(areas, "slanting walls", "box", middles, (4.8, TALL, THICK), GRAY, turns)
 
 
 def net_boxes(x: int) -> list[tuple[tuple[float, float], tuple[float, float]]]:
     """Returns the boxes of a goal's net in the plane: its sides and its back."""
-    half = float(NET_THICK) / 2
+    half = NET_THICK / 2
     deep = (DEPTH - LENGTH) / 2
     sides = [((x * (LENGTH + deep), y * (MOUTH + half)), (deep, half)) for y in (-1, 1)]
     return [*sides, ((x * (DEPTH + half), 0.0), (half, MOUTH + 2 * half))]
@@ -86,12 +73,9 @@ def net_boxes(x: int) -> list[tuple[tuple[float, float], tuple[float, float]]]:
 
 def goal_posts(areas: int, goals: tuple[int, ...]) -> tuple[Solids, ...]:
     """Returns the posts and the crossbar of each goal."""
-    y = float(POST[1])
-    posts = np.array([(x * LENGTH, POST_TALL / 2, side * y) for x in goals for side in (-1, 1)])
-    bars = np.array([(x * LENGTH, POST_TALL, 0.0) for x in goals])
+    posts = [(x * LENGTH, POST_TALL / 2, side * POST[1]) for x in goals for side in (-1, 1)]
+    bars = [(x * LENGTH, POST_TALL, 0.0) for x in goals]
     return (
-        solids(
-            "posts", "cylinder", np.broadcast_to(posts, (areas, *posts.shape)), (0.2, POST_TALL, 0.2), GREEN, fixed=True
-        ),
-        solids("bars", "box", np.broadcast_to(bars, (areas, *bars.shape)), (0.2, 0.2, 2 * y + 0.2), GREEN, fixed=True),
+        fixed(areas, "posts", "cylinder", posts, (0.2, POST_TALL, 0.2), GREEN),
+        fixed(areas, "bars", "box", bars, (0.2, 0.2, 2 * POST[1] + 0.2), GREEN),
     )

@@ -11,8 +11,8 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.soccer.field import GOAL_LINE
 from palaestra.envs.builtin.soccer.motion import BALL_RADIUS, PLAYER_RADIUS
 
-LENGTH = float(GOAL_LINE)
-REACH = float(PLAYER_RADIUS) + float(BALL_RADIUS)
+LENGTH = GOAL_LINE
+REACH = PLAYER_RADIUS + BALL_RADIUS
 LEAD = 0.1  # seconds by which players look ahead at the ball
 COAST = 0.15  # seconds by which they allow for their own speed, which their drag takes within 0.33
 KEPT = 4.5  # meters, distance of a keeper from the middle of the goal

@@ -31,27 +31,27 @@ BEHIND = wp.constant(3)
 BEHIND_STEP = wp.constant(0.7853981633974483)  # 45 degrees
 BEHIND_TURN = wp.constant(wp.vec2(math.cos(BEHIND_STEP), math.sin(BEHIND_STEP)))
 FRAMES = wp.constant(3)  # frames in an observation, oldest first
-AHEAD_SENSOR = f"StackingSensor_size{int(FRAMES)}_BlueRayPerceptionSensor"
+AHEAD_SENSOR = f"StackingSensor_size{FRAMES}_BlueRayPerceptionSensor"
 Tags = wp.types.vector(length=9, dtype=wp.int32)
 """How many tags a sensor has, then the tag of each case of `field`, from the lowest on, and of each player."""
-BEHIND_SENSOR = f"StackingSensor_size{int(FRAMES)}_BlueRayPerceptionSensorReverse"
+BEHIND_SENSOR = f"StackingSensor_size{FRAMES}_BlueRayPerceptionSensorReverse"
 
 
 def width_of(rays: int, tags: int) -> int:
     """Returns the numbers of an observation with this many rays and tags."""
-    return int(FRAMES) * int(rays) * (int(tags) + 2)
+    return FRAMES * int(rays) * (int(tags) + 2)
 
 
 def fan(sensor: str, seen: tuple[str, ...], angles: tuple[float, ...]) -> RayFan:
     """Returns the rays of a sensor's newest frame."""
-    newest = width_of(len(angles), len(seen)) * (int(FRAMES) - 1) // int(FRAMES)
-    return RayFan(sensor, angles, float(LENGTH), seen, first=newest, height=float(RAY_UP))
+    newest = width_of(len(angles), len(seen)) * (FRAMES - 1) // FRAMES
+    return RayFan(sensor, angles, LENGTH, seen, first=newest, height=RAY_UP)
 
 
 def field_fans(seen: tuple[str, ...]) -> tuple[RayFan, RayFan]:
     """Returns the rays ahead and behind of a player on the field."""
-    ahead = unity_order(int(AHEAD), float(AHEAD_STEP))
-    behind = unity_order(int(BEHIND), float(BEHIND_STEP), ahead=math.pi)
+    ahead = unity_order(AHEAD, AHEAD_STEP)
+    behind = unity_order(BEHIND, BEHIND_STEP, ahead=math.pi)
     return fan(AHEAD_SENSOR, seen, ahead), fan(BEHIND_SENSOR, seen, behind)
 
 

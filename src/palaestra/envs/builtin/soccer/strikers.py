@@ -63,10 +63,10 @@ GOALIE_SEEN = STRIKER_SEEN[:4]
 GOALIE_RAYS = wp.constant(41)
 GOALIE_STEP = wp.constant(0.15707963267948966)  # 9 degrees
 GOALIE_TURN = wp.constant(wp.vec2(math.cos(GOALIE_STEP), math.sin(GOALIE_STEP)))
-GOALIE_SENSOR = f"StackingSensor_size{int(FRAMES)}_PurpleGoalieRayPerceptionSensor"
+GOALIE_SENSOR = f"StackingSensor_size{FRAMES}_PurpleGoalieRayPerceptionSensor"
 AHEAD_OBS, BEHIND_OBS = (width_of(int(rays), len(STRIKER_SEEN)) for rays in (AHEAD, BEHIND))
 ACTION = ActionSpec(branches=(3, 3, 3))
-GOALIE_OBS = width_of(int(GOALIE_RAYS), len(GOALIE_SEEN))
+GOALIE_OBS = width_of(GOALIE_RAYS, len(GOALIE_SEEN))
 
 
 @world_struct
@@ -164,7 +164,7 @@ class StrikersVsGoalie(WarpEnv, like=SoccerTwos):
 
     behavior = "StrikersVsGoalie"
     roles = ("Striker", "Striker", "Goalie")
-    agents = int(PLAYERS)
+    agents = PLAYERS
     teams = (0, 0, 1)
     summary = "Two Strikers try to score before time is up; a Goalie, of another behavior, keeps the ball out."
     rewards = (
@@ -175,10 +175,10 @@ class StrikersVsGoalie(WarpEnv, like=SoccerTwos):
     )
     ray_fans: ClassVar = {
         "Striker": field_fans(STRIKER_SEEN),
-        "Goalie": (fan(GOALIE_SENSOR, GOALIE_SEEN, unity_order(int(GOALIE_RAYS), float(GOALIE_STEP))),),
+        "Goalie": (fan(GOALIE_SENSOR, GOALIE_SEEN, unity_order(GOALIE_RAYS, GOALIE_STEP)),),
     }
     program = Program(World, begin, tick, area_columns=rules.AREA_COLUMNS)
     spec = SPECS
-    sizes: Mapping[str, Any] = {"strikers": int(STRIKERS)}
+    sizes: Mapping[str, Any] = {"strikers": STRIKERS}
     rule = staticmethod(partial(chase, teams=teams))
     picture = staticmethod(partial(draw_field, sides=(("Striker", (0, 1), BLUE), ("Goalie", (2,), VIOLET)), goals=(1,)))

@@ -138,7 +138,7 @@ def touch_in_order(columns: Mapping[str, Tensor]) -> Action:
     angle = columns["place"].gather(1, row)[:, 0] * (2 * math.pi / columns["place"].shape[1])
     beside = wrap_angle(torch.atan2(position[:, 0], position[:, 1]) - angle).abs()
     at_rim = position.norm(dim=1) > RIM
-    radius = torch.where(at_rim & (beside > ALIGNED), INNER, float(rules.RING))
+    radius = torch.where(at_rim & (beside > ALIGNED), INNER, rules.RING)
     away = torch.stack([radius * angle.sin(), radius * angle.cos()], 1) - position
     push = 3 * away - velocity  # brakes earlier the faster it is
     forward = push[:, 0] * heading.sin() + push[:, 1] * heading.cos()
@@ -167,29 +167,21 @@ STEP = 0.2  # height of a tile for each number
 
 def draw_room(rows: Rows, behavior: str) -> Drawing:
     """Draws the round room with its tiles, touched ones green, others the taller and darker the higher their number."""
-    areas = rows.areas
     number = rows["number"]
-    slot = np.arange(int(rules.NUMBERS))
-    angle = rows["place"] * (2 * math.pi / int(rules.NUMBERS))
-    place = float(rules.RING) * np.stack([np.sin(angle), np.cos(angle)], -1)
+    slot = np.arange(rules.NUMBERS)
+    angle = rows["place"] * (2 * math.pi / rules.NUMBERS)
+    place = rules.RING * np.stack([np.sin(angle), np.cos(angle)], -1)
     shown = slot < rows["tiles"][:, None]
     tall = 0.3 + STEP * number
-    share = ((number - 1) / (int(rules.NUMBERS) - 1))[..., None]
+    share = ((number - 1) / (rules.NUMBERS - 1))[..., None]
     color = np.where((slot < rows["touched"][:, None])[..., None], GREEN, PALE + share * (DEEP - PALE))
     size = np.stack([np.full_like(tall, 2 * rules.TILE[0]), tall, np.full_like(tall, 2 * rules.TILE[1])], -1)
-    middle = np.zeros((areas, 1, 3))
-    wide = 2 * float(rules.ROOM)
+    size = figures.hidden_unless(shown, size)
+    wide = 2 * rules.ROOM
     shapes = (
-        solids("rim", "cylinder", middle - [0, 0.25, 0], (wide + 2.2, 0.4, wide + 2.2), INK, fixed=True),
-        solids("floor", "cylinder", middle - [0, 0.1, 0], (wide, 0.2, wide), FLOOR, fixed=True),
-        solids(
-            "tiles",
-            "box",
-            on_plane(place, tall / 2),
-            figures.hidden_unless(shown, size),
-            color,
-            rotation=upright(-angle),
-        ),
+        figures.fixed(rows.areas, "rim", "cylinder", [(0, -0.25, 0)], (wide + 2.2, 0.4, wide + 2.2), INK),
+        figures.fixed(rows.areas, "floor", "cylinder", [(0, -0.1, 0)], (wide, 0.2, wide), FLOOR),
+        solids("tiles", "box", on_plane(place, tall / 2), size, color, rotation=upright(-angle)),
         *figures.agent(rows["position"][:, None], math.pi / 2 - rows["heading"][:, None], 0.7, (behavior, rows.slots)),
     )
     return Drawing(shapes, (wide / 2 + 1.5, 2.0, wide / 2 + 1.5), elevation=52.0)
@@ -209,20 +201,20 @@ class Sorter(WarpEnv):
     episode = "ends when all are touched, or a wrong one, and is truncated after 1,000 decisions (5,000 physics ticks)"
     benchmark = 9.8  # with up to 20 tiles, 10.5 on average: what Unity's own model earns
     default_areas = 16
-    most_decisions = int(rules.MOST_TICKS) // int(TICKS)
-    age_per_decision = int(TICKS)
-    tick_seconds = float(TICKS) * float(SECONDS)
-    parameter_ranges: ClassVar = {"num_tiles": (20.0, 1.0, 20.0), "gravity": (float(rules.OWN_GRAVITY), 1.0, 100.0)}
+    most_decisions = rules.MOST_TICKS // TICKS
+    age_per_decision = TICKS
+    tick_seconds = TICKS * SECONDS
+    parameter_ranges: ClassVar = {"num_tiles": (20.0, 1.0, 20.0), "gravity": (rules.OWN_GRAVITY, 1.0, 100.0)}
     program = Program(World, begin, tick)
     spec = BehaviorSpec(
         (
-            ObsSpec("BufferSensor", (int(rules.NUMBERS), int(rules.ROW))),
-            ObsSpec("RBSensor", (int(rules.BODY),)),
-            ObsSpec("StackingSensor_size2_VectorSensor_size4", (2 * int(rules.FRAME),)),
+            ObsSpec("BufferSensor", (rules.NUMBERS, rules.ROW)),
+            ObsSpec("RBSensor", (rules.BODY,)),
+            ObsSpec("StackingSensor_size2_VectorSensor_size4", (2 * rules.FRAME,)),
         ),
         ActionSpec(branches=(3, 3, 3)),
         steady=True,
     )
-    sizes: Mapping[str, Any] = {"number": int(rules.NUMBERS), "place": int(rules.NUMBERS)}
+    sizes: Mapping[str, Any] = {"number": rules.NUMBERS, "place": rules.NUMBERS}
     rule = staticmethod(touch_in_order)
     picture = staticmethod(draw_room)

@@ -25,11 +25,11 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
+from palaestra.envs.builtin.drawing.figures import fixed
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.tennis import motion
 from palaestra.envs.builtin.tennis.motion import Racket, Rally, mirror
-from palaestra.envs.solids import BLUE, GOLD, GRAY, INK, RED, Drawing, solids
-from palaestra.envs.solids import FLOOR as FLOOR_COLOR
+from palaestra.envs.solids import BLUE, FLOOR, GOLD, GRAY, INK, RED, Drawing, solids
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -42,8 +42,8 @@ START_HEIGHT = wp.constant(-1.5)
 # distance from the net at which rackets and ball start
 LEAST_START = wp.constant(6.0)
 MOST_START = wp.constant(8.0)
-OBS = int(FRAME_SIZE) * int(FRAMES)
-DASH = float(motion.SPEED) * float(SECONDS) * float(TICKS)  # distance that a racket can move in a decision
+OBS = FRAME_SIZE * FRAMES
+DASH = motion.SPEED * SECONDS * float(TICKS)  # distance that a racket can move in a decision
 
 
 @world_struct
@@ -238,15 +238,13 @@ def return_ball(columns: Mapping[str, Tensor]) -> Action:
     ball = (columns["ball"] * mirror).transpose(0, 1).reshape(-1, 2)  # a row per slot, in its frame
     velocity = (columns["ball_velocity"] * mirror).transpose(0, 1).reshape(-1, 2)
     racket = (columns["position"].view(-1, 2, 2).transpose(0, 1) * mirror).transpose(0, 1).reshape(-1, 2)
-    is_mine = columns["striker"].repeat_interleave(int(AGENTS)) != torch.arange(len(ball), device=ball.device) % int(
-        AGENTS
-    )
+    is_mine = columns["striker"].repeat_interleave(AGENTS) != torch.arange(len(ball), device=ball.device) % AGENTS
     comes = is_mine & (ball[:, 0] + 0.3 * velocity[:, 0] < -0.5)
-    soon = ball + velocity * float(SECONDS) * float(TICKS)
-    height = soon[:, 1].clamp(float(motion.FLOOR) + 0.8, float(motion.JUMP_BELOW) - 0.1)
+    soon = ball + velocity * SECONDS * float(TICKS)
+    height = soon[:, 1].clamp(motion.FLOOR + 0.8, motion.JUMP_BELOW - 0.1)
     place = torch.where(comes, (soon[:, 0] - BEHIND).clamp(max=-1.0), READY)
     run = ((place - racket[:, 0]) / DASH).clamp(-1, 1)
-    jump = torch.where(racket[:, 1] < torch.where(comes, height, float(motion.JUMP_BELOW)), 1.0, 0.0)
+    jump = torch.where(racket[:, 1] < torch.where(comes, height, motion.JUMP_BELOW), 1.0, 0.0)
     continuous = torch.stack([run, jump, best_tilt(ball, velocity, run)], 1)
     return Action(continuous, torch.zeros(len(run), 0, dtype=torch.int64, device=run.device))
 
@@ -255,13 +253,11 @@ def best_tilt(ball: Tensor, velocity: Tensor, run: Tensor) -> Tensor:
     """Returns the tilt (S,) that sends a ball (S, 2) nearest to AIM, from a racket at this speed (S,)."""
     choice = TILTS.to(ball.device)
     # (tilts, 2)
-    normal = torch.stack([(float(motion.MOST_TILT) * choice).cos(), -(float(motion.MOST_TILT) * choice).sin()], 1)
-    approach = (float(motion.SPEED) * run[:, None] * normal[:, 0] - velocity @ normal.T).clamp(min=0)
-    share = 2 * float(motion.RACKET_MASS) / (float(motion.RACKET_MASS) + float(motion.BALL_MASS))
-    after = (velocity[:, None] + share * approach[..., None] * normal).clamp(
-        -float(motion.TOP_SPEED), float(motion.TOP_SPEED)
-    )
-    fall = (after[..., 1] ** 2 + 2 * 9.81 * (ball[:, 1:] - float(motion.FLOOR)).clamp(min=0)).sqrt()
+    normal = torch.stack([(motion.MOST_TILT * choice).cos(), -(motion.MOST_TILT * choice).sin()], 1)
+    approach = (motion.SPEED * run[:, None] * normal[:, 0] - velocity @ normal.T).clamp(min=0)
+    share = 2 * motion.RACKET_MASS / (motion.RACKET_MASS + motion.BALL_MASS)
+    after = (velocity[:, None] + share * approach[..., None] * normal).clamp(-motion.TOP_SPEED, motion.TOP_SPEED)
+    fall = (after[..., 1] ** 2 + 2 * 9.81 * (ball[:, 1:] - motion.FLOOR).clamp(min=0)).sqrt()
     lands = ball[:, :1] + after[..., 0] * (after[..., 1] + fall) / 9.81
     return choice[(lands - AIM).abs().argmin(1)]
 
@@ -271,39 +267,33 @@ SPAN = 3.0  # depth of the drawing
 
 def draw_court(rows: Rows, behavior: str) -> Drawing:
     """Draws the court from the side with its net, the walls, the ball and the rackets."""
-    areas = rows.areas
-    court = float(motion.WALL)
-    floor = float(motion.FLOOR)
     x = rows["position"][..., 0]
     y = rows["position"][..., 1]
     tilt = np.array([-1.0, 1.0], np.float32) * rows["tilt"]
     zero = np.zeros_like(x)
-    face = (2 * float(motion.RACKET_HALF[0]), 2 * float(motion.RACKET_HALF[1]), 1.4)
+    face = (2 * motion.RACKET_HALF[0], 2 * motion.RACKET_HALF[1], 1.4)
     lean = np.stack([zero, zero, np.sin(tilt / 2), np.cos(tilt / 2)], -1)
     agents = (behavior, rows.slots)
     colors = np.array([BLUE, RED])
     ball = np.concatenate([rows["ball"], 0 * rows["ball"][:, :1]], -1)[:, None]
-    wide = np.broadcast_to(rows["parameters"][:, None, 1:2], (areas, 1, 3))
-    ends = [(side * (court + 0.1), floor + 3.0, 0.0) for side in (-1, 1)]
-    middle = np.zeros((areas, 1, 3))
-    net = middle + [0.0, float(motion.NET_MIDDLE[1]), 0.0]
+    wide = np.broadcast_to(rows["parameters"][:, None, 1:2], (rows.areas, 1, 3))
+    ends = [(side * (motion.WALL + 0.1), motion.FLOOR + 3.0, 0.0) for side in (-1, 1)]
+    net = (2 * motion.NET_HALF[0], 2 * motion.NET_HALF[1], SPAN)
     shapes = (
-        solids("floor", "box", middle + [0, floor - 0.1, 0], (2 * court, 0.2, SPAN), FLOOR_COLOR, fixed=True),
-        solids(
-            "net", "box", net, (2 * float(motion.NET_HALF[0]), 2 * float(motion.NET_HALF[1]), SPAN), INK, fixed=True
-        ),
-        solids("ends", "box", np.broadcast_to(ends, (areas, 2, 3)), (0.2, 6.0, SPAN), GRAY, fixed=True),
+        fixed(rows.areas, "floor", "box", [(0, motion.FLOOR - 0.1, 0)], (2 * motion.WALL, 0.2, SPAN), FLOOR),
+        fixed(rows.areas, "net", "box", [(0, motion.NET_MIDDLE[1], 0)], net, INK),
+        fixed(rows.areas, "ends", "box", ends, (0.2, 6.0, SPAN), GRAY),
         solids("racket", "box", np.stack([x, y, zero], -1), face, colors, rotation=lean, agents=agents),
         solids("ball", "sphere", ball, wide, GOLD),
     )
-    return Drawing(shapes, (court + 0.3, 7.0, SPAN / 2), elevation=12.0)
+    return Drawing(shapes, (motion.WALL + 0.3, 7.0, SPAN / 2), elevation=12.0)
 
 
 class Tennis(WarpEnv):
     """Tennis: vector 27 (three frames of 9), three continuous actions: toward the net, jump, the racket's tilt."""
 
     behavior = "Tennis"
-    agents = int(AGENTS)
+    agents = AGENTS
     teams = (0, 1)
     summary = "Two agents keep a ball in play over a net; the first that fails loses."
     rewards = (
@@ -314,7 +304,7 @@ class Tennis(WarpEnv):
     episode = "ends with the rally; there is no time limit"
     benchmark = None
     default_areas = 16
-    tick_seconds = float(TICKS) * float(SECONDS)
+    tick_seconds = TICKS * SECONDS
     parameter_ranges: ClassVar = {"gravity": (9.81, 6.0, 20.0), "scale": (0.5, 0.2, 5.0), "ball_touch": (0.0, 0.0, 1.0)}
     program = Program(World, begin, tick, area_columns=AREA_COLUMNS)
     spec = BehaviorSpec(

@@ -54,7 +54,7 @@ LINE = -12.6
 """Where the agent moves along the wall, before any block."""
 LANE = 3.2
 """Meters beside the block's middle at which the agent passes it."""
-AT_WALL = float(motion.WALL_Y) - float(motion.WALL_HALF[1]) - 2 * float(motion.BLOCK_HALF)
+AT_WALL = motion.WALL_Y - motion.WALL_HALF[1] - 2 * motion.BLOCK_HALF
 """Where an agent stands that touches the block at the wall."""
 DECAY = 0.96**5
 SUM = 4.43
@@ -86,12 +86,11 @@ def nearest_move(columns: Mapping[str, Tensor], target: Tensor) -> Tensor:
     angle = columns["angle"]
     c = angle.cos()
     s = angle.sin()
-    sideways = float(motion.SIDEWAYS)
-    strength = torch.where(columns["height"] < 1.0, 1.0, float(motion.IN_AIR))
+    strength = torch.where(columns["height"] < 1.0, 1.0, motion.IN_AIR)
     ahead = torch.stack([c, s], 1)
-    left = sideways * torch.stack([-s, c], 1)
+    left = motion.SIDEWAYS * torch.stack([-s, c], 1)
     ways = torch.stack([torch.zeros_like(ahead), ahead, -ahead, left, -left], 1)  # (S, 5, 2)
-    push = float(motion.SPEED) * strength[:, None, None] * ways
+    push = motion.SPEED * strength[:, None, None] * ways
     glide = DECAY * velocity[:, None] + SUM * push
     glide = glide * (1.0 - RUBBED / glide.norm(dim=2, keepdim=True).clamp(min=RUBBED))
     rest = place[:, None] + 0.02 * (SUM * velocity[:, None] + SUMS * push) + coast(glide)
@@ -109,9 +108,9 @@ def plan(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     """Returns where to go (S, 2), whether to run ahead instead, and whether to jump."""
     (x, y), (block_x, block_y), height = columns["agent"].unbind(1), columns["block"].unbind(1), columns["height"]
     needs_block = columns["wall"] > 2.6
-    goal_x = float(GOAL_PLACE[0])
-    goal_y = float(GOAL_PLACE[1])
-    past = y > float(motion.WALL_Y) + 0.5
+    goal_x = GOAL_PLACE[0]
+    goal_y = GOAL_PLACE[1]
+    past = y > motion.WALL_Y + 0.5
     free = torch.where(
         (goal_x - block_x).abs() > LANE, goal_x, torch.where(block_x > 4.0, block_x - LANE, block_x + LANE)
     )
@@ -119,10 +118,10 @@ def plan(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     lined_up = torch.where(needs_block, (x - lane).abs() < 1.1, ((x - block_x).abs() > 2.6) & (x.abs() < 8.5))
     is_behind = y < block_y - 1.9
     is_up = height > 2.6
-    is_placed = block_y > AT_WALL + float(motion.BLOCK_HALF) - 0.3
-    foot = torch.where(needs_block, AT_WALL, float(motion.WALL_Y) - float(motion.WALL_HALF[1]))
+    is_placed = block_y > AT_WALL + motion.BLOCK_HALF - 0.3
+    foot = torch.where(needs_block, AT_WALL, motion.WALL_Y - motion.WALL_HALF[1])
     climbs = ~past & lined_up & ~is_up & (y > foot - 1.3) & (is_placed & is_behind | ~needs_block)
-    lift = torch.where(needs_block, float(motion.BLOCK_TOP), columns["wall"]) + 0.45
+    lift = torch.where(needs_block, motion.BLOCK_TOP, columns["wall"]) + 0.45
     ahead = ~past & torch.where(climbs, height > lift, lined_up & (is_behind | ~needs_block) | is_up)
     jump = climbs | (is_up & ~past & needs_block)
     along = y < block_y - 2.02
@@ -132,13 +131,13 @@ def plan(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     return target, ahead, jump
 
 
-RAY_SIZE = FRAMES * int(FRAME)
-SELF_SIZE = FRAMES * int(SELF)
+RAY_SIZE = FRAMES * FRAME
+SELF_SIZE = FRAMES * SELF
 OFFSET_SENSOR = f"StackingSensor_size{FRAMES}_OffsetRayPerceptionSensor"
 LEVEL_SENSOR = f"StackingSensor_size{FRAMES}_RayPerceptionSensor"
-VECTOR_SENSOR = f"StackingSensor_size{FRAMES}_VectorSensor_size{int(SELF)}"
+VECTOR_SENSOR = f"StackingSensor_size{FRAMES}_VectorSensor_size{SELF}"
 SEEN = ("wall", "goal", "block")
-ANGLES = unity_order(int(RAYS), float(RAY_STEP))
+ANGLES = unity_order(RAYS, RAY_STEP)
 HALF_LENGTH = (motion.FAR_END - motion.NEAR_END) / 2
 MIDDLE = np.array([0.0, (motion.FAR_END + motion.NEAR_END) / 2])
 HIGHEST_WALL = 5.0  # above the floor
@@ -146,34 +145,32 @@ HIGHEST_WALL = 5.0  # above the floor
 
 def draw_scene(rows: Rows, _behavior: str) -> Drawing:
     """Draws the floor, the goal, the wall, darker the higher it is, the block, and the agent."""
-    wide = float(motion.HALF_WIDTH)
-    low = float(motion.FLOOR)
     zero = np.zeros((rows.areas, 1, 2))
-    goal = (float(GOAL_PLACE[0]), float(GOAL_PLACE[1] - MIDDLE[1]))
-    wall = np.maximum(rows["wall"][:, None] - low, 0.0)
-    wall_place = zero + (0.0, float(motion.WALL_Y) - MIDDLE[1])
+    goal = (GOAL_PLACE[0], float(GOAL_PLACE[1] - MIDDLE[1]))
+    wall = np.maximum(rows["wall"][:, None] - motion.FLOOR, 0.0)
+    wall_place = zero + (0.0, motion.WALL_Y - MIDDLE[1])
     wall_size = np.stack(
         [np.full_like(wall, 2 * motion.WALL_HALF[0]), wall, np.full_like(wall, 2 * motion.WALL_HALF[1])], -1
     )
-    tall = float(motion.BLOCK_TOP - motion.BLOCK_BOTTOM)
-    side = 2 * float(motion.BLOCK_HALF)
+    tall = motion.BLOCK_TOP - motion.BLOCK_BOTTOM
+    side = 2 * motion.BLOCK_HALF
     shade = np.array(GRAY) + (np.array(INK) - GRAY) * 0.7 * np.clip(wall[..., None] / HIGHEST_WALL, 0, 1)
-    feet = rows["height"][:, None] - low - float(motion.AGENT_HALF)
+    feet = rows["height"][:, None] - motion.FLOOR - motion.AGENT_HALF
     shapes = (
-        figures.floor(rows.areas, (wide, HALF_LENGTH)),
-        figures.plate("goal", rows.areas, goal, (float(GOAL_HALF[0]), float(GOAL_HALF[1])), LEAF),
+        figures.floor(rows.areas, (motion.HALF_WIDTH, HALF_LENGTH)),
+        figures.plate("goal", rows.areas, goal, (GOAL_HALF[0], GOAL_HALF[1]), LEAF),
         solids("wall", "box", on_plane(wall_place, wall / 2), wall_size, shade),
         solids("block", "box", on_plane(rows["block"][:, None] - MIDDLE, tall / 2), (side, tall, side), GOLD),
         *figures.agent(
             (rows["agent"] - MIDDLE)[:, None],
             rows["angle"][:, None],
-            float(motion.AGENT_HALF),
+            motion.AGENT_HALF,
             ("", rows.slots),
             shape="box",
             height=feet,
         ),
     )
-    return Drawing(shapes, (wide + 0.2, 4.0, HALF_LENGTH + 0.2), elevation=50.0)
+    return Drawing(shapes, (motion.HALF_WIDTH + 0.2, 4.0, HALF_LENGTH + 0.2), elevation=50.0)
 
 
 class WallJump(WarpEnv):
@@ -195,8 +192,8 @@ class WallJump(WarpEnv):
     benchmark = 0.8
     default_areas = 24
     areas_per_core = 256
-    most_decisions = int(MOST_TICKS) // int(TICKS)
-    tick_seconds = float(TICKS) * float(SECONDS)
+    most_decisions = MOST_TICKS // TICKS
+    tick_seconds = TICKS * SECONDS
     parameter_ranges: ClassVar = {
         "no_wall_height": (0.0, 0.0, 10.0),
         "small_wall_height": (4.0, 0.0, 10.0),
@@ -206,8 +203,8 @@ class WallJump(WarpEnv):
     ray_fans: ClassVar = dict.fromkeys(
         behavior_names,
         (
-            RayFan(OFFSET_SENSOR, ANGLES, float(SIGHT), SEEN, RAY_SIZE - int(FRAME), float(EYE_UP), float(EYE_UP)),
-            RayFan(LEVEL_SENSOR, ANGLES, float(SIGHT), SEEN, RAY_SIZE - int(FRAME)),
+            RayFan(OFFSET_SENSOR, ANGLES, SIGHT, SEEN, RAY_SIZE - FRAME, EYE_UP, EYE_UP),
+            RayFan(LEVEL_SENSOR, ANGLES, SIGHT, SEEN, RAY_SIZE - FRAME),
         ),
     )
     program = PROGRAM
