@@ -9,6 +9,7 @@ import torch
 from envs.builtin.worlds import act, change, still
 
 from palaestra.core.errors import EnvError
+from palaestra.core.timestep import Action
 from palaestra.demos import read_demo
 from palaestra.envs.builtin.ball.env import Ball, BallHard, VisualBall
 
