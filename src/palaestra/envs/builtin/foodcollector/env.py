@@ -21,8 +21,7 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
-from palaestra.envs.builtin.foodcollector.rules import BEAM, GRID, MOST_TICKS, TICKS, TURN, VISUAL
-from palaestra.envs.builtin.foodcollector.world import (
+from palaestra.envs.builtin.foodcollector.floor import (
     AGENT_HALF,
     AGENTS,
     BALLS,
@@ -33,6 +32,7 @@ from palaestra.envs.builtin.foodcollector.world import (
     TAGS,
     THINGS,
 )
+from palaestra.envs.builtin.foodcollector.rules import BEAM, GRID, MOST_TICKS, TICKS, TURN, VISUAL
 from palaestra.envs.builtin.physics.contact_solver import contact_sizes
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.camera import BALL, STRIPS

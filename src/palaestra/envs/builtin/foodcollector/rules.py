@@ -14,7 +14,7 @@ import warp as wp
 
 from palaestra.envs.builtin.base.program import Program
 from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_image, save_final_obs, save_final_rows
-from palaestra.envs.builtin.foodcollector.world import (
+from palaestra.envs.builtin.foodcollector.floor import (
     AGENT_HALF,
     AGENTS,
     FOOD_RADIUS,
