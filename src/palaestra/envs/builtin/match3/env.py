@@ -231,7 +231,7 @@ class Match3(WarpEnv):
         """
         self.sizes = {**SIZES, "planes": self.planes, "largest": largest_boards}
         self.rule = partial(best_move, greedy=greedy)
-        super().__init__(areas, device)
+        WarpEnv.__init__(self, areas, device)  # of both classes
         if self.planes:
             views = {
                 f"{when}obs_{column}": self._columns[f"{when}obs_{column}"].view(-1, *shape)
@@ -241,7 +241,7 @@ class Match3(WarpEnv):
             self._tables = Tables({**self._columns, **views}, self.behaviors, (0,) * self.agents)
 
 
-class Match3Visual(Match3):
+class Match3Visual(WarpEnv, like=Match3):
     """Match3 as two images of 9 rows x 8 columns, row 0 at the bottom: a channel per color, and one per worth."""
 
     behavior = "Match3VisualObs"
@@ -250,3 +250,4 @@ class Match3Visual(Match3):
     benchmark = 39.5
     planes = True
     spec = BehaviorSpec(tuple(map(ObsSpec, SENSORS, IMAGES)), MOVE, steady=True)
+    __init__ = Match3.__init__
