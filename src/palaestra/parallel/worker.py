@@ -26,7 +26,8 @@ from palaestra.core.plugins import own_python, without_garbage_collection
 
 GRACE = 5.0
 """Seconds that a worker has to end after its connection was closed."""
-_GONE = (EOFError, BrokenPipeError, ConnectionResetError, OSError)
+BROKEN = (EOFError, OSError)
+"""Exceptions of a connection whose other side has ended."""
 
 
 class WorkerLost(PalaestraError):
@@ -67,7 +68,7 @@ class WorkerProcess:
         """Sends a message. Raises WorkerLost, or the worker's exception."""
         try:
             self.connection.send_bytes(message)
-        except _GONE as error:
+        except BROKEN as error:
             self._raise_failure(error)
 
     def receive(self) -> bytes:
@@ -76,7 +77,7 @@ class WorkerProcess:
         """
         try:
             message = self.connection.recv_bytes()
-        except _GONE as error:
+        except BROKEN as error:
             raise WorkerLost(f"{self.title} {self.describe_exit()}") from error
         raise_failure(message, self.title)
         return message
@@ -86,7 +87,7 @@ class WorkerProcess:
         while True:
             try:
                 message = self.connection.recv_bytes()
-            except _GONE:
+            except BROKEN:
                 raise WorkerLost(f"{self.title} {self.describe_exit()}") from error
             raise_failure(message, self.title)
 
@@ -130,36 +131,52 @@ class WorkerProcess:
 
 
 class Listener:
-    """Waits for several connections at once. They are registered only once, since that costs more than waiting."""
+    """Waits for several connections at once, each of which has a number. They are registered only once, since that
+    costs more than waiting.
+    """
 
     def __init__(self) -> None:
         self._selector = None if sys.platform == "win32" else selectors.DefaultSelector()
-        self._connections: list[Any] = []
+        self._numbers: dict[Any, int] = {}
+        self._awake, self._wake = Pipe(duplex=False)
+        self.add(self._awake, -1)
 
-    def add(self, connection: Any) -> None:
+    def add(self, connection: Any, number: int) -> None:
         """Adds a connection."""
-        self._connections.append(connection)
+        self._numbers[connection] = number
         if self._selector is not None:
             self._selector.register(connection, selectors.EVENT_READ)
 
     def remove(self, connection: Any) -> None:
         """Removes a connection that is still open."""
-        self._connections.remove(connection)
+        del self._numbers[connection]
         if self._selector is not None:
             self._selector.unregister(connection)
 
-    def wait(self, seconds: float) -> list[Any]:
-        """Returns the connections with a message, or whose other side has ended, once there is one; after `seconds` an
-        empty list.
+    def wait(self, seconds: float) -> list[tuple[int, Any]]:
+        """Returns the connections with a message, or whose other side has ended, and their numbers, once there is one,
+        or `wake` was called; after `seconds` an empty list.
         """
         if self._selector is None:
-            return list(wait(self._connections, seconds))
-        return [key.fileobj for key, _ in self._selector.select(seconds)]
+            found = list(wait(list(self._numbers), seconds))
+        else:
+            found = [key.fileobj for key, _ in self._selector.select(seconds)]
+        if self._awake in found:
+            found.remove(self._awake)
+            self._awake.recv_bytes()
+        return [(self._numbers[connection], connection) for connection in found]
+
+    def wake(self) -> None:
+        """Ends a wait. Safe in a signal handler."""
+        with suppress(OSError):
+            self._wake.send_bytes(b"!")
 
     def close(self) -> None:
         """Frees what the system holds of it."""
         if self._selector is not None:
             self._selector.close()
+        self._awake.close()
+        self._wake.close()
 
 
 _FAILURE = b"palaestra-failure:"

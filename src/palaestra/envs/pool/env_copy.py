@@ -2,86 +2,265 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from time import monotonic
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
+from palaestra.core.errors import EnvError, GameGone, PalaestraError
 from palaestra.core.timestep import Action
-from palaestra.envs.pool.env_server import Call, CopyReply, EnvFacts
+from palaestra.envs.copies import CopyFailed, named
+from palaestra.envs.pool.env_server import CLOSE, CLOSED, Changes, CopyReply, EnvFacts, pack, unpack
+from palaestra.envs.pool.packed_tables import pack_actions, unpack_tables
 from palaestra.envs.pool.shared_tables import SharedTables
+from palaestra.parallel.worker import BROKEN, Listener, raise_failure
 
 
-class EnvCopy(Protocol):
-    """Starts a copy and exchanges tables with it. One request at a time: each is answered before the next."""
+class Link(Protocol):
+    """Starts whatever holds the environment, and has the connection with it."""
 
-    index: int
     title: str
     """Its name in messages, such as 'copy 2 of the environment'."""
-    facts: EnvFacts | None
-    """None until it has told them for the first time."""
-    tables: SharedTables | None
-    """Tables of its newest tick."""
-    ticks: int
-    """Ticks since it started."""
-    asked_at: float | None
-    """Time of the request that it has not answered; None also before its process can hear."""
-    parameters: dict[str, Tensor]
-    """Values for its areas that it has not been sent."""
-    calls: list[Call]
-    """Other methods of the environment that are to be called before its next tick."""
+    grace: float
+    """Seconds that it has to close its environment."""
+
+    def start(self) -> None:
+        """Starts it, again after `end`. Its first message has the facts of its environment."""
+        ...
 
     @property
-    def connection(self) -> Any:
+    def connected(self) -> bool:
+        """Whether `connection` is that with the environment; if not, it has a message once there is another, and ends
+        if there will be none.
+        """
+        ...
+
+    @property
+    def connection(self) -> Connection:
         """Has a message, or has ended, when the copy has."""
         ...
 
-    @property
-    def waiting(self) -> bool:
-        """Whether an answer is outstanding."""
-        ...
-
     def arrives(self) -> bool:
-        """Whether its connection has only now been made, so that `connection` is another from now on."""
+        """Whether the connection with the environment has only now been made."""
         ...
 
-    def explain(self) -> str:
+    def take_note(self, message: bytes) -> bool:
+        """Whether a message answers no request but is for the user, who has it now."""
+        ...
+
+    def explain_waiting(self) -> str:
         """Returns why it may not have started, as the end of a sentence; empty if nothing is known."""
         ...
 
-    def start(self) -> None:
-        """Starts the copy again. Its first message has its facts."""
-        ...
-
-    def ask(self, request: str, value: object = None) -> None:
-        """Sends a request. Raises WorkerLost if it has ended."""
-        ...
-
-    def reset(self, seed: int) -> None:
-        """Starts a reset."""
-        ...
-
-    def step(self, actions: Mapping[str, Action], slots_of: Mapping[str, NDArray[np.int64]]) -> None:
-        """Starts a tick with the actions of its slots."""
-        ...
-
-    def receive(self) -> CopyReply:
-        """Returns the answer that has arrived. Raises WorkerLost, or what the environment raised."""
-        ...
-
-    def leave(self) -> None:
-        """Asks the copy to close its environment and to end."""
+    def describe_end(self) -> str:
+        """Returns how it ended, as a predicate."""
         ...
 
     def kill(self) -> None:
-        """Ends the copy at once. Safe in a signal handler."""
+        """Ends it at once. Safe in a signal handler."""
         ...
+
+    def end(self) -> None:
+        """Ends it and frees what is held for it; may be called again."""
+        ...
+
+
+class EnvCopy:
+    """Exchanges requests and tables with a copy. One request at a time: each is answered before the next."""
+
+    def __init__(
+        self,
+        index: int,
+        link: Link,
+        listener: Listener,
+        timeout: float,
+        take_in: Callable[[EnvCopy, CopyReply], None],
+    ) -> None:
+        """`take_in` is called with each answer."""
+        self.index = index
+        self.link = link
+        self._listener = listener
+        self.timeout = timeout
+        """Seconds of silence after which it has hung."""
+        self._take_in = take_in
+        self.facts: EnvFacts | None = None
+        """None until it has sent them for the first time."""
+        self.tables: SharedTables | None = None
+        """Tables of its newest tick."""
+        self.changes: Changes | None = None
+        """What its environment is to be given before its next tick."""
+        self.delivered = 0
+        self.asked_at: float | None = None
+        """Time of the request that it has not answered."""
+        self.leaving = False
+        self._runs = False
+        self._made = False
+        """Whether it has an environment."""
+        self._ended_for = ""
+        """Why it was ended, if its end has not been noticed."""
+        self._failure: PalaestraError | None = None
+        """Why its environment did not close."""
+        self._busy_before = 0.0
+
+    @property
+    def title(self) -> str:
+        """See `Copy`."""
+        return self.link.title
+
+    @property
+    def busy(self) -> float:
+        """Seconds that it was busy with ticks and resets since its first start, as far as finished ones tell."""
+        return self._busy_before + (0.0 if self.tables is None else self.tables.busy_seconds)
+
+    def start(self) -> None:
+        """See `Copy`."""
+        self.link.start()
+        self._runs = True
+        self._listener.add(self.link.connection, self.index)
+        self.asked_at = monotonic()
+        self.delivered = 0
+
+    def ask(self, request: str, value: object = None, arrays: bytes = b"") -> None:
+        """Sends a request."""
+        self.asked_at = monotonic()
+        try:
+            self.link.connection.send_bytes(pack((request, value), arrays))
+        except BROKEN as error:
+            with suppress(*BROKEN):
+                while True:
+                    self._read()  # raises what has ended the environment, if it has left a word
+            raise self._lost() from error
+
+    def reset(self, seed: int) -> None:
+        """Starts a reset."""
+        self.ask("reset", (seed, self._take_changes()))
+
+    def step(self, actions: Mapping[str, Action], slots_of: Mapping[str, NDArray[np.int64]]) -> None:
+        """Starts a tick with the actions of its slots."""
+        assert self.tables is not None
+        self.tables.write_actions(actions, slots_of)
+        self.ask("step", self._take_changes(), pack_actions(self.tables))
+
+    def draw(self, area: int) -> CopyReply:
+        """Waits for an image of one of its areas."""
+        self.ask("render", area)
+        if not self.link.connection.poll(self.timeout):
+            self.kill()
+            self._ended_for = f"it did not draw within {self.timeout:g} s (--timeout-wait)"
+            raise self._lost()
+        return self._answer()
+
+    def _take_changes(self) -> Changes | None:
+        changes = self.changes
+        self.changes = None
+        return changes
+
+    def receive(self, message: Any) -> bool:
+        """See `Copy`."""
+        if self.link.arrives():
+            self._listener.remove(message)
+            self._listener.add(self.link.connection, self.index)
+            self.asked_at = monotonic()
+            return False
+        reply = self._answer()
+        self._take_in(self, reply)
+        ready = reply.has_tables and self.tables is not None
+        self.delivered += ready
+        return ready
+
+    def _answer(self) -> CopyReply:
+        """Returns the answer that has arrived."""
+        self.asked_at = None
+        try:
+            head, arrays = unpack(self._read())
+        except BROKEN as error:
+            raise self._lost() from error
+        self._made = True
+        reply: CopyReply = CopyReply() if head is None else head
+        if reply.layout is not None:
+            try:
+                self.tables = SharedTables.open(reply.layout)
+            except (OSError, ValueError) as error:  # someone has cleared /dev/shm
+                raise CopyFailed(GameGone(f"it has lost its shared memory ({error})")) from error
+        if arrays and self.tables is not None:
+            unpack_tables(self.tables, arrays)
+        return reply
+
+    def _read(self) -> bytes:
+        """Returns the next message but notes. Raises what the environment raised."""
+        while self.link.take_note(message := self.link.connection.recv_bytes()):
+            pass
+        try:
+            raise_failure(message, self.title)
+        except EnvError as error:
+            named(error, self.title)
+            raise
+        return message
+
+    def _lost(self) -> CopyFailed:
+        return CopyFailed(GameGone(self._ended_for or f"it {self.link.describe_end()}"))
+
+    def check(self) -> None:
+        """See `Copy`."""
+        started = self.facts is not None and self.link.connected
+        if started and self.asked_at is not None and monotonic() - self.asked_at > self.timeout:
+            raise CopyFailed(GameGone(f"it did not answer for {self.timeout:g} s (--timeout-wait)"))
+
+    def stop(self) -> None:
+        """See `Copy`."""
+        self._busy_before = self.busy
+        self.tables = None
+        self.changes = None
+        self.asked_at = None
+        self._made = False
+        self._ended_for = ""
+        if self._runs:
+            self.kill()
+            self._runs = False
+            self._listener.remove(self.link.connection)
+            self.link.end()
+
+    def kill(self) -> None:
+        """See `Copy`."""
+        if self._runs:
+            self.link.kill()
+
+    def leave(self) -> None:
+        """See `Copy`. One that still makes its environment is not waited for."""
+        if self._made:
+            self.leaving = True
+            with suppress(*BROKEN):  # it has failed or ended by itself
+                self.link.connection.send_bytes(pack((CLOSE, None)))
+
+    def farewell(self, message: Any) -> None:
+        """See `Copy`."""
+        busy = self.asked_at is not None
+        self.asked_at = None
+        try:
+            self.leaving = self.leaving and self._read() != CLOSED
+        except BROKEN:
+            self.leaving = False
+        except PalaestraError as error:
+            if not busy:  # not of the last request, whose answer nobody waits for
+                self._failure = self._failure or error
+        if not self.leaving:
+            self._listener.remove(message)
 
     def close(self) -> None:
-        """Waits until the copy has ended, which was asked to or was killed. May be called again.
-
-        Raises what the environment raises when it is closed.
-        """
-        ...
+        """See `Copy`."""
+        hangs = self.leaving
+        self.leaving = False
+        if hangs:
+            self.kill()
+            if self.asked_at is None:
+                self._failure = EnvError(
+                    f"{self.title} did not close within {self.link.grace:g} s, and its process was ended"
+                )
+        if self._runs:
+            self.link.end()
+        if self._failure is not None:
+            raise self._failure

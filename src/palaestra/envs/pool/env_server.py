@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from operator import methodcaller
 from time import perf_counter
@@ -22,6 +23,7 @@ from palaestra.core.files import explain
 from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec
 from palaestra.envs.base import Env
+from palaestra.envs.pool.packed_tables import pack_tables, unpack_actions
 from palaestra.envs.pool.shared_tables import Layout, SharedTables
 from palaestra.envs.traits import EnvTraits
 from palaestra.envs.wrapper import EnvWrapper
@@ -41,8 +43,8 @@ Call = tuple[str, tuple[Any, ...]]
 class Changes:
     """New parameters and method calls for an environment, before its next tick."""
 
-    parameters: Mapping[str, Tensor]
-    calls: Sequence[Call]
+    parameters: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    calls: list[Call] = field(default_factory=list[Call])
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,40 +86,74 @@ CLOSE = "close"
 """A request that ends the copy."""
 CLOSED = b"closed"
 """The last message of a copy whose environment is closed."""
+LENGTH = 4
+"""Bytes with the length of the pickled part of a message; arrays follow it."""
+
+
+def pack(head: object, arrays: bytes = b"") -> bytes:
+    """Returns a message: an object, which is pickled unless it is None, and the bytes of arrays."""
+    pickled = b"" if head is None else pickle.dumps(head)
+    return len(pickled).to_bytes(LENGTH, "little") + pickled + arrays
+
+
+def unpack(message: bytes) -> tuple[Any, memoryview]:
+    """Returns the object and the arrays of a message of `pack`."""
+    end = LENGTH + int.from_bytes(message[:LENGTH], "little")
+    return pickle.loads(message[LENGTH:end]) if end > LENGTH else None, memoryview(message)[end:]
 
 
 def serve(connection: Connection, make: MakeEnv, arguments: tuple[Any, ...], areas: int | None) -> None:
-    """Makes an environment, answers requests and closes it, in its process."""
+    """Serves an environment in its process."""
     torch.set_num_threads(1)
+    serve_env(connection, partial(make, *arguments, areas=areas), SharedBlock)
+
+
+def serve_env(
+    connection: Connection,
+    make: Callable[[], Env],
+    block: type[SharedBlock] | type[LocalBlock],
+    send_notes: Callable[[bool], None] = lambda last: None,
+) -> None:
+    """Makes an environment, answers requests until it is to be closed, and closes it.
+
+    `send_notes` is called before each answer, and with True when the environment is closed.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        env = EnvWrapper.of(make(*arguments, areas=areas))
+        env = EnvWrapper.of(make())
         try:
-            _answer_until_close(connection, env, caught)
+            _answer_until_close(connection, EnvServer(env, block), env, caught, send_notes)
         except (EOFError, BrokenPipeError, ConnectionResetError):
             pass  # the run has ended
         except BaseException as error:  # whatever a user's environment does
             with suppress(OSError):
                 connection.send_bytes(failure_message(error))  # before it is closed, which may fail too, or hang
-        env.close()
+        try:
+            env.close()
+        finally:
+            with suppress(OSError):
+                send_notes(True)
         connection.send_bytes(CLOSED)
 
 
-def _answer_until_close(connection: Connection, env: EnvWrapper, caught: list[warnings.WarningMessage]) -> None:
-    server = EnvServer(env)
-    connection.send_bytes(
-        pickle.dumps(CopyReply(EnvFacts.of(env), behaviors=dict(env.behaviors), warnings=texts_of(caught)))
-    )
-    caught.clear()
+def _answer_until_close(
+    connection: Connection,
+    server: EnvServer,
+    env: EnvWrapper,
+    caught: list[warnings.WarningMessage],
+    send_notes: Callable[[bool], None],
+) -> None:
+    reply = CopyReply(EnvFacts.of(env), behaviors=dict(env.behaviors))
     while True:
-        name, _, value = connection.recv_bytes().partition(b":")
-        request = name.decode()
-        if request == CLOSE:
-            return
-        reply = server.answer(request, pickle.loads(value) if value else None)
         reply.warnings = texts_of(caught)
         caught.clear()
-        connection.send_bytes(b"" if reply == CopyReply() else pickle.dumps(reply))
+        send_notes(False)
+        arrays = pack_tables(server.tables) if reply.has_tables and server.tables is not None else b""
+        connection.send_bytes(pack(None if reply == CopyReply() else reply, arrays))
+        (request, value), arrays = unpack(connection.recv_bytes())
+        if request == CLOSE:
+            return
+        reply = server.answer(request, value, arrays)
 
 
 def texts_of(caught: list[warnings.WarningMessage]) -> list[str] | None:
@@ -136,9 +172,11 @@ class EnvServer:
         self._known = 0
         self._busy = 0.0
 
-    def answer(self, request: str, value: Any) -> CopyReply:
-        """Returns the answer to a request; the tables of a tick go to `tables`."""
+    def answer(self, request: str, value: Any, actions: bytes | memoryview = b"") -> CopyReply:
+        """Returns the answer to a request; the tables of a tick go to `tables`, where `actions` go first."""
         start = perf_counter()
+        if self.tables is not None:
+            unpack_actions(self.tables, actions)
         reply = self._answer(request, value)
         self._busy += perf_counter() - start
         if self.tables is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,18 +49,14 @@ class Layout:
     slots: Mapping[str, int]
     columns: Mapping[str, tuple[Column, ...]]
 
-    @property
-    def fits(self) -> Mapping[str, int]:
-        """The slots of each behavior that the memory has room for."""
-        return self.slots
-
 
 class SharedTables:
     """The arrays of a layout, by behavior and name."""
 
     def __init__(self, layout: Layout, block: SharedBlock | LocalBlock) -> None:
         self.layout = layout
-        self._block = block
+        self.shared = isinstance(block, SharedBlock)
+        """Whether the other side sees these arrays."""
         self._written: dict[str, TimeStep] = {}
         """Tables that were written last."""
         self.arrays: dict[str, dict[str, NDArray[Any]]] = {
@@ -91,6 +88,17 @@ class SharedTables:
         memory = block(max(offset, 1))
         slots = {behavior: len(step.reward) for behavior, step in steps.items()}
         return cls(Layout(str(memory.path), memory.size, slots, columns), memory)
+
+    @classmethod
+    def open(cls, layout: Layout) -> SharedTables:
+        """Opens the tables that the other side has made; if they are not shared, makes their like. Raises OSError or
+        ValueError if they are gone.
+        """
+        if not layout.path:
+            return cls(layout, LocalBlock(layout.size))
+        block = SharedBlock(layout.size, Path(layout.path))
+        block.unlink()  # both processes have it open now
+        return cls(layout, block)
 
     def holds(self, steps: Mapping[str, TimeStep]) -> bool:
         """Whether these tables have the sizes of the layout."""

@@ -99,13 +99,13 @@ def guarded(env: Env, name: str) -> EnvWrapper:
 def _copies(name: str, areas: int | None, options: Mapping[str, Any], games: GameSettings) -> Env:
     """Opens several copies of an environment, each in a process of its own, which share the areas."""
     from palaestra.envs.pool.env_pool import EnvPool
-    from palaestra.envs.pool.env_process import EnvProcess
+    from palaestra.envs.pool.process_link import ProcessLink
 
     shares = _shares(name, areas, games.copies)
     _check_name(name, options, games)
     given = games.options
-    copies = (EnvProcess(i, make_copy, (name, dict(options)), share) for i, share in enumerate(shares))
-    return cast(Env, EnvPool(copies, timeout=given.timeout_wait, restarts=given.restarts, tell=games.tell))
+    links = (ProcessLink(i, make_copy, (name, dict(options)), share) for i, share in enumerate(shares))
+    return EnvPool(links, timeout=given.timeout_wait, restarts=given.restarts, tell=games.tell)
 
 
 def _on_runners(name: str, areas: int | None, options: Mapping[str, Any], games: GameSettings) -> Env:

@@ -57,26 +57,16 @@ def open_on_runners(
     limit = games.options.timeout_wait or DEFAULT_TIMEOUT
     # a runner with a game or with several copies watches over them itself, and tells when one hangs
     timeout = limit if shares is not None and games.copies == runners.runners else 3 * limit + 30.0
-    links = list[RunnerLink]()
-
-    def started() -> Iterator[RunnerLink]:
-        for i, task in enumerate(tasks):
-            links.append(
-                RunnerLink(
-                    i,
-                    cluster,
-                    RunnerTask(make, task, folder, palaestra_version(), tuple(sys.path)),
-                    given.logs,
-                    games.tell,
-                )
-            )
-            yield links[-1]
-
+    version = palaestra_version()
+    links = [
+        RunnerLink(i, cluster, RunnerTask(make, task, folder, version, tuple(sys.path)), given.logs, games.tell)
+        for i, task in enumerate(tasks)
+    ]
     limit = max(START_SECONDS, limit)
     if games.tell is not None and (missing := cluster.missing_room()):
         games.tell("warning", f"{missing}: the run waits for room, {limit:g} s at most")
     pool = EnvPool(
-        started(),
+        links,
         timeout=timeout,
         start_timeout=limit,
         restarts=given.restarts,
@@ -85,7 +75,7 @@ def open_on_runners(
     )
     if games.tell is not None:
         games.tell("info", _summary(links, games.copies))
-    return cast(Env, pool)
+    return pool
 
 
 def _join(runners: RunnerOptions, group: RankGroup) -> RayCluster:

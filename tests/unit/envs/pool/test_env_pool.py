@@ -17,9 +17,9 @@ import torch
 import palaestra
 from palaestra.core.errors import EnvError, GameGone
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.pool import env_process
+from palaestra.envs.copies import Restarts
 from palaestra.envs.pool.env_pool import EnvPool
-from palaestra.envs.restarts import Restarts
+from palaestra.envs.pool.process_link import ProcessLink
 from palaestra.envs.sampler_seeds import spacing
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.runtime.environments.make import make_env
@@ -38,7 +38,7 @@ def opened(
         yield env
     finally:
         env.close()
-        assert all(not copy.worker.alive for copy in env._copies)
+        assert not any(copy.link.worker.alive for copy in env.copies)
 
 
 def right(step: TimeStep) -> Action:
@@ -136,7 +136,7 @@ def drawn_by(seed: int) -> set[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*it is started again")
+@pytest.mark.filterwarnings("ignore:(?s).*it is started again")
 def test_a_game_that_is_started_again_draws_other_values_or_has_its_newest_constant(tmp_path: Path):
     with opened(2, areas=2, name="python:pool_games:make_drawers", folder=str(tmp_path)) as env:
         assert env.traits.samples_parameters
@@ -296,7 +296,8 @@ def test_the_error_of_a_step_is_told_before_a_close_that_fails_or_hangs(
         with pytest.raises(EnvError, match="raised an error in step, area 0: ZeroDivisionError: one by nothing"):
             walk(env, step)
         if at_close == "hang":
-            monkeypatch.setattr(env_process, "GRACE", 0.2)
+            monkeypatch.setattr(env.copies, "grace", 0.2)
+            monkeypatch.setattr(ProcessLink, "grace", 0.2)
         with pytest.raises(EnvError, match=rf"copy \d of the environment.*{then}"):
             env.close()
 
@@ -330,7 +331,10 @@ def test_a_copy_that_cannot_be_drawn_goes_on(tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("at_render", "why"),
-    [("exit", "copy 0 of the environment ended with exit code 9"), ("hang", r"copy 0 .* did not draw within 0\.2 s")],
+    [
+        ("exit", "copy 0 of the environment: it ended with exit code 9"),
+        ("hang", r"copy 0 .*: it did not draw within 0\.2"),
+    ],
 )
 @pytest.mark.parametrize("reset", [False, True])
 def test_a_copy_that_ends_or_hangs_while_it_is_drawn_is_started_again(
@@ -341,7 +345,7 @@ def test_a_copy_that_ends_or_hangs_while_it_is_drawn_is_started_again(
         pids = step.obs[0][:, 2].tolist()
         with monkeypatch.context() as patch:
             if at_render == "hang":
-                patch.setattr(env, "_timeout", 0.2)
+                patch.setattr(env.copies[0], "timeout", 0.2)
             with pytest.raises(EnvError, match=f"area 0 cannot be drawn: {why}"):
                 env.render(0)
 
@@ -353,7 +357,7 @@ def test_a_copy_that_ends_or_hangs_while_it_is_drawn_is_started_again(
             while step.obs[0][0, 2] == pids[0] and time.monotonic() < end:
                 step = walk(env, step, 1)
 
-        with pytest.warns(UserWarning, match=f"{why}.*; it is started again now"):
+        with pytest.warns(UserWarning, match=f"(?s){why}.*; it is started again now"):
             play()
         assert step.obs[0][0, 2] != pids[0]
         assert step.obs[0][1, 2] == pids[1]

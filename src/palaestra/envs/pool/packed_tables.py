@@ -17,7 +17,9 @@ OPTIONAL = ((HAS_MASK, "action_mask"), (HAS_LOST, "lost"), (HAS_SUCCESS, "succes
 
 
 def pack_tables(tables: SharedTables) -> bytes:
-    """Returns the tables of a tick as bytes."""
+    """Returns the tables of a tick as bytes; none if the other side shares them."""
+    if tables.shared:
+        return b""
     parts = list[bytes]()
     for arrays in tables.arrays.values():
         flags = arrays["flags"]
@@ -60,12 +62,16 @@ def unpack_tables(tables: SharedTables, packed: bytes | memoryview) -> None:
 
 
 def pack_actions(tables: SharedTables) -> bytes:
-    """Returns the actions in the tables as bytes."""
+    """Returns the actions in the tables as bytes; none if the other side shares them."""
+    if tables.shared:
+        return b""
     return b"".join(arrays[name].tobytes() for arrays in tables.arrays.values() for name in ("continuous", "discrete"))
 
 
 def unpack_actions(tables: SharedTables, packed: bytes | memoryview) -> None:
-    """Writes packed actions into the tables of this side."""
+    """Writes packed actions into the tables of this side, if there are any."""
+    if not packed:
+        return
     reader = _PackedArrays(packed)
     for arrays in tables.arrays.values():
         reader.fill(arrays["continuous"])

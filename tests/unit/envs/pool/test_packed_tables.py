@@ -6,8 +6,8 @@ import torch
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action, FinalObs, TimeStep
+from palaestra.envs.pool.packed_tables import pack_actions, pack_tables, unpack_actions, unpack_tables
 from palaestra.envs.pool.shared_tables import SharedTables
-from palaestra.envs.runners.packed_tables import pack_actions, pack_tables, unpack_actions, unpack_tables
 from palaestra.parallel.shared_memory import LocalBlock
 
 SPEC = BehaviorSpec((ObsSpec("place", (3,)), ObsSpec("eye", (4, 4, 3))), ActionSpec(continuous=2, branches=(3,)))
