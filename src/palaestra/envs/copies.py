@@ -114,46 +114,36 @@ class Copy(Protocol):
     @property
     def title(self) -> str:
         """Its name in messages, such as 'copy 2 of the game'."""
-        ...
 
     @property
     def leaving(self) -> bool:
         """Whether it was asked to end, and will send another message."""
-        ...
 
     def start(self) -> None:
         """Starts it, again after `stop`."""
-        ...
 
     def receive(self, message: Any) -> bool:
         """Takes in a message. Returns whether the copy is ready for a tick."""
-        ...
 
     def check(self) -> None:
         """Fails if it has ended, or has been silent for too long."""
-        ...
 
     def stop(self) -> None:
         """Ends it at once, since it has failed."""
-        ...
 
     def leave(self) -> None:
         """Asks it to end."""
-        ...
 
     def farewell(self, message: Any) -> None:
         """Takes in a message after `leave`. Raises nothing."""
-        ...
 
     def kill(self) -> None:
         """Ends it at once. Safe in a signal handler."""
-        ...
 
     def close(self) -> None:
         """Ends it, however it hangs, and frees what is held for it. Raises EnvError if its environment did not
         close.
         """
-        ...
 
 
 C = TypeVar("C", bound=Copy)
@@ -164,15 +154,12 @@ class Events(Protocol):
 
     def wait(self, seconds: float) -> Iterable[tuple[int, Any]]:
         """Returns the messages that have come, each with the index of its copy; waits for the first, or for `wake`."""
-        ...
 
     def wake(self) -> None:
         """Ends a wait. Safe in a signal handler."""
-        ...
 
     def close(self) -> None:
         """Frees what the system holds of it."""
-        ...
 
 
 class Copies(Sequence[C], Generic[C]):

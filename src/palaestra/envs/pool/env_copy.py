@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from multiprocessing.connection import Connection
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,58 +14,10 @@ from palaestra.core.errors import EnvError, GameGone, PalaestraError
 from palaestra.core.timestep import Action
 from palaestra.envs.copies import CopyFailed, named
 from palaestra.envs.pool.env_server import CLOSE, CLOSED, Changes, CopyReply, EnvFacts, pack, unpack
+from palaestra.envs.pool.links import Link
 from palaestra.envs.pool.packed_tables import pack_actions, unpack_tables
 from palaestra.envs.pool.shared_tables import SharedTables
 from palaestra.parallel.worker import BROKEN, Listener, raise_failure
-
-
-class Link(Protocol):
-    """Starts whatever holds the environment, and has the connection with it."""
-
-    title: str
-    """Its name in messages, such as 'copy 2 of the environment'."""
-    grace: float
-    """Seconds that it has to close its environment."""
-
-    def start(self) -> None:
-        """Starts it, again after `end`. Its first message has the facts of its environment."""
-        ...
-
-    @property
-    def connected(self) -> bool:
-        """Whether `connection` is that with the environment; if not, it has a message once there is another, and ends
-        if there will be none.
-        """
-        ...
-
-    @property
-    def connection(self) -> Connection:
-        """Has a message, or has ended, when the copy has."""
-        ...
-
-    def arrives(self) -> bool:
-        """Whether the connection with the environment has only now been made."""
-        ...
-
-    def take_note(self, message: bytes) -> bool:
-        """Whether a message answers no request but is for the user, who has it now."""
-        ...
-
-    def explain_waiting(self) -> str:
-        """Returns why it may not have started, as the end of a sentence; empty if nothing is known."""
-        ...
-
-    def describe_end(self) -> str:
-        """Returns how it ended, as a predicate."""
-        ...
-
-    def kill(self) -> None:
-        """Ends it at once. Safe in a signal handler."""
-        ...
-
-    def end(self) -> None:
-        """Ends it and frees what is held for it; may be called again."""
-        ...
 
 
 class EnvCopy:

@@ -6,11 +6,13 @@ import pickle
 import socket
 import time
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palaestra.envs.copies import Tell
+from palaestra.envs.pool.links import Link
 from palaestra.envs.runners.arrivals import Address
 from palaestra.envs.runners.env_runner import NOTE, RunnerTask
 from palaestra.envs.runners.player_logs import write_logs
@@ -22,7 +24,7 @@ GREETING = 0.2
 """Seconds in which a runner that has called is greeted."""
 
 
-class RunnerLink:
+class RunnerLink(Link):
     """Has Ray start a runner, and has a connection of its own with it."""
 
     grace = 8.0
@@ -41,10 +43,11 @@ class RunnerLink:
     def start(self) -> None:
         """Asks Ray for an actor, which calls home once it has a place and a process."""
         self._waiting, self._wake = Pipe(duplex=False)
-        self._home: Connection | None = None
+        self.connection = self._waiting
+        self.connected = False
         self._called: Connection | None = None
         self._address: Address = self._cluster.arrivals.expect(self._arrived)
-        self._placed: Placed = self._cluster.start_runner(self._address, self._task, self._ended)
+        self._placed: Placed = self._cluster.start_runner(self._address, self._task, partial(self._ended, self._wake))
 
     def _arrived(self, home: Connection, machine: str) -> None:
         """Takes the runner's connection, in another thread."""
@@ -53,28 +56,19 @@ class RunnerLink:
         with suppress(OSError):
             self._wake.send_bytes(b"!")
 
-    def _ended(self) -> None:
-        """Notes that the runner's actor has ended, in another thread."""
+    def _ended(self, wake: Connection) -> None:
+        """Notes that an actor has ended, in another thread."""
         if self._called is None:
             time.sleep(GREETING)  # it may have called, and have been greeted a moment later
         if self._called is None:
-            self._wake.close()
-
-    @property
-    def connected(self) -> bool:
-        """See `Link`."""
-        return self._home is not None
-
-    @property
-    def connection(self) -> Connection:
-        """See `Link`."""
-        return self._waiting if self._home is None else self._home
+            wake.close()
 
     def arrives(self) -> bool:
         """See `Link`."""
-        if self._home is not None or self._called is None:
+        if self.connected or self._called is None:
             return False
-        self._home = self._called
+        self.connection = self._called
+        self.connected = True
         self.title = f"runner {self._index} on {self.machine}"
         return True
 
@@ -92,7 +86,7 @@ class RunnerLink:
 
     def explain_waiting(self) -> str:
         """See `Link`."""
-        return ": its environment takes too long" if self._home is not None else self._cluster.explain_waiting()
+        return ": its environment takes too long" if self.connected else self._cluster.explain_waiting()
 
     def describe_end(self) -> str:
         """See `Link`."""
@@ -100,9 +94,9 @@ class RunnerLink:
 
     def kill(self) -> None:
         """Breaks the connection, whereupon the runner ends. Safe in a signal handler."""
-        if self._home is not None:
+        if self.connected:
             with suppress(OSError):
-                hang_up = socket.socket(fileno=self._home.fileno())
+                hang_up = socket.socket(fileno=self.connection.fileno())
                 try:
                     hang_up.shutdown(socket.SHUT_RDWR)
                 finally:
@@ -111,7 +105,6 @@ class RunnerLink:
     def end(self) -> None:
         """Ends the actor."""
         self._cluster.arrivals.forget(self._address)
-        for connection in (self._home, self._wake, self._waiting):
-            if connection is not None:
-                connection.close()
+        for connection in (self._wake, self._waiting, self.connection):
+            connection.close()
         self._placed.end()

@@ -99,7 +99,7 @@ def guarded(env: Env, name: str) -> EnvWrapper:
 def _copies(name: str, areas: int | None, options: Mapping[str, Any], games: GameSettings) -> Env:
     """Opens several copies of an environment, each in a process of its own, which share the areas."""
     from palaestra.envs.pool.env_pool import EnvPool
-    from palaestra.envs.pool.process_link import ProcessLink
+    from palaestra.envs.pool.links import ProcessLink
 
     shares = _shares(name, areas, games.copies)
     _check_name(name, options, games)

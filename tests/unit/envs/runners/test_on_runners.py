@@ -228,6 +228,9 @@ def test_a_ray_that_cannot_start_is_told_in_a_sentence_with_what_helps(monkeypat
 def test_a_cluster_without_room_for_the_runners_is_told_before_the_wait():
     joined = RayCluster(RunnerOptions(2, cpus=3.0))
     try:
+        deadline = time.monotonic() + 60
+        while joined.ray.available_resources().get("CPU") != 4 and time.monotonic() < deadline:
+            time.sleep(0.1)  # actors of the tests before end in the background
         assert joined.missing_room() == "2 runners need 6 CPUs, and the Ray cluster has 4 free (--runner-cpus)"
     finally:
         joined.close()

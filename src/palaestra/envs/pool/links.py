@@ -1,0 +1,77 @@
+"""The ways to a copy of an environment: it is in a process, or elsewhere (`runners/runner_link.py`)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from multiprocessing.connection import Connection
+from typing import Any
+
+from palaestra.envs.pool.env_server import MakeEnv, serve
+from palaestra.parallel.worker import GRACE, WorkerProcess
+
+
+class Link(ABC):
+    """Starts whatever holds the environment of a copy, and has the connection with it."""
+
+    title: str  # its name in messages, such as 'copy 2 of the environment'
+    grace: float  # seconds that it has to close its environment
+    connection: Connection  # has a message, or has ended, when the copy has
+    connected = True
+    """Whether `connection` is that with the environment; if not, it has a message once there is another, and ends if
+    there will be none.
+    """
+
+    @abstractmethod
+    def start(self) -> None:
+        """Starts it, again after `end`. Its first message has the facts of its environment."""
+
+    @abstractmethod
+    def describe_end(self) -> str:
+        """Returns how it ended, as a predicate."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """Ends it at once. Safe in a signal handler."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Ends it and frees what is held for it; may be called again."""
+
+    def arrives(self) -> bool:
+        """Whether the connection with the environment has only now been made."""
+        return False
+
+    def take_note(self, message: bytes) -> bool:
+        """Whether a message answers no request but is for the user, who has it now."""
+        return False
+
+    def explain_waiting(self) -> str:
+        """Returns why it may not have started, as the end of a sentence; empty if nothing is known."""
+        return ""
+
+
+class ProcessLink(Link):
+    """Has the copy in a process of its own."""
+
+    grace = GRACE
+
+    def __init__(self, index: int, make: MakeEnv, arguments: tuple[Any, ...], areas: int | None) -> None:
+        self.title = f"copy {index} of the environment"
+        self._task = (make, arguments, areas)
+
+    def start(self) -> None:
+        """See `Link`."""
+        self.worker = WorkerProcess(serve, *self._task, title=self.title)
+        self.connection = self.worker.connection
+
+    def describe_end(self) -> str:
+        """See `Link`."""
+        return self.worker.describe_exit()
+
+    def kill(self) -> None:
+        """See `Link`."""
+        self.worker.kill()
+
+    def end(self) -> None:
+        """See `Link`."""
+        self.worker.close()
