@@ -114,16 +114,19 @@ class Copy(Protocol):
     @property
     def title(self) -> str:
         """Its name in messages, such as 'copy 2 of the game'."""
+        ...
 
     @property
     def leaving(self) -> bool:
         """Whether it was asked to end, and will send another message."""
+        ...
 
     def start(self) -> None:
         """Starts it, again after `stop`."""
 
     def receive(self, message: Any) -> bool:
         """Takes in a message. Returns whether the copy is ready for a tick."""
+        ...
 
     def check(self) -> None:
         """Fails if it has ended, or has been silent for too long."""
@@ -154,6 +157,7 @@ class Events(Protocol):
 
     def wait(self, seconds: float) -> Iterable[tuple[int, Any]]:
         """Returns the messages that have come, each with the index of its copy; waits for the first, or for `wake`."""
+        ...
 
     def wake(self) -> None:
         """Ends a wait. Safe in a signal handler."""

@@ -1,4 +1,4 @@
-"""What copies are given before their next tick: parameters, distributions, facts about the run."""
+"""Parameters, distributions and facts about the run, which copies get before their next tick."""
 
 from __future__ import annotations
 

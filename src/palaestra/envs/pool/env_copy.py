@@ -43,7 +43,7 @@ class EnvCopy:
         self.tables: SharedTables | None = None
         """Tables of its newest tick."""
         self.changes: Changes | None = None
-        """What its environment is to be given before its next tick."""
+        """Parameters and calls for its environment before its next tick."""
         self.delivered = 0
         self.asked_at: float | None = None
         """Time of the request that it has not answered."""
