@@ -6,15 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from palaestra.core.errors import EnvError
 from palaestra.core.plugins import nearest
 from palaestra.core.timestep import TimeStep
 from palaestra.runtime.curriculum.parameters import Parameters
 from palaestra.runtime.parts.part import Refused, RunPart
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.scenario.curriculum import MEASURES, Curricula, Curriculum
+from palaestra.scenario.samplers import sampler_of
 from palaestra.scenario.settings import CurriculumSettings
 
 if TYPE_CHECKING:
@@ -37,50 +35,35 @@ class Lessons(RunPart):
     name = "lessons"
 
     def __init__(
-        self, context: RunContext, saved: Mapping[str, Any] | None, step: int, began: Callable[..., None]
+        self, context: RunContext, parameters: Parameters, saved: Mapping[str, Any] | None, began: Callable[..., None]
     ) -> None:
-        """`saved`: the state of a resumed run, whose lessons apply from the first reset on, and `step` its step.
-        `began` is called when lessons have begun. Raises EnvError as `Parameters` does.
+        """`saved`: the state of a resumed run, whose lessons apply from the first reset on. `began` is called when
+        lessons have begun.
         """
-        settings = context.settings
-        group = context.group
-        self._settings = settings.environment_parameters or {}
+        self._settings = context.settings.environment_parameters or {}
         self.curricula = Curricula(
             {name: form for name, form in self._settings.items() if isinstance(form, CurriculumSettings)}
         )
         context.journal.passes_on("lessons", self.curricula.episodes)
-        seed = group.own_seed(settings.env_settings.seed)
-        self.parameters = Parameters(
-            context.env, self._settings, seed, group.own_seed(settings.env_settings.seed + step)
-        )
-        self._env = context.env
-        self._learners = context.learners
-        self._journal = context.journal
-        self._console = context.console
-        self._group = group
-        self._status = context.status
+        self._context = context
+        self._parameters = parameters
         self._began = began
         self._missed: Counter[str] = Counter()
         """Number of summaries that lacked a metric for which a lesson waits, by metric."""
         self._default_behavior: str | None = None
         """Behavior for criteria that name none; None if there is no such criterion, or no behavior learns yet."""
         self._ticks = 0
-        self._inference = context.inference
-        if saved is not None:
-            self._restore(saved)
+        if saved is None:
+            self.curricula.start_with(context.settings.env_settings.first_lesson)
         else:
-            self.curricula.start_with(settings.env_settings.first_lesson)
-            self.parameters.set(self.numbers)
-
-    @property
-    def _settled(self) -> bool:
-        """Whether no lesson can change from now on."""
-        return self._inference or self.curricula.finished
+            self._ticks = saved["ticks"]
+            self.curricula.load_state_dict(saved["curricula"])
+        parameters.set(self.numbers)
 
     @property
     def idle(self) -> bool:
-        """Whether there are no parameters to set, to draw or to log."""
-        return not self._settings and not self.parameters.draws
+        """Whether there are no parameters to log."""
+        return not self._settings
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -93,23 +76,31 @@ class Lessons(RunPart):
             self.curricula.set_default_behavior(learner.name)
             self._default_behavior = learner.name
         elif self._default_behavior is not None and self._ticks:
-            self._console.warning(
+            self._context.console.warning(
                 f"'{learner.name}' learns too: lessons whose completion_criteria name no behavior still wait for "
                 f"'{self._default_behavior}'; name the behavior to measure"
             )
 
-    def begin(self, steps: Mapping[str, TimeStep]) -> None:
-        """Processes the first tables after a reset."""
-        self.parameters.begin(steps)
+    def started(self) -> None:
+        """Prints the current lesson of each parameter that has a curriculum."""
+        for each in self.curricula.all.values():
+            self._announce(each)
+
+    def _announce(self, each: Curriculum) -> None:
+        value = sampler_of(each.lesson.value)
+        self._context.console.info(
+            f"Parameter '{each.parameter}' is in lesson '{each.lesson.name}' and has value '{value}'."
+        )
 
     def tick(self, steps: Mapping[str, TimeStep]) -> None:
-        """Processes the tables of a tick."""
+        """Counts the ticks."""
         self._ticks += 1
-        self.parameters.tick(steps)
 
     def ticks_ahead(self) -> int | None:
         """Returns the number of ticks until the next check; ranks check where they meet."""
-        return None if self._settled else self._group.known(CHECK_EVERY - self._ticks % CHECK_EVERY, None)
+        if self._context.inference or self.curricula.finished:
+            return None
+        return self._context.group.known(CHECK_EVERY - self._ticks % CHECK_EVERY, None)
 
     def ended(self, learner: Learner, episodes: Episodes) -> None:
         """Takes the returns by which lessons are measured; a group counts once, with what it earned as a whole."""
@@ -118,57 +109,53 @@ class Lessons(RunPart):
         if episodes.in_group.any():
             counts = counts & (episodes.last_of_group | ~episodes.in_group)
             returns = returns + episodes.group_returns
-        self._journal.note("lessons", learner.name, returns[counts].tolist())
+        self._context.journal.note("lessons", learner.name, returns[counts].tolist())
 
     def collected(self) -> None:
         """Adds the numbers of the lessons to the statistics."""
         for name, number in self.numbers.items():
-            for behavior in self._learners:
-                self._journal.latest(behavior, f"Environment/Lesson Number/{name}", number)
+            for behavior in self._context.learners:
+                self._context.journal.latest(behavior, f"Environment/Lesson Number/{name}", number)
 
     def summarized(self, learner: Learner, summary: Summary) -> None:
         """Reads the metrics of a summary. Warns once if a second summary lacks a metric for which a lesson waits."""
         self.curricula.summary(summary.behavior, summary.values)
         for each in self.curricula.all.values():
             criterion = each.criterion
-            if (
-                criterion is None
-                or criterion.behavior != summary.behavior
-                or criterion.measure in (*MEASURES, *summary.values)
-            ):
+            if criterion is None or criterion.behavior != summary.behavior:
                 continue
-            self._missed[criterion.measure] += 1
-            if self._missed[criterion.measure] == 2:
-                self._console.warning(
-                    f"{each.parameter} waits for the metric '{criterion.measure}', which no summary of "
-                    f"'{summary.behavior}' had so far{nearest(criterion.measure, summary.values)} "
-                    f"(there are: {', '.join(summary.values)})"
+            metric = criterion.measure
+            if metric in MEASURES or metric in summary.values:
+                continue
+            self._missed[metric] += 1
+            if self._missed[metric] == 2:
+                self._context.console.warning(
+                    f"{each.parameter} waits for the metric '{metric}', which no summary of '{summary.behavior}' had "
+                    f"so far{nearest(metric, summary.values)} (there are: {', '.join(summary.values)})"
                 )
-        for line in self.status(learner.name):
-            self._console.info(line)
+        for line in [] if self._context.inference else self.curricula.status(learner.name):
+            self._context.console.info(line)
 
     def round_ended(self) -> None:
         """Advances the lessons whose criteria are met, if a check is due."""
-        if self._settled or self._group.known(CHECK_EVERY - self._ticks % CHECK_EVERY, None) not in (None, CHECK_EVERY):
+        is_due = self._context.group.known(self._ticks % CHECK_EVERY == 0, True)
+        if self._context.inference or self.curricula.finished or not is_due:
             return
-        learners = self._learners.values()
+        learners = self._context.learners.values()
         progress = {one.name: min(one.step / one.settings.max_steps, 1.0) for one in learners}
         ratings = {one.name: one.rating for one in learners if one.rating is not None}
         changed = self.curricula.update(progress, ratings)
         for each in changed:
-            self.parameters.change(each.parameter, each.number)
-            self._console.info(self._announcement(each))
+            self._parameters.change(each.parameter, each.number)
+            self._announce(each)
         met = [each.lessons[each.number - 1].completion_criteria for each in changed]
         if any(criteria is not None for criteria in met):
             self._began(restarts=any(criteria is not None and criteria.require_reset for criteria in met))
 
     def asked(self, request: RunRequest) -> str | None:
-        """Moves a curriculum to a lesson, or gives a parameter a constant value."""
-        if request.kind == "lesson":
-            return self._move(request)
-        return self._fix(request) if request.kind == "parameter" else None
-
-    def _move(self, request: RunRequest) -> str:
+        """Moves a curriculum to a lesson."""
+        if request.kind != "lesson":
+            return None
         found = self.curricula.all.get(request.name)
         if found is None:
             known = ", ".join(self.curricula.all) or "none"
@@ -180,65 +167,22 @@ class Lessons(RunPart):
             raise Refused(f"{request.name} has lessons 0 to {len(found.lessons) - 1}, not {request.value:g}")
         before = found.lesson.name
         found.number = int(request.value)
-        self.parameters.change(request.name, found.number)
+        self._parameters.change(request.name, found.number)
         return f"{request.name}: lesson '{before}' -> '{found.lesson.name}'"
 
-    def _fix(self, request: RunRequest) -> str:
-        env = self._env
-        if env.parameters and request.name not in env.parameters:
-            raise Refused(f"the environment has no parameter '{request.name}'{nearest(request.name, env.parameters)}")
-        try:
-            env.set_parameters({request.name: torch.full((env.num_areas,), float(request.value))})
-        except EnvError as error:
-            raise Refused(str(error)) from error
-        self.parameters.fix(request.name, float(request.value))
-        return f"parameter {request.name} = {request.value:g}, from each area's next episode on"
-
-    def started(self) -> None:
-        """Prints the current lesson of each parameter that has a curriculum."""
-        for each in self.curricula.all.values():
-            self._console.info(self._announcement(each))
-
-    def _announcement(self, each: Curriculum) -> str:
-        sampler = self.parameters.sampler(each.parameter, each.number)
-        return f"Parameter '{each.parameter}' is in lesson '{each.lesson.name}' and has value '{sampler}'."
-
-    def status(self, behavior: str | None = None) -> list[str]:
-        """Returns a line for each parameter that still has a lesson to reach; with `behavior`, only for criteria that
-        measure it.
-        """
-        return [] if self._inference else self.curricula.status(behavior)
-
     def remarks(self) -> list[str]:
-        """Returns `status` for the progress line."""
-        return self.status()
+        """Returns a line for each parameter that still has a lesson to reach."""
+        return [] if self._context.inference else self.curricula.status()
 
     def progress(self) -> Mapping[str, Any]:
-        """Returns the number of each lesson, and the values that were given while the run learned."""
-        return {"lessons": self.numbers, "fixed": self.parameters.fixed}
+        """Returns the number of each lesson."""
+        return {"lessons": self.numbers}
 
     def saved(self) -> None:
         """Lists the numbers of the lessons."""
         for name, number in self.numbers.items():
-            self._status.set_lesson(name, number)
+            self._context.status.set_lesson(name, number)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state in plain types and tensors."""
-        return {
-            "ticks": self._ticks,
-            "curricula": self.curricula.state_dict(),
-            "parameters": self.parameters.state_dict(),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:
-        """Restores the state that `state_dict` returned; where new episodes have begun, it held from the first reset
-        on.
-        """
-        if restored:
-            self._restore(state)
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        self._ticks = state["ticks"]
-        self.curricula.load_state_dict(state["curricula"])
-        self.parameters.load_state_dict(state["parameters"])
-        self.parameters.set(self.numbers)
+        """Returns the ticks so far and the lessons, which are restored when the part is made."""
+        return {"ticks": self._ticks, "curricula": self.curricula.state_dict()}

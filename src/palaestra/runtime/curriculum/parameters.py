@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.errors import EnvError
+from palaestra.core.plugins import nearest
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.sampler_seeds import sampler_seeds
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.collect.area_episodes import AreaEpisodes
+from palaestra.runtime.control.run_requests import RunRequest
+from palaestra.runtime.parts.part import Refused, RunPart
 from palaestra.scenario.samplers import (
     Constant,
     Gaussian,
@@ -29,18 +32,25 @@ from palaestra.scenario.samplers import (
 from palaestra.scenario.settings import CurriculumSettings, Parameter, SamplerSettings
 
 
-class Parameters:
-    """Sets the parameters of an environment: a `TickObserver` of a run's collector.
+class Parameters(RunPart):
+    """Sets the parameters of an environment.
 
     A new value applies when an area begins its next episode. Random values are drawn for many episodes ahead, so that
     most ticks cost nothing. A Unity game draws by itself: it is sent the distributions, with a seed for each copy.
     """
 
+    name = "parameters"
+
     def __init__(
-        self, env: EnvWrapper, forms: Mapping[str, Parameter] | None, seed: int, games_seed: int | None = None
+        self,
+        env: EnvWrapper,
+        forms: Mapping[str, Parameter] | None,
+        seed: int,
+        games_seed: int | None = None,
+        saved: Mapping[str, Any] | None = None,
     ) -> None:
         """`seed` is the run's. `games_seed` is for Unity games, which cannot restore their random streams; it differs
-        in a resumed run.
+        in a resumed run, whose state is `saved`, also of another number of areas.
 
         No parameter is set until `set` is called. Raises EnvError if the environment refuses the value of any lesson.
         """
@@ -53,50 +63,69 @@ class Parameters:
         self._episodes_before = torch.zeros_like(self._queue.episodes)
         """Episodes of each area (areas,) before the run was resumed, which the queue does not count."""
         self._filled_at = self._episodes_before
+        """Number of each area's next episode (areas,) when the queue was filled."""
         self._ticks_left = 0
-        """Number of each area's next episode (areas,) when the queue was filled, and the least number of ticks that it
-        lasts.
-        """
-        self._dropped: list[str] = []
-        """Parameters that were set in the resumed run and have no settings in this one."""
+        """Number of ticks for which the queue lasts at least."""
+        self._lessons: dict[str, int] = {}
         self.fixed: dict[str, float] = {}
         """Values that were given while the run learned; they go before the settings."""
+        self._dropped: list[str] = []
+        """Parameters that were set in the resumed run and have no settings in this one."""
         for _, sentence in invalid_values(env, self._settings):
             raise EnvError(sentence)
+        if saved is not None:
+            self._count_from(saved["episode"])
+            known = env.parameters
+            self.fixed = {name: value for name, value in saved["fixed"].items() if name in known or not known}
+            self._dropped = [name for name in saved["names"] if name not in self._settings and name in known]
 
-    def sampler(self, name: str, lesson: int) -> Sampler:
-        """Returns the distribution of a parameter in a lesson."""
-        return sampler_of(value_of(self._settings[name], lesson))
+    @property
+    def idle(self) -> bool:
+        """Whether no values are drawn."""
+        return not self._streams
 
     def set(self, lessons: Mapping[str, int]) -> None:
         """Sets the lesson of every parameter from each area's next episode on; parameters that are not named get lesson
         0.
         """
-        for name in self._dropped:
-            self._env.set_parameters({name: torch.full((self._env.num_areas,), self._env.parameters[name])})
-        for name, form in self._settings.items():
-            self._set(name, value_of(form, lessons.get(name, 0)), lessons.get(name, 0))
-        for name in self.fixed.keys() - self._settings.keys():
-            self._set(name, self.fixed[name], 0)
-        if self._ticks_left:  # restored from a checkpoint
-            self._fill()
-        else:
-            self._refill()
+        self._lessons = dict(lessons)
+        self._set_all()
+        self._refill()
 
     def change(self, name: str, lesson: int) -> None:
         """Sets a parameter's lesson from each area's next episode on."""
+        self._lessons[name] = lesson
         self.fixed.pop(name, None)  # a lesson that begins goes before a value given earlier
-        self._set(name, value_of(self._settings[name], lesson), lesson)
+        self._set(name)
         self._refill()
 
-    def fix(self, name: str, value: float) -> None:
+    def asked(self, request: RunRequest) -> str | None:
         """Gives a parameter a constant value from each area's next episode on, whatever the settings say."""
+        if request.kind != "parameter":
+            return None
+        env = self._env
+        name = request.name
+        value = float(request.value)
+        if env.parameters and name not in env.parameters:
+            raise Refused(f"the environment has no parameter '{name}'{nearest(name, env.parameters)}")
+        try:
+            env.set_parameters({name: torch.full((env.num_areas,), value)})
+        except EnvError as error:
+            raise Refused(str(error)) from error
         self.fixed[name] = value
-        self._set(name, value, 0)
+        self._set(name)
         self._refill()
+        return f"parameter {name} = {value:g}, from each area's next episode on"
 
-    def _set(self, name: str, value: float | SamplerSettings, lesson: int) -> None:
-        value = self.fixed.get(name, value)
+    def _set_all(self) -> None:
+        for name in self._dropped:
+            self._env.set_parameters({name: torch.full((self._env.num_areas,), self._env.parameters[name])})
+        for name in (*self._settings, *(self.fixed.keys() - self._settings.keys())):
+            self._set(name)
+
+    def _set(self, name: str) -> None:
+        lesson = self._lessons.get(name, 0)
+        value = self.fixed[name] if name in self.fixed else value_of(self._settings[name], lesson)
         sampler = sampler_of(value)
         own = own_seed(value)
         self._streams.pop(name, None)
@@ -115,6 +144,11 @@ class Parameters:
     def _next(self) -> Tensor:
         """Number of each area's next episode, (areas,)."""
         return self._episodes_before + self._queue.episodes
+
+    def _count_from(self, episodes: Tensor) -> None:
+        """Counts each area's episodes on from these (areas,), also if there are more or fewer areas now."""
+        now = self._queue.episodes
+        self._episodes_before = _resized(episodes, now) - now
 
     def _refill(self) -> None:
         self._filled_at = self._next
@@ -138,11 +172,6 @@ class Parameters:
             self._queue.begin(steps)
         self._refill()
 
-    @property
-    def draws(self) -> bool:
-        """Whether values are drawn for each episode."""
-        return bool(self._streams)
-
     def tick(self, steps: Mapping[str, TimeStep]) -> None:
         """Draws the next values before any area runs out of them. Does not wait for an accelerator."""
         if not self._streams:
@@ -155,31 +184,32 @@ class Parameters:
         if self._ticks_left == 0:
             self._refill()
 
+    def progress(self) -> Mapping[str, Any]:
+        """Returns the values that were given while the run learned."""
+        return {"fixed": self.fixed}
+
     def state_dict(self) -> dict[str, Any]:
         """Returns the episode counts of the areas and their open episodes."""
-        state: dict[str, Any] = {
+        return {
             "episode": self._next,
             "filled": self._filled_at,
             "left": self._ticks_left,
             "names": list(self._settings),
             "fixed": dict(self.fixed),
+            **({"areas": self._queue.state_dict()} if isinstance(self._queue, ParameterQueue) else {}),
         }
-        return {**state, "areas": self._queue.state_dict()} if isinstance(self._queue, ParameterQueue) else state
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores `state_dict`, also for another number of areas. Call `set` next."""
-        now = self._queue.episodes
-        self._episodes_before = _resized(state["episode"], now) - now
-        self._filled_at = _resized(state["filled"], now)
+    def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:
+        """Lets the restored episodes go on with their values; new ones have begun with those of `saved`."""
+        if not restored:
+            return
+        self._count_from(state["episode"])
+        self._filled_at = _resized(state["filled"], self._queue.episodes)
         self._ticks_left = state["left"]
-        self.fixed = {
-            name: value
-            for name, value in state["fixed"].items()
-            if name in self._env.parameters or not self._env.parameters
-        }
-        self._dropped = [name for name in state["names"] if name not in self._settings and name in self._env.parameters]
-        if isinstance(self._queue, ParameterQueue) and "areas" in state:
+        if isinstance(self._queue, ParameterQueue):
             self._queue.load_state_dict(state["areas"])
+        self._set_all()
+        self._fill()
 
 
 def invalid_values(

@@ -19,7 +19,7 @@ from palaestra.parallel.rank_group import RankGroup
 from palaestra.parallel.worker import WorkerLost
 from palaestra.runtime.control.os_signals import Stopper, Terminated, break_on_signals, pass_on, stop_on_signals
 from palaestra.runtime.curriculum.lessons import Lessons
-from palaestra.runtime.curriculum.parameters import invalid_values
+from palaestra.runtime.curriculum.parameters import Parameters, invalid_values
 from palaestra.runtime.environments.make import EDITOR
 from palaestra.runtime.environments.run_env import open_env, take_env
 from palaestra.runtime.logging.console import Console
@@ -242,12 +242,22 @@ def parts_of(run: Run, reopen: Reopen | None, callbacks: Sequence[Callback]) -> 
     same round. Lessons come before `stop_when` and `keep_best`, which measure only what belongs to the present lesson.
     Saving comes after all whose state it saves. The reports come last: they show what the others have done.
     """
-    checkpoint = run.saved.checkpoint
-    step = 0 if checkpoint is None else checkpoint.step
-    lessons = Lessons(run.context, run.saved.run.get("lessons"), step, run.lesson_began)
+    settings = run.settings
+    saved = run.saved.parts
+    step = 0 if run.saved.checkpoint is None else run.saved.checkpoint.step
+    seed = settings.env_settings.seed
+    parameters = Parameters(
+        run.env,
+        settings.environment_parameters,
+        run.group.own_seed(seed),
+        run.group.own_seed(seed + step),
+        saved.get(Parameters.name),
+    )
+    lessons = Lessons(run.context, parameters, saved.get(Lessons.name), run.lesson_began)
     return [
         SelfPlay(run.context),
         Requests(run),
+        parameters,
         lessons,
         StopWhen(run.context, run.still_training, lambda: lessons.curricula.finished),
         Callbacks(run.group.first(lambda: callbacks) or (), run.end),

@@ -29,6 +29,8 @@ class SavedRun:
         """`checkpoint`: None for a new run. Raises CheckpointError for one that no run has written."""
         self.run: Mapping[str, Any] = {}
         """Everything but the learners' own."""
+        self.parts: Mapping[str, Any] = {}
+        """By name of a part, its state."""
         self.learned: dict[str, Any] = {}
         """By behavior that has not appeared, the state of its learner."""
         self.collectors: dict[str, Any] = {}
@@ -56,6 +58,7 @@ class SavedRun:
         if self.same_ranks:
             self.checkpoint = checkpoint = replace(checkpoint, state=state_of_rank(checkpoint.state, group))
         self.run = checkpoint.state["run"]
+        self.parts = self.run["parts"]
         self.threads = self.run["threads"]
         self.learned = {name: part for name, part in checkpoint.state.items() if name != "run"}
         self.collectors = {name: dict(one) for name, one in self.run["collector"]["behaviors"].items()}

@@ -41,8 +41,6 @@ from palaestra.runtime.storage.checkpoints import Checkpoint
 from palaestra.runtime.storage.origins import initialize
 
 P = TypeVar("P", bound=RunPart)
-RUN_KEYS = ("collector", "statistics", "meetings", "ranks", "elapsed", "threads", "seed", "specs")
-"""Keys of a run's own state, which no part may be named."""
 
 
 class Run:
@@ -98,8 +96,6 @@ class Run:
         env.training_starts(training_facts(settings, env.device))
         self._teachers = Teachers(settings, env)
         self.parts = list(parts(self))
-        names = [part.name for part in self.parts if part.name]
-        assert len({*names, *RUN_KEYS}) == len(names) + len(RUN_KEYS), "two parts have one name, or that of a run's own"
         self.threads = ComputeThreads(
             settings.torch_settings.threads, self.learners, group, cores_are_busy=env.traits.uses_cores
         )
@@ -166,8 +162,8 @@ class Run:
             restored = restore(self.collector, saved.run["collector"], seed, episodes=saved.same_ranks)
             self.meetings.load_state_dict(saved)
             for part in self.parts:
-                if part.name in saved.run:
-                    part.load_state_dict(saved.run[part.name], restored=restored)
+                if part.name in saved.parts:
+                    part.load_state_dict(saved.parts[part.name], restored=restored)
             if not saved.same_ranks:
                 for learner in self.learners.values():
                     learner.reseed(self.group.own_seed(self.settings.env_settings.seed + saved.checkpoint.step))
@@ -397,7 +393,7 @@ class Run:
             "collector": {**collector, "behaviors": {**self.saved.collectors, **collector["behaviors"]}},
             "statistics": self.statistics.state_dict(),
             **({} if alone else self.meetings.state_dict(self.saved.collectors)),
-            **{part.name: part.state_dict() for part in self.parts if part.name},
+            "parts": {part.name: part.state_dict() for part in self.parts if part.name},
             "elapsed": self.clock.elapsed,
             "threads": self.threads.number,
             "seed": self.settings.env_settings.seed,

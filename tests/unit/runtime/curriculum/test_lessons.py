@@ -75,7 +75,7 @@ def test_an_interrupted_run_draws_the_numbers_that_it_would_have_drawn(tmp_path:
     resumed = train(config, tmp_path / "parts", resume=True)
     assert differences(state(whole.folder), state(resumed.folder)) == []
     # more than were drawn at first
-    assert min(state(whole.folder)["run"]["lessons"]["parameters"]["filled"].tolist()) > 10
+    assert min(state(whole.folder)["run"]["parts"]["parameters"]["filled"].tolist()) > 10
 
 
 @pytest.mark.parametrize("areas", [3, 5])
@@ -361,7 +361,7 @@ def test_a_run_can_begin_with_a_later_lesson_and_goes_on_where_it_got(tmp_path: 
     result = train(ball(forms, 1000), tmp_path, until=500, sets=["env_settings.first_lesson=2"])
     assert (lesson(result.folder), lesson(result.folder, "scale")) == (2, 1)
     folder = tmp_path / "run"
-    saved = state(folder)["run"]["lessons"]
+    saved = state(folder)["run"]["parts"]["lessons"]
     assert saved["curricula"]["lessons"] == {"mass": 2, "scale": 1}
     again = train(folder / "configuration.yaml", tmp_path, resume=True)
     assert lesson(again.folder) == 2

@@ -169,8 +169,7 @@ def test_an_area_of_several_agents_has_one_value_an_episode():
 
 def test_episodes_go_on_counting_in_another_number_of_areas():
     few = recorded(uniform(0.5, 10)).parameters
-    many = Parameters(EnvWrapper(Ball(areas=5)), {"mass": uniform(0.5, 10)}, seed=5)
-    many.load_state_dict(few.state_dict())
+    many = Parameters(EnvWrapper(Ball(areas=5)), {"mass": uniform(0.5, 10)}, seed=5, saved=few.state_dict())
     assert many.state_dict()["episode"].tolist() == [*few.state_dict()["episode"].tolist(), 0, 0]
 
 

@@ -40,7 +40,7 @@ def train(tree: dict[str, Any], make: str, results: Path, until: int | None = No
 
 
 def behavior_state(result: palaestra.Result, name: str) -> dict[str, Any]:
-    return state(result.folder)["run"]["self_play"]["behaviors"][name]
+    return state(result.folder)["run"]["parts"]["self_play"]["behaviors"][name]
 
 
 MEMORY = {"network_settings": {"hidden_units": 16, "num_layers": 1, "memory": {"sequence_length": 4, "memory_size": 8}}}
@@ -111,7 +111,7 @@ def test_each_episode_has_one_opponent_a_side(make: str, names: list[str], tmp_p
 
 def test_the_lowest_team_learns_first_whichever_is_seen_first(tmp_path: Path) -> None:
     result = train(config("Fighter", steps=100, self_play={"team_change": 10_000}), "three_teams", tmp_path)
-    assert state(result.folder)["run"]["self_play"]["learning"] == 3
+    assert state(result.folder)["run"]["parts"]["self_play"]["learning"] == 3
 
 
 def test_teams_learn_in_turn(tmp_path: Path) -> None:
@@ -119,7 +119,9 @@ def test_teams_learn_in_turn(tmp_path: Path) -> None:
     for steps in (200, 450, 700, 950):
         tree = config("Fighter", steps=steps, self_play={"team_change": 250})
         seen.append(
-            state(train(tree, "three_teams", tmp_path, resume=steps > 200).folder)["run"]["self_play"]["learning"]
+            state(train(tree, "three_teams", tmp_path, resume=steps > 200).folder)["run"]["parts"]["self_play"][
+                "learning"
+            ]
         )
     assert seen == [3, 5, 7, 3]
 

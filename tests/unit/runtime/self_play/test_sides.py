@@ -31,7 +31,7 @@ from palaestra.scenario.settings import SelfPlaySettings
 def test_a_team_of_several_behaviors_has_one_turn(tmp_path: Path) -> None:
     tree = config("Goalie", "Striker", steps=400)
     result = train(tree, "mixed_teams", tmp_path)
-    assert state(result.folder)["run"]["self_play"]["learning"] == 1
+    assert state(result.folder)["run"]["parts"]["self_play"]["learning"] == 1
     assert [behavior_state(result, name)["schedule"]["changes"] for name in ("Goalie", "Striker")] == [1, 1]
 
 
@@ -155,7 +155,7 @@ def test_agents_may_come_as_others_end(tmp_path: Path) -> None:
 def test_who_rests_between_episodes_plays_as_it_was_decided_last(tmp_path: Path) -> None:
     env = Unseparated([("Fighter", 0, 1), ("Fighter", 1, 2)], rests=True)
     tree = config("Fighter", steps=120, self_play={"swap_steps": 10, "team_change": 50})
-    saved = state(train(tree, "", tmp_path, env=env).folder)["run"]["self_play"]
+    saved = state(train(tree, "", tmp_path, env=env).folder)["run"]["parts"]["self_play"]
     assert saved["behaviors"]["Fighter"]["schedule"]["changes"] > 0
     assert torch.equal(saved["players"]["Fighter"][-1], saved["chosen"])
 
@@ -173,7 +173,7 @@ def test_on_an_accelerator_too_slots_of_a_shared_area_are_areas_of_their_own(
     result = train(
         config("Duel", steps=600, self_play={"team_change": 150}), "", tmp_path, env="python:growing_duels:side_by_side"
     )
-    saved = state(result.folder)["run"]["self_play"]
+    saved = state(result.folder)["run"]["parts"]["self_play"]
     assert saved["behaviors"]["Duel"]["schedule"]["changes"] == 3
     assert saved["players"]["Duel"].shape[1] == 2  # by slot, and not by area
 
@@ -188,7 +188,7 @@ def test_arenas_of_one_academy_go_on_each_by_itself(tmp_path: Path) -> None:
     result = train(
         config("Duel", steps=600, self_play={"team_change": 150}), "", tmp_path, env="python:growing_duels:side_by_side"
     )
-    saved = state(result.folder)["run"]["self_play"]
+    saved = state(result.folder)["run"]["parts"]["self_play"]
     learns = [side[1] for side in saved["sides"]].index(saved["learning"])
     assert saved["behaviors"]["Duel"]["schedule"]["changes"] == 3
     assert (saved["players"]["Duel"][:, learns] == -1).sum() > 3

@@ -45,8 +45,8 @@ def test_a_run_learns_the_same_with_and_without(tmp_path: Path):
     with_it = run(tmp_path, {"every": 500, "episodes": 8}, run_id="with")
     left = state(without.folder)
     right = state(with_it.folder)
-    assert left["run"].pop("keep_best") == {}
-    assert right["run"].pop("keep_best")["Basic"]["value"] is not None
+    assert left["run"]["parts"].pop("keep_best") == {}
+    assert right["run"]["parts"].pop("keep_best")["Basic"]["value"] is not None
     assert differences(left, right) == []
     assert best_of(with_it)["steps"] > 0
     assert (with_it.folder / "Basic-best.onnx").is_file()
@@ -82,7 +82,7 @@ def test_the_final_policy_is_evaluated_though_no_summary_falls_on_the_last_step(
     block = {"max_steps": 1000, "summary_freq": 400, "threaded": threaded}
     result = run(tmp_path, keep, quiet=False, block=block)
     assert evaluated(capsys.readouterr().out) == [400, 1000]  # not due at the summary of 800
-    assert state(result.folder)["run"]["keep_best"]["Basic"]["measured"] == 1000
+    assert state(result.folder)["run"]["parts"]["keep_best"]["Basic"]["measured"] == 1000
     again = run(tmp_path, keep, quiet=False, block={**block, "max_steps": 1100}, resume=True)
     assert evaluated(capsys.readouterr().out) == [1100]
     assert again.finished
