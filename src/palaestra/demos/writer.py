@@ -12,17 +12,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from palaestra.core.errors import DemoError
-from palaestra.core.specs import BehaviorSpec, ObsSpec
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.demos.format import Brain, DemoMeta, DemoRecord, Pair, clean_name
+from palaestra.wire.images import encode_pictures
 from palaestra.wire.messages import Observation, varint
-from palaestra.wire.observations import GOAL, NONE, PNG, TRANSLATIONAL, VARIABLE
-from palaestra.wire.readers import split_key
-
-_DIMENSIONS = {1: (NONE,), 2: (VARIABLE, NONE), 3: (NONE, TRANSLATIONAL, TRANSLATIONAL)}
-_CONTINUOUS = 1  # vector_action_space_type_deprecated
+from palaestra.wire.observations import DIMENSIONS, GOAL, PNG
+from palaestra.wire.readers import split_key, write_action, write_old_action
 
 
 def free_path(folder: Path, name: str) -> Path:
@@ -73,7 +70,7 @@ class DemoWriter:
             self._file = self.part.open("wb")
         except OSError as error:
             raise self._failed(error) from error
-        brain = brain_parameters(self.key, spec.action.continuous, spec.action.branches)
+        brain = brain_parameters(self.key, spec.action)
         self._put(self.meta.header() + varint(len(brain)) + brain)
 
     @property
@@ -206,12 +203,14 @@ class DemoWriter:
             raise DemoError(
                 f"{self._where(record)}: observation '{spec.name}' came with shape {value.shape}; expected {spec.shape}"
             )
-        message = Observation(shape=spec.shape, dimension_properties=_DIMENSIONS[len(spec.shape)], name=spec.name)
+        message = Observation(shape=spec.shape, dimension_properties=DIMENSIONS[len(spec.shape)], name=spec.name)
         if spec.goal:
             message.observation_type = GOAL
         if spec.name in self._compressed:
             message.compression_type = PNG
-            message.compressed_data, mapping = pngs(value)
+            (message.compressed_data,) = encode_pictures(value[None])
+            # a gray image is one of three channels, which are averaged, as in Unity's files; -1: padding
+            mapping = (0, 0, 0) if len(value) == 1 else (*range(len(value)), *[-1] * (-len(value) % 3))
             message.compressed_channel_mapping.extend(mapping)
         else:
             message.float_data.data.extend(value.ravel().tolist())
@@ -221,41 +220,10 @@ class DemoWriter:
         return f"{self.path}, behavior '{self.key}', agent {record.id}, record {self.records}"
 
 
-def brain_parameters(key: str, continuous: int, branches: tuple[int, ...]) -> bytes:
+def brain_parameters(key: str, action: ActionSpec) -> bytes:
     """Encodes a BrainParametersProto; its deprecated fields cannot describe hybrid actions and stay empty then."""
     brain: Any = Brain(brain_name=key)
-    spec = brain.action_spec
-    spec.num_continuous_actions = continuous
-    spec.num_discrete_actions = len(branches)
-    spec.discrete_branch_sizes.extend(branches)
-    if continuous and not branches:
-        brain.vector_action_size_deprecated.append(continuous)
-        brain.vector_action_space_type_deprecated = _CONTINUOUS
-    elif branches and not continuous:
-        brain.vector_action_size_deprecated.extend(branches)
+    write_action(brain, action)
+    if not (action.continuous and action.branches):
+        write_old_action(brain, action)
     return brain.SerializeToString()
-
-
-def pngs(image: NDArray[np.float32]) -> tuple[bytes, list[int]]:
-    """Encodes an image (C, H, W) within 0..1 as PNGs of three channels back to back; also returns their channel mapping
-    (-1: unused).
-
-    A single channel becomes one color PNG whose three channels are averaged, as in Unity's grayscale images.
-    """
-    channels = len(image)
-    levels = np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8)
-    if channels == 1:
-        return _png(np.repeat(levels, 3, axis=0)), [0, 0, 0]
-    data = b""
-    mapping = []
-    for first in range(0, channels, 3):
-        layers = levels[first : first + 3]
-        mapping += [*range(first, first + len(layers)), *[-1] * (3 - len(layers))]
-        data += _png(np.concatenate([layers, np.zeros((3 - len(layers), *layers.shape[1:]), np.uint8)]))
-    return data, mapping
-
-
-def _png(layers: NDArray[np.uint8]) -> bytes:
-    buffer = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(layers.transpose(1, 2, 0))).save(buffer, "PNG")
-    return buffer.getvalue()

@@ -19,7 +19,7 @@ from palaestra.envs.base import Distribution
 from palaestra.envs.slots import Ids
 from palaestra.envs.traits import EnvTraits
 from palaestra.envs.unity.table import Arrival, BehaviorTable
-from palaestra.sdk.areas import STEP_SECONDS, Areas, MakesAreas
+from palaestra.sdk.areas import STEP_SECONDS, MakesAreas
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 from palaestra.sdk.protocol.game_channels import EnvironmentParameters
 from palaestra.wire.unity_channels import KINDS
@@ -52,14 +52,11 @@ class SdkEnv:
         self._tables: dict[str, BehaviorTable] = {}
         self._slots: dict[str, dict[str, Ids]] = {}
         self._ticks = np.zeros(areas, np.int64)
-        self._areas = self._make_areas(0)
+        self._areas = game.make_areas(areas, 0, **options)
         self.tick_seconds = STEP_SECONDS
         """Game seconds of the last tick, as an estimate for the next, whose length is not known before it ends."""
         self._unused_seed: int | None = 0
         """Seed of the areas while they have not been stepped; None after that."""
-
-    def _make_areas(self, seed: int) -> Areas:
-        return self.game.make_areas(self.num_areas, seed, **self._options)
 
     @property
     def behaviors(self) -> Mapping[str, BehaviorSpec]:
@@ -70,7 +67,7 @@ class SdkEnv:
         """Makes a new game and returns the tables of its first decision requests."""
         if self._unused_seed != seed:
             self._areas.close()
-            self._areas = self._make_areas(seed)
+            self._areas = self.game.make_areas(self.num_areas, seed, **self._options)
         self._unused_seed = None
         for setter in self._parameter_setters.values():
             self._apply(setter)
@@ -92,16 +89,13 @@ class SdkEnv:
                 if len(slots):
                     agent_actions[key] = AgentActions(continuous[slots], discrete[slots])
         self._areas.answer(agent_actions)
-        before = self._steps()
+        academy = self._areas.academies[0]
+        before = academy.total_step_count
         outputs = self._areas.advance()
-        self.tick_seconds = STEP_SECONDS * (self._steps() - before)
+        self.tick_seconds = STEP_SECONDS * (academy.total_step_count - before)
         return self._tables_of(outputs)
 
-    def _steps(self) -> int:
-        return self._areas.academies[0].total_step_count
-
     def _tables_of(self, outputs: Mapping[str, AgentOutputs]) -> dict[str, TimeStep]:
-        """Returns the tables of this tick."""
         self._ticks += 1
         arrivals: dict[str, list[Arrival]] = {name: [] for name in self._tables}
         for key, one in outputs.items():

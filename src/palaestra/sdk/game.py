@@ -70,9 +70,10 @@ class Game:
 
     def play(self, argv: Sequence[str] | None = None) -> None:
         """Plays the game in this process: with a trainer if the command line gives its port, otherwise on its own."""
-        from palaestra.sdk.launch import play  # imports gRPC
+        from palaestra.sdk.launch import run  # imports gRPC
 
-        play(self, sys.argv[1:] if argv is None else argv)
+        if code := run(self, sys.argv[1:] if argv is None else argv):
+            sys.exit(code)
 
 
 def _by_name(option: Parameter) -> Any:

@@ -21,7 +21,7 @@ from palaestra.core.errors import PalaestraError
 from palaestra.core.plugins import nearest
 
 if TYPE_CHECKING:
-    from palaestra.sdk.areas import Areas, MakesAreas
+    from palaestra.sdk.areas import MakesAreas
 
 _DESCRIPTION = """\
 {summary}
@@ -44,15 +44,8 @@ A trainer that waits for Unity's Editor takes a game that is started by hand, to
 _TRUE, _FALSE = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
 
 
-def play(game: MakesAreas, argv: Sequence[str] | None = None) -> None:
-    """Plays until the trainer or the number of episodes ends the game. Raises SystemExit for an error or a signal."""
-    code = run(game, sys.argv[1:] if argv is None else argv)
-    if code:
-        sys.exit(code)
-
-
 def run(game: MakesAreas, argv: Sequence[str]) -> int:
-    """Plays as `play` does and returns the exit code."""
+    """Plays and returns the exit code: 1 for an error, 2 for a wrong command line, 128 + N for signal N."""
     parser = _parser(game)
     arguments, unknown = parser.parse_known_args([_plain(word) for word in argv])
     mistyped = [word for word in unknown if word.startswith("--")]
@@ -76,7 +69,7 @@ def run(game: MakesAreas, argv: Sequence[str]) -> int:
 
 
 def _play(game: MakesAreas, arguments: argparse.Namespace, options: dict[str, Any]) -> None:
-    make = partial(_made, game, options)
+    make = partial(game.make_areas, **options)
     if arguments.port is not None:
         from palaestra.sdk.protocol.client import serve  # imports gRPC
 
@@ -87,10 +80,6 @@ def _play(game: MakesAreas, arguments: argparse.Namespace, options: dict[str, An
     StandalonePlayer(make(1, arguments.seed), arguments.model, arguments.time_scale, arguments.seed).play(
         arguments.episodes
     )
-
-
-def _made(game: MakesAreas, options: dict[str, Any], areas: int, seed: int) -> Areas:
-    return game.make_areas(areas, seed, **options)
 
 
 # The command line
@@ -125,7 +114,6 @@ def _parser(game: MakesAreas) -> argparse.ArgumentParser:
 
 
 def _add(group: Any, parser: argparse.ArgumentParser, option: Parameter) -> None:
-    """Adds an option of the game, with the type of its default or annotation."""
     if option.kind is Parameter.VAR_KEYWORD:
         return
     needed = option.default is Parameter.empty
@@ -160,8 +148,6 @@ def _truth(text: str) -> bool:
 
 
 class _Signal(BaseException):
-    """SIGINT or SIGTERM was received."""
-
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number

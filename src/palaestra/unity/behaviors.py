@@ -12,11 +12,12 @@ from palaestra.core.errors import EnvError
 from palaestra.unity.base_env import ActionSpec, ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
 from palaestra.unity.exception import UnityEnvironmentException
 from palaestra.unity.logging_util import get_logger
-from palaestra.unity.reading import TensorReader, action_spec
+from palaestra.unity.reading import TensorReader
 from palaestra.wire import encode
 from palaestra.wire.decode import GameMessage
 from palaestra.wire.handshake import read_game_version
 from palaestra.wire.messages import message_class
+from palaestra.wire.readers import read_action
 
 Steps = tuple[DecisionSteps, TerminalSteps]
 
@@ -72,7 +73,7 @@ class Behaviors:
 
     def _add_reader(self, key: str, incoming: GameMessage) -> None:
         major = int(self._package[0]) if self._package else None
-        reader = TensorReader(key, action_spec(self._brains[key]), incoming.infos[key], major)
+        reader = TensorReader(key, ActionSpec(*read_action(self._brains[key])), incoming.infos[key], major)
         self._readers[key] = reader
         self.specs[key] = reader.spec
         self._writers.pop(key, None)

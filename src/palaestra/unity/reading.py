@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,7 @@ from palaestra.unity.base_env import (
 from palaestra.unity.exception import UnityNotFiniteException, UnityObservationException
 from palaestra.wire.decode import AgentInfos
 from palaestra.wire.messages import DecodeError, Observation
-from palaestra.wire.observations import NONE, VARIABLE, ObservationDecoder
-
-_LEGACY_CONTINUOUS = 1  # vector_action_space_type_deprecated
-_IMAGE = (
-    DimensionProperty.NONE,
-    DimensionProperty.TRANSLATIONAL_EQUIVARIANCE,
-    DimensionProperty.TRANSLATIONAL_EQUIVARIANCE,
-)
+from palaestra.wire.observations import DIMENSIONS, ObservationDecoder
 
 
 class _Column(Protocol):
@@ -99,17 +92,6 @@ class TensorReader:
         return np.split(forbidden, np.cumsum(branches)[:-1], axis=1)
 
 
-def action_spec(brain: Any) -> ActionSpec:
-    """Returns the action space of a BrainParametersProto, including the deprecated fields of old games."""
-    spec = brain.action_spec
-    legacy = tuple(brain.vector_action_size_deprecated)
-    if spec.num_continuous_actions or spec.num_discrete_actions:
-        return ActionSpec(spec.num_continuous_actions, tuple(spec.discrete_branch_sizes))
-    if brain.vector_action_space_type_deprecated == _LEGACY_CONTINUOUS:
-        return ActionSpec(legacy[0] if legacy else 0, ())
-    return ActionSpec(0, legacy)
-
-
 def _column(
     key: str, index: int, agent: int, first: bytes, package_major: int | None
 ) -> tuple[_Column, ObservationSpec]:
@@ -124,13 +106,13 @@ def _column(
         shape
     )
     kind = ObservationType(sent.observation_type)
-    if not (len(shape) in (1, 3) or dimensions == (VARIABLE, NONE)):
+    if not (len(shape) in (1, 3) or dimensions == DIMENSIONS[2]):
         return _Numbers(key, index, shape), ObservationSpec(shape, dimensions, kind, sent.name)
     try:
         sensor = ObservationDecoder(key, agent, sent.name or f"obs_{index}", first, package_major)
     except ProtocolError as error:
         raise UnityObservationException(str(error)) from error
-    dimensions = _IMAGE if sensor.channels_last else dimensions
+    dimensions = tuple(map(DimensionProperty, DIMENSIONS[3])) if sensor.channels_last else dimensions
     return sensor, ObservationSpec(sensor.spec.shape, dimensions, kind, sent.name)
 
 

@@ -9,18 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.errors import ProtocolError
-from palaestra.unity.base_env import BehaviorSpec, DecisionSteps, TerminalSteps
+from palaestra.unity.base_env import ActionSpec, BehaviorSpec, DecisionSteps, TerminalSteps
 from palaestra.unity.exception import UnityNotFiniteException, UnityObservationException
-from palaestra.unity.reading import TensorReader, action_spec
+from palaestra.unity.reading import TensorReader
 from palaestra.wire.decode import AgentInfos
 from palaestra.wire.images import SIGNATURE, Picture, picture_size, read_pictures
+from palaestra.wire.readers import read_action
 
 PNG_HEADER = SIGNATURE
 
 
 def behavior_spec_from_proto(brain_param_proto: Any, agent_info: Any) -> BehaviorSpec:
     """Returns the spec of a BrainParametersProto and one AgentInfoProto. Raises UnityObservationException."""
-    return TensorReader(brain_param_proto.brain_name, action_spec(brain_param_proto), _infos([agent_info])).spec
+    return TensorReader(
+        brain_param_proto.brain_name, ActionSpec(*read_action(brain_param_proto)), _infos([agent_info])
+    ).spec
 
 
 def steps_from_proto(

@@ -33,13 +33,9 @@ from palaestra.unity.exception import (
 )
 from palaestra.unity.logging_util import get_logger
 from palaestra.wire.encode import CAPABILITIES, Capabilities
+from palaestra.wire.observations import DIMENSIONS
 from palaestra.wire.side_channels import IncomingMessage, message_of, pack, unpack
 from palaestra.wire.unity_channels import KINDS, PARAMETERS, STATS, read_parameter
-
-_NONE = DimensionProperty.NONE
-_TE = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
-_VARIABLE = DimensionProperty.VARIABLE_SIZE
-_DIMENSIONS = {1: (_NONE,), 2: (_VARIABLE, _NONE), 3: (_NONE, _TE, _TE)}
 
 
 class InProcessBackend:
@@ -157,7 +153,7 @@ class _BehaviorAgents:
             [
                 ObservationSpec(
                     obs.shape,
-                    _DIMENSIONS[len(obs.shape)],
+                    tuple(map(DimensionProperty, DIMENSIONS[len(obs.shape)])),
                     ObservationType.GOAL_SIGNAL if obs.goal else ObservationType.DEFAULT,
                     obs.name,
                 )

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 from PIL.PngImagePlugin import PngImageFile
 
 from palaestra.core.errors import ProtocolError
@@ -85,6 +86,27 @@ def read_pictures(pictures: Sequence[Picture], shape: tuple[int, ...]) -> NDArra
         ):
             pass
     return out
+
+
+def encode_pictures(images: NDArray[np.float32], level: int = -1) -> list[bytes]:
+    """Encodes images (N, C, H, W) within 0..1, each as PNGs of three channels back to back, the last ones perhaps empty.
+
+    A single channel becomes gray RGB. `level`: of the compression; -1: the usual one.
+    """
+    pixels = np.rint(np.clip(images, 0, 1) * 255).astype(np.uint8)
+    count, channels, *size = pixels.shape
+    if channels == 1:
+        pixels = np.repeat(pixels, 3, 1)
+    elif channels % 3:
+        pixels = np.pad(pixels, ((0, 0), (0, -channels % 3), (0, 0), (0, 0)))
+    layers = np.ascontiguousarray(pixels.reshape(count, -1, 3, *size).transpose(0, 1, 3, 4, 2))
+    return [b"".join(_png(each, level) for each in image) for image in layers]
+
+
+def _png(pixels: NDArray[np.uint8], level: int) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG", compress_level=level)
+    return file.getvalue()
 
 
 @cache

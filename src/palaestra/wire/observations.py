@@ -18,6 +18,7 @@ from palaestra.wire.messages import DecodeError, Observation
 
 NONE, TRANSLATIONAL, VARIABLE = 1, 2, 4  # dimension_properties
 FLOATS, PNG = 0, 1  # compression_type
+DIMENSIONS = {1: (NONE,), 2: (VARIABLE, NONE), 3: (NONE, TRANSLATIONAL, TRANSLATIONAL)}  # by the number of dimensions
 GOAL = 1  # observation_type
 MAX_DIMENSIONS = 16
 """Most dimensions of an observation that an error message lists."""

@@ -17,7 +17,7 @@ from palaestra.wire.observations import ObservationDecoder
 
 MAX_ACTIONS = 1 << 16
 """Most continuous actions and choices of an agent; a message that announces more is taken to be damaged."""
-_LEGACY_CONTINUOUS = 1  # vector_action_space_type_deprecated
+OLD_CONTINUOUS = 1  # vector_action_space_type_deprecated
 
 
 def split_key(key: str) -> tuple[str, int]:
@@ -29,6 +29,33 @@ def split_key(key: str) -> tuple[str, int]:
     if label != "team" or not re.fullmatch(r"-?[0-9]{1,9}", team):
         raise ProtocolError(f"behavior '{key}': expected a name, or a name and a team such as '{name}?team=0'")
     return name, int(team)
+
+
+def read_action(brain: Any) -> tuple[int, tuple[int, ...]]:
+    """Returns continuous actions and branches of a BrainParametersProto, also in the fields of old games."""
+    spec = brain.action_spec
+    if spec.num_continuous_actions or spec.num_discrete_actions:
+        return spec.num_continuous_actions, tuple(spec.discrete_branch_sizes)
+    sizes = tuple(brain.vector_action_size_deprecated)
+    if brain.vector_action_space_type_deprecated == OLD_CONTINUOUS:
+        return sizes[0] if sizes else 0, ()
+    return 0, sizes
+
+
+def write_action(brain: Any, action: ActionSpec) -> None:
+    """Writes an action space into a BrainParametersProto."""
+    brain.action_spec.num_continuous_actions = action.continuous
+    brain.action_spec.num_discrete_actions = len(action.branches)
+    brain.action_spec.discrete_branch_sizes.extend(action.branches)
+
+
+def write_old_action(brain: Any, action: ActionSpec) -> None:
+    """Writes an action space of one kind into the fields that old games and trainers have."""
+    if action.continuous:
+        brain.vector_action_size_deprecated.append(action.continuous)
+        brain.vector_action_space_type_deprecated = OLD_CONTINUOUS
+    else:
+        brain.vector_action_size_deprecated.extend(action.branches)
 
 
 class AgentInfoReader:
@@ -122,17 +149,7 @@ class AgentInfoReader:
         return sensors
 
     def _action_of(self, brain: Any) -> ActionSpec:
-        spec = brain.action_spec
-        legacy = tuple(brain.vector_action_size_deprecated)
-        if spec.num_continuous_actions or spec.num_discrete_actions:
-            continuous = spec.num_continuous_actions
-            branches = tuple(spec.discrete_branch_sizes)
-        elif brain.vector_action_space_type_deprecated == _LEGACY_CONTINUOUS:
-            continuous = legacy[0] if legacy else 0
-            branches = ()
-        else:
-            continuous = 0
-            branches = legacy
+        continuous, branches = read_action(brain)
         if not continuous and not branches:
             raise ProtocolError(
                 f"behavior '{self.name}' has no actions; set the number of continuous actions or discrete branches in "
@@ -147,11 +164,9 @@ class AgentInfoReader:
 
 def _unique(name: str, taken: list[str]) -> str:
     """Returns the name, with the first number from 2 on that makes it unique."""
-    return (
-        name
-        if name not in taken
-        else next(other for n in range(2, len(taken) + 3) if (other := f"{name}_{n}") not in taken)
-    )
+    if name not in taken:
+        return name
+    return next(other for n in range(2, len(taken) + 3) if (other := f"{name}_{n}") not in taken)
 
 
 def _kinds(spec: BehaviorSpec) -> tuple[object, ...]:

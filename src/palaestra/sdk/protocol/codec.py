@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -11,21 +10,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from palaestra.core.errors import EnvError, ProtocolError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 from palaestra.wire.encode import CAPABILITIES, COMMUNICATION, OK, RESET, field
+from palaestra.wire.images import encode_pictures
 from palaestra.wire.messages import DecodeError, Observation, ShallowMessage, UnityMessage, message_class
-from palaestra.wire.observations import GOAL, NONE, PNG, TRANSLATIONAL, VARIABLE
+from palaestra.wire.observations import DIMENSIONS, GOAL, PNG
+from palaestra.wire.readers import write_action, write_old_action
 
 PACKAGE = "3.0.0"
 """Release of Unity's package that a game reports to trainers; since it, images are (C, H, W)."""
 Brain = message_class("communicator_objects.BrainParametersProto")
 Actions = message_class("communicator_objects.UnityRLInputProto.ListAgentActionProto")
-_CONTINUOUS = 1  # vector_action_space_type_deprecated
-_DIMENSIONS = {1: (NONE,), 2: (VARIABLE, NONE), 3: (NONE, TRANSLATIONAL, TRANSLATIONAL)}
 _HEADER = UnityMessage(header={"status": OK}).SerializeToString()
 _SCALARS = np.frombuffer(bytes.fromhex("3d00000000 4000 4800 508080808000 708080808000 7d00000000"), np.uint8)
 """Fields reward, done, max_step_reached, id, group_id and group_reward of an agent, at fixed widths."""
@@ -111,7 +109,7 @@ class MessageWriter:
 
     def _takes_png(self, obs: ObsSpec) -> bool:
         channels = obs.shape[0]
-        several = channels <= COLORS or "concatenatedPngObservations" in self._capabilities
+        several = channels <= 3 or "concatenatedPngObservations" in self._capabilities
         return several and (not mapping(channels) or "compressedChannelMapping" in self._capabilities)
 
 
@@ -119,19 +117,14 @@ def _brain(key: str, action: ActionSpec, hybrid: bool) -> Any:
     """Returns a BrainParametersProto; with the deprecated fields for a trainer without hybrid actions."""
     brain = Brain(brain_name=key, is_training=True)
     if hybrid:
-        brain.action_spec.num_continuous_actions = action.continuous
-        brain.action_spec.num_discrete_actions = len(action.branches)
-        brain.action_spec.discrete_branch_sizes.extend(action.branches)
+        write_action(brain, action)
     elif action.continuous and action.branches:
         raise EnvError(
             f"behavior '{key}' has continuous and discrete actions together, which this trainer does not know; "
             f"use a newer one (ML-Agents 0.25 or later), or actions of one kind"
         )
-    elif action.continuous:
-        brain.vector_action_size_deprecated.append(action.continuous)
-        brain.vector_action_space_type_deprecated = _CONTINUOUS
     else:
-        brain.vector_action_size_deprecated.extend(action.branches)
+        write_old_action(brain, action)
     return brain
 
 
@@ -159,7 +152,7 @@ class _Observations:
 
     def __init__(self, obs: ObsSpec, as_png: bool) -> None:
         self._as_png = as_png
-        shell = Observation(shape=obs.shape, dimension_properties=_DIMENSIONS[len(obs.shape)], name=obs.name)
+        shell = Observation(shape=obs.shape, dimension_properties=DIMENSIONS[len(obs.shape)], name=obs.name)
         if obs.goal:
             shell.observation_type = GOAL
         if as_png:
@@ -172,7 +165,8 @@ class _Observations:
 
     def write(self, column: NDArray[np.float32]) -> _Blobs:
         if self._as_png:
-            return [self._picture(data) for data in encode(column)]
+            # higher levels cost more time than a loopback connection saves
+            return [self._picture(data) for data in encode_pictures(column, level=1)]
         floats = np.ascontiguousarray(column.reshape(len(column), -1), "<f4").view(np.uint8)
         return np.concatenate([_repeated(self._head, len(column)), floats], axis=1)
 
@@ -284,33 +278,6 @@ def _parsed(raw: bytes) -> Any:
         ) from error
 
 
-COLORS = 3
-"""Channels of a PNG; trainers read RGB."""
-DROPPED = -1
-"""Target of a channel that only pads its file."""
-
-
 def mapping(channels: int) -> tuple[int, ...]:
-    """Returns the image channel of each channel in its PNG files; empty for the cases that trainers assume."""
-    if channels == 1 or channels % COLORS == 0:
-        return ()
-    return (*range(channels), *[DROPPED] * (-channels % COLORS))
-
-
-def encode(column: NDArray[np.float32]) -> list[bytes]:
-    """Returns the PNG files of each image in (N, C, H, W), within 0..1. A single channel becomes grey RGB."""
-    pixels = np.rint(np.clip(column, 0, 1) * 255).astype(np.uint8)
-    channels = pixels.shape[1]
-    if channels == 1:
-        pixels = np.repeat(pixels, COLORS, 1)
-    elif channels % COLORS:
-        pixels = np.pad(pixels, ((0, 0), (0, -channels % COLORS), (0, 0), (0, 0)))
-    files = np.ascontiguousarray(pixels.reshape(len(pixels), -1, COLORS, *pixels.shape[2:]).transpose(0, 1, 3, 4, 2))
-    return [b"".join(_png(file) for file in row) for row in files]
-
-
-def _png(pixels: NDArray[np.uint8]) -> bytes:
-    file = io.BytesIO()
-    # higher levels cost more time than a loopback connection saves
-    Image.fromarray(pixels).save(file, "png", compress_level=1)
-    return file.getvalue()
+    """Returns the image channel of each channel in its PNGs, -1: padding; empty for the cases that trainers assume."""
+    return () if channels == 1 or channels % 3 == 0 else (*range(channels), *[-1] * (-channels % 3))
