@@ -89,10 +89,7 @@ def read_pictures(pictures: Sequence[Picture], shape: tuple[int, ...]) -> NDArra
 
 
 def encode_pictures(images: NDArray[np.float32], level: int = -1) -> list[bytes]:
-    """Encodes images (N, C, H, W) within 0..1, each as PNGs of three channels back to back, the last ones perhaps empty.
-
-    A single channel becomes gray RGB. `level`: of the compression; -1: the usual one.
-    """
+    """Encodes images (N, C, H, W) within 0..1 as PNGs of three channels back to back; one channel becomes gray."""
     pixels = np.rint(np.clip(images, 0, 1) * 255).astype(np.uint8)
     count, channels, *size = pixels.shape
     if channels == 1:

@@ -17,7 +17,7 @@ from unity_play import free_port, opened
 from palaestra import sdk
 from palaestra.core.errors import EnvError
 from palaestra.sdk.__main__ import load, main
-from palaestra.sdk.launch import play, run
+from palaestra.sdk.launch import run
 from palaestra.sdk.protocol.client import TrainerConnection
 from palaestra.wire import encode
 from palaestra.wire.messages import EXCHANGE
@@ -106,7 +106,7 @@ def test_a_game_is_given_its_own_options():
 
 def test_help_teaches_how_a_trainer_starts_it(capfd: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit, match="0"):
-        play(sdk_games.continuous, ["--help"])
+        sdk_games.continuous.play(["--help"])
     told = capfd.readouterr().out
     assert "palaestra learn SETTINGS.yaml --env" in told
     assert "--agents VALUE" in told
