@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.demos import DemoRecord, DemoWriter
+from palaestra.demos import DemoColumns, DemoRecord, DemoSource, DemoWriter
+from palaestra.demos.record_columns import join
 
 HYBRID = BehaviorSpec(
     (ObsSpec("view", (3,)), ObsSpec("things", (2, 2)), ObsSpec("goal", (2,), goal=True)), ActionSpec(2, (3, 2))
@@ -75,3 +76,8 @@ def write(
         for each in records:
             writer.write(each)
     return path
+
+
+def columns(demo: DemoSource) -> DemoColumns:
+    """All records at once."""
+    return join(list(demo.chunks()))

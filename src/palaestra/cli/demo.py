@@ -18,7 +18,6 @@ from palaestra.core.display import escaped
 from palaestra.core.errors import ConfigError, DemoError, EmptyDemo
 
 if TYPE_CHECKING:
-    from palaestra.demos import DemoSource
     from palaestra.demos.summary import DemoSummary, Range
 
 EPILOG = """\
@@ -135,7 +134,7 @@ def as_dict(summary: DemoSummary) -> dict[str, Any]:
     return {
         "file": demo.title,
         "name": demo.name,
-        **_described(demo),
+        **{key: _finite(value) if isinstance(value, float) else value for key, value in demo.described().items()},
         "behavior": demo.behavior,
         "team": demo.team,
         "spec": describe(spec),
@@ -158,23 +157,6 @@ def as_dict(summary: DemoSummary) -> dict[str, Any]:
         "timing": demo.timing.value,
         "warnings": [*demo.warnings, *find_problems(summary)],
     }
-
-
-def _described(demo: DemoSource) -> dict[str, Any]:
-    """Returns what the metadata says."""
-    from palaestra.demos import Demo
-
-    if isinstance(demo, Demo):
-        meta = demo.meta
-        counted = {
-            "steps": meta.steps,
-            "metadata_episodes": meta.episodes,
-            "metadata_mean_reward": _finite(meta.mean_reward),
-        }
-        return {"api_version": meta.api_version, **counted}
-    from palaestra.datasets.minari_reader import described
-
-    return described(demo)
 
 
 def _spread(values: list[float] | list[int]) -> dict[str, float | None]:

@@ -24,9 +24,8 @@ from palaestra.datasets.minari_library import (
     storage_type,
     unreadable,
 )
-from palaestra.demos import DemoColumns, DemoRecord, Episode, Pairs, ReadTiming
-from palaestra.demos.pairs import episodes_of, pairs_of
-from palaestra.demos.record_columns import join, records_of
+from palaestra.demos import DemoColumns, DemoSource, ReadTiming
+from palaestra.demos.record_columns import join
 
 OURS = "palaestra/"
 """Begins the ids of our environments in Gymnasium."""
@@ -36,47 +35,20 @@ DECODED = 32 << 20
 """Most bytes of observations that are converted at once."""
 
 
-@dataclass(frozen=True)
-class MinariDemo:
-    """An open Minari dataset. Each iteration reads it again, an episode at a time, and raises DemoError."""
+@dataclass(frozen=True, kw_only=True)
+class MinariDemo(DemoSource):
+    """An open Minari dataset, which is read an episode at a time."""
 
-    title: str
-    """Its name, as in `minari:ID`."""
     folder: Path
     metadata: Mapping[str, Any]
     """Entries of its metadata file."""
-    name: str
-    behavior: str
-    team: int
     form: DatasetForm
     storage: Any
-    warnings: tuple[str, ...] = ()
-    timing: ReadTiming = ReadTiming.NEXT
-
-    @property
-    def spec(self) -> BehaviorSpec:
-        """Observations and actions of the recorded agents."""
-        return self.form.spec
-
-    @property
-    def key(self) -> str:
-        """The behavior with its team, such as 'Ball?team=0'."""
-        return f"{self.behavior}?team={self.team}"
 
     @property
     def total_episodes(self) -> int:
         """Episodes by the metadata."""
         return int(self.metadata["total_episodes"])
-
-    @property
-    def most_decisions(self) -> int:
-        """Decisions by the metadata; there are no more."""
-        return int(self.metadata["total_steps"])
-
-    @property
-    def records(self) -> int:
-        """Records by the metadata: one more for each episode than it has decisions."""
-        return self.most_decisions + self.total_episodes
 
     @property
     def identity(self) -> tuple[object, ...]:
@@ -87,9 +59,6 @@ class MinariDemo:
             *((file.name, found.st_size, found.st_mtime_ns) for file in files if (found := file.stat())),
         )
 
-    def __len__(self) -> int:
-        return self.records
-
     def must_fit(self, spec: BehaviorSpec) -> None:
         """Raises DemoError if numbers mean something else than those of a behavior with the same shapes."""
         lines = [] if self.form.own else unit_differences(self.spec, spec)
@@ -99,6 +68,23 @@ class MinariDemo:
                 "(the dataset's, the "
                 f"others):\n" + "\n".join(lines)
             )
+
+    def described(self) -> dict[str, Any]:
+        """Returns facts of its metadata, with `environment`, `author` and others where they are given."""
+        metadata = self.metadata
+        author = metadata.get("author")
+        return {
+            "format": metadata.get("data_format"),
+            "minari_version": metadata.get("minari_version"),
+            "steps": self.most_decisions,
+            "metadata_episodes": self.total_episodes,
+            "environment": _env_id(metadata) or None,
+            "author": ", ".join(sorted(map(str, author))) if isinstance(author, list) else author,
+            "algorithm": metadata.get("algorithm_name"),
+            "description": metadata.get("description"),
+            "combined": metadata.get("combined_datasets") or None,
+            "megabytes": metadata.get("dataset_size"),
+        }
 
     def metadata_problems(self, decisions: int, done: int, reward: float) -> list[str]:
         """Returns a line if the metadata counts other steps than were read."""
@@ -122,20 +108,7 @@ class MinariDemo:
         if parts:
             yield replace(join(parts), first=first)
 
-    def __iter__(self) -> Iterator[DemoRecord]:
-        """Yields all records in order, one by one."""
-        return records_of(self.chunks())
-
-    def pairs(self) -> Iterator[Pairs]:
-        """Yields decisions with what followed, a chunk at a time. Raises DemoError for NaN and infinity, too."""
-        return pairs_of(self.chunks(), self.timing, self.title)
-
-    def episodes(self) -> Iterator[Episode]:
-        """Yields pairs episode by episode. Holds one episode in memory."""
-        return episodes_of(self.chunks(), self.timing, self.title)
-
     def _pieces(self) -> Iterator[DemoColumns]:
-        """Yields the records of each episode, in pieces if it is long."""
         step = max(1, DECODED // (4 * sum(int(np.prod(obs.shape)) for obs in self.spec.obs) + 1))
         steps = 0
         open_id = -1
@@ -231,7 +204,20 @@ def read_minari(source: str) -> MinariDemo:
         raise DemoError(f"{source}: {error}") from error
     except Exception as error:  # metadata of any other form
         raise unreadable(source, error, " from its metadata") from error
-    return MinariDemo(source, folder, metadata, name, behavior, 0, form, storage)
+    return MinariDemo(
+        title=source,
+        name=name,
+        behavior=behavior,
+        team=0,
+        spec=form.spec,
+        timing=ReadTiming.NEXT,
+        records=steps + episodes,  # one more for each episode than it has decisions
+        most_decisions=steps,
+        folder=folder,
+        metadata=metadata,
+        form=form,
+        storage=storage,
+    )
 
 
 def _behavior(env: str, id: str) -> str:
@@ -239,25 +225,6 @@ def _behavior(env: str, id: str) -> str:
     if env.startswith(OURS):
         return re.sub(r"-v\d+$", "", env.removeprefix(OURS))
     return env.rpartition(":")[2].replace("/", "-") or re.sub(r"-v\d+$", "", id).rpartition("/")[2]
-
-
-def described(demo: Any) -> dict[str, Any]:
-    """Returns what the metadata of a dataset say, with `environment`, `author` and others where they are given."""
-    metadata = demo.metadata
-    author = metadata.get("author")
-    size = metadata.get("dataset_size")
-    return {
-        "format": metadata.get("data_format"),
-        "minari_version": metadata.get("minari_version"),
-        "steps": demo.most_decisions,
-        "metadata_episodes": demo.total_episodes,
-        "environment": _env_id(metadata) or None,
-        "author": ", ".join(sorted(map(str, author))) if isinstance(author, list) else author,
-        "algorithm": metadata.get("algorithm_name"),
-        "description": metadata.get("description"),
-        "combined": metadata.get("combined_datasets") or None,
-        "megabytes": size,
-    }
 
 
 def _env_id(metadata: Mapping[str, Any]) -> str:

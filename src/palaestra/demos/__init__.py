@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palaestra.demos.format import DemoMeta, DemoRecord, ReadTiming
 from palaestra.demos.pairs import Episode, Pairs
-from palaestra.demos.reader import Demo, read_demo, rewrite
+from palaestra.demos.reader import Demo, read_demo
 from palaestra.demos.record_columns import DemoColumns
 from palaestra.demos.source import DemoSource
 from palaestra.demos.writer import DemoWriter, free_path
@@ -21,5 +21,4 @@ __all__ = [
     "ReadTiming",
     "free_path",
     "read_demo",
-    "rewrite",
 ]

@@ -2,95 +2,73 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.demos.format import DemoRecord, ReadTiming
-from palaestra.demos.pairs import Episode, Pairs
-from palaestra.demos.record_columns import DemoColumns
+from palaestra.demos.pairs import Episode, Pairs, episodes_of, pairs_of
+from palaestra.demos.record_columns import DemoColumns, records_of
 
 
-class DemoSource(Protocol):
-    """Records of one behavior, which are read on demand. Iterations raise DemoError for a damaged record."""
+@dataclass(frozen=True, kw_only=True)
+class DemoSource(ABC):
+    """Records of one behavior. Each iteration reads them again, and raises DemoError for a damaged record."""
 
-    @property
-    def title(self) -> str:
-        """Its name in messages: a file's path."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """The recording's own name."""
-        ...
-
-    @property
-    def behavior(self) -> str:
-        """The behavior's name."""
-        ...
-
-    @property
-    def team(self) -> int:
-        """The agents' team."""
-        ...
+    title: str
+    """Its name in messages: a file's path."""
+    name: str
+    """The recording's own name."""
+    behavior: str
+    team: int
+    spec: BehaviorSpec
+    timing: ReadTiming
+    records: int
+    """Number of records to read."""
+    most_decisions: int
+    """Largest number of decisions that it can hold."""
+    warnings: tuple[str, ...] = ()
+    """Messages about unusual but readable content."""
 
     @property
     def key(self) -> str:
         """The behavior with its team, such as 'Ball?team=0'."""
-        ...
+        return f"{self.behavior}?team={self.team}"
 
     @property
-    def spec(self) -> BehaviorSpec:
-        """Observations and actions of the recorded agents."""
-        ...
-
-    @property
-    def timing(self) -> ReadTiming:
-        """Which record stores the action for an observation."""
-        ...
-
-    @property
-    def records(self) -> int:
-        """Number of records to read."""
-        ...
-
-    @property
-    def most_decisions(self) -> int:
-        """Largest number of decisions that it can hold."""
-        ...
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Messages about unusual but readable content."""
-        ...
-
-    @property
+    @abstractmethod
     def identity(self) -> tuple[object, ...]:
         """Changes when it is another recording or has other contents. Raises DemoError if it is gone."""
-        ...
+
+    @abstractmethod
+    def described(self) -> dict[str, Any]:
+        """Returns facts of its metadata."""
+
+    @abstractmethod
+    def metadata_problems(self, decisions: int, done: int, reward: float) -> list[str]:
+        """Returns a line for each fact of its metadata that disagrees with the decisions, ends and rewards read."""
+
+    @abstractmethod
+    def chunks(self) -> Iterator[DemoColumns]:
+        """Yields all records in order, some at a time."""
 
     def must_fit(self, spec: BehaviorSpec) -> None:
         """Raises DemoError if its numbers mean something else than those of a behavior with the same shapes."""
-        ...
-
-    def metadata_problems(self, decisions: int, done: int, reward: float) -> list[str]:
-        """Returns a line for each fact of its metadata that disagrees with the decisions, ends and rewards read."""
-        ...
-
-    def chunks(self) -> Iterator[DemoColumns]:
-        """Yields all records in order, some at a time."""
-        ...
+        return  # files store the numbers and choices of the policy, whatever they mean to its environment
 
     def pairs(self) -> Iterator[Pairs]:
         """Yields decisions with what followed, a chunk at a time. Raises DemoError for NaN and infinity, too."""
-        ...
+        return pairs_of(self.chunks(), self.timing, self.title)
 
     def episodes(self) -> Iterator[Episode]:
-        """Yields decisions episode by episode."""
-        ...
+        """Yields decisions episode by episode; the last may be unfinished. Holds one episode in memory."""
+        return episodes_of(self.chunks(), self.timing, self.title)
 
     def __iter__(self) -> Iterator[DemoRecord]:
         """Yields all records in order, one by one."""
-        ...
+        return records_of(self.chunks())
 
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        return self.records

@@ -4,6 +4,7 @@ import re
 import demo_files
 import numpy as np
 import pytest
+from demo_files import columns
 from PIL import Image
 
 from palaestra.cli.main import main
@@ -154,7 +155,7 @@ def test_images_are_recorded_as_pngs_where_asked_for(tmp_path):
             )
             == 0
         )
-    plain, pictures = (read_demo(tmp_path / f"{i}.demo").columns() for i in (0, 1))
+    plain, pictures = (columns(read_demo(tmp_path / f"{i}.demo")) for i in (0, 1))
     np.testing.assert_allclose(plain.obs[0], pictures.obs[0], atol=1 / 255)
     assert (tmp_path / "1.demo").stat().st_size < (tmp_path / "0.demo").stat().st_size / 10
 

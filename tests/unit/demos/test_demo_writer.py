@@ -10,6 +10,7 @@ from demo_files import HYBRID, record, write
 from palaestra.core.errors import DemoError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.demos import DemoWriter, free_path, read_demo
+from palaestra.demos.format import read_brain
 from palaestra.wire.messages import message_class
 
 PEER = os.environ.get("PALAESTRA_ORIGINAL")
@@ -30,7 +31,9 @@ def test_the_header_counts_records_ends_and_rewards_as_unity_does(tmp_path):
 def test_the_behavior_has_its_actions_in_the_new_field_and_where_they_fit_in_the_old(tmp_path, action, sizes, kind):
     spec = BehaviorSpec((VECTOR,), action)
     demo = read_demo(write(tmp_path / "x.demo", [record(1, first=True, spec=spec)], spec, "Ball"))
-    brain = message_class("communicator_objects.BrainParametersProto").FromString(demo.brain)
+    brain = message_class("communicator_objects.BrainParametersProto").FromString(
+        read_brain(demo.path, demo.path.read_bytes())[0]
+    )
     assert brain.brain_name == "Ball?team=0"
     assert list(brain.vector_action_size_deprecated) == sizes
     assert brain.vector_action_space_type_deprecated == kind

@@ -22,7 +22,7 @@ import palaestra
 from palaestra.core.errors import DemoError
 from palaestra.core.files import scratch_file, scratch_in
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.demos import DemoMeta, read_demo, reader
+from palaestra.demos import DemoMeta, read_demo, reader, record_file
 from palaestra.envs.builtin.ball.env import Ball
 from palaestra.rewards import demonstrations, expert_decisions
 from palaestra.rewards.demonstrations import Demonstrations, load_demonstrations
@@ -182,7 +182,7 @@ def test_files_that_two_parts_of_a_trainer_learn_from_are_read_once(tmp_path: Pa
 
 @pytest.mark.slow
 def test_little_memory_is_taken_whatever_the_size(tmp_path: Path, on_disk: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(reader, "BLOCK", 1 << 16)
+    monkeypatch.setattr(record_file, "BLOCK", 1 << 16)
     monkeypatch.setattr(expert_decisions, "PART", 1 << 16)
     monkeypatch.setattr(reader, "DECODED", 1 << 16)
     path = repeated(write(tmp_path / "x.demo", episodes(*[100] * 20)), tmp_path / "big.demo", 8_000_000)

@@ -159,12 +159,12 @@ def test_a_demonstration_with_pictures_that_no_agent_has_is_refused_by_name(tmp_
     path = demo_files.write(tmp_path / "x.demo", demo_files.episodes(3, spec=spec), spec, images=("camera",))
     demo = read_demo(path)
     pairs = []
-    for raw in demo.raw():
+    for raw in demo.file.raw(len(demo)):
         pair = Pair.FromString(raw)
         pair.agent_info.observations[0].CopyFrom(picture((3, 6000, 6000), only_a_header(6000, 6000), name="camera"))
         pairs.append(pair.SerializeToString())
-    head = path.read_bytes()[: demo._start]
-    path.write_bytes(head + b"".join(varint(len(pair)) + pair for pair in pairs) + demo.tail)
+    head = path.read_bytes()[: demo.file.start]
+    path.write_bytes(head + b"".join(varint(len(pair)) + pair for pair in pairs) + demo.meta.to_bytes())
     with pytest.raises(
         DemoError, match=r"x\.demo: behavior 'Thing', agent 0: observation 'camera' has shape \(3, 6000, 6000\)"
     ):

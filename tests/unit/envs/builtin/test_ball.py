@@ -6,6 +6,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from demo_files import columns
 from envs.builtin.worlds import act, change, still
 
 from palaestra.core.errors import EnvError
@@ -71,7 +72,7 @@ def test_five_ticks_of_free_fall_are_integrated_with_the_new_velocity():
 
 
 def test_a_replay_of_unitys_recording_stays_within_four_centimeters_over_twenty_decisions():
-    recorded = read_demo(GOLDEN / "demos" / "unity_examples_0.15" / "Expert3DBall.demo").columns()
+    recorded = columns(read_demo(GOLDEN / "demos" / "unity_examples_0.15" / "Expert3DBall.demo"))
     seen = torch.from_numpy(recorded.obs[0])
     env = Ball(1)
     env.reset(0)
