@@ -1,4 +1,4 @@
-"""What headers of old demonstration files leave open or have wrong, from their records."""
+"""Repairs headers of old demonstration files from their records: the timing and the sizes of actions."""
 
 from __future__ import annotations
 
