@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain
 
 import torch
 from lstm_palaestra import COEFFICIENTS, made, random_rows
 from updates import EPOCHS, FEATURES, IMAGE, IMAGES, report
 
 from palaestra.core.specs import ObsSpec
-from palaestra.data.rollout import minibatches
+from palaestra.data.rollout import passes
 
 
 def main(minibatch: int, threads: int, bits: int) -> None:
@@ -22,7 +23,7 @@ def main(minibatch: int, threads: int, bits: int) -> None:
     )
 
     def learn() -> None:
-        for batch in minibatches(rows, size=minibatch, epochs=EPOCHS, generator=shuffling):
+        for batch in chain.from_iterable(passes(rows, size=minibatch, epochs=EPOCHS, generator=shuffling)):
             trainer.gradient(batch, COEFFICIENTS)
             torch.nn.utils.clip_grad_norm_(trainer.parameters, 0.5)
             trainer.optimizer.step()

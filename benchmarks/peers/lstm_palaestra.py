@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain
 
 from updates import ACTIONS, EPOCHS, NUMBERS, SLOTS, STEPS, UNITS, report
 
@@ -16,7 +17,7 @@ from torch import Tensor
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.data.rollout import Minibatch, Rollout
-from palaestra.data.sequences import SequenceTable, sequence_minibatches
+from palaestra.data.sequences import SequenceTable, sequence_passes
 from palaestra.runtime.settings import load
 from palaestra.trainers.ppo import PPO, Coefficients
 
@@ -68,7 +69,8 @@ def main(minibatch: int, threads: int, networks: int) -> None:
     shuffling = torch.Generator().manual_seed(0)
 
     def learn() -> None:
-        for batch in sequence_minibatches(rows, table, size=minibatch, epochs=EPOCHS, generator=shuffling):
+        passes = sequence_passes(rows, table, size=minibatch, epochs=EPOCHS, generator=shuffling)
+        for batch in chain.from_iterable(passes):
             trainer.gradient(batch, COEFFICIENTS)
             torch.nn.utils.clip_grad_norm_(trainer.parameters, 0.5)
             trainer.optimizer.step()

@@ -60,13 +60,13 @@ class GroupMinibatches:
 
     def shuffled(
         self, size: int, epochs: int, generator: torch.Generator, group: RankGroup = ALONE
-    ) -> Iterator[GroupMinibatch]:
-        """Yields minibatches of about `size` decisions in `epochs` passes over all blocks, each in a new order.
+    ) -> Iterator[Iterator[GroupMinibatch]]:
+        """Yields `epochs` passes over all blocks, each in a new order, as minibatches of about `size` decisions.
 
         Nothing is dropped unless another rank of `group` has fewer minibatches."""
         for order in permutations(len(self), epochs, generator):
             parts = self._parts(order, max(1, len(self._decisions) // size))
-            yield from self._laid_out(parts[: group.least(len(parts))], generator.device)
+            yield self._laid_out(parts[: group.least(len(parts))], generator.device)
 
     def in_order(self, size: int, device: torch.device) -> Iterator[GroupMinibatch]:
         """Yields all blocks once, at most about `size` decisions at a time."""

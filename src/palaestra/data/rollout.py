@@ -108,11 +108,11 @@ class Minibatch:
         return self.with_columns([column.index_select(0, rows) for column in self.columns()], sequences)
 
 
-def minibatches(
+def passes(
     rows: Minibatch, *, size: int, epochs: int, generator: torch.Generator, group: RankGroup = ALONE
-) -> Iterator[Minibatch]:
-    """Yields minibatches of `size` rows in `epochs` passes over all rows, each in a new order; as many as every
-    rank of `group`.
+) -> Iterator[Iterator[Minibatch]]:
+    """Yields `epochs` passes over all rows, each in a new order, as minibatches of `size` rows; as many as every rank
+    of `group`.
 
     What is left of a pass is dropped; fewer rows than `size` are one minibatch. Each pass is laid out once, so that a
     minibatch is a view and costs no copy.
@@ -122,8 +122,7 @@ def minibatches(
     size = min(size, total)
     for order in _orders(total, size, epochs, generator, group.least(total // size)):
         pieces = [column.index_select(0, order).split(size) for column in columns]
-        for piece in zip(*pieces, strict=True):
-            yield rows.with_columns(piece)
+        yield map(rows.with_columns, zip(*pieces, strict=True))
 
 
 def index_minibatches(

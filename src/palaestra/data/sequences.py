@@ -96,7 +96,7 @@ class StreamTable(SequenceTable):
         return np.where(step < self.lengths[which, None], self._starts[which, None] + step, -1)
 
 
-def sequence_minibatches(
+def sequence_passes(
     rows: Minibatch,
     table: SequenceTable,
     *,
@@ -104,8 +104,8 @@ def sequence_minibatches(
     epochs: int,
     generator: torch.Generator,
     group: RankGroup = ALONE,
-) -> Iterator[Minibatch]:
-    """Yields minibatches of whole sequences, of about `size` decisions, in `epochs` passes, each in a new order.
+) -> Iterator[Iterator[Minibatch]]:
+    """Yields `epochs` passes, each in a new order, as minibatches of whole sequences, of about `size` decisions.
 
     Nothing of a pass is dropped: minibatches differ a little in size instead. They are as many as every rank of `group`
     has.
@@ -113,5 +113,4 @@ def sequence_minibatches(
     parts = max(1, int(table.lengths.sum()) // size)
     parts = group.least(min(parts, len(table)))
     for order in permutations(len(table), epochs, generator):
-        for chosen, sequences in table.take(np.array_split(order, parts)):
-            yield rows.take(chosen, sequences)
+        yield (rows.take(chosen, sequences) for chosen, sequences in table.take(np.array_split(order, parts)))

@@ -9,12 +9,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from palaestra.core.metrics import Metrics
 from palaestra.core.row_index import Groups
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.data.device_copies import to_device
-from palaestra.data.group_minibatches import GroupMinibatches
+from palaestra.data.group_minibatches import GroupMinibatch, GroupMinibatches
 from palaestra.data.group_steps import GroupSteps
 from palaestra.data.rollout import Minibatch, Rollout, RolloutNeeds
 from palaestra.losses.ppo import squared_error
@@ -27,8 +26,7 @@ from palaestra.trainers.forward import Forward
 from palaestra.trainers.group_advantages import GroupValues, group_advantages
 from palaestra.trainers.ppo import PPO, Coefficients, Experience, Losses, initialized, surrogate_and_entropy
 from palaestra.trainers.settings import POCASettings
-from palaestra.trainers.stale_rollouts import actor_outputs, corrected
-from palaestra.trainers.update_metrics import value_metrics
+from palaestra.trainers.stale_rollouts import actor_outputs, all_outputs, corrected
 
 BASELINE_SHARE = 0.5
 """Weight of the baseline's loss, as a share of the value loss's. ML-Agents'."""
@@ -112,16 +110,17 @@ class POCA(PPO):
             surrogate.detach(), value_loss.detach(), entropy.detach(), log_ratio, baseline_loss.detach()
         )
 
-    def _experience(self, rollout: Rollout, metrics: Metrics) -> Experience:
+    def _experience(self, rollout: Rollout) -> Experience:
         memory = self.settings.network_settings.memory
         batches = GroupMinibatches(GroupSteps(rollout), None if memory is None else memory.sequence_length)
         estimates = GroupValues(self.network, rollout, batches)
         columns, transitions = self._rewards(rollout, self._reward(estimates))
         rewards = torch.stack([rollout.completed(column) for column in columns], 1)
-        rows = self._group_rows(estimates, rewards, metrics)
+        rows, baselines = self._group_rows(estimates, rewards)
+        weights = None
         if self.settings.threaded:
-            rows = corrected(rows, self._group_outputs(estimates)[: len(rows.advantage)], self.network, metrics)
-        return Experience(len(rows.advantage), self._group_minibatches(rows, estimates), transitions)
+            rows, weights = corrected(rows, self._group_outputs(estimates)[: len(rows.advantage)], self.network)
+        return Experience(rows, self._group_passes(rows, estimates), transitions, weights, baselines)
 
     @staticmethod
     def _reward(estimates: GroupValues) -> Tensor:
@@ -134,9 +133,9 @@ class POCA(PPO):
             return shared.view_as(rollout.reward)
         return torch.zeros_like(rollout.reward).view(-1).index_copy_(0, estimates.rows, shared).view_as(rollout.reward)
 
-    def _group_rows(self, estimates: GroupValues, rewards: Tensor, metrics: Metrics) -> Minibatch:
-        """Returns the completed decisions with advantages and targets. `rewards` (N, K)."""
-        rows, baselines = group_advantages(
+    def _group_rows(self, estimates: GroupValues, rewards: Tensor) -> tuple[Minibatch, Tensor]:
+        """Returns the completed decisions with advantages and targets, and baselines. `rewards` (N, K)."""
+        return group_advantages(
             estimates,
             rewards,
             self.signals,
@@ -144,35 +143,37 @@ class POCA(PPO):
             time_horizon=self.settings.time_horizon,
             group=self.group,
         )
-        metrics.add(value_metrics(self.signals.names, rows, baselines))
-        return rows
 
     def _group_outputs(self, estimates: GroupValues) -> Tensor:
         """Returns the actor's output for all observations, (V, outputs), those of the completed decisions first."""
         if not self.network.memory_size:
-            every = torch.arange(len(estimates.inputs[0]), device=estimates.device)
-            return actor_outputs(self.network, estimates.inputs, ((part, None) for part in every.split(VALUE_ROWS)))
+            return all_outputs(self.network, estimates.inputs, None)
         batches = estimates.batches.in_order(VALUE_ROWS, estimates.device)
         parts = ((batch.chosen, batch.sequences_with(estimates.recurrent_state)) for batch in batches)
         return actor_outputs(self.network, estimates.inputs, parts)
 
-    def _group_minibatches(self, rows: Minibatch, estimates: GroupValues) -> Iterator[GroupRows]:
-        """Yields whole group steps: the rows of their decisions, and the inputs of the observations that are there."""
-        action = estimates.action
-        for batch in estimates.batches.shuffled(self.batch_size, self.hyper.num_epoch, self.shuffle_rng, self.group):
-            chosen = rows.take(batch.decisions)
-            yield GroupRows(
-                inputs=tuple(x.index_select(0, batch.chosen) for x in estimates.inputs),
-                sequences=batch.sequences_with(estimates.recurrent_state),
-                continuous=chosen.continuous,
-                discrete=chosen.discrete,
-                log_prob=chosen.log_prob,
-                advantage=chosen.advantage,
-                value=chosen.value,
-                target=chosen.target,
-                mask=chosen.mask,
-                action=Action(*(x.index_select(0, batch.chosen) for x in (action.continuous, action.discrete))),
-                groups=batch.groups,
-                deciding=batch.deciding,
-                places=batch.places,
-            )
+    def _group_passes(self, rows: Minibatch, estimates: GroupValues) -> Iterator[Iterator[GroupRows]]:
+        passes = estimates.batches.shuffled(self.batch_size, self.hyper.num_epoch, self.shuffle_rng, self.group)
+        for batches in passes:
+            yield (group_rows(batch, rows, estimates) for batch in batches)
+
+
+def group_rows(batch: GroupMinibatch, rows: Minibatch, estimates: GroupValues) -> GroupRows:
+    """Returns whole group steps: the rows of their decisions, and the inputs of the observations that are there."""
+    chosen = rows.take(batch.decisions)
+    action = estimates.action
+    return GroupRows(
+        inputs=tuple(x.index_select(0, batch.chosen) for x in estimates.inputs),
+        sequences=batch.sequences_with(estimates.recurrent_state),
+        continuous=chosen.continuous,
+        discrete=chosen.discrete,
+        log_prob=chosen.log_prob,
+        advantage=chosen.advantage,
+        value=chosen.value,
+        target=chosen.target,
+        mask=chosen.mask,
+        action=Action(*(x.index_select(0, batch.chosen) for x in (action.continuous, action.discrete))),
+        groups=batch.groups,
+        deciding=batch.deciding,
+        places=batch.places,
+    )

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.data.rollout import Minibatch, Rollout, index_minibatches, minibatches
-from palaestra.data.sequences import SequenceTable, sequence_minibatches
+from palaestra.data.rollout import Minibatch, Rollout, index_minibatches, passes
+from palaestra.data.sequences import SequenceTable, sequence_passes
 from palaestra.data.transitions import TransitionTable
 from palaestra.losses.ppo import (
     HeadGradient,
@@ -37,14 +37,14 @@ from palaestra.models.optimizer import Adam, gradient_norm, optimized, scheduled
 from palaestra.models.policy import NetworkPolicy
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.signals import EXTRINSIC, RewardSignals
-from palaestra.trainers.advantages import VALUE_ROWS, advantages
+from palaestra.trainers.advantages import advantages
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.forward import Forward, bfloat16_pays
 from palaestra.trainers.imitation import make_cloning
 from palaestra.trainers.settings import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, POCASettings, PPOSettings
-from palaestra.trainers.stale_rollouts import actor_outputs, corrected
+from palaestra.trainers.stale_rollouts import WEIGHT, all_outputs, corrected
 from palaestra.trainers.trainer_setup import Parts, seeded_generator, seeded_network
-from palaestra.trainers.update_metrics import GRADIENT_NORM, PolicyChange, at_bounds, value_metrics
+from palaestra.trainers.update_metrics import GRADIENT_NORM, at_bounds, policy_change, value_metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +85,16 @@ class Losses:
 class Experience:
     """A rollout made ready for the gradient steps of one update."""
 
-    decisions: int
-    minibatches: Iterator[Minibatch]
-    """Minibatches of all passes, with advantages and value targets."""
+    rows: Minibatch
+    """All decisions, with advantages and value targets."""
+    passes: Iterator[Iterator[Minibatch]]
+    """Minibatches of each pass."""
     transitions: TransitionTable | None
     """The rollout as transitions, where a reward signal is learned."""
+    weights: Tensor | None = None
+    """(N,) of decisions by an older policy (`trainers.stale_rollouts`)."""
+    baselines: Tensor | None = None
+    """(N, K) of MA-POCA."""
 
 
 class PPO:
@@ -130,8 +135,8 @@ class PPO:
         self.needs = self.signals.needs
         self.batch_size = group.share(self.hyper.batch_size)
         """Decisions of this rank in a minibatch."""
-        self.change = PolicyChange(0, 0)
-        """Change of the policy by the newest update, which may be under way."""
+        self._to_learn = 0  # decisions of all passes of the newest update, which may be under way
+        self._learned = 0
         self._parts = Parts(
             network=network,
             optimizer=self.optimizer,
@@ -154,20 +159,24 @@ class PPO:
         """Makes one iteration of the paper's algorithm 1, once the policy has collected a rollout: its advantages, then
         `num_epoch` passes over it, with a step of Adam for each minibatch.
         """
-        metrics = Metrics()
         self.optimizer.learning_rate, c = coefficients(self.hyper, step, self.settings.max_steps)
-        experience = self._experience(rollout, metrics)
-        self.change = PolicyChange(experience.decisions, self.hyper.num_epoch)
-        for batch in experience.minibatches:
-            losses = self.gradient(batch, c)
-            self.group.average_gradients(self.parameters, len(losses.log_ratio))
-            norm = clip_gradients(self.parameters, self.hyper.max_grad_norm)
-            self.optimizer.step()
-            self.change.add(losses.log_ratio)
-            metrics.add(losses.tagged() | {GRADIENT_NORM: norm})
-        rates = {"Learning Rate": self.optimizer.learning_rate, "Epsilon": c.clip_range, "Beta": c.entropy_coef}
-        metrics.add({f"Policy/{name}": rate for name, rate in rates.items()})
-        metrics.add(self.change.measured(c.clip_range) | at_bounds(rollout, self._played(rollout)))
+        experience = self._experience(rollout)
+        self._to_learn = len(experience.rows.advantage) * self.hyper.num_epoch
+        self._learned = 0
+        measured: list[dict[str, Tensor]] = []
+        log_ratios: list[Tensor] = []
+        for minibatches in experience.passes:
+            log_ratios.clear()
+            for batch in minibatches:
+                losses = self.gradient(batch, c)
+                self.group.average_gradients(self.parameters, len(batch.advantage))
+                norm = clip_gradients(self.parameters, self.hyper.max_grad_norm)
+                self.optimizer.step()
+                measured.append(losses.tagged() | {GRADIENT_NORM: norm})
+                log_ratios.append(losses.log_ratio)
+                self._learned += len(batch.advantage)
+        metrics = self._metrics(rollout, experience, measured, c)
+        metrics.add(policy_change(log_ratios, c.clip_range))
         self._learn_beside(rollout, experience.transitions, step, metrics)
         return metrics
 
@@ -194,26 +203,25 @@ class PPO:
         loss = surrogate + c.value_coef * value_loss - c.entropy_coef * entropy
         return loss, Losses(surrogate.detach(), value_loss.detach(), entropy.detach(), log_ratio)
 
-    def _experience(self, rollout: Rollout, metrics: Metrics) -> Experience:
-        """Computes rewards, advantages and value targets; measures the critic's values."""
+    def _experience(self, rollout: Rollout) -> Experience:
+        """Computes rewards, advantages and value targets."""
         memory = self.settings.network_settings.memory
         table = None if memory is None else SequenceTable(rollout, memory.sequence_length)
         rewards, transitions = self._rewards(rollout, rollout.reward + rollout.group_reward)
-        rows = self._rows(rollout, rewards, metrics, table)
+        rows = self._rows(rollout, rewards, table)
+        weights = None
         if self.settings.threaded:
-            rows = corrected(rows, self._outputs(rows, table), self.network, metrics)
-        return Experience(len(rows.advantage), self._minibatches(rows, table), transitions)
+            rows, weights = corrected(rows, all_outputs(self.network, rows.inputs, table), self.network)
+        return Experience(rows, self._passes(rows, table), transitions, weights)
 
     def _rewards(self, rollout: Rollout, reward: Tensor) -> tuple[list[Tensor], TransitionTable | None]:
         """Returns each signal's rewards, (T, S), and transitions, where one is learned. `reward`: the environment's."""
         transitions = TransitionTable(rollout, self._played(rollout), reward) if self.signals.learned else None
         return self.signals.of_rollout(rollout, reward, transitions), transitions
 
-    def _rows(
-        self, rollout: Rollout, rewards: list[Tensor], metrics: Metrics, table: SequenceTable | None = None
-    ) -> Minibatch:
+    def _rows(self, rollout: Rollout, rewards: list[Tensor], table: SequenceTable | None = None) -> Minibatch:
         """Returns the completed decisions with advantages and targets."""
-        rows = advantages(
+        return advantages(
             rollout,
             self.network,
             rewards,
@@ -223,23 +231,29 @@ class PPO:
             table=table,
             group=self.group,
         )
-        metrics.add(value_metrics(self.signals.names, rows))
-        return rows
 
-    def _outputs(self, rows: Minibatch, table: SequenceTable | None) -> Tensor:
-        """Returns the actor's output for all rows, (N, outputs)."""
-        if table is None:
-            every = torch.arange(len(rows.advantage), device=rows.advantage.device)
-            return actor_outputs(self.network, rows.inputs, ((part, None) for part in every.split(VALUE_ROWS)))
-        return actor_outputs(self.network, rows.inputs, table.take(table.in_parts(VALUE_ROWS)))
-
-    def _minibatches(self, rows: Minibatch, table: SequenceTable | None) -> Iterator[Minibatch]:
+    def _passes(self, rows: Minibatch, table: SequenceTable | None) -> Iterator[Iterator[Minibatch]]:
         size = self.batch_size
         epochs = self.hyper.num_epoch
         rng = self.shuffle_rng
         if table is None:
-            return minibatches(rows, size=size, epochs=epochs, generator=rng, group=self.group)
-        return sequence_minibatches(rows, table, size=size, epochs=epochs, generator=rng, group=self.group)
+            return passes(rows, size=size, epochs=epochs, generator=rng, group=self.group)
+        return sequence_passes(rows, table, size=size, epochs=epochs, generator=rng, group=self.group)
+
+    def _metrics(
+        self, rollout: Rollout, experience: Experience, measured: list[dict[str, Tensor]], c: Coefficients
+    ) -> Metrics:
+        """Returns metrics of the critic, of what was `measured` at each gradient step, and of the actions."""
+        metrics = Metrics()
+        metrics.add(value_metrics(self.signals.names, experience.rows, experience.baselines))
+        if experience.weights is not None:
+            metrics.add({WEIGHT: experience.weights.mean()})
+        for each in measured:
+            metrics.add(each)
+        rates = {"Learning Rate": self.optimizer.learning_rate, "Epsilon": c.clip_range, "Beta": c.entropy_coef}
+        metrics.add({f"Policy/{name}": rate for name, rate in rates.items()})
+        metrics.add(at_bounds(rollout, self._played(rollout)))
+        return metrics
 
     def _played(self, rollout: Rollout) -> Action:
         """Returns the actions (T, S, ...) as the environment got them."""
@@ -267,8 +281,8 @@ class PPO:
 
     @property
     def progress(self) -> float:
-        """Share of the newest update's passes that is done."""
-        return self.change.progress
+        """Share of the newest update's passes that is done, 0 to 1."""
+        return min(1.0, self._learned / max(self._to_learn, 1))
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that the next decision and update depend on."""
@@ -328,7 +342,7 @@ def closed_form_gradient(network: ActorCritic, batch: Minibatch, c: Coefficients
 def _policy_gradient(network: ActorCritic, output: Tensor, batch: Minibatch, c: Coefficients) -> HeadGradient:
     """Returns the loss of all action components and its gradient with respect to the packed output."""
     action = network.spec.action
-    shared = {"clip_range": c.clip_range, "entropy_coef": c.entropy_coef, "components": action.components}
+    shared = {"clip_range": c.clip_range, "entropy_coef": c.entropy_coef, "components": batch.log_prob.shape[1]}
     n = action.continuous
     parts = []
     if n:

@@ -14,13 +14,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from palaestra.core.metrics import Metrics
 from palaestra.core.row_index import Sequences
 from palaestra.core.timestep import Action
 from palaestra.data.rollout import Minibatch
+from palaestra.data.sequences import SequenceTable
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.trunk import Inputs
+from palaestra.trainers.advantages import VALUE_ROWS
 
 MOST_WEIGHT = 1.0
 """Largest weight of a decision: Espeholt et al. 2018, https://arxiv.org/abs/1802.01561, section 4.1."""
@@ -28,8 +29,9 @@ WEIGHT = "Policy/Importance Weight"
 
 
 @torch.no_grad()
-def corrected(rows: Minibatch, output: Tensor, network: ActorCritic, metrics: Metrics) -> Minibatch:
-    """Returns the rows with the log-probabilities of the policy that starts the update, and weighted advantages.
+def corrected(rows: Minibatch, output: Tensor, network: ActorCritic) -> tuple[Minibatch, Tensor]:
+    """Returns the rows with the log-probabilities of the policy that starts the update and weighted advantages, and the
+    weights, (N,).
 
     Hilton et al. 2021, https://arxiv.org/abs/2110.00641, eq. 4: the decoupled objective, whose proximal policy is the
     present network. `output` (N, outputs) is the actor's for each row.
@@ -37,13 +39,20 @@ def corrected(rows: Minibatch, output: Tensor, network: ActorCritic, metrics: Me
     sample = Action(rows.continuous, rows.discrete)
     log_prob, _ = log_prob_and_entropy(output, network.log_std, rows.mask, sample, network.spec.action)
     weight = importance_weights(log_prob, rows.log_prob)
-    metrics.add({WEIGHT: weight.mean()})
-    return replace(rows, log_prob=log_prob, advantage=rows.advantage * weight)
+    return replace(rows, log_prob=log_prob, advantage=rows.advantage * weight), weight
 
 
 def importance_weights(log_prob: Tensor, collected: Tensor) -> Tensor:
     """Returns ratios of whole actions' probabilities, (N,), at most MOST_WEIGHT. Both (N, A): now, and before."""
     return (log_prob - collected).sum(1).exp().clamp(max=MOST_WEIGHT)
+
+
+def all_outputs(network: ActorCritic, inputs: Inputs, table: SequenceTable | None) -> Tensor:
+    """Returns the actor's output (N, outputs) for inputs (N, ...); `table`: their sequences, where there is memory."""
+    if table is not None:
+        return actor_outputs(network, inputs, table.take(table.in_parts(VALUE_ROWS)))
+    every = torch.arange(len(inputs[0]), device=inputs[0].device)
+    return actor_outputs(network, inputs, ((part, None) for part in every.split(VALUE_ROWS)))
 
 
 @torch.no_grad()

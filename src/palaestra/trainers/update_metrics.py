@@ -5,7 +5,6 @@ Shapes: N rows, A action components, K reward signals.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
 import torch
@@ -24,37 +23,14 @@ NEAR_A_BOUND = 0.99
 """Size at which a continuous action counts as at its bound, which is 1."""
 
 
-class PolicyChange:
-    """Change of the policy by an update, over the last pass. Keeps tensors and computes once, at the end."""
-
-    def __init__(self, rows: int, epochs: int) -> None:
-        """`rows`: decisions of the rollout, over which `epochs` passes are made."""
-        self._rows = rows
-        self._held = 0
-        self._added = 0
-        self._in_all = max(rows * epochs, 1)
-        self._log_ratios = deque[Tensor]()
-
-    def add(self, log_ratio: Tensor) -> None:
-        """Takes in a minibatch's log-ratios of new to old probability, (N, A)."""
-        self._log_ratios.append(log_ratio)
-        self._held += len(log_ratio)
-        self._added += len(log_ratio)
-        while self._held - len(self._log_ratios[0]) >= self._rows:
-            self._held -= len(self._log_ratios.popleft())
-
-    @property
-    def progress(self) -> float:
-        """Share of the passes that is done, 0 to 1."""
-        return min(1.0, self._added / self._in_all)
-
-    def measured(self, clip_range: float) -> dict[str, Tensor]:
-        """Returns approximate KL divergence and clip fraction, empty without minibatches. Frees what was kept."""
-        if not self._log_ratios:
-            return {}
-        log_ratio = torch.cat(tuple(self._log_ratios))
-        self._log_ratios.clear()
-        return {KL: approximate_kl(log_ratio), CLIP_FRACTION: clip_fraction(log_ratio, clip_range)}
+def policy_change(log_ratios: Sequence[Tensor], clip_range: float) -> dict[str, Tensor]:
+    """Returns approximate KL divergence and clip fraction of a pass over a rollout, from each minibatch's log-ratios of
+    new to old probability, (N, A); empty without minibatches.
+    """
+    if not log_ratios:
+        return {}
+    log_ratio = torch.cat(tuple(log_ratios))
+    return {KL: approximate_kl(log_ratio), CLIP_FRACTION: clip_fraction(log_ratio, clip_range)}
 
 
 def value_metrics(names: Sequence[str], rows: Minibatch, baselines: Tensor | None = None) -> dict[str, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import pytest
 import torch
@@ -59,7 +59,7 @@ def test_a_pass_takes_each_decision_once_with_its_whole_moment(longest: int | No
     table = table_of(1, steady)
     batches = GroupMinibatches(table, longest)
     taken: list[int] = []
-    for batch in batches.shuffled(20, 1, torch.Generator().manual_seed(0)):
+    for batch in chain.from_iterable(batches.shuffled(20, 1, torch.Generator().manual_seed(0))):
         check_moments(batch, table)
         taken += batch.decisions.tolist()
     assert sorted(taken) == list(range(len(table.group_step)))
@@ -68,7 +68,10 @@ def test_a_pass_takes_each_decision_once_with_its_whole_moment(longest: int | No
 
 def test_batches_have_about_as_many_decisions_each():
     table = table_of(2, steady=True)
-    sizes = [len(batch.decisions) for batch in GroupMinibatches(table, None).shuffled(20, 2, torch.Generator())]
+    sizes = [
+        len(batch.decisions)
+        for batch in chain.from_iterable(GroupMinibatches(table, None).shuffled(20, 2, torch.Generator()))
+    ]
     assert sum(sizes) == 2 * len(table.group_step)
     assert all(16 <= size <= 25 for size in sizes)
 

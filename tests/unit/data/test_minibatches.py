@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 import torch
 
-from palaestra.data.rollout import Minibatch, minibatches
+from palaestra.data.rollout import Minibatch, passes
 
 
 def numbered(count: int, masked: bool = True) -> Minibatch:
@@ -19,7 +21,7 @@ def generator() -> torch.Generator:
 
 
 def test_each_epoch_takes_every_row_once_in_an_order_of_its_own():
-    batches = list(minibatches(numbered(12), size=4, epochs=3, generator=generator()))
+    batches = list(chain.from_iterable(passes(numbered(12), size=4, epochs=3, generator=generator())))
     assert [len(batch.advantage) for batch in batches] == [4] * 9
     orders = [torch.cat([batch.advantage for batch in batches[i : i + 3]]).tolist() for i in (0, 3, 6)]
     assert all(sorted(order) == list(range(12)) for order in orders)
@@ -27,7 +29,7 @@ def test_each_epoch_takes_every_row_once_in_an_order_of_its_own():
 
 
 def test_the_columns_of_a_row_stay_together():
-    for batch in minibatches(numbered(20), size=5, epochs=1, generator=generator()):
+    for batch in chain.from_iterable(passes(numbered(20), size=5, epochs=1, generator=generator())):
         number = batch.advantage
         assert torch.equal(batch.inputs[0][:, 0], number)
         assert torch.equal(batch.inputs[1][:, 0], number + 0.5)
@@ -40,20 +42,20 @@ def test_the_columns_of_a_row_stay_together():
 
 
 def test_what_is_left_of_an_epoch_is_dropped():
-    batches = list(minibatches(numbered(11), size=4, epochs=2, generator=generator()))
+    batches = list(chain.from_iterable(passes(numbered(11), size=4, epochs=2, generator=generator())))
     assert [len(batch.advantage) for batch in batches] == [4, 4, 4, 4]
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_fewer_rows_than_a_minibatch_are_one_minibatch(count: int):
-    batches = list(minibatches(numbered(count, masked=False), size=4, epochs=2, generator=generator()))
+    batches = list(chain.from_iterable(passes(numbered(count, masked=False), size=4, epochs=2, generator=generator())))
     assert [sorted(batch.advantage.tolist()) for batch in batches] == [list(range(count))] * 2
     assert batches[0].mask is None
 
 
 def test_the_generator_decides_the_order():
     first, same = (
-        [b.advantage.tolist() for b in minibatches(numbered(8), size=2, epochs=1, generator=generator())]
+        [b.advantage.tolist() for b in next(passes(numbered(8), size=2, epochs=1, generator=generator()))]
         for _ in range(2)
     )
     assert first == same

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from tiny_envs import Stream, decide, fill
 
 from palaestra.data.rollout import Minibatch, Rollout
-from palaestra.data.sequences import SequenceTable, StreamTable, sequence_minibatches
+from palaestra.data.sequences import SequenceTable, StreamTable, sequence_passes
 from palaestra.data.slotted_buffer import SlottedBuffer
 
 
@@ -82,7 +83,9 @@ def test_every_decision_is_in_one_minibatch_of_each_pass_with_its_sequence_whole
     table = SequenceTable(taken, 5, numbers)
     assert sorted(table.rows[table.rows >= 0].tolist()) == list(range(count))
     rows = Minibatch((numbers,), numbers, numbers.long(), numbers, numbers.squeeze(1), numbers, numbers, None)
-    batches = list(sequence_minibatches(rows, table, size=16, epochs=2, generator=torch.Generator().manual_seed(0)))
+    batches = list(
+        chain.from_iterable(sequence_passes(rows, table, size=16, epochs=2, generator=torch.Generator().manual_seed(0)))
+    )
     per_pass = len(batches) // 2
     assert per_pass == count // 16
     orders = []

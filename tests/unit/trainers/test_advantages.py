@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from tiny_envs import CPU, Stream, behavior_settings, spec_of
 from torch import Tensor
 from torch.testing import assert_close
 
-from palaestra.core.metrics import Metrics
 from palaestra.core.timestep import Action
 from palaestra.data.rollout import Rollout
 from palaestra.data.sequences import SequenceTable
@@ -109,8 +109,8 @@ def test_the_ratio_is_1_before_the_first_step(steady: bool):
     ppo = trainer(steady)
     for rollout in played(ppo, Stream(7, steady=steady, masked=True)):
         table = SequenceTable(rollout, 6)
-        rows = ppo._rows(rollout, [rollout.reward], Metrics(), table)
-        for batch in ppo._minibatches(rows, table):
+        rows = ppo._rows(rollout, [rollout.reward], table)
+        for batch in chain.from_iterable(ppo._passes(rows, table)):
             output, value = ppo.network(batch.inputs, batch.sequences)
             sample = Action(batch.continuous, batch.discrete)
             log_prob, _ = log_prob_and_entropy(output, ppo.network.log_std, batch.mask, sample, SPEC.action)

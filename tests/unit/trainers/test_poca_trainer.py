@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import pytest
 import torch
@@ -15,7 +15,6 @@ from tiny_envs import CPU, Stream, behavior_settings, spec_of, table
 from torch import Tensor
 from torch.testing import assert_close
 
-from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.group_minibatches import GroupMinibatches
@@ -57,7 +56,7 @@ def critique_of(trainer: POCA, rollout: Rollout) -> GroupValues:
 
 def rows_of(trainer: POCA, rollout: Rollout) -> Minibatch:
     critique = critique_of(trainer, rollout)
-    return trainer._group_rows(critique, rollout.completed(trainer._reward(critique)).unsqueeze(1), Metrics())
+    return trainer._group_rows(critique, rollout.completed(trainer._reward(critique)).unsqueeze(1))[0]
 
 
 @torch.no_grad()
@@ -222,7 +221,7 @@ def test_the_ratio_is_1_before_the_first_step(memory: dict[str, int] | None, ste
     rollout = played(trainer, Grouped(5, Stream(5, slots=6, steady=steady, losses=losses)))[1]
     seen = 0
     rows = rows_of(trainer, rollout)
-    for batch in trainer._group_minibatches(rows, critique_of(trainer, rollout)):
+    for batch in chain.from_iterable(trainer._group_passes(rows, critique_of(trainer, rollout))):
         output, _ = trainer.network.output_and_features(batch.inputs, batch.sequences)
         sample = Action(batch.continuous, batch.discrete)
         own = output.index_select(0, batch.deciding)

@@ -9,7 +9,6 @@ from tiny_envs import CPU, Bandit, Stream, behavior_settings, decide, fill, plai
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from palaestra.core.metrics import Metrics
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.data.rollout import Rollout
 from palaestra.data.slotted_buffer import SlottedBuffer
@@ -66,8 +65,8 @@ def played(ppo: PPO, seed: int, ticks: int = 16) -> Rollout:
     return buffer.take(step)
 
 
-def rewarded(ppo: PPO, rollout: Rollout) -> tuple[Rollout, list[Tensor], Metrics]:
-    return rollout, ppo.signals.of_rollout(rollout, rollout.reward + rollout.group_reward, None), Metrics()
+def rewarded(ppo: PPO, rollout: Rollout) -> tuple[Rollout, list[Tensor]]:
+    return rollout, ppo.signals.of_rollout(rollout, rollout.reward + rollout.group_reward, None)
 
 
 def slow_rows(rollout: Rollout, horizon: int) -> dict[tuple[int, int], tuple[float, float]]:

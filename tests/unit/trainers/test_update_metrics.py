@@ -14,7 +14,7 @@ from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.poca import POCA
 from palaestra.trainers.ppo import PPO
 from palaestra.trainers.sac import SAC
-from palaestra.trainers.update_metrics import AT_BOUNDS, CLIP_FRACTION, GRADIENT_NORM, KL, PolicyChange
+from palaestra.trainers.update_metrics import AT_BOUNDS, CLIP_FRACTION, GRADIENT_NORM, KL, policy_change
 
 POLICY = {KL, CLIP_FRACTION}
 ALWAYS = {GRADIENT_NORM, AT_BOUNDS, "Policy/Extrinsic Explained Variance"}
@@ -77,21 +77,22 @@ def test_a_policy_without_numbers_has_none_at_bounds():
     assert AT_BOUNDS not in measured(PPO, behavior_settings(), branches=(2, 2))
 
 
-def test_the_change_of_the_policy_is_that_of_the_last_pass():
-    change = PolicyChange(4, 2)
-    for log_ratio in (5.0, 5.0, math.log(2), math.log(0.5)):  # two passes of two minibatches
-        change.add(torch.full((2, 1), log_ratio))
-    values = change.measured(0.6)
+def test_the_change_of_the_policy_is_that_of_all_minibatches_of_a_pass():
+    log_ratios = [torch.full((2, 1), log_ratio) for log_ratio in (math.log(2), math.log(0.5))]
+    values = policy_change(log_ratios, 0.6)
     assert float(values[KL]) == pytest.approx(0.25)
     assert float(values[CLIP_FRACTION]) == 0.5
-    assert PolicyChange(4, 2).measured(0.2) == {}
+    assert policy_change([], 0.2) == {}
 
 
-def test_the_change_of_the_policy_knows_how_far_the_passes_are():
-    change = PolicyChange(4, 2)
-    shares = []
-    for _ in range(4):
-        shares.append(change.progress)
-        change.add(torch.zeros(2, 1))
-    assert shares == [0.0, 0.25, 0.5, 0.75]
-    assert change.progress == 1.0
+def test_an_update_knows_how_far_its_passes_are(monkeypatch: pytest.MonkeyPatch):
+    shares = list[float]()
+    gradient = PPO.gradient
+
+    def noting(self: PPO, *arguments: Any) -> Any:
+        shares.append(self.progress)
+        return gradient(self, *arguments)
+
+    monkeypatch.setattr(PPO, "gradient", noting)
+    measured(PPO, behavior_settings({"num_epoch": 2}), updates=2)
+    assert shares == [i / 8 for i in range(8)] * 2
