@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.cli.flags import env_options, given_env_options, option, trust
+from palaestra.cli.flags import env_options, given, given_env_options, option, trust
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.core.errors import ConfigError
 
@@ -28,8 +28,6 @@ examples:
   palaestra doctor Game.x86_64 --time-scales 1 20
 """
 
-SECTIONS = {"env_settings": "env_path num_areas"}
-"""Sections of the settings for flags that are not about games; a flag's `dest` is its key in the YAML."""
 WITHOUT = (
     "num_envs",
     "no_graphics_monitor",
@@ -63,13 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def overrides(options: argparse.Namespace) -> dict[str, Any]:
     """Returns the given flags as a part of the settings tree."""
-    tree = {
-        section: {key: getattr(options, key) for key in keys.split() if getattr(options, key) is not None}
-        for section, keys in SECTIONS.items()
-    }
     games = given_flags(options, without=WITHOUT)
-    tree["env_settings"] |= games.get("env_settings", {}) | {"num_envs": 1}  # whatever the file says: one is enough
-    return tree | {"engine_settings": games.get("engine_settings", {})}
+    env = {**given(options, "env_path num_areas"), **games.get("env_settings", {})}
+    return games | {"env_settings": env | {"num_envs": 1}}  # whatever the file says: one is enough
 
 
 def main(options: argparse.Namespace) -> int:
@@ -83,11 +77,11 @@ def main(options: argparse.Namespace) -> int:
         value = getattr(options, flag)
         if value is not None and not 0 < value < float("inf"):
             raise ConfigError(f"--{flag} is {value}; expected more than 0")
-    given = overrides(options)
+    changes = overrides(options)
     if options.config is not None:
-        must_be_trusted_file(options.config, given, code_in=env_code, trust=options.trust)
+        must_be_trusted_file(options.config, changes, code_in=env_code, trust=options.trust)
     given_env_options(options)  # refuses what is no option of the environment
-    settings = load(options.config, given, options.sets, own_code=False).settings
+    settings = load(options.config, changes, options.sets, own_code=False).settings
     limit = Limit(options.ticks or (None if options.seconds else 200), options.seconds)
     listed = options.config is not None
     report = DoctorReport()
@@ -119,9 +113,9 @@ def check_scales(options: argparse.Namespace, env: str | None) -> None:
 
     scales = options.time_scales
     if len(set(scales)) < 2 or any(not 0 < scale <= 100 for scale in scales):
-        given = " ".join(f"{scale:g}" for scale in scales)
+        typed = " ".join(f"{scale:g}" for scale in scales)
         raise ConfigError(
-            f"--time-scales {given}: expected two different ones or more, each more than 0 and at most 100, such as 1 "
+            f"--time-scales {typed}: expected two different ones or more, each more than 0 and at most 100, such as 1 "
             "20"
         )
     if options.time_scale is not None:

@@ -50,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> None:
     """Plays; prints mean, spread and length for each behavior, as a table if there are several runs."""
+    from palaestra.runtime.play.evaluation import as_json
     from palaestra.runtime.play.run_models import find_models
 
     at_least(options, episodes=1)
@@ -62,7 +63,7 @@ def main(options: argparse.Namespace) -> None:
     all_models = [find_models(run, options.results_dir, options.trust, options.step) for run in options.runs]
     played = {run: _play(models, options, chosen) for run, models in zip(options.runs, all_models, strict=True)}
     if options.json:
-        reports = {run: {name: _numbers(result) for name, result in results.items()} for run, results in played.items()}
+        reports = {run: {name: as_json(result) for name, result in results.items()} for run, results in played.items()}
         print(json.dumps(reports if len(options.runs) > 1 else reports[options.runs[0]]))
     elif len(options.runs) > 1:
         print("\n".join(map(escaped, _table(played))))
@@ -86,20 +87,6 @@ def _play(models: Models, options: argparse.Namespace, chosen: Mapping[str, Any]
         )
 
 
-def _numbers(result: Evaluation) -> dict[str, float]:
-    numbers = {
-        "mean": result.mean,
-        "std": float(result.returns.std()),
-        "error": result.error,
-        "episodes": len(result.returns),
-    }
-    if len(result.group_returns):
-        numbers |= {"group_mean": float(result.group_returns.mean()), "groups": len(result.group_returns)}
-    if result.success_rate is not None:
-        numbers["success_rate"] = result.success_rate
-    return numbers
-
-
 def _lines(name: str, result: Evaluation) -> Iterator[str]:
     yield (
         f"{name}: mean reward {result.mean:.3f} ± {result.error:.3f} over {len(result.returns)} episodes "
@@ -112,27 +99,20 @@ def _lines(name: str, result: Evaluation) -> Iterator[str]:
         yield f"{name}: success in {result.success_rate:.1%} of the episodes"
 
 
-def _table(played: Mapping[str, Mapping[str, Evaluation]]) -> Iterator[str]:
+def _table(played: Mapping[str, Mapping[str, Evaluation]]) -> list[str]:
     """Returns a row for each run and behavior, with columns for groups and successes if some have them."""
-    results = [(run, name, result) for run, behaviors in played.items() for name, result in behaviors.items()]
-    columns: dict[str, list[str]] = {
-        "run": [run for run, _, _ in results],
-        "behavior": [name for _, name, _ in results],
-        "reward": [f"{result.mean:.3f} ± {result.error:.3f}" for _, _, result in results],
-        "least": [f"{result.returns.min():.3f}" for _, _, result in results],
-        "greatest": [f"{result.returns.max():.3f}" for _, _, result in results],
-        "decisions": [f"{result.lengths.mean():.1f}" for _, _, result in results],
-    }
-    if any(len(result.group_returns) for _, _, result in results):
-        groups = [result.group_returns for _, _, result in results]
-        columns["group reward"] = [f"{returns.mean():.3f}" if len(returns) else "" for returns in groups]
-    if any(result.success_rate is not None for _, _, result in results):
-        rates = [result.success_rate for _, _, result in results]
-        columns["success"] = ["" if rate is None else f"{rate:.1%}" for rate in rates]
-    widths = [max(len(title), *map(len, cells)) for title, cells in columns.items()]
-    for row in [list(columns), *zip(*columns.values(), strict=True)]:
-        texts = [
-            cell.ljust(width) if i < 2 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield "  ".join(texts).rstrip()
+    from palaestra.runtime.comparison.comparison_report import columns
+    from palaestra.runtime.play.evaluation import cells
+
+    found = [(run, name, result) for run, behaviors in played.items() for name, result in behaviors.items()]
+    groups = any(len(result.group_returns) for _, _, result in found)
+    successes = any(result.success_rate is not None for _, _, result in found)
+    head = ["run", "behavior", "reward", "least", "greatest", "decisions"]
+    rows = [head + ["group reward"] * groups + ["success"] * successes]
+    for run, name, result in found:
+        rows.append([run, name, *cells(result)])
+        if groups:
+            rows[-1].append(f"{result.group_returns.mean():.3f}" if len(result.group_returns) else "")
+        if successes:
+            rows[-1].append("" if result.success_rate is None else f"{result.success_rate:.1%}")
+    return columns(rows, left=2)

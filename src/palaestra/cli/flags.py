@@ -92,9 +92,14 @@ def given_env_options(options: argparse.Namespace) -> dict[str, Any]:
     return load(None, sets=options.sets, own_code=False).settings.env_settings.env_options
 
 
+def given(options: argparse.Namespace, keys: str) -> dict[str, Any]:
+    """Returns the values of these flags, whose `dest` are separated by spaces, that were typed."""
+    return {key: found for key in keys.split() if (found := getattr(options, key)) is not None}
+
+
 def at_least(options: argparse.Namespace, **least: int) -> None:
     """Raises ConfigError for a flag whose value is less than its least."""
     for name, number in least.items():
-        given = getattr(options, name)
-        if given is not None and given < number:
-            raise ConfigError(f"--{name.replace('_', '-')} is {given}; expected at least {number}")
+        found = getattr(options, name)
+        if found is not None and found < number:
+            raise ConfigError(f"--{name.replace('_', '-')} is {found}; expected at least {number}")

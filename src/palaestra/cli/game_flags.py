@@ -9,57 +9,50 @@ from typing import Any
 from palaestra.core.errors import ConfigError
 
 ENV_ARGS = "--env-args"
-FLAGS: tuple[tuple[str, str, Any, str], ...] = (
-    ("env_settings", "num_envs", int, "copies of a build, each a process (default: 1)"),
-    ("env_settings", "base_port", int, "first network port to try for builds (default: the system picks free ones)"),
-    ("env_settings", "editor_port", int, "network port of the Editor (default: 5004)"),
+FLAGS: tuple[tuple[str, Any, str], ...] = (
+    ("num_envs", int, "copies of a build, each a process (default: 1)"),
+    ("base_port", int, "first network port to try for builds (default: the system picks free ones)"),
+    ("editor_port", int, "network port of the Editor (default: 5004)"),
+    ("timeout_wait", float, "seconds to wait for an answer (default: 60 for a build, no limit for the Editor)"),
     (
-        "env_settings",
-        "timeout_wait",
-        float,
-        "seconds to wait for an answer (default: 60 for a build, no limit for the Editor)",
-    ),
-    (
-        "env_settings",
         "max_lifetime_restarts",
         int,
         "restarts of a crashed copy in all; -1: no limit (default: while the run makes progress)",
     ),
     (
-        "env_settings",
         "restarts_rate_limit_n",
         int,
         "restarts within a period; -1: no limit (default: while the run makes progress)",
     ),
-    ("env_settings", "restarts_rate_limit_period_s", int, "that period in seconds (default: 60)"),
-    ("engine_settings", "width", int, "window width in pixels (default: 84)"),
-    ("engine_settings", "height", int, "window height in pixels (default: 84)"),
-    ("engine_settings", "quality_level", int, "graphics quality (default: 5)"),
-    ("engine_settings", "time_scale", float, "simulated seconds per second (default: 20)"),
-    ("engine_settings", "target_frame_rate", int, "target frames per second; -1: as many as possible (default: -1)"),
-    ("engine_settings", "capture_frame_rate", int, "frames per simulated second (default: 60)"),
-    (
-        "env_settings",
-        "bind",
-        str,
-        "address to listen on, such as 0.0.0.0 for other machines (default: this machine only)",
-    ),
-    ("engine_settings", "no_graphics", bool, "run without a window"),
-    ("engine_settings", "no_graphics_monitor", bool, "run without a window, except for the first copy"),
-    ("env_settings", "env_args", list, "all arguments after this are passed to the build"),
+    ("restarts_rate_limit_period_s", int, "that period in seconds (default: 60)"),
+    ("width", int, "window width in pixels (default: 84)"),
+    ("height", int, "window height in pixels (default: 84)"),
+    ("quality_level", int, "graphics quality (default: 5)"),
+    ("time_scale", float, "simulated seconds per second (default: 20)"),
+    ("target_frame_rate", int, "target frames per second; -1: as many as possible (default: -1)"),
+    ("capture_frame_rate", int, "frames per simulated second (default: 60)"),
+    ("bind", str, "address to listen on, such as 0.0.0.0 for other machines (default: this machine only)"),
+    ("no_graphics", bool, "run without a window"),
+    ("no_graphics_monitor", bool, "run without a window, except for the first copy"),
+    ("env_args", list, "all arguments after this are passed to the build"),
 )
-"""Section of the settings, key, type and help of each flag."""
+"""Key in the settings, type and help of each flag."""
+ENGINE = frozenset(
+    ("width", "height", "quality_level", "time_scale", "target_frame_rate", "capture_frame_rate")
+    + ("no_graphics", "no_graphics_monitor")
+)
+"""Keys of `engine_settings`; the others are of `env_settings`."""
 
 
-def keys_of(section: str) -> str:
-    """Returns the keys of a section of the settings that have flags, separated by spaces."""
-    return " ".join(key for where, key, _, _ in FLAGS if where == section)
+def section_of(key: str) -> str:
+    """Returns the section of the settings that a flag's key is in."""
+    return "engine_settings" if key in ENGINE else "env_settings"
 
 
 def add_game_flags(parser: argparse.ArgumentParser, *, without: Collection[str] = (), remainder: str = "") -> None:
     """Adds a group of these flags, except `without`; `remainder` ends the help of --env-args."""
     group = parser.add_argument_group("Unity environments", "Only for Unity environments.")
-    for _, key, kind, what in FLAGS:
+    for key, kind, what in FLAGS:
         if key in without:
             continue
         flag = f"--{key.replace('_', '-')}"
@@ -83,10 +76,10 @@ def parse_known(parser: argparse.ArgumentParser, arguments: list[str]) -> tuple[
 def given_flags(options: argparse.Namespace, *, without: Collection[str] = ()) -> dict[str, dict[str, Any]]:
     """Returns the flags that were typed, as part of the settings tree; empty if there were none."""
     tree: dict[str, dict[str, Any]] = {}
-    for section, key, _, _ in FLAGS:
+    for key, _, _ in FLAGS:
         value = getattr(options, key, None)
         if value is not None and key not in without:
-            tree.setdefault(section, {})[key] = value
+            tree.setdefault(section_of(key), {})[key] = value
     return tree
 
 

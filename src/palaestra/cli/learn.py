@@ -17,8 +17,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from palaestra.cli.flags import ENVIRONMENTS, option, repeated, switch, trust
-from palaestra.cli.game_flags import add_game_flags, keys_of
+from palaestra.cli.flags import ENVIRONMENTS, given, option, repeated, switch, trust
+from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.old_flags import IN_EVERY_BEHAVIOR, add_old_flags, settle
 from palaestra.cli.parser import Parser
 from palaestra.cli.track import trackers_of
@@ -38,15 +38,11 @@ examples:
 """
 
 SECTIONS = {
-    "env_settings": "env_path num_areas first_lesson env_runners ray_address runner_cpus ray_working_dir seed "
-    f"{keys_of('env_settings')}",
-    "engine_settings": keys_of("engine_settings"),
+    "env_settings": "env_path num_areas first_lesson env_runners ray_address runner_cpus ray_working_dir seed",
     "checkpoint_settings": "run_id resume force initialize_from inference results_dir load_model train_model",
     "torch_settings": "device threads processes gpus rank_timeout",
 }
-"""Section of the settings for each flag; a flag's `dest` is its key in the YAML."""
-
-
+"""Section of the settings for each flag that is not about games; a flag's `dest` is its key in the YAML."""
 SHORT = {
     "max_steps": ("max_steps", "decisions until training ends, such as 1e6"),
     "summary_freq": ("summary_freq", "decisions between summaries"),
@@ -141,11 +137,10 @@ def _env_flags(group: argparse._ArgumentGroup) -> None:
 
 def overrides(options: argparse.Namespace) -> dict[str, Any]:
     """Returns the given flags as a part of the settings tree."""
-    tree: dict[str, Any] = {}
+    tree: dict[str, Any] = {**given_flags(options)}
     for section, keys in SECTIONS.items():
-        given = {key: getattr(options, key) for key in keys.split() if getattr(options, key) is not None}
-        if given:
-            tree[section] = given
+        if found := given(options, keys):
+            tree[section] = {**tree.get(section, {}), **found}
     if options.debug:
         tree["debug"] = True
     if options.tracks:

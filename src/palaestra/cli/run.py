@@ -18,7 +18,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from palaestra.cli.flags import (
     ENVIRONMENTS,
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from palaestra.envs.base import Env
     from palaestra.envs.wrapper import EnvWrapper
     from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec
-    from palaestra.runtime.play.evaluation import Evaluation
     from palaestra.runtime.play.players import Players
 
 EPILOG = """\
@@ -247,13 +246,18 @@ class _Live:
 
 def _report(plays: BrainAssignment, players: Players, seconds: float, *, as_json: bool) -> None:
     """Prints a table, or JSON."""
-    from palaestra.runtime.play.evaluation import results
+    from palaestra.runtime.play.evaluation import as_json as numbers
+    from palaestra.runtime.play.evaluation import cells, results
 
     found = results(players)
     brains = dict(zip(found, (part.brain for side in players.teams if (part := plays.part(*side))), strict=True))
     compete = len({team for _, team in players.teams}) > 1
     if as_json:
-        print(json.dumps({name: _numbers(result, compete) | {"brain": brains[name]} for name, result in found.items()}))
+        shown = {name: numbers(result) | {"brain": brains[name]} for name, result in found.items()}
+        if compete:
+            for name, result in found.items():
+                shown[name] |= dict(zip(("won", "drawn", "lost"), result.outcomes, strict=True))
+        print(json.dumps(shown))
         return
     from rich.console import Console
     from rich.markup import escape
@@ -263,52 +267,21 @@ def _report(plays: BrainAssignment, players: Players, seconds: float, *, as_json
     table.add_column("behavior", style="cyan")
     table.add_column("brain", overflow="fold")
     groups = ("group reward",) if any(result.group_returns.size for result in found.values()) else ()
-    for head in (
-        "episodes",
-        "mean reward",
-        "least",
-        "greatest",
-        "decisions",
-        *(("won", "drawn", "lost") if compete else ()),
-        *groups,
-    ):
+    outcomes = ("won", "drawn", "lost") if compete else ()
+    for head in ("episodes", "mean reward", "least", "greatest", "decisions", *outcomes, *groups):
         table.add_column(head, justify="right", no_wrap=True)
     for name, result in found.items():
+        row = [name, brains[name], str(len(result.returns)), *cells(result)]
+        row += [str(count) if result.returns.size else "-" for count in result.outcomes] if compete else []
         earned = result.group_returns
-        group = [f"{earned.mean():.3f}" if earned.size else "-"] if groups else []
-        table.add_row(escape(escaped(name)), escape(escaped(brains[name])), *_cells(result, compete), *group)
+        row += [f"{earned.mean():.3f}" if earned.size else "-"] if groups else []
+        table.add_row(*(escape(escaped(cell)) for cell in row))
     console = Console(highlight=False)
     console.width = console.width if console.is_terminal else 160  # a file has no edge to fit into
     console.print(table)
     console.print(
         f"{players.decisions:,} decisions in {seconds:.1f} s ({players.decisions / max(seconds, 1e-9):,.0f} per second)"
     )
-
-
-def _cells(result: Evaluation, compete: bool) -> list[str]:
-    returns = result.returns
-    if not len(returns):
-        return ["0", *["-"] * (7 if compete else 4)]
-    numbers = [
-        f"{result.mean:.3f} ± {result.error:.3f}",
-        f"{returns.min():.3f}",
-        f"{returns.max():.3f}",
-        f"{result.lengths.mean():.1f}",
-    ]
-    return [str(len(returns)), *numbers, *(map(str, result.outcomes) if compete else ())]
-
-
-def _numbers(result: Evaluation, compete: bool) -> dict[str, Any]:
-    returns = result.returns
-    numbers: dict[str, Any] = {"episodes": len(returns)}
-    if len(returns):
-        numbers |= {"mean": result.mean, "error": result.error, "std": float(returns.std())}
-        numbers |= {"min": float(returns.min()), "max": float(returns.max()), "length": float(result.lengths.mean())}
-    if len(result.group_returns):
-        numbers |= {"group_mean": float(result.group_returns.mean()), "groups": len(result.group_returns)}
-    if compete:
-        numbers |= dict(zip(("won", "drawn", "lost"), result.outcomes, strict=True))
-    return numbers
 
 
 class PlaybackClock:

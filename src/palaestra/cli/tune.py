@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from palaestra.cli.flags import ENVIRONMENTS, option, repeated, results_dir, switch, trust
+from palaestra.cli.flags import ENVIRONMENTS, given, option, repeated, results_dir, switch, trust
 from palaestra.cli.game_flags import add_game_flags, given_flags
 
 EPILOG = """\
@@ -21,9 +21,6 @@ examples:
   palaestra tune configs/ppo/CartPole.yaml --env=CartPole --search=ppo --trials=50 --method=random
   palaestra tune --resume --trials=100
 """
-
-SEARCH = "method trials jobs seeds search_seed bar pruner storage"
-ENV = "env_path num_areas"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,10 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def overrides(options: argparse.Namespace) -> dict[str, Any]:
     """Returns the given flags as a part of the settings tree."""
     tree: dict[str, Any] = {**given_flags(options)}
-    env = {key: getattr(options, key) for key in ENV.split() if getattr(options, key) is not None}
-    if env:
+    if env := given(options, "env_path num_areas"):
         tree["env_settings"] = {**tree.get("env_settings", {}), **env}
-    search = {key: getattr(options, key) for key in SEARCH.split() if getattr(options, key) is not None}
+    search = given(options, "method trials jobs seeds search_seed bar pruner storage")
     if "search_seed" in search:
         search["seed"] = search.pop("search_seed")
     if options.objective:

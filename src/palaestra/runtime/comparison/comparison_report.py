@@ -88,12 +88,12 @@ def _to_bar(result: TaskScores) -> list[str]:
     ]
 
 
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Returns lines of a table, whose first column is aligned to the left and all others to the right."""
+def columns(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Returns lines of a table, whose first columns are aligned to the left and all others to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
         "  ".join(
-            cell.rjust(width) if i else cell.ljust(width)
+            cell.ljust(width) if i < left else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows

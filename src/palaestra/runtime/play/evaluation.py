@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,29 @@ class Evaluation:
     def outcomes(self) -> tuple[int, int, int]:
         """Episodes won, drawn and lost, as self-play counts them: by the sign of the last reward."""
         return int((self.finals > 0).sum()), int((self.finals == 0).sum()), int((self.finals < 0).sum())
+
+
+def as_json(result: Evaluation) -> dict[str, Any]:
+    """Returns what JSON says of an evaluation."""
+    returns = result.returns
+    numbers: dict[str, Any] = {"episodes": len(returns)}
+    if len(returns):
+        numbers |= {"mean": result.mean, "error": result.error, "std": float(returns.std())}
+        numbers |= {"min": float(returns.min()), "max": float(returns.max()), "length": float(result.lengths.mean())}
+    if len(result.group_returns):
+        numbers |= {"group_mean": float(result.group_returns.mean()), "groups": len(result.group_returns)}
+    if result.success_rate is not None:
+        numbers["success_rate"] = result.success_rate
+    return numbers
+
+
+def cells(result: Evaluation) -> list[str]:
+    """Returns what tables say of an evaluation: mean reward, least, greatest and decisions of an episode."""
+    returns = result.returns
+    if not len(returns):
+        return ["-"] * 4
+    mean = f"{result.mean:.3f} ± {result.error:.3f}"
+    return [mean, f"{returns.min():.3f}", f"{returns.max():.3f}", f"{result.lengths.mean():.1f}"]
 
 
 def play(env: Env, players: Players, seed: int, each_tick: Callable[[], None] = lambda: None) -> None:
