@@ -37,16 +37,13 @@ FLAGS: tuple[tuple[str, Any, str], ...] = (
     ("env_args", list, "all arguments after this are passed to the build"),
 )
 """Key in the settings, type and help of each flag."""
-ENGINE = frozenset(
-    ("width", "height", "quality_level", "time_scale", "target_frame_rate", "capture_frame_rate")
-    + ("no_graphics", "no_graphics_monitor")
-)
+ENGINE = "width height quality_level time_scale target_frame_rate capture_frame_rate no_graphics no_graphics_monitor"
 """Keys of `engine_settings`; the others are of `env_settings`."""
 
 
 def section_of(key: str) -> str:
     """Returns the section of the settings that a flag's key is in."""
-    return "engine_settings" if key in ENGINE else "env_settings"
+    return "engine_settings" if key in ENGINE.split() else "env_settings"
 
 
 def add_game_flags(parser: argparse.ArgumentParser, *, without: Collection[str] = (), remainder: str = "") -> None:

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 class TableAnswers:
-    """Asks a brain for the actions of rows of a table, and tells it where episodes begin."""
+    """Asks a brain for the actions of rows of a table, and begins its episodes."""
 
     def __init__(self, brain: Brain, action: ActionSpec) -> None:
         self.brain = brain
         self._action = action
-        self._fresh = np.zeros(0, np.bool_)  # (S,) the brain has not been told that an episode begins there
+        self._fresh = np.zeros(0, np.bool_)  # (S,) the brain has not begun the episode there
 
     def see(self, step: TimeStep) -> None:
-        """Remembers the slots in which episodes ended, so that the brain is told of new episodes there."""
+        """Remembers the slots in which episodes ended, so that the brain begins new ones there."""
         over = step.terminated | step.truncated if step.lost is None else step.terminated | step.truncated | step.lost
         self._fresh = np.pad(self._fresh, (0, max(len(over) - len(self._fresh), 0)), constant_values=True)
         self._fresh |= over.cpu().numpy()
@@ -50,18 +50,13 @@ class TableAnswers:
 
     def answer(self, step: TimeStep) -> Action:
         """Returns actions for the acting slots, zeros elsewhere. Call `see` first."""
-        continuous, discrete = no_actions(len(step.reward), self._action)
-        self.fill(step, step.acting.cpu().numpy().nonzero()[0], continuous, discrete)
-        return Action(
-            torch.from_numpy(continuous).to(step.reward.device), torch.from_numpy(discrete).to(step.reward.device)
-        )
+        columns = no_actions(len(step.reward), self._action)
+        self.fill(step, step.acting.cpu().numpy().nonzero()[0], *columns)
+        return as_action(step, *columns)
 
     def nothing(self, step: TimeStep) -> Action:
         """Returns zeros for every slot; the brain is not asked."""
-        continuous, discrete = no_actions(len(step.reward), self._action)
-        return Action(
-            torch.from_numpy(continuous).to(step.reward.device), torch.from_numpy(discrete).to(step.reward.device)
-        )
+        return as_action(step, *no_actions(len(step.reward), self._action))
 
     def forget(self) -> None:
         """Treats the agents of all slots as new ones."""
@@ -108,3 +103,9 @@ class BrainPolicy(TableAnswers):
 def no_actions(slots: int, action: ActionSpec) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Returns columns (slots, continuous) and (slots, branches) of zeros."""
     return np.zeros((slots, action.continuous), np.float32), np.zeros((slots, len(action.branches)), np.int64)
+
+
+def as_action(step: TimeStep, continuous: NDArray[np.float32], discrete: NDArray[np.int64]) -> Action:
+    """Returns columns of actions on the device of a table."""
+    device = step.reward.device
+    return Action(torch.from_numpy(continuous).to(device), torch.from_numpy(discrete).to(device))

@@ -15,9 +15,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.demos import DemoRecord, DemoWriter, free_path
 from palaestra.envs.base import Env
-
-Side = tuple[str, int]
-"""A behavior and a team of it."""
+from palaestra.runtime.play.assigned_brains import Side
 
 
 @dataclass(slots=True)

@@ -15,8 +15,9 @@ from palaestra.brains.model import Policy
 from palaestra.brains.trained import ModelBrain
 from palaestra.core.errors import PolicyError
 from palaestra.envs.base import Env
+from palaestra.runtime.play.assigned_brains import BrainOf
 from palaestra.runtime.play.brain_assignment import side_name
-from palaestra.runtime.play.players import BrainOf, Players, TeamEpisodes
+from palaestra.runtime.play.players import Players, TeamEpisodes
 
 
 @dataclass(frozen=True, slots=True)

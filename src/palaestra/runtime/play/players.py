@@ -6,20 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from palaestra.brains.base import Brain
-from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
 from palaestra.runtime.collect.episodes import OpenEpisodes
-from palaestra.runtime.play.brain_policy import TableAnswers, no_actions
-
-BrainOf = Callable[[str, int], Brain]
-"""Returns the brain of a behavior's team. Raises PolicyError if there is none."""
-Side = tuple[str, int]
-"""A behavior and one of its teams."""
+from palaestra.runtime.play.assigned_brains import AssignedBrains, BrainOf, Side
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +57,7 @@ class TeamEpisodes:
         self.returns: list[float] = []
         self.lengths: list[int] = []
         self.finals: list[float] = []  # what each episode's last decision earned
-        self.successes: list[
-            float
-        ] = []  # 1 for each episode that succeeded, else 0; NaN where the environment does not report success
+        self.successes: list[float] = []  # 1 for each episode that succeeded, else 0; NaN where that is not reported
         self.group_returns: list[float] = []  # what each group earned as one, whose last member's episode counts
 
     @property
@@ -115,57 +105,6 @@ class TeamEpisodes:
         self._counted = np.pad(self._counted, (0, max(0, slots - len(self._counted))))
 
 
-class PlayedAreas:
-    """Asks the brains of one behavior, and counts the episodes of each team."""
-
-    def __init__(self, behavior: str, spec: BehaviorSpec, brain_of: BrainOf, episodes: Callable[[int], int]) -> None:
-        self._behavior = behavior
-        self._action = spec.action
-        self._brain_of = brain_of
-        self._episodes = episodes
-        self._brains: dict[int, TableAnswers] = {}  # by team
-        self.teams: dict[int, TeamEpisodes] = {}  # by team
-        self.decisions = 0
-
-    def act(self, step: TimeStep) -> Action:
-        """Returns actions for the acting slots, zeros elsewhere."""
-        device = step.reward.device
-        teams = step.team.cpu().numpy()
-        continuous, discrete = no_actions(len(step.reward), self._action)
-        self.decisions += int(step.acting.sum())
-        for answers, rows in self._parted(step.acting.cpu().numpy().nonzero()[0], teams):
-            answers.fill(step, rows, continuous, discrete)
-        return Action(torch.from_numpy(continuous).to(device), torch.from_numpy(discrete).to(device))
-
-    def note(self, step: TimeStep) -> None:
-        """Processes the table of a tick. Raises PolicyError for a team without a brain."""
-        now = shown(step)
-        for team in np.unique(now.team[now.acting]).tolist():
-            if team not in self._brains:
-                agents = int((now.acting & (now.team == team)).sum())
-                brain = self._brain_of(self._behavior, team)
-                self._brains[team] = next(
-                    (one for one in self._brains.values() if one.brain is brain), TableAnswers(brain, self._action)
-                )
-                self.teams[team] = TeamEpisodes(team, self._episodes(agents))
-        for answers in {id(one): one for one in self._brains.values()}.values():
-            answers.see(step)
-        for episodes in self.teams.values():
-            episodes.note(now)
-
-    def _parted(
-        self, rows: NDArray[np.int64], teams: NDArray[np.int64]
-    ) -> list[tuple[TableAnswers, NDArray[np.int64]]]:
-        """Returns each brain with its rows; a brain that plays several teams gets their rows together."""
-        parts: dict[int, tuple[TableAnswers, list[int]]] = {}
-        for team, answers in self._brains.items():
-            mine = rows[teams[rows] == team]
-            if len(mine):
-                self.teams[team].decided(mine)
-                parts.setdefault(id(answers), (answers, []))[1].append(team)
-        return [(answers, rows[np.isin(teams[rows], own)]) for answers, own in parts.values()]
-
-
 class Players:
     """Plays all behaviors of an environment.
 
@@ -174,24 +113,18 @@ class Players:
     """
 
     def __init__(self, env: Env, brain_of: BrainOf, episodes: Callable[[int], int]) -> None:
-        self._env = env
-        self._brain_of = brain_of
+        self._brains = AssignedBrains(env, brain_of)
         self._episodes = episodes
-        self._behaviors: dict[str, PlayedAreas] = {}
+        self._teams: dict[str, dict[int, TeamEpisodes]] = {}
+        self.decisions = 0
+        """Decisions of all agents so far."""
 
     @property
     def teams(self) -> dict[Side, TeamEpisodes]:
         """Episodes of all sides that have acted so far."""
         return {
-            (name, team): episodes
-            for name, played in self._behaviors.items()
-            for team, episodes in sorted(played.teams.items())
+            (name, team): episodes for name, teams in self._teams.items() for team, episodes in sorted(teams.items())
         }
-
-    @property
-    def decisions(self) -> int:
-        """Decisions of all agents so far."""
-        return sum(played.decisions for played in self._behaviors.values())
 
     @property
     def done(self) -> bool:
@@ -200,12 +133,23 @@ class Players:
         return bool(teams) and all(episodes.done for episodes in teams.values())
 
     def act(self, steps: Mapping[str, TimeStep]) -> dict[str, Action]:
-        """Returns the actions of each behavior's agents."""
-        return {name: self._behaviors[name].act(step) for name, step in steps.items()}
+        """Returns the actions of each behavior's agents. Raises PolicyError for a side without a brain."""
+        actions = self._brains.act(steps)
+        for name, step in steps.items():
+            acting = step.acting.cpu().numpy().nonzero()[0]
+            teams = step.team.cpu().numpy()[acting]
+            self.decisions += len(acting)
+            for team, episodes in self._teams[name].items():
+                episodes.decided(acting[teams == team])
+        return actions
 
     def note(self, steps: Mapping[str, TimeStep]) -> None:
-        """Processes the tables of a tick, first those of `reset`. Raises PolicyError for a side without a brain."""
+        """Processes the tables of a tick, first those of `reset`."""
         for name, step in steps.items():
-            if name not in self._behaviors:
-                self._behaviors[name] = PlayedAreas(name, self._env.behaviors[name], self._brain_of, self._episodes)
-            self._behaviors[name].note(step)
+            now = shown(step)
+            teams = self._teams.setdefault(name, {})
+            for team in np.unique(now.team[now.acting]).tolist():
+                if team not in teams:
+                    teams[team] = TeamEpisodes(team, self._episodes(int((now.acting & (now.team == team)).sum())))
+            for episodes in teams.values():
+                episodes.note(now)
