@@ -191,6 +191,11 @@ def within(value: object, low: float, high: float) -> float | None:
     return float(min(max(value, low), high))
 
 
+def marked_label(mark: str, classes: str = "text-sm p-message") -> ui.label:
+    """Adds a text that is empty so far, and is found by its mark."""
+    return ui.label().classes(classes).props(f"data-mark={mark}")
+
+
 def quiet(text: str) -> ui.label:
     """Adds a text in a pale color, such as an explanation."""
     return ui.label(text).classes("p-quiet text-sm")

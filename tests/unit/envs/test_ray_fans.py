@@ -11,9 +11,8 @@ import torch
 import palaestra
 from palaestra.envs.ray_fans import RayFan, unity_order
 from palaestra.envs.solids import Drawing
-from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.playback.annotations import HIT_COLORS, with_rays
-from palaestra.runtime.playback.playing import rays_of
+from palaestra.runtime.playback.played_env import PlayedEnv
 
 
 def test_rays_are_in_the_order_of_unity():
@@ -30,15 +29,21 @@ def test_numbers_of_a_ray_are_a_tag_a_flag_and_a_share_of_the_length():
     assert [first.angle, second.angle, third.angle] == [0.0, -0.5, 0.5]
 
 
+def started(name: str, areas: int, seed: int) -> PlayedEnv:
+    game = PlayedEnv(palaestra.make(name, areas=areas), lambda behavior, team: pytest.fail("nobody acts"), 0)
+    game.restart(seed)
+    return game
+
+
 def drawn_ends(
     name: str, slot: int, areas: int = 3, seed: int = 5
 ) -> tuple[Drawing, list[tuple[str, np.ndarray]], int]:
     """Returns the drawing, and what each ray that hit has hit, with the place in the scene where it ends."""
-    env = EnvWrapper.of(palaestra.make(name, areas=areas))
-    steps = env.reset(seed)
-    behavior = next(name for name, step in steps.items() if slot < len(step.acting) and bool(step.acting[slot]))
-    fans = rays_of(env, steps, behavior, slot)
-    drawing = with_rays(env.drawing(np.arange(areas)), behavior, slot, fans)
+    game = started(name, areas, seed)
+    acting = (name for name, step in game.steps.items() if slot < len(step.acting) and bool(step.acting[slot]))
+    behavior = next(acting)
+    fans = game.rays(behavior, slot)
+    drawing = with_rays(game.env.drawing(np.arange(areas)), (behavior, slot), fans)
     ends = next(group for group in drawing.solids if group.name == "ray ends")
     (area,) = np.flatnonzero(ends.size.any((1, 2)))
     hits = [(fan, hit) for fan, values in fans for hit in fan.hits(values)]
@@ -47,7 +52,7 @@ def drawn_ends(
         for k, (fan, hit) in enumerate(hits)
         if hit.hit
     ]
-    env.close()
+    game.env.close()
     assert found
     return drawing, found, int(area)
 
@@ -106,11 +111,10 @@ def test_the_rays_of_an_agent_are_drawn_in_its_own_area_alone():
     "name", ["PushBlock", "Hallway", "SoccerTwos", "StrikersVsGoalie", "Pyramids", "WallJump", "DungeonEscape"]
 )
 def test_a_line_runs_from_the_agent_to_the_end_of_its_ray(name: str):
-    env = EnvWrapper.of(palaestra.make(name, areas=2))
-    steps = env.reset(3)
-    for behavior, step in steps.items():
+    game = started(name, 2, 3)
+    for behavior, step in game.steps.items():
         for slot in torch.nonzero(step.acting)[:, 0].tolist():
-            drawing = with_rays(env.drawing(np.arange(2)), behavior, slot, rays_of(env, steps, behavior, slot))
+            drawing = with_rays(game.env.drawing(np.arange(2)), (behavior, slot), game.rays(behavior, slot))
             lines, ends = (
                 next(group for group in drawing.solids if group.name == part) for part in ("rays", "ray ends")
             )
@@ -118,7 +122,7 @@ def test_a_line_runs_from_the_agent_to_the_end_of_its_ray(name: str):
             axis = np.array([turned_x(turn) for turn in lines.rotation[area]])
             half = lines.size[area, :, :1] / 2
             np.testing.assert_allclose(lines.position[area] + axis * half, ends.position[area], atol=1e-4)
-    env.close()
+    game.env.close()
 
 
 def turned_x(turn: np.ndarray) -> list[float]:

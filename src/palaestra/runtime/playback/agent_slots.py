@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.timestep import TimeStep
-from palaestra.runtime.playback.assigned_brains import Seat
+from palaestra.runtime.play.assigned_brains import AgentKey, Side
 
-Moves = Mapping[Seat, int]
+Moves = Mapping[AgentKey, int]
 """New slot of each agent that continues in another one, by its behavior and slot before."""
+MOST = 64
+"""Most agents of a team that are waited for."""
 
 
 class AgentSlots:
@@ -25,22 +27,21 @@ class AgentSlots:
 
     def __init__(self) -> None:
         self._present: dict[str, NDArray[np.bool_]] = {}
-        self._gone: dict[
-            tuple[str, int], list[tuple[int, int]]
-        ] = {}  # by behavior and team: tick and slot of each agent that went
+        self._gone: dict[Side, list[tuple[int, int]]] = {}  # tick and slot of each agent that went
         self._teams: dict[str, NDArray[np.int64]] = {}
-        self._numbers: dict[Seat, int] = {}
+        self._numbers: dict[AgentKey, int] = {}
         self._tick = 0
 
     def present(self, behavior: str, slots: int) -> NDArray[np.bool_]:
         """Returns which of so many slots have an agent."""
-        return _padded(self._present.get(behavior, np.zeros(0, np.bool_)), slots)
+        present = self._present.get(behavior, np.zeros(0, np.bool_))
+        return np.pad(present, (0, max(slots - len(present), 0)))[:slots]
 
     def number(self, behavior: str, slot: int) -> int:
         """Returns the number of an agent among those of its behavior, which it keeps in other slots."""
         return self._numbers.get((behavior, slot), slot)
 
-    def note(self, steps: Mapping[str, TimeStep], *, first: bool = False) -> dict[Seat, int]:
+    def note(self, steps: Mapping[str, TimeStep], *, first: bool = False) -> dict[AgentKey, int]:
         """Adds a tick, or the first one of `reset`. Returns the new slot of each agent that continues elsewhere."""
         if first:
             self._gone.clear()
@@ -49,12 +50,12 @@ class AgentSlots:
                     self._gone.setdefault((name, int(self._teams[name][slot])), []).append((self._tick, slot))
             self._present.clear()
         self._tick += 1
-        moves: dict[Seat, int] = {}
+        moves: dict[AgentKey, int] = {}
         for name, step in steps.items():
             moves |= self._note(name, step)
         return moves
 
-    def _note(self, name: str, step: TimeStep) -> dict[Seat, int]:
+    def _note(self, name: str, step: TimeStep) -> dict[AgentKey, int]:
         acting = step.acting.cpu().numpy()
         team = step.team.cpu().numpy()
         over = (step.terminated | step.truncated).cpu().numpy()
@@ -66,11 +67,11 @@ class AgentSlots:
         self._present[name] = (before & ~over) | acting
         self._teams[name] = team
         new = (acting & ~before).nonzero()[0]
-        moves: dict[Seat, int] = {}
-        for number in np.unique(team[new]).tolist():
-            moves |= {
-                (name, old): slot for old, slot in self._continued(name, number, new[team[new] == number].tolist())
-            }
+        moves = {
+            (name, old): slot
+            for number in np.unique(team[new]).tolist()
+            for old, slot in self._continued(name, number, new[team[new] == number].tolist())
+        }
         self._number(name, new.tolist(), moves)
         return moves
 
@@ -94,11 +95,3 @@ class AgentSlots:
         moved = [(old, slot) for (_, old), slot in zip(waiting, strangers, strict=False)]
         self._gone[name, team] = waiting[len(moved) :][:MOST]
         return moved
-
-
-MOST = 64
-"""Most agents of a team that are waited for."""
-
-
-def _padded(present: NDArray[np.bool_], slots: int) -> NDArray[np.bool_]:
-    return np.pad(present, (0, max(slots - len(present), 0)))[:slots]

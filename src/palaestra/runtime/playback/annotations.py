@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from palaestra.envs.ray_fans import RayFan, RayHit
 from palaestra.envs.solids import BLUE, GOLD, GRAY, GREEN, INK, RED, VIOLET, Color, Drawing, Solids, solids
-from palaestra.runtime.playback.assigned_brains import Seat
+from palaestra.runtime.play.assigned_brains import AgentKey
 
 HIT_COLORS = (RED, GREEN, BLUE, GOLD, VIOLET, INK)
 """Colors of a fan's tags, in their order; after the last they begin again."""
@@ -30,7 +30,7 @@ def color_of(hit: RayHit) -> Color:
     return GRAY if hit.tag is None else HIT_COLORS[hit.tag % len(HIT_COLORS)]
 
 
-def with_arrows(drawing: Drawing, taken: set[Seat]) -> Drawing:
+def with_arrows(drawing: Drawing, taken: set[AgentKey]) -> Drawing:
     """Returns the drawing with an arrow above each agent of the first area that a person plays, unless it is alone."""
     agents = {
         (group.behavior, slot)
@@ -54,15 +54,13 @@ def with_arrows(drawing: Drawing, taken: set[Seat]) -> Drawing:
     if not places or len(agents) < 2:
         return drawing
     position, size = _everywhere(drawing, 0, np.array(places), np.array(sizes))
-    arrow = solids("seats", "cone", position, size, RED, rotation=DOWN)
+    arrow = solids("arrows", "cone", position, size, RED, rotation=DOWN)
     return replace(drawing, solids=(*drawing.solids, replace(arrow, opacity=0.9)))
 
 
-def with_rays(
-    drawing: Drawing, behavior: str, slot: int, fans: Sequence[tuple[RayFan, NDArray[np.float32]]]
-) -> Drawing:
+def with_rays(drawing: Drawing, agent: AgentKey, fans: Sequence[tuple[RayFan, NDArray[np.float32]]]) -> Drawing:
     """Returns the drawing with the rays of an agent, in the colors of their hits; each fan has its observation (n,)."""
-    found = _body(drawing, behavior, slot)
+    found = _body(drawing, *agent)
     rays = [(fan, hit) for fan, values in fans for hit in fan.hits(values)]
     if found is None or not rays:
         return drawing

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import TimeStep
-from palaestra.runtime.playback.assigned_brains import Seat
+from palaestra.runtime.play.assigned_brains import AgentKey
 
 HEIGHT = 240
 """Height that small pictures are enlarged to."""
@@ -24,7 +24,7 @@ def has_cameras(behaviors: Mapping[str, BehaviorSpec]) -> bool:
 
 
 def camera_pictures(
-    behaviors: Mapping[str, BehaviorSpec], steps: Mapping[str, TimeStep], seats: Sequence[Seat]
+    behaviors: Mapping[str, BehaviorSpec], steps: Mapping[str, TimeStep], agents: Sequence[AgentKey]
 ) -> NDArray[np.uint8] | None:
     """Returns what these agents see, else the first ones, side by side (H, W, 3); None if none sees pictures."""
     cameras = [
@@ -34,7 +34,7 @@ def camera_pictures(
         for number, part in enumerate(spec.obs)
         if _is_picture(part.shape)
     ]
-    chosen = [(name, slot) for name, slot in seats if name in steps and slot < len(steps[name].acting)]
+    chosen = [(name, slot) for name, slot in agents if name in steps and slot < len(steps[name].acting)]
     if not any(name == camera for name, _ in chosen for camera, _ in cameras):
         chosen = [(name, slot) for name in dict(cameras) for slot in steps[name].acting.nonzero()[:, 0].tolist()]
     shown = [

@@ -18,7 +18,7 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.ray_fans import RayFan, RayHit
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.trunk import Trunk
-from palaestra.runtime.playback.playing import Playback, rays_of
+from palaestra.runtime.playback.playing import Playback
 
 SAMPLES = 256
 """Actions that are drawn from a model for its distribution: a model's file has no probabilities."""
@@ -62,24 +62,23 @@ class Inspector:
 
     def look(self, behavior: str, slot: int) -> AgentInspection | None:
         """Returns what there is to know of an agent; None if it has gone."""
-        step = self._playback.steps.get(behavior)
-        env = self._playback.env
-        seats = self._playback.seats
-        tally = self._playback.tally
-        if step is None or env is None or seats is None or slot >= len(step.reward):
+        game = self._playback.game
+        step = None if game is None else game.steps.get(behavior)
+        if game is None or step is None or slot >= len(step.reward):
             return None
-        spec = env.behaviors[behavior]
+        spec = game.env.behaviors[behavior]
         team = int(step.team[slot])
         obs = {part.name: column[slot].cpu().numpy() for part, column in zip(spec.obs, step.obs, strict=True)}
         reward, length = (
-            float(column[behavior][slot]) if behavior in column else 0.0 for column in (tally.returns, tally.lengths)
+            float(column[behavior][slot]) if behavior in column else 0.0
+            for column in (game.tally.returns, game.tally.lengths)
         )
         network = self.networks.get(behavior)
         if isinstance(network, ActorCritic) and not network.memory_size and network.spec == spec:
             continuous, discrete, value = _computed(network, step, slot)
         else:
-            (continuous, discrete), value = self._sampled(seats.brain(behavior, team), spec, step, slot), None
-        rays = [(fan, fan.hits(values)) for fan, values in rays_of(env, self._playback.steps, behavior, slot)]
+            (continuous, discrete), value = self._sampled(game.brains.brain(behavior, team), spec, step, slot), None
+        rays = [(fan, fan.hits(values)) for fan, values in game.rays(behavior, slot)]
         return AgentInspection(behavior, slot, team, obs, reward, int(length), continuous, discrete, rays, value)
 
     def _sampled(self, brain: object, spec: BehaviorSpec, step: TimeStep, slot: int) -> Distributions:

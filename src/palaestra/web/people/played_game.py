@@ -15,6 +15,7 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.runtime.play.brain_assignment import side_name
 from palaestra.runtime.playback.agent_slots import Moves
 from palaestra.runtime.playback.demo_takes import DemoTakes
+from palaestra.runtime.playback.played_env import PlayedEnv
 from palaestra.runtime.playback.playing import Playback
 from palaestra.runtime.playback.sources import PlaybackSource
 from palaestra.runtime.playback.tally import PersonRating
@@ -72,7 +73,7 @@ class PlayedGame:
 
     def places(self) -> list[AgentSeat]:
         """Returns the agents of the first area."""
-        return places(self.playback)
+        return [] if self.playback.game is None else places(self.playback.game)
 
     def free(self) -> list[AgentSeat]:
         """Returns the agents of the first area that no person plays, those of teams without a person first."""
@@ -81,11 +82,14 @@ class PlayedGame:
         found = [place for place in self.places() if (place.behaviors, place.slot) not in taken]
         return sorted(found, key=lambda place: place.team in teams)
 
-    def leave(self, name: str) -> None:
-        """Ends the game if nobody is left, else gives the person's agent back to its brain."""
-        person = self.people.pop(name, None)
-        if person is not None:
+    def stand_up(self, name: str) -> None:
+        """Gives the person's agent back to its brain."""
+        if (person := self.people.pop(name, None)) is not None:
             person.stand_up()
+
+    def leave(self, name: str) -> None:
+        """Gives the person's agent back to its brain, and ends the game if nobody is left."""
+        self.stand_up(name)
         if not self.people:
             games.pop(self.key, None)
             self.watched.close()
@@ -116,22 +120,17 @@ class PlayedGame:
         return None
 
     def _exchange(self, source: PlaybackSource, behavior: str, team: int) -> None:
-        env = self.playback.env
-        if env is not None:
-            brain_of = source.brain_of(env, source.parts(None if source.run is None else source.models()))
+        game = self.playback.game
+        if game is not None:
+            brain_of = source.brain_of(game.env, source.parts(None if source.run is None else source.models()))
             brain_of(behavior, team)  # raises what the thread that plays would meet
-            self.playback.set_brains(brain_of, anew=True)
+            self.playback.order(lambda game: game.set_brains(brain_of, anew=True))
 
     def rating_of(self, behavior: str, team: int) -> float | None:
         """Returns the rating of the model that plays a team: that of its run in self-play; None if it has none."""
         kind, _, argument = self.brain_of_side(behavior, team).partition(":")
-        model = (
-            self.source.run
-            if not kind
-            else argument
-            if kind == "model" and not argument.endswith(MODEL_FILES)
-            else None
-        )
+        model = argument if kind == "model" and not argument.endswith(MODEL_FILES) else None
+        model = model if kind else self.source.run
         return rating(self.source.results, model, behavior) if model else None
 
 
@@ -140,55 +139,47 @@ class Person:
 
     def __init__(self, game: PlayedGame, place: AgentSeat) -> None:
         """Raises ConfigError for a file of keys that does not fit."""
+        assert game.playback.game is not None
         self.game = game
         self.place = place
-        env = game.playback.env
-        assert env is not None
+        self.played = game.playback.game
         self.brains: list[PlayerBrain] = []
-        self.takes = DemoTakes(place.slot, place.behaviors, tally=game.playback.tally)
+        self.takes = DemoTakes(place.slot, place.behaviors, tally=self.played.tally)
         self.won = self.drawn = self.lost = 0
         self.last_reward: float | None = None
         self.last_result: str | None = None
         """How the last episode between teams ended."""
         self.elo: float | None = None
         self._rating = PersonRating(game.source.results)
+        env = self.played.env
         for behavior in place.behaviors:
             role = Role(behavior, env.behaviors[behavior], keys_file(game.source, behavior, place.team), env, 0, False)
-            brain = PlayerBrain(role)
-            self.brains.append(brain)
-            game.playback.seat(behavior, place.slot, brain)
-        game.playback.watchers += [self.takes, self._watch]
-        game.playback.followers.append(self._follow)
+            self.brains.append(PlayerBrain(role))
+        game.playback.order(self._sit_down)
+        self.played.watchers += [self.takes, self._watch]
+        self.played.followers.append(self._follow)
 
-    @property
-    def keys(self) -> list[tuple[str, str]]:
-        """Keys and what they do."""
-        return self.brains[0].keys.table()
+    def _sit_down(self, played: PlayedEnv) -> None:
+        for behavior, brain in zip(self.place.behaviors, self.brains, strict=True):
+            played.brains.assign(behavior, self.place.slot, brain)
 
-    def press(self, key: str) -> None:
-        """Holds a key."""
+    def hold(self, key: str, down: bool) -> None:
+        """Holds a key, or releases it; releases all keys for an empty one."""
         for brain in self.brains:
-            brain.press(key)
-
-    def release(self, key: str) -> None:
-        """Releases a key."""
-        for brain in self.brains:
-            brain.release(key)
-
-    def release_all(self) -> None:
-        """Releases all keys."""
-        for brain in self.brains:
-            brain.release_all()
+            if not key:
+                brain.release_all()
+            elif down:
+                brain.press(key)
+            else:
+                brain.release(key)
 
     def stand_up(self) -> None:
         """Gives the agent back."""
-        for behavior in self.place.behaviors:
-            self.game.playback.leave(behavior, self.place.slot)
         for watcher in (self.takes, self._watch):
-            if watcher in self.game.playback.watchers:
-                self.game.playback.watchers.remove(watcher)
-        if self._follow in self.game.playback.followers:
-            self.game.playback.followers.remove(self._follow)
+            self.played.watchers.remove(watcher)
+        self.played.followers.remove(self._follow)
+        for behavior in self.place.behaviors:
+            self.game.playback.order(lambda played, behavior=behavior: played.brains.release(behavior, self.place.slot))
 
     def _follow(self, moves: Moves) -> None:
         """Goes on in the slot in which the agent's next episode is."""
@@ -228,19 +219,15 @@ def keys_file(source: PlaybackSource, behavior: str, team: int) -> str:
     return parts[0].argument if parts else ""
 
 
-def places(playback: Playback) -> list[AgentSeat]:
+def places(game: PlayedEnv) -> list[AgentSeat]:
     """Returns the agents of the first area, in the order of behaviors, teams and slots."""
-    env = playback.env
-    steps = playback.steps
-    if env is None or not steps:
-        return []
-    shared = env.traits.shared_slots  # agents that change their behavior have one slot in all of them
-    tables = (
-        {shared: steps[shared[0]]} if shared and shared[0] in steps else {(name,): step for name, step in steps.items()}
-    )
+    shared = game.env.traits.shared_slots  # agents that change their behavior have one slot in all of them
+    tables = {(name,): step for name, step in game.steps.items()}
+    if shared and shared[0] in game.steps:
+        tables = {shared: game.steps[shared[0]]}
     found: list[AgentSeat] = []
     for names, step in tables.items():
-        present = None if playback.agent_slots is None else playback.agent_slots.present(names[0], len(step.area))
+        present = None if game.slots is None else game.slots.present(names[0], len(step.area))
         for slot in (step.area == 0).nonzero()[:, 0].tolist():
             if present is not None and not present[slot]:
                 continue

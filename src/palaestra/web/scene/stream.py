@@ -6,7 +6,7 @@ import asyncio
 import json
 import secrets
 import time
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from palaestra.envs.solids import Drawing
+from palaestra.runtime.playback.display import Display
 from palaestra.web.scene.packing import blend, outline, rows, structure
 
 RATE = 30.0
@@ -21,30 +22,14 @@ RATE = 30.0
 PATH = "/scene/{key}"
 
 
-class Watched(Protocol):
-    """Something that can be watched."""
-
-    def ticks(self) -> tuple[int, float, float]:
-        """Returns the number of the newest tick, when it was made (time.monotonic) and its seconds on the page."""
-        ...
-
-    def drawing(self) -> Drawing | None:
-        """Returns the solids of the newest tick; None: there are only pictures."""
-        ...
-
-    def picture(self) -> bytes | None:
-        """Returns a picture of the newest tick as a JPEG or PNG; None: there is none."""
-        ...
-
-
 class SceneStreams:
     """Sources that browsers may watch, each under a key that cannot be guessed."""
 
     def __init__(self) -> None:
-        self._sources: dict[str, Watched] = {}
+        self._sources: dict[str, Display] = {}
         self.route = WebSocketRoute(PATH, self._serve)
 
-    def add(self, source: Watched) -> str:
+    def add(self, source: Display) -> str:
         """Offers a source; returns its key."""
         key = secrets.token_urlsafe(12)
         self._sources[key] = source
@@ -73,9 +58,10 @@ class SceneStreams:
                 if message is None:
                     await asyncio.sleep(0.5 / RATE)
                     continue
-                await (
-                    socket.send_bytes(message) if isinstance(message, bytes) else socket.send_text(json.dumps(message))
-                )
+                if isinstance(message, bytes):
+                    await socket.send_bytes(message)
+                else:
+                    await socket.send_text(json.dumps(message))
                 await socket.receive_text()  # the browser has it
                 due = max(due + 1 / RATE, time.monotonic() - 1 / RATE)  # a delay is made up for, but not a long one
                 await asyncio.sleep(max(0.0, due - time.monotonic()))
@@ -87,7 +73,7 @@ class SceneStreams:
 class Frames:
     """Messages for one browser: an outline whenever it changes, then rows between the last two ticks, or pictures."""
 
-    def __init__(self, source: Watched) -> None:
+    def __init__(self, source: Display) -> None:
         self._source = source
         self._tick = -1
         self._drawing: Drawing | None = None  # a paused one changes too, when another agent is looked at

@@ -15,10 +15,12 @@ from nicegui.element import Element
 from numpy.typing import NDArray
 
 from palaestra.envs.ray_fans import RayFan, RayHit
+from palaestra.runtime.play.assigned_brains import AgentKey
 from palaestra.runtime.playback.annotations import color_of
+from palaestra.runtime.playback.display import as_jpeg
 from palaestra.runtime.playback.inspection import AgentInspection
-from palaestra.runtime.playback.playing import encoded
-from palaestra.web.layout import card, quiet
+from palaestra.runtime.playback.played_env import PlayedEnv
+from palaestra.web.layout import card, marked_label, quiet
 from palaestra.web.watch.agents_table import agent_number, agents_in_play
 from palaestra.web.watch.watched import WatchedPlayback
 
@@ -34,65 +36,53 @@ class AgentPanel:
 
     def __init__(self, watched: WatchedPlayback) -> None:
         self._watched = watched
-        self._chosen: tuple[str, int] | None = None
+        self._chosen: AgentKey | None = None
         with card("Agent"):
-            self._select = (
-                ui.select({}, label="Click an agent, or choose one")
-                .props("dense outlined")
-                .classes("w-full")
-                .props("data-mark=agent")
-            )
+            self._select = ui.select({}, label="Click an agent, or choose one")
+            self._select.props("dense outlined data-mark=agent").classes("w-full")
             self._select.on_value_change(lambda event: self._selected(event.value))
-            self._facts = ui.label().classes("text-sm whitespace-pre-line").props("data-mark=agent-facts")
+            self._facts = marked_label("agent-facts", "text-sm whitespace-pre-line")
             self._content = ui.column().classes("w-full gap-1")
         self._form: object = None
         self._views: list[ActionsView | ObsView] = []
 
     def choose(self, behavior: str, slot: int) -> None:
         """Shows another agent. An empty behavior means the one that the slot's agent has now."""
-        steps = self._watched.playback.steps
-        if not isinstance(slot, int) or slot < 0:  # the browser may send anything
+        game = self._watched.playback.game
+        if game is None or not isinstance(slot, int) or slot < 0:  # the browser may send anything
             return
-        name = behavior or next(
-            (name for name, step in steps.items() if slot < len(step.acting) and bool(step.acting[slot])), ""
-        )
-        if name in steps:
+        acting = (name for name, step in game.steps.items() if slot < len(step.acting) and bool(step.acting[slot]))
+        name = behavior or next(acting, "")
+        if name in game.steps:
             self._select.set_value(f"{name}#{slot}")
-
-    def _label(self, behavior: str, slot: int) -> str:
-        return f"{behavior}, agent {agent_number(self._watched.playback, behavior, slot)}"
-
-    def _slots(self, behavior: str) -> list[int]:
-        playback = self._watched.playback
-        return (
-            agents_in_play(playback, behavior)
-            if playback.agent_slots
-            else list(range(len(playback.steps[behavior].reward)))
-        )
-
-    def _follow(self, options: dict[str, str]) -> None:
-        """Shows the same agent in the slot in which its next episode is."""
-        looked = self._watched.playback.looked
-        if self._chosen is not None and looked is not None:
-            key = f"{looked[0]}#{looked[1]}"
-            options.setdefault(key, self._label(*looked))
-            if looked != self._chosen:
-                self._select.set_options(options, value=key)
 
     def _selected(self, value: object) -> None:
         behavior, _, slot = str(value).rpartition("#")
         self._chosen = (behavior, int(slot)) if slot.isdecimal() else None
-        if self._chosen is not None:
-            self._watched.playback.look_at(*self._chosen)
+        game = self._watched.playback.game
+        if self._chosen is not None and game is not None:
+            game.looked = self._chosen
             self.refresh()
+
+    def _options(self, game: PlayedEnv) -> dict[str, str]:
+        """Returns the agents to choose from, with their texts."""
+        found: dict[str, str] = {}
+        for name, step in game.steps.items():
+            slots = list(range(len(step.reward))) if game.slots is None else agents_in_play(game, name)
+            agents = [(name, slot) for slot in slots[:MOST_AGENTS]]
+            agents += [game.looked] if game.looked is not None and game.looked[0] == name else []
+            found |= {f"{name}#{slot}": f"{name}, agent {agent_number(game, name, slot)}" for _, slot in agents}
+        return found
 
     def refresh(self) -> None:
         """Updates the panel."""
-        steps = self._watched.playback.steps
-        options = {
-            f"{name}#{slot}": self._label(name, slot) for name in steps for slot in self._slots(name)[:MOST_AGENTS]
-        }
-        self._follow(options)
+        game = self._watched.playback.game
+        if game is None:
+            return
+        options = self._options(game)
+        if self._chosen is not None and game.looked is not None and game.looked != self._chosen:
+            # the agent's next episode is in another slot
+            self._select.set_options(options, value=f"{game.looked[0]}#{game.looked[1]}")
         if options.keys() != (self._select.options.keys() if isinstance(self._select.options, dict) else ()):
             self._select.set_options(options)
         if self._chosen is None:
@@ -249,4 +239,4 @@ def _image(values: NDArray[np.float32]) -> str:
 def _address(image: NDArray[np.floating[Any]], scale: int) -> str:
     """Returns a picture (H, W, 3) from 0 to 1, enlarged by a whole factor, as a data address."""
     large = (np.clip(image, 0, 1) * 255).astype(np.uint8).repeat(scale, 0).repeat(scale, 1)
-    return f"data:image/jpeg;base64,{base64.b64encode(encoded(large) or b'').decode()}"
+    return f"data:image/jpeg;base64,{base64.b64encode(as_jpeg(large)).decode()}"

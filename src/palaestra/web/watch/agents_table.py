@@ -9,6 +9,7 @@ from nicegui import ui
 
 from palaestra.core.timestep import Action
 from palaestra.runtime.playback.cameras import has_cameras
+from palaestra.runtime.playback.played_env import PlayedEnv
 from palaestra.runtime.playback.playing import Playback
 from palaestra.web.layout import quiet
 
@@ -53,28 +54,31 @@ class AgentsTable:
     @property
     def is_needed(self) -> bool:
         """Whether the environment has been opened and there is nothing else to show of it."""
-        playback = self._playback
-        return playback.steps != {} and playback.state.ticks > 0 and playback.drawing() is None and not playback.draws
+        game = self._playback.game
+        display = self._playback.display
+        return game is not None and game.tick > 0 and display.drawing() is None and not display.draws
 
     def refresh(self) -> None:
         """Updates the rows."""
-        env = self._playback.env
-        if env is not None and has_cameras(env.behaviors):
+        game = self._playback.game
+        if game is None:
+            return
+        if has_cameras(game.env.behaviors):
             self._why.set_text(
                 "This environment draws nothing here: above is what its agents see, and here is what they do."
             )
-        self._table.rows = agent_rows(self._playback)
+        self._table.rows = agent_rows(game)
         self._table.update()
 
 
-def agent_rows(playback: Playback) -> list[dict[str, Any]]:
+def agent_rows(game: PlayedEnv) -> list[dict[str, Any]]:
     """Returns a row for each of the first agents in play."""
     rows: list[dict[str, Any]] = []
-    returns = playback.tally.returns
-    lengths = playback.tally.lengths
-    for name, step in playback.steps.items():
-        for slot in agents_in_play(playback, name)[: MOST - len(rows)]:
-            number = agent_number(playback, name, slot)
+    returns = game.tally.returns
+    lengths = game.tally.lengths
+    for name, step in game.steps.items():
+        for slot in agents_in_play(game, name)[: MOST - len(rows)]:
+            number = agent_number(game, name, slot)
             rows.append(
                 {
                     "key": f"{name}#{number}",
@@ -85,24 +89,24 @@ def agent_rows(playback: Playback) -> list[dict[str, Any]]:
                     "ticks": int(lengths[name][slot]) if name in lengths else 0,
                     "reward": f"{float(returns[name][slot]) if name in returns else 0.0:.3f}",
                     "last": f"{float(step.reward[slot]):.3f}",
-                    "action": action_text(playback.actions.get(name), slot),
+                    "action": action_text(game.actions.get(name), slot),
                 }
             )
     return rows
 
 
-def agents_in_play(playback: Playback, behavior: str) -> list[int]:
+def agents_in_play(game: PlayedEnv, behavior: str) -> list[int]:
     """Returns the slots that have an agent, where agents come and go; else of those that act on this tick."""
-    step = playback.steps[behavior]
-    if playback.agent_slots is None:
+    step = game.steps[behavior]
+    if game.slots is None:
         return step.acting.nonzero().squeeze(1).tolist()
-    slots: list[int] = playback.agent_slots.present(behavior, len(step.acting)).nonzero()[0].tolist()
-    return sorted(slots, key=lambda slot: agent_number(playback, behavior, slot))
+    slots: list[int] = game.slots.present(behavior, len(step.acting)).nonzero()[0].tolist()
+    return sorted(slots, key=lambda slot: agent_number(game, behavior, slot))
 
 
-def agent_number(playback: Playback, behavior: str, slot: int) -> int:
+def agent_number(game: PlayedEnv, behavior: str, slot: int) -> int:
     """Returns the number of an agent, which it keeps where the slots of agents change."""
-    return slot if playback.agent_slots is None else playback.agent_slots.number(behavior, slot)
+    return slot if game.slots is None else game.slots.number(behavior, slot)
 
 
 def action_text(action: Action | None, slot: int) -> str:

@@ -39,9 +39,8 @@ class WatchedPlayback:
         """File and time of each model that plays."""
         self.playback = Playback(self._open, paused=paused, on_error=_print)
         self.inspector = Inspector(self.playback)
-        self.key = streams.add(self.playback)
-        self.newest: int | None = None
-        """Step of the models that play, where the newest are followed."""
+        self.key = streams.add(self.playback.display)
+        self._newest: int | None = None  # step of the models that play, where the newest are followed
         _open.append(self)
         while len(_open) > MOST:
             _open[0].close()
@@ -55,11 +54,11 @@ class WatchedPlayback:
 
     def _open(self) -> Opened:
         source = self.source
-        opened = source.open(self._tell)
+        opened = source.open(self._note)
         self._played = {} if source.run is None else _stamps(source.models())
         return opened
 
-    def _tell(self, level: str, text: str) -> None:
+    def _note(self, level: str, text: str) -> None:
         _print(text)
         self._level = level
         self._message = text
@@ -80,22 +79,32 @@ class WatchedPlayback:
         return None
 
     def _exchange(self) -> None:
-        env = self.playback.env
+        game = self.playback.game
         source = self.source
-        if env is None or source.run is None:
+        if game is None or source.run is None:
             return
         models = source.models()
         before = self._played
         self._played = _stamps(models)
-        self.playback.set_brains(source.brain_of(env, source.parts(models)), anew=self._played != before)
+        brain_of = source.brain_of(game.env, source.parts(models))
+        anew = self._played != before
+        self.playback.order(lambda game: game.set_brains(brain_of, anew=anew))
         folder = RunFolder(source.results, source.run)
         there = [step for step in steps_of(folder) if (folder.checkpoints / str(step)).is_dir()]
         near = min(there, key=lambda step: abs(step - (source.step or there[-1])), default=None)
-        self.inspector.networks = (
-            {}
-            if near is None
-            else {name: net for name, (net, _) in load_networks(folder.path, near, source.trust).items()}
-        )
+        found = {} if near is None else load_networks(folder.path, near, source.trust)
+        self.inspector.networks = {name: network for name, (network, _) in found.items()}
+
+    def has_newer_models(self) -> bool:
+        """Whether newer models have come than those that play, where the newest are wanted."""
+        if self.source.run is None or self.source.step is not None:
+            return False
+        steps = steps_of(RunFolder(self.source.results, self.source.run))
+        if not steps or steps[-1] == self._newest:
+            return False
+        first = self._newest is None
+        self._newest = steps[-1]
+        return not first
 
 
 def _stamps(models: Models) -> dict[str, object]:
@@ -114,22 +123,9 @@ def close_all(wait: float) -> None:
 
 
 def _print(text: str) -> None:
-    """Tells the person at the terminal too."""
+    """Prints for the person at the terminal too."""
     with suppress(OSError, ValueError):
         print_now(f"palaestra: {escaped_lines(text)}", sys.stderr)
-
-
-def follows(watched: WatchedPlayback) -> bool:
-    """Whether newer models have come than those that play, where the newest are wanted."""
-    source = watched.source
-    if source.run is None or source.step is not None:
-        return False
-    steps = steps_of(RunFolder(source.results, source.run))
-    if not steps or steps[-1] == watched.newest:
-        return False
-    first = watched.newest is None
-    watched.newest = steps[-1]
-    return not first
 
 
 def close_with_page(closes: Callable[[], object]) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from palaestra.envs.solids import Drawing, Solids, solids
 from palaestra.runtime.playback.annotations import with_arrows
-from palaestra.runtime.playback.playing import in_rows
+from palaestra.runtime.playback.display import in_rows
 
 
 def drawing(*places: tuple[float, float, float], size: float = 1.0) -> Drawing:
@@ -18,7 +18,7 @@ def drawing(*places: tuple[float, float, float], size: float = 1.0) -> Drawing:
 
 
 def arrow(drawn: Drawing) -> Solids | None:
-    return next((group for group in drawn.solids if group.name == "seats"), None)
+    return next((group for group in drawn.solids if group.name == "arrows"), None)
 
 
 def test_an_arrow_points_at_the_agent_of_a_person_from_above():

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import numpy as np
-from runtime.playback.test_playing import until
+from runtime.playback.test_playing import game_of, until
 from unity_games import make_build
 
 from palaestra.brains.base import Brain, Choice, Seen
@@ -30,28 +30,28 @@ def source(folder: Path, **options: object) -> PlaybackSource:
     return PlaybackSource(folder, env=str(game), brains=["random"])
 
 
-def test_a_seat_follows_its_agent_and_its_demonstration_is_of_it_alone(tmp_path: Path):
+def test_a_brain_follows_its_agent_and_its_demonstration_is_of_it_alone(tmp_path: Path):
     playback = Playback(source(tmp_path, episode=5).open, speed=10)
     until(lambda: not playback.state.opening)
-    takes = DemoTakes(0, ["Driver"], tally=playback.tally)
+    game = game_of(playback)
+    takes = DemoTakes(0, ["Driver"], tally=game.tally)
     moves: list[Moves] = []
 
     def follow(moved: Moves) -> None:
         moves.append(moved)
         takes.move(moved.get(("Driver", takes.slot), takes.slot))
 
-    playback.watchers.append(takes)
-    playback.followers.append(follow)
+    game.watchers.append(takes)
+    game.followers.append(follow)
     takes.start()
-    playback.seat("Driver", 0, Two())
+    playback.order(lambda game: game.brains.assign("Driver", 0, Two()))
     playback.restart()
     until(lambda: len(takes.kept) >= 4)
     takes.stop()
     assert any(moved.get(("Driver", 0)) == 2 for moved in moves)
     assert {take.slot for take in takes.kept} == {0, 2}
-    assert playback.env is not None
     count = len(takes.kept)
-    (file,) = takes.save(playback.env, tmp_path / "own.demo")
+    (file,) = takes.save(game.env, tmp_path / "own.demo")
     playback.close(10)
     found = summarize(read_demo(file))
     assert (len(found.returns), found.pairs) == (count, 5 * count)

@@ -16,7 +16,9 @@ from palaestra.core.errors import EnvError
 from palaestra.demos import read_demo
 from palaestra.demos.summary import summarize
 from palaestra.runtime.playback.demo_takes import DemoTakes
+from palaestra.runtime.playback.display import as_gif
 from palaestra.runtime.playback.inspection import Inspector
+from palaestra.runtime.playback.played_env import PlayedEnv
 from palaestra.runtime.playback.playing import Opened, Playback
 from palaestra.runtime.playback.sources import PlaybackSource
 
@@ -50,6 +52,11 @@ def until(met: Callable[[], object], patience: float = 60.0) -> None:
         time.sleep(0.005)
 
 
+def game_of(playback: Playback) -> PlayedEnv:
+    assert playback.game is not None
+    return playback.game
+
+
 def advance(playback: Playback, ticks: int = 1) -> None:
     for _ in range(ticks):
         now = playback.state.ticks
@@ -68,19 +75,19 @@ def test_a_paused_playback_makes_one_tick_at_a_time(tmp_path: Path):
         playback.pause()
 
 
-def test_a_seat_has_a_brain_of_its_own_until_it_is_left(tmp_path: Path):
+def test_an_agent_has_a_brain_of_its_own_until_it_is_released(tmp_path: Path):
     with playing("Basic", tmp_path) as playback:
-        playback.seat("Basic", 0, Constant(2))
+        game = game_of(playback)
+        playback.order(lambda game: game.brains.assign("Basic", 0, Constant(2)))
         for _ in range(4):
             advance(playback)
-            assert playback.actions["Basic"].discrete.tolist() == [[2]]
-        assert playback.seats is not None
-        assert playback.seats.taken == {("Basic", 0)}
-        playback.leave("Basic", 0)
-        playback.set_brains(lambda behavior, team: Constant(1))
+            assert game.actions["Basic"].discrete.tolist() == [[2]]
+        assert game.brains.taken == {("Basic", 0)}
+        playback.order(lambda game: game.brains.release("Basic", 0))
+        playback.order(lambda game: game.set_brains(lambda behavior, team: Constant(1), anew=False))
         advance(playback)
-        assert playback.seats.taken == set()
-        assert playback.actions["Basic"].discrete.tolist() == [[1]]
+        assert game.brains.taken == set()
+        assert game.actions["Basic"].discrete.tolist() == [[1]]
 
 
 def test_a_restart_with_a_seed_gives_the_same_first_observations(tmp_path: Path):
@@ -90,7 +97,7 @@ def test_a_restart_with_a_seed_gives_the_same_first_observations(tmp_path: Path)
             before = playback.state.ticks
             playback.restart(seed)
             until(lambda before=before: playback.state.ticks == before + 1)
-            seen.append(playback.steps["3DBall"].obs[0].clone())
+            seen.append(game_of(playback).steps["3DBall"].obs[0].clone())
             advance(playback, 2)
         assert torch.equal(seen[0], seen[2])
         assert not torch.equal(seen[0], seen[1])
@@ -99,13 +106,11 @@ def test_a_restart_with_a_seed_gives_the_same_first_observations(tmp_path: Path)
 def test_drawings_are_made_for_those_who_ask_and_show_the_newest_tick(tmp_path: Path):
     with playing("3DBall", tmp_path) as playback:
         advance(playback)
-        until(lambda: playback.drawing() is not None)
+        until(lambda: playback.display.drawing() is not None)
         advance(playback)
-        until(lambda: playback.ticks()[0] == playback.state.ticks)
-        assert playback.picture() is None  # solids go before pictures
-        gif = playback.record_gif(0.2, 10)
-        assert gif is not None
-        assert gif.startswith(b"GIF8")
+        until(lambda: playback.display.ticks()[0] == playback.state.ticks)
+        assert playback.display.picture() is None  # solids go before pictures
+        assert as_gif(playback.take_pictures(0.2, 10), 10).startswith(b"GIF8")
 
 
 def test_an_environment_that_cannot_open_is_told_as_one_line(tmp_path: Path):
@@ -126,7 +131,7 @@ def test_an_environment_that_cannot_open_is_told_as_one_line(tmp_path: Path):
 def test_the_environment_is_closed_at_the_end_and_after_an_error(tmp_path: Path):
     for action in (
         lambda playback: playback.close(10.0),
-        lambda playback: playback.set_parameter("no such parameter", 1.0),
+        lambda playback: playback.order(lambda game: game.set_parameter("no such parameter", 1.0)),
     ):
         closed: list[bool] = []
         env, brain_of = PlaybackSource(tmp_path, env="Basic").open()
@@ -156,10 +161,11 @@ def test_an_agent_is_looked_at_with_the_names_of_its_observations(tmp_path: Path
         advance(playback, 3)
         found = Inspector(playback).look("3DBall", 0)
         assert found is not None
-        env = playback.env
-        assert env is not None
-        assert list(found.obs) == [spec.name for spec in env.behaviors["3DBall"].obs]
-        assert found.obs[env.behaviors["3DBall"].obs[0].name].tolist() == playback.steps["3DBall"].obs[0][0].tolist()
+        game = game_of(playback)
+        (spec,) = game.env.behaviors["3DBall"].obs
+        assert {name: seen.tolist() for name, seen in found.obs.items()} == {
+            spec.name: game.steps["3DBall"].obs[0][0].tolist()
+        }
         assert (found.length, found.value) == (3, None)
         assert Inspector(playback).look("3DBall", 99) is None
         assert Inspector(playback).look("Nobody", 0) is None
@@ -167,9 +173,9 @@ def test_an_agent_is_looked_at_with_the_names_of_its_observations(tmp_path: Path
 
 def test_recorded_episodes_are_whole_and_single_ones_can_be_dropped(tmp_path: Path):
     with playing("Basic", tmp_path) as playback:
-        playback.seat("Basic", 0, Constant(2))  # to the right, to the large goal
-        takes = DemoTakes(0, tally=playback.tally)
-        playback.watchers.append(takes)
+        playback.order(lambda game: game.brains.assign("Basic", 0, Constant(2)))  # to the right, to the large goal
+        takes = DemoTakes(0, tally=game_of(playback).tally)
+        game_of(playback).watchers.append(takes)
         advance(playback, 2)
         takes.start()  # in the middle of an episode, which is left out
         while len(takes.kept) < 3:
@@ -179,8 +185,7 @@ def test_recorded_episodes_are_whole_and_single_ones_can_be_dropped(tmp_path: Pa
         takes.stop()
         lengths = [len(take.ticks) for take in takes.kept]
         rewards = [take.reward for take in takes.kept]
-        assert playback.env is not None
-        (file,) = takes.save(playback.env, tmp_path / "right.demo")
+        (file,) = takes.save(game_of(playback).env, tmp_path / "right.demo")
         assert takes.kept == []
         assert not takes.drop_last()
         found = summarize(read_demo(file))

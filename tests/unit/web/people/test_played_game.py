@@ -32,7 +32,7 @@ def until(met: Callable[[], object]) -> None:
 def played(results: Path, env: str) -> Iterator[PlayedGame]:
     game = PlayedGame(PlaybackSource(results, env=env), SceneStreams())
     try:
-        until(lambda: game.playback.steps)
+        until(lambda: game.places())
         yield game
     finally:
         game.people.clear()
@@ -56,13 +56,14 @@ def test_the_next_round_of_a_game_between_teams_waits(tmp_path: Path):
     with played(tmp_path, "SoccerTwos") as game:
         game.people["me"] = Person(game, game.places()[0])
         game.playback.set_speed(10.0)
-        step = game.playback.steps["SoccerTwos"]
+        steps = game.people["me"].played.steps
+        step = steps["SoccerTwos"]
         ended = {
             "SoccerTwos": type(step)(
                 **{**{name: getattr(step, name) for name in step.__slots__}, "terminated": ~step.truncated}
             )
         }
-        game.people["me"]._watch(game.playback.steps, {}, ended)
+        game.people["me"]._watch(steps, {}, ended)
         assert game.playback.state.held > 0
         assert game.people["me"].last_result == "A draw."
 

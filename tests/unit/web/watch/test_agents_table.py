@@ -20,20 +20,22 @@ def test_a_row_of_each_agent_has_its_team_ticks_rewards_and_last_action(tmp_path
     while playback.state.opening:
         assert time.monotonic() < end
         time.sleep(0.01)
-    before = agent_rows(playback)
+    game = playback.game
+    assert game is not None
+    before = agent_rows(game)
     playback.advance()
     while playback.state.ticks < 1:
         assert time.monotonic() < end
         time.sleep(0.01)
-    rows = agent_rows(playback)
+    rows = agent_rows(game)
     playback.close(10.0)
     assert [row["agent"] for row in rows] == [f"Tennis, agent {slot}" for slot in range(4)]
     assert sorted(row["team"] for row in rows) == [0, 0, 1, 1]
     assert [row["action"] for row in before] == [""] * 4
     assert [row["ticks"] for row in before] == [0] * 4
     assert [row["ticks"] for row in rows] == [1] * 4
-    assert [row["action"] for row in rows] == [action_text(playback.actions["Tennis"], slot) for slot in range(4)]
-    assert [row["last"] for row in rows] == [f"{float(reward):.3f}" for reward in playback.steps["Tennis"].reward]
+    assert [row["action"] for row in rows] == [action_text(game.actions["Tennis"], slot) for slot in range(4)]
+    assert [row["last"] for row in rows] == [f"{float(reward):.3f}" for reward in game.steps["Tennis"].reward]
 
 
 def test_an_action_is_told_in_a_few_numbers():

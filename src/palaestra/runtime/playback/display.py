@@ -1,0 +1,134 @@
+"""What a page shows of a played environment: the solids of its areas, or pictures of them or of agents' cameras."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from io import BytesIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.core.errors import PalaestraError
+from palaestra.envs.solids import Drawing
+from palaestra.runtime.play.assigned_brains import AgentKey
+from palaestra.runtime.playback.annotations import with_arrows, with_rays
+from palaestra.runtime.playback.cameras import camera_pictures
+from palaestra.runtime.playback.played_env import PlayedEnv
+
+WANTED = 2.0
+"""Seconds for which drawings and pictures are made after someone asked for one."""
+FRAME = 1 / 60
+"""Least seconds between two drawings."""
+PICTURE = 1 / 25
+"""Least seconds between two pictures, which cost more."""
+SCENE = 1.5
+"""Width of the page's scene, as a share of its height."""
+
+Picture = NDArray[np.uint8]
+"""(H, W, 3)."""
+
+
+class Display:
+    """The newest drawing or picture, made by the thread that plays for those who ask from others."""
+
+    def __init__(self) -> None:
+        self._drawing: Drawing | None = None
+        self._picture: bytes | None = None
+        self._draws: bool | None = None  # unknown before the first attempt
+        self._looked: AgentKey | None = None  # whose rays are in the drawing
+        self._asked = 0.0
+        self._tick = -1
+        self._made = 0.0
+        self._lasts = 0.0
+
+    def ticks(self) -> tuple[int, float, float]:
+        """Returns the number of the tick that is shown, when it was made and its seconds at this speed."""
+        self._asked = time.monotonic()
+        return self._tick, self._made, self._lasts
+
+    def drawing(self) -> Drawing | None:
+        """Returns the newest drawing; None for an environment that describes no solids, or could not yet."""
+        self._asked = time.monotonic()
+        return self._drawing
+
+    def picture(self) -> bytes | None:
+        """Returns the newest picture of the areas or of agents' cameras as a JPEG; None if there is none."""
+        return self._picture
+
+    @property
+    def has_shown(self) -> bool:
+        """Whether there has been a drawing or a picture."""
+        return self._drawing is not None or self._picture is not None
+
+    @property
+    def draws(self) -> bool:
+        """Whether the environment draws its areas, as far as is known."""
+        return self._draws is not False
+
+    def draw(self, game: PlayedEnv, lasts: float) -> None:
+        """Draws the newest tick if someone watches, and the last drawing is not too recent.
+
+        `lasts`: seconds of a tick at this speed; 0: it is paused.
+        """
+        self._lasts = lasts
+        now = time.monotonic()
+        looked = game.looked
+        wanted = self._draws is None or now - self._asked <= WANTED
+        if not wanted or (self._tick == game.tick and self._looked == looked):
+            return
+        drawn = game.env.traits.draws
+        if lasts and now - self._made < (FRAME if drawn else PICTURE):
+            return
+        if drawn:
+            drawing = with_arrows(game.env.drawing(np.arange(game.env.num_areas)), game.brains.taken)
+            self._drawing = drawing if looked is None else with_rays(drawing, looked, game.rays(*looked))
+            self._draws = True
+        else:
+            picture = self.render(game)
+            self._picture = None if picture is None else as_jpeg(picture)
+        self._tick = game.tick
+        self._made = game.made
+        self._looked = looked
+
+    def render(self, game: PlayedEnv) -> Picture | None:
+        """Returns the pictures of up to four areas, or what agents see; None if there is neither."""
+        try:
+            pictures = [game.env.render(area) for area in range(min(game.env.num_areas, 4))]
+        except PalaestraError:
+            self._draws = False
+            agents = sorted(game.brains.taken) or ([game.looked] if game.looked else [])
+            return camera_pictures(game.env.behaviors, game.steps, agents)
+        self._draws = True
+        return in_rows(pictures)
+
+
+def in_rows(pictures: Sequence[Picture]) -> Picture:
+    """Returns pictures of one size as one, in the number of columns that fills the page's scene best."""
+    height, width, _ = pictures[0].shape
+
+    def scale(columns: int) -> float:
+        return min(SCENE / (columns * width), 1 / (-(-len(pictures) // columns) * height))
+
+    columns = max(range(1, len(pictures) + 1), key=lambda columns: (round(scale(columns), 9), -columns))
+    filled = [*pictures, *[np.full_like(pictures[0], 255)] * (-len(pictures) % columns)]
+    return np.concatenate([np.concatenate(filled[at : at + columns], axis=1) for at in range(0, len(filled), columns)])
+
+
+def as_jpeg(picture: Picture) -> bytes:
+    """Returns a picture as a JPEG."""
+    from PIL import Image
+
+    file = BytesIO()
+    Image.fromarray(picture).save(file, "JPEG", quality=88)
+    return file.getvalue()
+
+
+def as_gif(pictures: Sequence[Picture], rate: int) -> bytes:
+    """Returns pictures as an endless GIF."""
+    from PIL import Image
+
+    first, *others = [Image.fromarray(picture).quantize(64) for picture in pictures]
+    file = BytesIO()
+    first.save(file, "GIF", save_all=True, append_images=others, duration=round(1000 / rate), loop=0)
+    return file.getvalue()
