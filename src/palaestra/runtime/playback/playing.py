@@ -15,8 +15,8 @@ import torch
 from palaestra.core.errors import PalaestraError, exception_summary
 from palaestra.envs.base import Env
 from palaestra.runtime.play.assigned_brains import BrainOf
-from palaestra.runtime.playback.display import Display, Picture
 from palaestra.runtime.playback.played_env import PlayedEnv
+from palaestra.runtime.playback.scene_display import Display, Picture
 
 FASTEST = 10.0
 NICE = 10

@@ -14,7 +14,7 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from palaestra.envs.solids import Drawing
-from palaestra.runtime.playback.display import Display
+from palaestra.runtime.playback.scene_display import Display
 from palaestra.web.scene.packing import blend, outline, rows, structure
 
 RATE = 30.0

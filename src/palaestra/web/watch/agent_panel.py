@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from palaestra.envs.ray_fans import RayFan, RayHit
 from palaestra.runtime.play.assigned_brains import AgentKey
 from palaestra.runtime.playback.annotations import color_of
-from palaestra.runtime.playback.display import as_jpeg
 from palaestra.runtime.playback.inspection import AgentInspection
 from palaestra.runtime.playback.played_env import PlayedEnv
+from palaestra.runtime.playback.scene_display import as_jpeg
 from palaestra.web.layout import card, marked_label, quiet
 from palaestra.web.watch.agents_table import agent_number, agents_in_play
 from palaestra.web.watch.watched import WatchedPlayback

@@ -9,8 +9,8 @@ from nicegui import run as worker
 from nicegui import ui
 
 from palaestra.runtime.monitor.run_list import find_runs, with_models
-from palaestra.runtime.playback.display import Picture, as_gif
 from palaestra.runtime.playback.played_env import PlayedEnv
+from palaestra.runtime.playback.scene_display import Picture, as_gif
 from palaestra.runtime.playback.sources import DEFAULT_AREAS, PlaybackSource, steps_of
 from palaestra.runtime.recording.video_files import encode_video
 from palaestra.runtime.storage.run_folder import RunFolder

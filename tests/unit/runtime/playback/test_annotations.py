@@ -7,7 +7,7 @@ import pytest
 
 from palaestra.envs.solids import Drawing, Solids, solids
 from palaestra.runtime.playback.annotations import with_arrows
-from palaestra.runtime.playback.display import in_rows
+from palaestra.runtime.playback.scene_display import in_rows
 
 
 def drawing(*places: tuple[float, float, float], size: float = 1.0) -> Drawing:

@@ -16,10 +16,10 @@ from palaestra.core.errors import EnvError
 from palaestra.demos import read_demo
 from palaestra.demos.summary import summarize
 from palaestra.runtime.playback.demo_takes import DemoTakes
-from palaestra.runtime.playback.display import as_gif
 from palaestra.runtime.playback.inspection import Inspector
 from palaestra.runtime.playback.played_env import PlayedEnv
 from palaestra.runtime.playback.playing import Opened, Playback
+from palaestra.runtime.playback.scene_display import as_gif
 from palaestra.runtime.playback.sources import PlaybackSource
 
 
