@@ -6,19 +6,21 @@ import math
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from nicegui import ui
+from nicegui.element import Element
+from nicegui.events import GenericEventArguments
 
+from palaestra.brains.player_keys import SHOWN, KeyMap
 from palaestra.core.errors import PalaestraError
 from palaestra.runtime.monitor.run_list import find_runs
 from palaestra.runtime.playback.played_env import PlayedEnv
 from palaestra.runtime.playback.playing import PlaybackState
 from palaestra.web.layout import card, complain, marked_label, page, quiet
-from palaestra.web.people.board import HELP
-from palaestra.web.people.board_play import BoardPlay
+from palaestra.web.people.board import HELP, BoardPlay
 from palaestra.web.people.demo_card import DemoCard
 from palaestra.web.people.invitation import Invitation
-from palaestra.web.people.key_pad import KeyPad
 from palaestra.web.people.played_game import AgentSeat, Person, PlayedGame, games
 from palaestra.web.people.seat_card import SeatCard
 from palaestra.web.scene.stream import SceneStreams
@@ -181,3 +183,31 @@ class PlayPage:
         if state.paused:
             return "Paused"
         return "Get ready" if state.held > 0 else "Playing"
+
+
+class KeyPad(Element, component="pad.js"):
+    """Calls `on_hold` with each key that is pressed (True) or released (False), and with "" when all are released."""
+
+    def __init__(self, keys: KeyMap | None, on_hold: Callable[[str, bool], Any]) -> None:
+        super().__init__()
+        self._props["buttons"] = [] if keys is None else buttons(keys)
+        self._on_hold = on_hold
+        self.on("hold", self._hold)
+
+    def _hold(self, event: GenericEventArguments) -> None:
+        key = event.args.get("key")
+        down = event.args.get("down")
+        if isinstance(key, str) and isinstance(down, bool):  # the browser may send anything
+            self._on_hold(key, down)
+
+
+def buttons(keys: KeyMap) -> list[dict[str, str]]:
+    """Returns a button for each effect of a key, labeled with its first key."""
+    first: dict[object, str] = {}
+    for key, effect in keys.keys.items():
+        if not key.startswith("pad:"):
+            first.setdefault(effect, key)
+    return [
+        {"key": key, "shown": SHOWN.get(key, key.upper()), "name": getattr(effect, "name", "")}
+        for effect, key in first.items()
+    ]
