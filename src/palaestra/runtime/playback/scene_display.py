@@ -1,4 +1,4 @@
-"""What a page shows of a played environment: the solids of its areas, or pictures of them or of agents' cameras."""
+"""The scene of a played environment: the solids of its areas, or pictures of them or of agents' cameras."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Transport:
 
 
 class StatusCard:
-    """What a playback does now, messages of its game, and results."""
+    """The state of a playback, messages of its game, and results."""
 
     def __init__(self, watched: WatchedPlayback) -> None:
         self._watched = watched
