@@ -16,7 +16,8 @@ from palaestra.envs.spaces.action_masks import ActionMasks
 from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.conventions import Conventions
 from palaestra.envs.spaces.mask_source import MaskSource
-from palaestra.envs.spaces.observation_spaces import Elements, Leaf, observation_leaves, pick
+from palaestra.envs.spaces.observation_leaves import Leaf, pick
+from palaestra.envs.spaces.observation_spaces import Elements, observation_leaves
 
 
 class DatasetForm:

@@ -17,10 +17,10 @@ from zoo_games import Crowd, Duel, zeros
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.pettingzoo.area import Area
 from palaestra.envs.pettingzoo.env import PettingZooEnv
 from palaestra.envs.pettingzoo.opening import open_pettingzoo
 from palaestra.envs.pettingzoo.roster import Roster
-from palaestra.envs.pettingzoo.shared_rewards import SharedRewards
 from palaestra.runtime.settings.fitting import fitted
 from palaestra.testing import check_env
 
@@ -160,14 +160,11 @@ def test_games_that_pettingzoo_turned_into_the_other_kind_keep_the_contract(wrap
 
 
 def test_a_group_gets_the_mean_of_its_members_rewards_and_each_member_the_rest():
-    shared = SharedRewards(lambda agent: {"a": 0, "b": 0, "c": 0, "d": 1, "e": -1}[str(agent)])
-    assert shared.parts({"a": -2.5, "b": -2.5, "c": -1.0, "d": 4.0, "e": 7.0}) == {
-        "a": -2.0,
-        "b": -2.0,
-        "c": -2.0,
-        "d": 4.0,
-    }
-    assert shared.parts({"a": 0.1, "b": 0.1, "c": 0.1}) == {"a": 0.1, "b": 0.1, "c": 0.1}
+    area = Area(None, 0, "crowd")
+    area.group_of = {"a": 0, "b": 0, "c": 0, "d": 1, "e": -1}.__getitem__
+    parts = area.group_parts({"a": -2.5, "b": -2.5, "c": -1.0, "d": 4.0, "e": 7.0})
+    assert parts == {"a": -2.0, "b": -2.0, "c": -2.0, "d": 4.0}
+    assert area.group_parts({"a": 0.1, "b": 0.1, "c": 0.1}) == {"a": 0.1, "b": 0.1, "c": 0.1}
 
 
 def test_without_a_file_opponents_learn_by_self_play_and_partners_do_not():

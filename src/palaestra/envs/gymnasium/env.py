@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -26,7 +27,7 @@ from palaestra.envs.gymnasium.self_resets import SelfResetDetector
 from palaestra.envs.gymnasium.single_envs import BatchedObs, SingleEnvs, Tick
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs, adapted
 from palaestra.envs.spaces.conventions import UNSAID, Conventions, tick_seconds
-from palaestra.envs.spaces.observation_spaces import NUMBERS, ObservationMisfit, as_float32, check_form, given_shape
+from palaestra.envs.spaces.observation_leaves import NUMBERS, ObservationMisfit, as_float32, check_form, given_shape
 from palaestra.envs.traits import EnvTraits
 
 DEFAULT_AREAS = 16
@@ -98,15 +99,23 @@ class GymnasiumEnv:
         spec = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec, steady=envs.steady)
         self.behaviors: Mapping[str, BehaviorSpec] = {self.behavior: spec}
         n = self.num_areas
-        self._all_false = torch.zeros(n, dtype=torch.bool)
         self._all_true = torch.ones(n, dtype=torch.bool)
-        self._zero_rewards = torch.zeros(n)
-        self._teams = torch.zeros(n, dtype=torch.int64)
         self._areas = torch.arange(n)
-        self._no_group = torch.full((n,), -1)
         self._shapes = [(n, *given_shape(leaf)) for leaf in self._leaves]
-        self._no_final_obs = FinalObs(
-            torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *leaf.spec.shape) for leaf in self._leaves)
+        self._blank = TimeStep(
+            obs=(),
+            acting=self._all_true,
+            reward=torch.zeros(n),
+            group_reward=torch.zeros(n),
+            terminated=torch.zeros(n, dtype=torch.bool),
+            truncated=torch.zeros(n, dtype=torch.bool),
+            final_obs=FinalObs(
+                torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *leaf.spec.shape) for leaf in self._leaves)
+            ),
+            action_mask=None,
+            area=self._areas,
+            team=torch.zeros(n, dtype=torch.int64),
+            group=torch.full((n,), -1),
         )
         action = spec.action
         self._no_action = Action(
@@ -123,20 +132,8 @@ class GymnasiumEnv:
         self._self_resets.add_first(obs)
         self._last_obs = obs
         self._acting = self._all_true
-        step = TimeStep(
-            obs=obs,
-            acting=self._acting,
-            reward=self._zero_rewards,
-            group_reward=self._zero_rewards,
-            terminated=self._all_false,
-            truncated=self._all_false,
-            final_obs=self._no_final_obs,
-            action_mask=None if start.mask is None else torch.from_numpy(start.mask),
-            area=self._areas,
-            team=self._teams,
-            group=self._no_group,
-        )
-        return {self.behavior: step}
+        mask = None if start.mask is None else torch.from_numpy(start.mask)
+        return {self.behavior: replace(self._blank, obs=obs, action_mask=mask)}
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         """Simulates one tick.
@@ -179,35 +176,22 @@ class GymnasiumEnv:
         reward = torch.from_numpy(tick.reward).to(torch.float32)
         if not math.isfinite(reward.sum()):
             self._refuse("reward", tick.reward, self._areas)
-        final_obs = self._no_final_obs
-        terminated = self._all_false
-        truncated = self._all_false
-        success = None
+        acting = self._all_true if tick.acting is None else torch.from_numpy(tick.acting)
+        mask = None if tick.mask is None else torch.from_numpy(tick.mask)
+        step = replace(self._blank, obs=obs, reward=reward, acting=acting, action_mask=mask)
         if len(tick.ended):
             slots = torch.from_numpy(tick.ended)
-            terminated = torch.from_numpy(tick.terminated)
-            truncated = torch.from_numpy(tick.truncated & ~tick.terminated)
-            final_obs = FinalObs(slots, self._columns(tick.last, slots))
-            success = None if tick.success is None else torch.from_numpy(tick.success)
-        acting = self._all_true if tick.acting is None else torch.from_numpy(tick.acting)
+            step = replace(
+                step,
+                terminated=torch.from_numpy(tick.terminated),
+                truncated=torch.from_numpy(tick.truncated & ~tick.terminated),
+                final_obs=FinalObs(slots, self._columns(tick.last, slots)),
+                success=None if tick.success is None else torch.from_numpy(tick.success),
+            )
         if self._self_resets.undecided and (len(tick.ended) or acting is not self._acting):
-            self._warn_of_self_resets(obs, acting, final_obs)
+            self._warn_of_self_resets(obs, acting, step.final_obs)
         self._last_obs = obs
         self._acting = acting
-        step = TimeStep(
-            obs=obs,
-            acting=self._acting,
-            reward=reward,
-            group_reward=self._zero_rewards,
-            terminated=terminated,
-            truncated=truncated,
-            final_obs=final_obs,
-            action_mask=None if tick.mask is None else torch.from_numpy(tick.mask),
-            area=self._areas,
-            team=self._teams,
-            group=self._no_group,
-            success=success,
-        )
         return {self.behavior: step}
 
     def _warn_of_self_resets(self, obs: tuple[Tensor, ...], acting: Tensor, final_obs: FinalObs) -> None:

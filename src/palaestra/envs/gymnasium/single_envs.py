@@ -12,13 +12,20 @@ import numpy as np
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
 from palaestra.envs.gymnasium.declared import check_methods, metadata_of, space_of
-from palaestra.envs.gymnasium.old_envs import OLD_RESET, OLD_STEP, check_reset, is_old_step
-from palaestra.envs.gymnasium.returned_values import FLAGS, flags, rewards
+from palaestra.envs.gymnasium.returned_values import (
+    FLAGS,
+    OLD_RESET,
+    OLD_STEP,
+    check_reset,
+    flags,
+    is_old_step,
+    rewards,
+)
 from palaestra.envs.gymnasium.self_resets import ResetWatch, final_observation
 from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.conventions import UNSAID, Conventions
 from palaestra.envs.spaces.mask_source import MaskSource
-from palaestra.envs.spaces.observation_spaces import gathered, pick
+from palaestra.envs.spaces.observation_leaves import gathered, pick
 from palaestra.parallel.closing import close_all
 
 SUCCESS = "is_success"

@@ -15,8 +15,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
 from palaestra.envs.gymnasium.declared import metadata_of, space_of
-from palaestra.envs.gymnasium.old_envs import OLD_STEP, check_reset
-from palaestra.envs.gymnasium.returned_values import batched_flags, rewards
+from palaestra.envs.gymnasium.returned_values import OLD_STEP, batched_flags, check_reset, rewards
 from palaestra.envs.gymnasium.self_resets import FINAL_KEYS
 from palaestra.envs.gymnasium.single_envs import SUCCESS, BatchedObs, SingleEnvs, Start, Tick, successes
 from palaestra.envs.gymnasium.vector_errors import VectorErrors
@@ -24,7 +23,7 @@ from palaestra.envs.spaces.action_masks import KEY
 from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.conventions import UNSAID, Conventions
 from palaestra.envs.spaces.mask_source import MaskSource
-from palaestra.envs.spaces.observation_spaces import ObservationMisfit, check_form, gathered, pick
+from palaestra.envs.spaces.observation_leaves import ObservationMisfit, check_form, gathered, pick
 
 
 class VectorEnvs:

@@ -17,7 +17,8 @@ from palaestra.core.timestep import Action
 from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.conventions import Conventions
 from palaestra.envs.spaces.mask_source import MaskSource
-from palaestra.envs.spaces.observation_spaces import NUMBERS, Leaf, ObservationMisfit, entry_names, misfit, pick
+from palaestra.envs.spaces.observation_leaves import NUMBERS, Leaf, ObservationMisfit, misfit, pick
+from palaestra.envs.spaces.observation_spaces import entry_names
 
 
 class AgentSpaces:

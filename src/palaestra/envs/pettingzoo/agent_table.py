@@ -13,8 +13,8 @@ from palaestra.core.errors import NotFinite
 from palaestra.core.timestep import Action, FinalObs, TimeStep
 from palaestra.envs.given_actions import lacking
 from palaestra.envs.pettingzoo.agent_spaces import AgentSpaces
+from palaestra.envs.pettingzoo.area import AgentView
 from palaestra.envs.pettingzoo.roster import NO_GROUP, Roster
-from palaestra.envs.pettingzoo.turns import AgentView
 from palaestra.envs.slots import Slots
 
 Member = tuple[int, Hashable]

@@ -16,13 +16,13 @@ from palaestra.core.plugins import nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.given_actions import unknown
-from palaestra.envs.pettingzoo.agent_mappings import OWN_OPTIONS
 from palaestra.envs.pettingzoo.agent_spaces import AgentSpaces, check_left_out
 from palaestra.envs.pettingzoo.agent_table import AgentTable, Member
+from palaestra.envs.pettingzoo.area import AgentView, Area, AreaTick
 from palaestra.envs.pettingzoo.roster import Roster, Spaces
-from palaestra.envs.pettingzoo.shared_rewards import SharedRewards
-from palaestra.envs.pettingzoo.turns import AgentView, Area, AreaTick, ParallelArea, TurnArea
+from palaestra.envs.pettingzoo.turns import ParallelArea, TurnArea
 from palaestra.envs.spaces.conventions import Conventions, tick_seconds
+from palaestra.envs.spaces.option_names import ZOO_OPTIONS
 from palaestra.envs.traits import EnvTraits
 from palaestra.parallel.closing import close_all
 
@@ -43,9 +43,9 @@ class PettingZooEnv:
         """
         options = {} if options is None else dict(options)
         for key in options:
-            if key not in OWN_OPTIONS:
+            if key not in ZOO_OPTIONS:
                 raise EnvError(
-                    f"{name} takes no option '{key}'{nearest(key, OWN_OPTIONS)} (it takes: {', '.join(OWN_OPTIONS)})"
+                    f"{name} takes no option '{key}'{nearest(key, ZOO_OPTIONS)} (it takes: {', '.join(ZOO_OPTIONS)})"
                 )
         self.name = name
         self._envs = list(envs)
@@ -57,8 +57,10 @@ class PettingZooEnv:
         metadata = metadata if isinstance(metadata, Mapping) else {}
         self._conventions = Conventions.taken_from(options).completed(metadata)
         self.tick_seconds = tick_seconds(metadata)
-        nothing_shared = SharedRewards(None)
-        self._areas = [self._area(env, i, nothing_shared) for i, env in enumerate(envs)]
+        self._areas: list[Area] = [
+            ParallelArea(env, i, name) if isinstance(env, ParallelEnv) else TurnArea(env, i, name)
+            for i, env in enumerate(envs)
+        ]
         agents = self._areas[0].agents
         lasting = agents if getattr(first, "possible_agents", None) else []
         self._roster = Roster(
@@ -66,7 +68,7 @@ class PettingZooEnv:
         )
         if self._roster.shares_rewards:
             for area in self._areas:
-                area.shared = SharedRewards(self._roster.group_of)
+                area.group_of = self._roster.group_of
         self.traits = EnvTraits(
             name=name,
             summary=f"{'An AEC' if isinstance(first, AECEnv) else 'A parallel'} environment of PettingZoo.",
@@ -127,11 +129,6 @@ class PettingZooEnv:
     def close(self) -> None:
         """Closes every environment. Raises the first error, after all were closed."""
         close_all([partial(area.guarded, "close", area.env.close) for area in self._areas])
-
-    def _area(self, env: Any, number: int, shared: SharedRewards) -> Area:
-        if isinstance(env, ParallelEnv):
-            return ParallelArea(env, number, self.name, shared)
-        return TurnArea(env, number, self.name, shared)
 
     def _spaces(self, agent: Hashable) -> Spaces:
         area = self._areas[0]

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import import_installed_module, import_user_module, nearest
-from palaestra.envs.pettingzoo.agent_mappings import OWN_OPTIONS
 from palaestra.envs.screens import draw_in_memory
+from palaestra.envs.spaces.option_names import ZOO_OPTIONS
 
 if TYPE_CHECKING:
     from pettingzoo.utils.env import AECEnv, ParallelEnv
@@ -37,7 +37,7 @@ EXTRAS = ("atari", "butterfly", "classic", "sisl")
 def open_pettingzoo(place: str, areas: int | None, options: Mapping[str, Any]) -> PettingZooEnv:
     """Makes the environment that `pettingzoo:place` names, with `areas` copies of it.
 
-    `options` go to the function that makes it, apart from `OWN_OPTIONS`, `api` (parallel or aec) and `render`. Raises
+    `options` go to the function that makes it, apart from `ZOO_OPTIONS`, `api` (parallel or aec) and `render`. Raises
     EnvError.
     """
     name = f"pettingzoo:{place}"
@@ -47,7 +47,7 @@ def open_pettingzoo(place: str, areas: int | None, options: Mapping[str, Any]) -
     must_be_installed(name)
     from palaestra.envs.pettingzoo.env import PettingZooEnv
 
-    own = {key: value for key, value in options.items() if key not in OWN_OPTIONS}
+    own = {key: value for key, value in options.items() if key not in ZOO_OPTIONS}
     api = own.pop("api", None)
     drawn = own.pop("render", False)
     maker, module = _maker(place, name, api)
@@ -58,7 +58,7 @@ def open_pettingzoo(place: str, areas: int | None, options: Mapping[str, Any]) -
     return PettingZooEnv(
         [_made(maker, own, name) for _ in range(count)],
         name,
-        {key: options[key] for key in OWN_OPTIONS if key in options},
+        {key: options[key] for key in ZOO_OPTIONS if key in options},
     )
 
 
@@ -241,8 +241,8 @@ def _check_options(maker: Callable[..., Any], module: ModuleType, options: Mappi
     for option in options:
         if option not in takes:
             raise EnvError(
-                f"{name} takes no option '{option}'{nearest(option, [*takes, *OWN_OPTIONS])} "
-                f"(it takes: {', '.join(takes) or 'none'}; and {', '.join(OWN_OPTIONS)}, api, render)"
+                f"{name} takes no option '{option}'{nearest(option, [*takes, *ZOO_OPTIONS])} "
+                f"(it takes: {', '.join(takes) or 'none'}; and {', '.join(ZOO_OPTIONS)}, api, render)"
             )
 
 

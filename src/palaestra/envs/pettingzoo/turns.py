@@ -5,24 +5,16 @@ In a ParallelEnv all living agents act on every tick; in an AECEnv one agent act
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
 
-import numpy as np
-from gymnasium import spaces
 from pettingzoo.utils.env import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
-from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
-from palaestra.envs.pettingzoo.shared_rewards import SharedRewards
-from palaestra.envs.spaces.action_masks import KEY
-from palaestra.envs.spaces.mask_source import METHODS, arguments
+from palaestra.core.errors import EnvError
+from palaestra.envs.pettingzoo.area import Agent, AgentView, Area, AreaTick
 
-Agent: TypeAlias = Hashable
-"""An agent's name in its environment, nearly always text."""
 MOST_DEAD_TURNS = 100_000
 """Turns of dead agents in a row after which a game is taken to repeat one of them forever."""
 PARTS = ("observations", "rewards", "terminations", "truncations", "infos")
@@ -33,160 +25,13 @@ ZERO = 1e-9
 """Share of a reward below which the rest is taken for a rounding error, once the group's part is subtracted."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentView:
-    """One agent after a tick, as its environment describes it."""
-
-    agent: Agent
-    obs: Any
-    info: Mapping[str, Any]
-    reward: float = 0.0
-    group_reward: float = 0.0
-    truncated: bool = False  # of an ended episode: it was cut; else it terminated
-
-
-@dataclass(slots=True)
-class AreaTick:
-    """Agents whose episode ended on a tick, and agents that await an action; some may be in both."""
-
-    ended: list[AgentView] = field(default_factory=list)
-    asking: list[AgentView] = field(default_factory=list)
-
-
-class Area:
-    """Base class of the two kinds of areas."""
-
-    def __init__(self, env: Any, number: int, name: str, shared: SharedRewards) -> None:
-        """`name` is for messages. `shared` finds the rewards that a group shares."""
-        self.env = env
-        self.number = number
-        self.name = name
-        self.shared = shared
-        self._warned = set[str]()
-        self.mask_method: tuple[str, Callable[..., Any]] | None = None
-        """The name of the method that returns the masks of actions, and the method, if there is one."""
-
-    @property
-    def agents(self) -> list[Agent]:
-        """All agents that may appear, as far as the environment says; else those that are there after a reset.
-
-        Raises EnvError for a name that is there twice.
-        """
-        listed = "possible_agents" if getattr(self.env, "possible_agents", None) else "agents"
-        if listed == "agents":
-            self.guarded("reset", self.env.reset, seed=0)  # some make their random numbers only when they get a seed
-        agents = list(getattr(self.env, listed))
-        twice = next((agent for agent, times in Counter(agents).items() if times > 1), None)
-        if twice is not None:
-            raise self.wrong(
-                f"`{listed}` has '{twice}' {agents.count(twice)} times; expected a name of its own for each agent"
-            )
-        return agents
-
-    def reset(self, seed: int | None) -> AreaTick:
-        """Starts an episode. Agents that await an action are in the result."""
-        raise NotImplementedError
-
-    def step(self, actions: Mapping[Agent, Any]) -> AreaTick:
-        """Lets the agents act that asked last, and starts the next episode if this one is over."""
-        raise NotImplementedError
-
-    def render(self) -> np.ndarray:
-        """Returns an image (H, W, 3). Raises EnvError if the environment cannot draw."""
-        if getattr(self.env, "render_mode", None) != "rgb_array":
-            raise EnvError(
-                f"{self.name} can only be drawn if it is made with render_mode='rgb_array' (the option render=True)"
-            )
-        frame = self.guarded("render", self.env.render)
-        if not isinstance(frame, np.ndarray) or frame.ndim != 3:
-            raise EnvError(
-                f"{self.name}, area {self.number}: render returned a {type(frame).__name__}; expected an array (H, W, "
-                "3)"
-            )
-        return np.array(frame, np.uint8)
-
-    def guarded(self, what: str, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Calls a method of the environment. Raises EnvError, which names the area, for any exception."""
-        try:
-            return method(*arguments, **options)
-        except (PalaestraError, *STOPS):
-            raise
-        except BaseException as error:  # whatever a user's environment does
-            raise EnvError(
-                f"{self.name}, area {self.number}: {what} raised {exception_summary(error)}; --debug shows the whole "
-                "traceback"
-            ) from error
-
-    def space(self, what: str, agent: Agent) -> spaces.Space:
-        """Returns the `observation_space` or `action_space` of an agent. Raises EnvError where it is none."""
-        method = getattr(self.env, what, None)
-        if not callable(method):
-            is_space = isinstance(method, spaces.Space)
-            came = f"the space {method} itself" if is_space else f"{method!r:.80}"
-            raise self.wrong(
-                f"`{what}` is {came}; expected a method {what}(self, agent) that returns a space of gymnasium.spaces"
-            )
-        given = self.guarded(what, method, agent)
-        if not isinstance(given, spaces.Space):
-            raise self.wrong(f"`{what}('{agent}')` returned {given!r:.80}; expected a space of gymnasium.spaces")
-        return given
-
-    def warn(self, text: str, subject: str | None = None) -> None:
-        """Warns once in this area of a subject, by default of what the text says."""
-        if (subject or text) not in self._warned and self.number == 0:
-            self._warned.add(subject or text)
-            warnings.warn(f"{self.name}: {text}", stacklevel=4)
-
-    def wrong(self, text: str) -> EnvError:
-        """Returns an error that names the area."""
-        return EnvError(f"{self.name}, area {self.number}: {text}")
-
-    def number_of(self, reward: Any, agent: Agent) -> float:
-        """Returns a reward as a number. Raises EnvError for anything else."""
-        try:
-            return float(reward)
-        except (TypeError, ValueError):
-            if isinstance(reward, np.ndarray) and reward.size == 1:
-                return float(reward.item())
-            raise self.wrong(f"the reward of agent '{agent}' is {reward!r}; expected a number") from None
-
-    def flag(self, value: Any, agent: Agent, what: str) -> bool:
-        """Returns a flag. Raises EnvError for anything but True and False, or 1 and 0."""
-        if type(value) is bool:
-            return value
-        array = np.asarray(value)
-        if array.size != 1 or array.dtype.kind not in "biuf" or array.item() not in (0, 1):
-            raise self.wrong(f"the {what} have {value!r} for '{agent}'; expected True or False")
-        return bool(array.item())
-
-    def info(self, given: Any, agent: Agent) -> Mapping[str, Any]:
-        """Returns an agent's info, with what the method that returns masks says of it if there is one."""
-        given = given if isinstance(given, Mapping) else {}
-        if self.mask_method is None:
-            return given
-        name, method = self.mask_method
-        key = KEY if name in METHODS else name
-        if key in given:
-            return given
-        masks = self.guarded(name, method, *([agent] if arguments(method) else []))
-        return {**given, key: masks.get(agent) if isinstance(masks, Mapping) and agent in masks else masks}
-
-    def unflagged(self, agent: Agent) -> None:
-        """Warns, once for all agents, of one that left without an end."""
-        self.warn(
-            f"agent '{agent}' was no longer in `agents` although it neither terminated nor was truncated; such an "
-            "episode counts as truncated. Set one of the two on the step with which an agent leaves",
-            "left without an end",
-        )
-
-
 class ParallelArea(Area):
     """Steps a ParallelEnv: all living agents act at once."""
 
     env: ParallelEnv
 
-    def __init__(self, env: ParallelEnv, number: int, name: str, shared: SharedRewards) -> None:
-        super().__init__(env, number, name, shared)
+    def __init__(self, env: ParallelEnv, number: int, name: str) -> None:
+        super().__init__(env, number, name)
         self._living: list[Agent] = []
         self._last: Mapping[Agent, Any] = {}
 
@@ -236,7 +81,7 @@ class ParallelArea(Area):
         earned = {agent: self.number_of(self._of(rewards, agent, "rewards"), agent) for agent in self._living}
         if any(rewards[agent] for agent in rewards if agent not in acted and agent not in now):
             self.warn("an agent whose episode ended got a reward on a later step; such rewards are lost")
-        shared = self.shared.parts(earned)
+        shared = self.group_parts(earned)
         tick = AreaTick()
         for agent in self._living:
             part = shared.get(agent, 0.0)
@@ -304,10 +149,10 @@ class TurnArea(Area):
 
     env: AECEnv
 
-    def __init__(self, env: AECEnv, number: int, name: str, shared: SharedRewards) -> None:
+    def __init__(self, env: AECEnv, number: int, name: str) -> None:
         while type(env) is OrderEnforcingWrapper:  # it costs as much as a board game, and the order here is right
             env = env.env
-        super().__init__(env, number, name, shared)
+        super().__init__(env, number, name)
         self._turn: Agent = None
         self._open: dict[Agent, AgentView] = {}
         """The last view of each agent whose episode goes on, in the order of their first turns."""
@@ -333,13 +178,13 @@ class TurnArea(Area):
         return tick
 
     def _act(self, agent: Agent, action: Any) -> None:
-        if not self.shared.groups:
+        if self.group_of is None:
             self.guarded("step", self.env.step, action)
             return
         before = {**self.env._cumulative_rewards, agent: 0.0}
         self.guarded("step", self.env.step, action)
         earned = {one: float(total - before.get(one, 0.0)) for one, total in self.env._cumulative_rewards.items()}
-        for one, part in self.shared.parts(earned).items():
+        for one, part in self.group_parts(earned).items():
             self._parts[one] = self._parts.get(one, 0.0) + part
 
     def _advance(self, tick: AreaTick) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 import gymnasium
 
 from palaestra.core.errors import EnvError
-from palaestra.envs.spaces.observation_spaces import MOST_ELEMENTS, Leaf, entry_names, observation_leaves
+from palaestra.envs.spaces.observation_leaves import Leaf
+from palaestra.envs.spaces.observation_spaces import MOST_ELEMENTS, entry_names, observation_leaves
 from palaestra.envs.spaces.option_names import ALLOW_ALL, LEAVE_OUT, MASK_KEY, MAX_ELEMENTS, NAMES
 
 

@@ -10,3 +10,7 @@ LEAVE_OUT = "leave_out"
 MASK_KEY = "mask_key"
 NAMES = (MAX_ELEMENTS, ALLOW_ALL, LEAVE_OUT, MASK_KEY)
 """All of them."""
+MAPPINGS = ("behaviors", "teams", "groups", "shared_reward")
+"""Options of PettingZoo environments that map agents."""
+ZOO_OPTIONS = (*MAPPINGS, *NAMES)
+"""All options of PettingZoo environments that are ours; others go to the environment's constructor."""

@@ -14,7 +14,7 @@ from typing import Any, cast
 from palaestra.core.errors import EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import import_user_module, lacks, nearest
 from palaestra.envs.base import Env
-from palaestra.envs.pettingzoo.agent_mappings import MAPPINGS
+from palaestra.envs.spaces.option_names import MAPPINGS
 
 NO_OPTIONS: Mapping[str, Any] = {}
 KINDS = (

@@ -1,0 +1,176 @@
+"""One PettingZoo environment, an area: what is common to those whose agents act at once and those of turns."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from gymnasium import spaces
+
+from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
+from palaestra.envs.spaces.action_masks import KEY
+from palaestra.envs.spaces.mask_source import METHODS, arguments
+
+Agent: TypeAlias = Hashable
+"""An agent's name in its environment, nearly always text."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentView:
+    """One agent after a tick, as its environment describes it."""
+
+    agent: Agent
+    obs: Any
+    info: Mapping[str, Any]
+    reward: float = 0.0
+    group_reward: float = 0.0
+    truncated: bool = False  # of an ended episode: it was cut; else it terminated
+
+
+@dataclass(slots=True)
+class AreaTick:
+    """Agents whose episode ended on a tick, and agents that await an action; some may be in both."""
+
+    ended: list[AgentView] = field(default_factory=list)
+    asking: list[AgentView] = field(default_factory=list)
+
+
+class Area:
+    """Base class of the two kinds of areas."""
+
+    def __init__(self, env: Any, number: int, name: str) -> None:
+        """`name` is for messages."""
+        self.env = env
+        self.number = number
+        self.name = name
+        self.group_of: Callable[[Agent], int] | None = None
+        """Returns the group that an agent shares rewards with, -1 without one; None: nothing is shared."""
+        self._warned = set[str]()
+        self.mask_method: tuple[str, Callable[..., Any]] | None = None
+        """The name of the method that returns the masks of actions, and the method, if there is one."""
+
+    @property
+    def agents(self) -> list[Agent]:
+        """All agents that may appear, as far as the environment says; else those that are there after a reset.
+
+        Raises EnvError for a name that is there twice.
+        """
+        listed = "possible_agents" if getattr(self.env, "possible_agents", None) else "agents"
+        if listed == "agents":
+            self.guarded("reset", self.env.reset, seed=0)  # some make their random numbers only when they get a seed
+        agents = list(getattr(self.env, listed))
+        twice = next((agent for agent, times in Counter(agents).items() if times > 1), None)
+        if twice is not None:
+            raise self.wrong(
+                f"`{listed}` has '{twice}' {agents.count(twice)} times; expected a name of its own for each agent"
+            )
+        return agents
+
+    def reset(self, seed: int | None) -> AreaTick:
+        """Starts an episode. Agents that await an action are in the result."""
+        raise NotImplementedError
+
+    def step(self, actions: Mapping[Agent, Any]) -> AreaTick:
+        """Lets the agents act that asked last, and starts the next episode if this one is over."""
+        raise NotImplementedError
+
+    def render(self) -> np.ndarray:
+        """Returns an image (H, W, 3). Raises EnvError if the environment cannot draw."""
+        if getattr(self.env, "render_mode", None) != "rgb_array":
+            raise EnvError(
+                f"{self.name} can only be drawn if it is made with render_mode='rgb_array' (the option render=True)"
+            )
+        frame = self.guarded("render", self.env.render)
+        if not isinstance(frame, np.ndarray) or frame.ndim != 3:
+            raise self.wrong(f"render returned a {type(frame).__name__}; expected an array (H, W, 3)")
+        return np.array(frame, np.uint8)
+
+    def guarded(self, what: str, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Calls a method of the environment. Raises EnvError, which names the area, for any exception."""
+        try:
+            return method(*arguments, **options)
+        except (PalaestraError, *STOPS):
+            raise
+        except BaseException as error:  # whatever a user's environment does
+            raise self.wrong(f"{what} raised {exception_summary(error)}; --debug shows the whole traceback") from error
+
+    def space(self, what: str, agent: Agent) -> spaces.Space:
+        """Returns the `observation_space` or `action_space` of an agent. Raises EnvError where it is none."""
+        method = getattr(self.env, what, None)
+        if not callable(method):
+            is_space = isinstance(method, spaces.Space)
+            came = f"the space {method} itself" if is_space else f"{method!r:.80}"
+            raise self.wrong(
+                f"`{what}` is {came}; expected a method {what}(self, agent) that returns a space of gymnasium.spaces"
+            )
+        given = self.guarded(what, method, agent)
+        if not isinstance(given, spaces.Space):
+            raise self.wrong(f"`{what}('{agent}')` returned {given!r:.80}; expected a space of gymnasium.spaces")
+        return given
+
+    def warn(self, text: str, subject: str | None = None) -> None:
+        """Warns once in this area of a subject, by default of what the text says."""
+        if (subject or text) not in self._warned and self.number == 0:
+            self._warned.add(subject or text)
+            warnings.warn(f"{self.name}: {text}", stacklevel=4)
+
+    def wrong(self, text: str) -> EnvError:
+        """Returns an error that names the area."""
+        return EnvError(f"{self.name}, area {self.number}: {text}")
+
+    def number_of(self, reward: Any, agent: Agent) -> float:
+        """Returns a reward as a number. Raises EnvError for anything else."""
+        try:
+            return float(reward)
+        except (TypeError, ValueError):
+            if isinstance(reward, np.ndarray) and reward.size == 1:
+                return float(reward.item())
+            raise self.wrong(f"the reward of agent '{agent}' is {reward!r}; expected a number") from None
+
+    def flag(self, value: Any, agent: Agent, what: str) -> bool:
+        """Returns a flag. Raises EnvError for anything but True and False, or 1 and 0."""
+        if type(value) is bool:
+            return value
+        array = np.asarray(value)
+        if array.size != 1 or array.dtype.kind not in "biuf" or array.item() not in (0, 1):
+            raise self.wrong(f"the {what} have {value!r} for '{agent}'; expected True or False")
+        return bool(array.item())
+
+    def info(self, given: Any, agent: Agent) -> Mapping[str, Any]:
+        """Returns an agent's info, with what the method that returns masks says of it if there is one."""
+        given = given if isinstance(given, Mapping) else {}
+        if self.mask_method is None:
+            return given
+        name, method = self.mask_method
+        key = KEY if name in METHODS else name
+        if key in given:
+            return given
+        masks = self.guarded(name, method, *([agent] if arguments(method) else []))
+        return {**given, key: masks.get(agent) if isinstance(masks, Mapping) and agent in masks else masks}
+
+    def group_parts(self, earned: Mapping[Agent, float]) -> dict[Agent, float]:
+        """Returns each agent's group reward: the mean of the members present, exact if all earned the same."""
+        if self.group_of is None:
+            return {}
+        members: dict[int, list[Agent]] = {}
+        for agent in earned:
+            members.setdefault(self.group_of(agent), []).append(agent)
+        members.pop(-1, None)
+        parts = {}
+        for agents in members.values():
+            rewards = [earned[agent] for agent in agents]
+            alike = np.allclose(rewards, rewards[0], atol=0.0)
+            parts |= dict.fromkeys(agents, rewards[0] if alike else sum(rewards) / len(rewards))
+        return parts
+
+    def unflagged(self, agent: Agent) -> None:
+        """Warns, once for all agents, of one that left without an end."""
+        self.warn(
+            f"agent '{agent}' was no longer in `agents` although it neither terminated nor was truncated; such an "
+            "episode counts as truncated. Set one of the two on the step with which an agent leaves",
+            "left without an end",
+        )
