@@ -27,7 +27,7 @@ INSTEAD = {
     "fixed size",
     spaces.OneOf: "give a Tuple of all alternatives, zeros for those absent, and a Discrete that says which one holds",
 }
-"""What an environment may have in place of spaces that are not supported."""
+"""For each space that is not supported: how else an environment may give it."""
 
 
 def observation_leaves(
