@@ -167,7 +167,7 @@ class Collector:
         self._join = join
         self._observers = observers
         self._at_work: list[TickObserver] = []
-        """Observers that are not idle, as of when collecting last paused or a behavior appeared."""
+        """Observers that are not idle, as of when a behavior last appeared."""
         self.seconds = {"environment": 0.0, "inference": 0.0}
         self.on_host = env.device.type == "cpu"
         """Whether reading a table waits for no device."""
@@ -219,7 +219,6 @@ class Collector:
     def advance(self, ticks: int, until: Callable[[], bool]) -> None:
         """Steps until a rollout is full, `ticks` have passed, `until()` is true or a behavior appears."""
         known = len(self.collectors)
-        self._at_work = [observer for observer in self._observers if not observer.idle]
         for _ in range(ticks):
             self._tick()
             if any(collector.full for collector in self.collectors.values()) or len(self.collectors) > known or until():

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 import torch
+from torch import Tensor, nn
 
 from palaestra.core.processes import usable_cores
+from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.lstm import LSTMLayer
+from palaestra.models.policy import Actor
+from palaestra.models.trunk import StackedMLP, Trunk
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.collect.learner import Learner
 
@@ -33,33 +37,26 @@ class ComputeThreads:
         self._learners = learners
         self._group = group
         self._cores_are_busy = cores_are_busy
+        self.learning = 1
+        """Threads during an update."""
+        self.acting = 1
+        """Threads between updates."""
 
-    def choose(self, tell: Callable[[str], object], saved: int | None = None) -> None:
-        """Chooses the number unless the settings do, and tells it. `saved`: the number of a run that goes on."""
+    def choose(self, info: Callable[[str], object], saved: int | None = None) -> None:
+        """Chooses the number unless the settings do, and says so. `saved`: the number of a run that goes on."""
         if not self._is_given:
             if saved is None:
-                work = max((learner.work for learner in self._learners.values()), default=0)
+                work = max(map(work_of, self._learners.values()), default=0)
                 number, why = threads_for(work, self._group)
                 if number != self.number:
-                    tell(why)
+                    info(why)
                 self.number = number
             else:
                 self.number = saved
-        torch.set_num_threads(self._acting)
-
-    @property
-    def _acting(self) -> int:
         threaded = any(learner.settings.threaded for learner in self._learners.values())
-        return 1 if threaded or self._cores_are_busy else self.number or 1
-
-    @contextmanager
-    def all(self) -> Iterator[None]:
-        """Uses all threads within the block."""
-        torch.set_num_threads(self.number or 1)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(self._acting)
+        self.learning = self.number or 1
+        self.acting = 1 if threaded or self._cores_are_busy else self.learning
+        torch.set_num_threads(self.acting)
 
 
 def threads_for(work: int, group: RankGroup) -> tuple[int, str]:
@@ -72,3 +69,44 @@ def threads_for(work: int, group: RankGroup) -> tuple[int, str]:
     much = f"{work / 1e6:,.0f} million" if work >= 1e6 else "less than a million"
     why = f"{much} multiplications in a pass of a minibatch or a tick; --torch-threads chooses"
     return threads, f"Computing with {threads} {'thread' if threads == 1 else 'threads'}: {why}"
+
+
+def work_of(learner: Learner) -> int:
+    """Returns the multiplications in one forward pass of a behavior's largest batch."""
+    rows = max(learner.collector.meter.slots, getattr(learner.settings.hyperparameters, "batch_size", 0))
+    return rows * multiplications(learner.trainer.network)
+
+
+@torch.no_grad()
+def multiplications(network: Trunk) -> int:
+    """Returns the multiplications of one row's forward pass through actor and critics; of attention it counts only the
+    linear layers.
+    """
+    sized = [module for module in network.modules() if isinstance(module, StackedMLP | LSTMLayer)]
+    total = sum(
+        weight.numel()
+        for module in sized
+        for weight in module.parameters()
+        if weight.dim() > 1 and weight.shape[-2] > 1
+    )
+
+    def count(layer: nn.Module, _: object, out: Tensor) -> None:
+        nonlocal total
+        weight = layer.weight
+        assert isinstance(weight, Tensor)
+        total += out.numel() * weight[0].numel()
+
+    hooks = [
+        layer.register_forward_hook(count) for layer in network.modules() if isinstance(layer, nn.Linear | nn.Conv2d)
+    ]
+    device = next(network.parameters()).device
+    # ones: an entity of zeros would count as none
+    inputs = network.prepare(tuple(torch.ones((1, *obs.shape), device=device) for obs in network.spec.obs))
+    memory = torch.zeros((1, network.memory_size), device=device)
+    actor: Actor = network  # type: ignore[assignment]
+    actor.decide(inputs, memory)
+    if isinstance(network, ActorCritic):
+        network.value_with(inputs, memory)
+    for hook in hooks:
+        hook.remove()
+    return total

@@ -47,11 +47,11 @@ class TrainerFacts(NamedTuple):
     network: dict[str, Tensor]
     rng: Tensor
     deterministic: bool
-    oddities: list[str]
-    told: Told
+    demo_warnings: list[str]
+    messages: Messages
 
 
-class Told(NamedTuple):
+class Messages(NamedTuple):
     """Messages for the user."""
 
     remarks: list[str]
@@ -64,7 +64,7 @@ class Updated(NamedTuple):
     network: list[Tensor]
     """All weights of the network, in one flat tensor for each data type."""
     metrics: dict[str, float]
-    told: Told
+    messages: Messages
     seconds: float
 
 
@@ -127,14 +127,14 @@ class TrainerProcess:
             raise
         self.rollout_size = facts.rollout_size
         self.needs = facts.needs
-        self.oddities = facts.oddities
+        self.demo_warnings = facts.demo_warnings
         self.network: Trunk = trainer_class(settings.trainer_type).make_network(spec, settings).to(device)
         self.network.load_state_dict(facts.network)
         self._flat = FlatWeights(self.network)
         rng = torch.Generator(device)
         rng.set_state(facts.rng.cpu())
         self.policy = NetworkPolicy(cast(Actor, self.network), rng, facts.deterministic)
-        self._told = facts.told
+        self._messages = facts.messages
         self._updating = False
         """Whether an update was started whose outcome has not arrived."""
         self._updated: Updated | None = None
@@ -194,7 +194,7 @@ class TrainerProcess:
         self.learning_seconds += done.seconds
         self._updating = False
         self._updated = done
-        self._told = Told(done.told.remarks, self._told.warnings + done.told.warnings)
+        self._messages = Messages(done.messages.remarks, self._messages.warnings + done.messages.warnings)
 
     @property
     def learned(self) -> Mapping[str, Tensor]:
@@ -203,14 +203,14 @@ class TrainerProcess:
 
     def remarks(self) -> list[str]:
         """Returns the trainer's newest remarks."""
-        remarks = self._told.remarks
-        self._told = Told([], self._told.warnings)
+        remarks = self._messages.remarks
+        self._messages = Messages([], self._messages.warnings)
         return remarks
 
     def warnings(self) -> list[str]:
         """Returns the trainer's warnings that have arrived since the last call."""
-        warnings = self._told.warnings
-        self._told = Told(self._told.remarks, [])
+        warnings = self._messages.warnings
+        self._messages = Messages(self._messages.remarks, [])
         return warnings
 
     def state_dict(self) -> dict[str, Any]:
@@ -227,14 +227,14 @@ class TrainerProcess:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state, also that of a trainer in this process."""
         pipeline = state.get(PIPELINE)
-        self._told = self._ask("load", {key: value for key, value in state.items() if key != PIPELINE})
+        self._messages = self._ask("load", {key: value for key, value in state.items() if key != PIPELINE})
         self._sent_network = True
         acting: dict[str, Any] = self._ask("acting") if pipeline is None else pipeline
         self.network.load_state_dict(acting["network"])
         self.policy.generator.set_state(acting["rng"].cpu())
         outcome = None if pipeline is None else pipeline["outcome"]
         self._updated = (
-            None if outcome is None else Updated(outcome["network"], dict(outcome["metrics"]), Told([], []), 0.0)
+            None if outcome is None else Updated(outcome["network"], dict(outcome["metrics"]), Messages([], []), 0.0)
         )
 
     def reseed(self, seed: int) -> None:
@@ -276,7 +276,7 @@ def serve(
     """Makes a trainer and answers the requests of its `TrainerProcess`, in the process of its own. `place`: that of its
     rank, if any.
     """
-    trainer, oddities = make(spec, settings, torch.device(device), seed, scratch, group_at(place))
+    trainer, demo_warnings = make(spec, settings, torch.device(device), seed, scratch, group_at(place))
     sender = SharedSender()
     receiver = SharedReceiver()
     flat = FlatWeights(trainer.network)
@@ -288,7 +288,7 @@ def serve(
         policy.generator.get_state(),
         policy.deterministic,
     )
-    connection.send_bytes(sender.pack(TrainerFacts(*facts, oddities, _told(trainer))))
+    connection.send_bytes(sender.pack(TrainerFacts(*facts, demo_warnings, _messages_of(trainer))))
     while True:
         request, value = receiver.unpack(connection.recv_bytes())
         match request:
@@ -299,7 +299,7 @@ def serve(
                 torch.set_num_threads(threads)
                 start = perf_counter()
                 metrics = trainer.update(rollout, step).read()
-                reply: object = Updated(flat.read(), metrics, _told(trainer), perf_counter() - start)
+                reply: object = Updated(flat.read(), metrics, _messages_of(trainer), perf_counter() - start)
             case "network":
                 trainer.network.load_state_dict(value)
                 reply = None
@@ -307,7 +307,7 @@ def serve(
                 reply = trainer.state_dict()
             case "load":
                 trainer.load_state_dict(value)
-                reply = _told(trainer)
+                reply = _messages_of(trainer)
             case "reseed":
                 reseed(trainer, value)
                 reply = None
@@ -318,6 +318,6 @@ def serve(
         connection.send_bytes(sender.pack(reply))
 
 
-def _told(trainer: Trainer) -> Told:
+def _messages_of(trainer: Trainer) -> Messages:
     remarks = trainer.remarks() if isinstance(trainer, Remarks) else []
-    return Told(remarks, trainer.warnings() if isinstance(trainer, Warns) else [])
+    return Messages(remarks, trainer.warnings() if isinstance(trainer, Warns) else [])

@@ -1,9 +1,10 @@
-"""Times of a run: its clock, and how long updates take, which a user who stops the run is told."""
+"""Times of a run: its clock, and how long updates take, for a user who stops the run."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +12,8 @@ from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.logging.bottleneck import EVALUATION, EXCHANGE, LEARNING, RANKS, SAVING, TRAINER, TimeUse
+from palaestra.runtime.logging.timers import Timers
+from palaestra.trainers.base import Progresses
 
 LONG = 1.0
 """Seconds from which a wait is mentioned."""
@@ -18,55 +21,28 @@ SURE = 0.2
 """Share of an update after which its own progress predicts its end better than the last update's duration."""
 
 
-class UpdateTimes:
-    """Seconds of each behavior's last update, and which updates are still to be made. Safe to read in a signal
-    handler.
+def wait_for(updating: Sequence[Learner]) -> str:
+    """Returns what a stopping run has to wait for; empty if the wait is short. `updating`: learners whose updates have
+    not ended, the one under way first. Safe in a signal handler.
     """
+    if not updating:
+        return ""
+    passed = time.perf_counter() - updating[0].update_began
+    waits = [_left(updating[0], passed), *(learner.last_update for learner in updating[1:])]
+    known = [seconds for seconds in waits if seconds is not None]
+    if len(known) < len(waits):
+        return f"the first update is under way for {passed:.0f} s; how long one takes is not known yet"
+    left = sum(known)
+    return f"an update is under way, about {spoken(left)} left" if passed + left >= LONG else ""
 
-    def __init__(self) -> None:
-        self._last: dict[str, float] = {}
-        self._to_come: tuple[str, ...] = ()
-        """Behaviors whose update has not ended, the one under way first."""
-        self._began = 0.0
 
-    @contextmanager
-    def of(self, behaviors: Sequence[str]) -> Iterator[None]:
-        """Marks a block in which these behaviors are updated, in this order."""
-        self._to_come = tuple(behaviors)
-        self._began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._to_come = ()
-
-    def ended(self, behavior: str) -> None:
-        """Notes that the first of the updates is done."""
-        now = time.perf_counter()
-        self._last[behavior] = now - self._began
-        self._began = now
-        self._to_come = self._to_come[1:]
-
-    def wait(self, progress: Callable[[str], float | None]) -> str:
-        """Returns what a stopping run has to wait for; empty if the wait is short. `progress`: the share of an update
-        that is done.
-        """
-        to_come = self._to_come
-        passed = time.perf_counter() - self._began
-        if not to_come:
-            return ""
-        waits = [self._left(to_come[0], passed, progress(to_come[0])), *(self._last.get(name) for name in to_come[1:])]
-        known = [seconds for seconds in waits if seconds is not None]
-        if len(known) < len(waits):
-            return f"the first update is under way for {passed:.0f} s; how long one takes is not known yet"
-        left = sum(known)
-        return f"an update is under way, about {spoken(left)} left" if passed + left >= LONG else ""
-
-    def _left(self, behavior: str, passed: float, progress: float | None) -> float | None:
-        """Returns the seconds that the present update still takes; None if unknown."""
-        last = self._last.get(behavior)
-        if progress and (progress > SURE or last is None):
-            return passed * (1 - progress) / progress
-        return None if last is None else max(0.0, last - passed)
+def _left(learner: Learner, passed: float) -> float | None:
+    """Returns the seconds that the present update still takes; None if unknown."""
+    last = learner.last_update
+    progress = learner.trainer.progress if isinstance(learner.trainer, Progresses) else None
+    if progress and (progress > SURE or last is None):
+        return passed * (1 - progress) / progress
+    return None if last is None else max(0.0, last - passed)
 
 
 def spoken(seconds: float) -> str:
@@ -88,7 +64,11 @@ class RunClock:
         self._learners = learners
         self._group = group
         self._env = env
-        self._parts: dict[str, float] = {LEARNING: 0.0, SAVING: 0.0, EVALUATION: 0.0, EXCHANGE: 0.0}
+        self.collecting = 0.0
+        """Seconds of collecting, in `rounds` rounds."""
+        self.rounds = 0
+        self._parts: dict[str, float] = {SAVING: 0.0, EVALUATION: 0.0}
+        self._blocks = Counter[str]()
         self._at_summary: dict[str, list[TimeUse]] = {}
         """By behavior, the times of each rank at its last summary."""
         self.start()
@@ -102,21 +82,20 @@ class RunClock:
 
     def _waited(self) -> float:
         """Returns the seconds spent waiting for trainers' processes."""
-        return sum(learner.waited for learner in self._learners.values())
+        return sum(learner.process.waiting_seconds for learner in self._learners.values())
 
     @contextmanager
     def spending_on(self, part: str) -> Iterator[None]:
-        """Counts the time of a block for LEARNING, SAVING or EVALUATION, less what it waits for other processes."""
+        """Counts the time of a block for SAVING or EVALUATION, less what it waits for other processes."""
         start = time.perf_counter()
         waited = self._waited()
         met = self._group.waited
         try:
             yield
         finally:
+            self._blocks[part] += 1
             met = self._group.waited - met
             self._parts[part] += time.perf_counter() - start - met - (self._waited() - waited)
-            if part == LEARNING:
-                self._parts[EXCHANGE] += met
 
     @property
     def session(self) -> float:
@@ -130,7 +109,7 @@ class RunClock:
 
     def spent(self) -> dict[str, float]:
         """Returns how this session's seconds were spent: collecting, learning, and what else there was."""
-        exchange = self._parts[EXCHANGE]
+        exchange = sum(learner.exchange_seconds for learner in self._learners.values())
         others = {
             TRAINER: self._waited() - self._waited_before,
             EXCHANGE: exchange,
@@ -140,14 +119,14 @@ class RunClock:
         }
         return {
             **self._collecting,
-            LEARNING: self._parts[LEARNING],
+            LEARNING: sum(learner.learning_seconds for learner in self._learners.values()),
             **{part: seconds for part, seconds in others.items() if seconds > 0},
         }
 
     def use(self) -> TimeUse:
         """Returns this rank's times."""
         busy = {name: seconds - self._busy_before.get(name, 0.0) for name, seconds in self._env.busy_seconds().items()}
-        beside = {name: learner.learned_beside for name, learner in self._learners.items()}
+        beside = {name: learner.process.learning_seconds for name, learner in self._learners.items()}
         trainers = {name: seconds for name, seconds in beside.items() if seconds is not None}
         return TimeUse(self.session, self.spent(), busy, trainers)
 
@@ -157,3 +136,14 @@ class RunClock:
         self._at_summary[behavior] = now
         uses = [use.since(None if before is None else before[rank]) for rank, use in enumerate(now)]
         return {"ranks": [use.as_dict() for use in uses]}
+
+    def add_to(self, timers: Timers) -> None:
+        """Adds the times of collecting, updates, saving and evaluation to the timers."""
+        learners = self._learners.values()
+        timers.add(("collect",), self.collecting, count=self.rounds)
+        if updates := sum(learner.updates for learner in learners):
+            seconds = sum(one.learning_seconds + one.exchange_seconds for one in learners)
+            timers.add(("update",), seconds + self._waited() - self._waited_before, count=updates)
+        for name, part in (("save", SAVING), ("evaluate", EVALUATION)):
+            if self._blocks[part]:
+                timers.add((name,), self._parts[part], count=self._blocks[part])

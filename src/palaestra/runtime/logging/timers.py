@@ -1,4 +1,4 @@
-"""Measures how much time the parts of a run take: a tree of named timers, and gauges."""
+"""The file `timers.json`: how much time the parts of a run took, and gauges."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,32 +23,24 @@ ROOT = "root"
 
 
 class Timers:
-    """Timers of a run: `with timers("collect"):` measures a block; blocks may be nested. Not for several threads."""
+    """A tree of named times, and gauges, as `timers.json` has them."""
 
     def __init__(self) -> None:
         self._began = time.time()
-        self._root = self._now = _TimerNode(self, ROOT, None)
-        self._root.__enter__()
+        self._start = time.perf_counter()
+        self._root = _Timer()
         self._gauges: dict[str, dict[str, float]] = {}
 
-    def __call__(self, name: str) -> _TimerNode:
-        """Returns the timer of that name inside the timer that is running now."""
-        now = self._now
-        timer = now.children.get(name)
-        if timer is None:
-            timer = now.children[name] = _TimerNode(self, name, now)
-        return timer
-
-    def add(self, path: Sequence[str], seconds: float, *, parallel: bool = False) -> None:
-        """Sets the time of a block that was measured elsewhere, by the names of the timers around it and its own.
+    def add(self, path: Sequence[str], seconds: float, *, count: int = 1, parallel: bool = False) -> None:
+        """Sets the time of a block, by the names of the blocks around it and its own, and how often it was entered.
 
         `parallel`: it took place beside the others, in another process.
         """
         timer = self._root
         for name in path:
-            timer = timer.children.setdefault(name, _TimerNode(self, name, timer))
+            timer = timer.children.setdefault(name, _Timer())
         timer.total = seconds
-        timer.count = max(timer.count, 1)
+        timer.count = count
         timer.parallel = parallel
 
     def gauge(self, name: str, value: float) -> None:
@@ -55,18 +48,10 @@ class Timers:
         gauge = self._gauges.setdefault(name, {"value": value, "min": value, "max": value, "count": 0})
         gauge.update(value=value, min=min(gauge["min"], value), max=max(gauge["max"], value), count=gauge["count"] + 1)
 
-    def shares(self) -> dict[str, float]:
-        """Returns the share of the total time that each outermost timer took, the largest first; 'other' is the
-        rest.
-        """
-        total = time.perf_counter() - self._root.since
-        parts = sorted(
-            ((name, timer.so_far() / total) for name, timer in self._root.children.items()), key=lambda part: -part[1]
-        )
-        return {**dict(parts), "other": max(0.0, 1.0 - sum(share for _, share in parts))}
-
     def tree(self) -> dict[str, Any]:
-        """Returns total seconds, count, own seconds and children of every timer, running ones included."""
+        """Returns total seconds, count, own seconds and children of every timer."""
+        self._root.total = time.perf_counter() - self._start
+        self._root.count = 1
         return self._root.tree()
 
     def whole(self, metadata: Mapping[str, str]) -> dict[str, Any]:
@@ -104,36 +89,15 @@ class Timers:
         }
 
 
-class _TimerNode:
-    __slots__ = ("children", "count", "name", "outer", "parallel", "since", "timers", "total")
-
-    def __init__(self, timers: Timers, name: str, outer: _TimerNode | None) -> None:
-        self.timers = timers
-        self.name = name
-        self.outer = outer
-        self.children: dict[str, _TimerNode] = {}
-        # since 0: not open
-        self.total = 0.0
-        self.count = 0
-        self.since = 0.0
-        self.parallel = False
-
-    def __enter__(self) -> None:
-        self.timers._now = self
-        self.since = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        self.total += time.perf_counter() - self.since
-        self.since = 0.0
-        self.count += 1
-        self.timers._now = self.outer  # type: ignore[assignment]  # the root is never left
-
-    def so_far(self) -> float:
-        return self.total + (time.perf_counter() - self.since if self.since else 0.0)
+@dataclass
+class _Timer:
+    total: float = 0.0
+    count: int = 0
+    parallel: bool = False
+    children: dict[str, _Timer] = field(default_factory=dict)
 
     def tree(self) -> dict[str, Any]:
         children = {name: timer.tree() for name, timer in self.children.items()}
-        total = self.so_far()
-        own = max(0.0, total - sum(child["total"] for child in children.values() if "is_parallel" not in child))
+        own = max(0.0, self.total - sum(one["total"] for one in children.values() if "is_parallel" not in one))
         more = {**({"is_parallel": True} if self.parallel else {}), **({"children": children} if children else {})}
-        return {"total": total, "count": self.count + bool(self.since), "self": own, **more}
+        return {"total": self.total, "count": self.count, "self": own, **more}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class RunPart:
     @property
     def idle(self) -> bool:
         """Whether it has nothing to do for now. It is then told of nothing but `begin`, `joined`, `started`, `paused`,
-        `asked`, `finished` and what concerns its state and its files. Asked once a pause.
+        `asked`, `finished` and what concerns its state and its files. Asked when a behavior has joined.
         """
         return False
 
@@ -122,3 +122,23 @@ class RunPart:
 
 class Refused(Exception):
     """A request that cannot be carried out; the text says why."""
+
+
+MOMENTS = ("ticks_ahead", "ended", "collected", "met", "updated", "summarized", "round_ended", "endings")
+"""Moments of which a run tells only the parts that override them and are not idle."""
+
+
+def at_work(parts: Sequence[RunPart]) -> dict[str, list[RunPart]]:
+    """Returns by moment the parts that take part in it, in their order."""
+    awake = [part for part in parts if not part.idle]
+    return {moment: [part for part in awake if overrides(part, moment)] for moment in MOMENTS}
+
+
+def observers(parts: Sequence[RunPart]) -> list[RunPart]:
+    """Returns the parts that see the tables of every tick."""
+    return [part for part in parts if overrides(part, "tick") or overrides(part, "begin")]
+
+
+def overrides(part: RunPart, moment: str) -> bool:
+    """Whether a part does something at a moment."""
+    return getattr(type(part), moment) is not getattr(RunPart, moment)

@@ -41,7 +41,7 @@ def _check_teachers(run: Run, loaded: Loaded) -> None:
         return
     problems = []
     there = run.env.behaviors
-    for student, absent in run.absent_teachers():
+    for student, absent in run.teachers.absent(run.learners):
         block = ("behaviors", student) if student in run.settings.behaviors else ("default_settings",)
         sentence = (
             f"the environment has no behavior '{absent}'{nearest(absent, there)} (there are: "

@@ -81,7 +81,7 @@ def finish(run: Run) -> Result:
 
 def _report(run: Run, finals: Mapping[str, Path]) -> None:
     """Prints how the run went, where its files are, and what can be done with them."""
-    for student, absent in () if run.inference else run.absent_teachers():
+    for student, absent in () if run.inference else run.teachers.absent(run.learners):
         run.console.warning(
             f"'{student}' has learned nothing in this session: its teacher's behavior, '{absent}', never came"
         )

@@ -120,7 +120,7 @@ class RankMeetings(Meetings):
         if stopped or self.meets_first:
             return True
         return any(self.counts(name) for name in collector.full) or any(
-            learner.due for name, learner in self._learners.items() if self.counts(name)
+            learner.left <= 0 for name, learner in self._learners.items() if self.counts(name)
         )
 
     def counts(self, name: str) -> bool:

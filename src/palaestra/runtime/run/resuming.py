@@ -9,6 +9,7 @@ from typing import Any
 from palaestra.core.errors import CheckpointError, PalaestraError
 from palaestra.core.specs import BehaviorSpec
 from palaestra.parallel.rank_group import RankGroup
+from palaestra.runtime.collect.initialization import could_start
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.settings.tree import changes
@@ -146,7 +147,9 @@ class SavedRun:
         assert self.checkpoint is not None
         state: Any = self.checkpoint.state
         try:
-            return not any(learner.misfits(state[name]["trainer"]["network"]) for name, learner in learners.items())
+            return all(
+                could_start(one.trainer.network, state[name]["trainer"]["network"]) for name, one in learners.items()
+            )
         except (KeyError, TypeError, AttributeError):
             return False
 

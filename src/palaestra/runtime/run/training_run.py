@@ -12,23 +12,20 @@ import torch
 
 from palaestra.core.errors import CheckpointError, ConfigError, EnvError
 from palaestra.core.files import belongs_to_run
-from palaestra.core.metrics import GROUP_REWARD, SUCCESS
 from palaestra.core.processes import usable_cores
 from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.closing import close_safely
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.runtime.collect.collector_state import restore, state_of
-from palaestra.runtime.collect.episodes import Episodes
-from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.collect.learner import Learner, patience_of
 from palaestra.runtime.collect.threads import ComputeThreads
 from palaestra.runtime.control.goals import Course
-from palaestra.runtime.logging.bottleneck import EnvKind, Setup, bottleneck
-from palaestra.runtime.logging.run_times import RunClock, UpdateTimes
+from palaestra.runtime.logging.bottleneck import EnvKind, Setup
+from palaestra.runtime.logging.run_times import RunClock, wait_for
 from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.logging.timers import Timers
-from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.parts.part import RunPart
+from palaestra.runtime.parts.part import RunPart, at_work, observers
 from palaestra.runtime.parts.rank_warnings import RankWarnings
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.play.teachers import Teachers
@@ -81,20 +78,20 @@ class Run:
         """Whether someone waits for that, after a signal or a request, so that an evaluation is left out."""
         self.begun = False
         """Whether it collects; before that, what can never work is refused."""
-        self.at_work: list[RunPart] = []
-        """Parts that are not idle, as of the last pause."""
-        self._updated: list[Learner] = []
-        self.update_times = UpdateTimes()
-        settings = self.settings
-        env = self.env
-        group = self.group
+        self.at_work: Mapping[str, Sequence[RunPart]] = {}
+        """By moment, the parts that take part in it and are not idle, as of when the last behavior joined."""
+        self.students: dict[str, list[Learner]] = {}
+        """By behavior, the learners that learn from its rollouts."""
+        self.updating: list[Learner] = []
+        """Learners whose updates have not ended, the one under way first."""
+        settings, env, group = context.settings, context.env, context.group
         self.models = ModelWriter(context, statistics.model)
         self.meetings = meetings_of(context, warnings or RankWarnings())
         self.saved = SavedRun(checkpoint, group)
         self._kind: EnvKind = kind
         self._own_areas = own_areas
         env.training_starts(training_facts(settings, env.device))
-        self._teachers = Teachers(settings, env)
+        self.teachers = Teachers(settings, env)
         self.parts = list(parts(self))
         self.threads = ComputeThreads(
             settings.torch_settings.threads, self.learners, group, cores_are_busy=env.traits.uses_cores
@@ -102,7 +99,7 @@ class Run:
         seed = group.own_seed(settings.env_settings.seed)
         stagger = not self.inference and staggering(env, settings)
         try:
-            self.collector = Collector(env, self._join, seed, self.parts, stagger)
+            self.collector = Collector(env, self._join, seed, observers(self.parts), stagger)
             self.clock = RunClock(self.collector.seconds, self.learners, env, group)
             self.meetings.time_use = self.clock.use
             self._resume()
@@ -121,34 +118,36 @@ class Run:
                 f"a behavior cannot be named '{name}': a run keeps files of its own under that name; rename the "
                 "behavior"
             )
-        if (collector := self._teachers.collector_of(name, spec)) is not None:
-            self._teachers.check_specs_match(self.learners)
+        if (collector := self.teachers.collector_of(name, spec)) is not None:
+            self.teachers.check_specs_match(self.learners)
+            self.students[name] = self.teachers.students(name, self.learners)
             return collector
         settings = behavior_settings(self.settings, name, self.env.behaviors)
         seed = seed_of(name, self.settings)
         learner = Learner(name, spec, settings, self.env.device, seed, self.inference, self.folder.path, self.group)
         if self._own_areas:
-            learner.wait_for_agents()
+            learner.collector.patience = patience_of(settings)
         self.learners[name] = learner
-        taught = self._teachers.add_student(learner)
+        taught = self.teachers.add_student(learner)
         with self._explaining_misfits():
             restored = self.saved.restore(learner)
         self.console.info(f"New behavior '{name}': {describe(spec)}")
-        for oddity in learner.oddities:
-            self.console.warning(f"{name}: {oddity}")
+        for warning in learner.demo_warnings:
+            self.console.warning(f"{name}: {warning}")
         if not restored and not self.inference:
             late = self.console.warning if self.begun else None
             initialize(learner, self.settings.checkpoint_settings, self.folder, self.group, self.console.info, late)
         for part in self.parts:
             part.joined(learner)
         self.env.behavior_joins(behavior_facts(name, settings, self.settings))
-        learner.tell(self.console.info, self.console.warning)
+        learner.messages.send(self.console.info, self.console.warning)
         if taught is not None:
             self.console.info(taught)
-            self._teachers.check_specs_match(self.learners)
+            self.teachers.check_specs_match(self.learners)
+        self.students = {each: self.teachers.students(each, self.learners) for each in {*self.students, name}}
         if self.begun:
             self.threads.choose(self.console.info)
-            self.at_work = [part for part in self.parts if not part.idle]
+            self.at_work = at_work(self.parts)
         return learner.collector
 
     def _resume(self) -> None:
@@ -166,7 +165,7 @@ class Run:
                     part.load_state_dict(saved.parts[part.name], restored=restored)
             if not saved.same_ranks:
                 for learner in self.learners.values():
-                    learner.reseed(self.group.own_seed(self.settings.env_settings.seed + saved.checkpoint.step))
+                    learner.process.reseed(self.group.own_seed(self.settings.env_settings.seed + saved.checkpoint.step))
         saved.tell(self.learners, self.env.behaviors, self.console.warning, restored=restored)
         self.statistics.load_state_dict(saved.run["statistics"])
         self.clock.before = saved.run["elapsed"]
@@ -204,31 +203,12 @@ class Run:
         """Returns the behaviors that need no more training by their `stop_when`; empty while others still train."""
         return next((found for part in self.parts if (found := part.endings())), {})
 
-    def students(self, name: str) -> list[Learner]:
-        """Returns the learners that learn from a behavior's rollouts."""
-        return self._teachers.students(name, self.learners) if self._teachers.collectors else [self.learners[name]]
-
-    def absent_teachers(self) -> Iterator[tuple[str, str]]:
+    def absentteachers(self) -> Iterator[tuple[str, str]]:
         """Returns students whose teacher's behavior the environment does not have, and its name."""
-        return self._teachers.absent(self.learners)
+        return self.teachers.absent(self.learners)
 
-    def ticks_ahead(self) -> int:
-        """Returns the number of ticks until something is due."""
-        asked = (part.ticks_ahead() for part in self.at_work)
-        ticks = [learner.ticks_ahead() for learner in self.learners.values()]
-        return min((*(each for each in asked if each is not None), *ticks), default=1)
-
-    def meet(self) -> list[str]:
-        """Meets the other ranks. Returns the behaviors whose rollouts are full on all ranks."""
-        full = self.meetings.meet(self.collector, stopped=self.stopped, lost=self._may_be_lost)
-        if self.meetings.lost:
-            self.must_be_writable()
-        elif self.meetings.have_met:
-            for part in self.at_work:
-                part.met()
-        return full
-
-    def _may_be_lost(self) -> bool:
+    def may_be_lost(self) -> bool:
+        """Whether it is time to look whether the run's folder can be written to, and it cannot."""
         return self.folder.check_due() and self.folder.trouble() is not None
 
     def must_be_writable(self) -> None:
@@ -236,66 +216,6 @@ class Run:
         trouble = self.group.from_first(self.group.first(self.folder.trouble))
         self.meetings.lost = trouble is not None
         self.folder.report(trouble)
-
-    def add_episodes(self) -> None:
-        """Adds the episodes that ended, and what the environment measured, to the statistics."""
-        for name, collector in self._teachers.collectors.items():
-            returns = collector.meter.take()
-            for student in self.students(name) if len(returns.returns) else []:
-                self.journal.add(student.name, "Imitation/Teacher Reward", float(returns.together.mean()))
-        for learner in self.learners.values():
-            ended = learner.collector.meter.take()
-            for part in self.at_work:
-                part.ended(learner, ended)
-            if len(ended.returns):
-                self._add_episodes(learner, ended)
-        if self.learners:
-            for tag, value, kind in self.env.take_measurements():
-                for name in self.learners:  # it belongs to none in particular
-                    self.journal.measure(name, tag, value, kind)
-
-    def _add_episodes(self, learner: Learner, ended: Episodes) -> None:
-        name = learner.name
-        rewards = learner.settings.reward_signals
-        strength = rewards["extrinsic"].strength if "extrinsic" in rewards else 0.0
-        columns = {"extrinsic": (ended.together * strength).tolist(), "judged": ended.judged.tolist()}
-        grouped = bool(ended.in_group.any())
-        self.journal.episodes(name, ended.returns.tolist(), ended.lengths.tolist(), grouped=grouped, **columns)
-        self.journal.spread(name, GROUP_REWARD, ended.group_returns[ended.last_of_group].tolist())
-        self.journal.extend(name, SUCCESS, ended.success.tolist())
-
-    def note_update(self, learner: Learner, metrics: Mapping[str, float]) -> None:
-        """Takes in what an update has measured."""
-        learner.warn(self.console.warning)
-        self.update_times.ended(learner.name)
-        for tag, value in metrics.items():
-            self.journal.add(learner.name, tag, value)
-        self._updated.append(learner)
-
-    def take_updated(self) -> list[Learner]:
-        """Returns the learners that were updated since the last call."""
-        updated = self._updated
-        self._updated = []
-        return updated
-
-    def pause(self) -> None:
-        """Shows how far the run is, and finds out which parts are at work from now on."""
-        for part in self.parts:
-            part.paused()
-        self.at_work = [part for part in self.parts if not part.idle]
-
-    def write_summary(self, learner: Learner) -> Summary:
-        """Ends the period of a behavior whose summary is due, and sends the summary to the trackers."""
-        step = learner.summary_due()
-        assert step is not None
-        training = learner.training or self.finished
-        times = self.clock.times_since_summary(learner.name, self.meetings.times)
-        times["bottleneck"] = bottleneck(self.meetings.times, self.setup())
-        summary = self.statistics.summarize(
-            learner.name, step, elapsed=self.clock.elapsed, training=training, times=times
-        )
-        learner.tell(self.console.info, self.console.warning)
-        return summary
 
     def lesson_began(self, *, restarts: bool) -> None:
         """Tells all parts that the environment has other parameters. `restarts`: all episodes begin anew."""
@@ -310,13 +230,13 @@ class Run:
         """Returns the facts on which advice about speed depends."""
         return Setup(
             kind=self._kind,
-            agents=max(round(sum(learner.agents for learner in self.learners.values())), 1),
+            agents=max(round(sum(learner.collector.meter.agents for learner in self.learners.values())), 1),
             copies=self.settings.env_settings.num_envs,
             runners=self.settings.env_settings.env_runners is not None,
             cores=usable_cores(),
             gpus=torch.cuda.device_count(),
             on_gpu=self.env.device.type == "cuda",
-            threaded=any(learner.learned_beside is not None for learner in self.learners.values()),
+            threaded=any(learner.process.learning_seconds is not None for learner in self.learners.values()),
         )
 
     def start(self) -> None:
@@ -328,7 +248,7 @@ class Run:
         self.begun = True
         for part in self.parts:
             part.started()
-        self.at_work = [part for part in self.parts if not part.idle]
+        self.at_work = at_work(self.parts)
 
     def end(self) -> None:
         """Saves and ends at the next tick."""
@@ -344,12 +264,12 @@ class Run:
 
     def wait(self) -> str:
         """Returns what a stop has to wait for; empty if the wait is short. Safe in a signal handler."""
-        return self.update_times.wait(lambda name: self.learners[name].progress)
+        return wait_for(self.updating)
 
     def abandon(self) -> None:
         """Ends the processes of environment and trainers at once. Safe in a signal handler."""
         for learner in self.learners.values():
-            learner.abandon()
+            learner.process.kill()
         self.env.abandon()
 
     def close(self) -> None:
@@ -357,7 +277,7 @@ class Run:
         for part in self.parts:
             close_safely(part.close, part.what_is_closed, self.console.warning)
         for name, learner in self.learners.items():
-            close_safely(learner.close, f"the trainer of '{name}'", self.console.warning)
+            close_safely(learner.process.close, f"the trainer of '{name}'", self.console.warning)
 
     def retire(self) -> None:
         """Stops collecting for behaviors that have reached max_steps; their agents go on acting.
@@ -371,7 +291,7 @@ class Run:
             if not learner.training and not self.inference:
                 learner.collector.rollout_size = None
                 learner.collector.buffer = None
-        self._teachers.retire(self.learners)
+        self.teachers.retire(self.learners)
 
     def must_be_finite(self) -> None:
         """Raises Diverged if weights are not finite."""

@@ -13,6 +13,7 @@ from palaestra.core.torch_files import read_saved
 from palaestra.hub.fetching import checkpoint_folder
 from palaestra.models.trunk import Trunk
 from palaestra.parallel.rank_group import RankGroup
+from palaestra.runtime.collect.initialization import initialize as initialized
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.settings import CheckpointSettings
 from palaestra.runtime.storage.checkpoints import Checkpoints
@@ -132,7 +133,7 @@ def initialize(
             origin.must_exist("initialize from it")
         found = find_origin(learner.name, path, origin)
         state, whole = found.state(learner.name, learner.trainer.network, list(learner.settings.reward_signals))
-        whole = learner.initialize(state, found.place) and whole
+        whole = initialized(learner, state, found.place) and whole
     except PalaestraError as error:
         problem = error
 

@@ -14,7 +14,8 @@ from palaestra.core.errors import ConfigError, PluginError
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import ActionSpec, ObsSpec
 from palaestra.data.rollout import Rollout
-from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.collect.initialization import initialize
+from palaestra.runtime.collect.learner import Learner, current_value
 from palaestra.trainers.ppo import PPO
 
 MEMORY = {"memory": {"sequence_length": 4, "memory_size": 8}}
@@ -28,7 +29,7 @@ def learner(network: dict[str, Any], seed: int = 0, **rest: Any) -> Learner:
 def test_a_network_starts_from_another_of_its_shape():
     here = learner(MEMORY)
     there = learner(MEMORY, seed=1)
-    assert here.initialize(there.state_dict(), Path("results/first"))
+    assert initialize(here, there.state_dict(), Path("results/first"))
     theirs = there.trainer.network.state_dict()
     assert all(torch.equal(value, theirs[key]) for key, value in here.trainer.network.state_dict().items())
 
@@ -37,10 +38,10 @@ def test_values_of_as_many_other_signals_begin_anew():
     here, there = (learner({}, reward_signals={"extrinsic": {}, name: {}}) for name in ("curiosity", "rnd"))
     with torch.no_grad():
         there.trainer.network.value_head.weight.fill_(5.0)
-    assert not here.initialize(there.state_dict(), Path("first"))
+    assert not initialize(here, there.state_dict(), Path("first"))
     assert here.trainer.network.value_head.weight.abs().max() < 5.0
     again = learner({}, reward_signals={"extrinsic": {}, "rnd": {}})
-    assert again.initialize(there.state_dict(), Path("first"))
+    assert initialize(again, there.state_dict(), Path("first"))
     assert again.trainer.network.value_head.weight.eq(5.0).all()
 
 
@@ -53,7 +54,7 @@ def test_critics_of_sac_begin_anew_with_other_signals(others: dict[str, Any]):
     with torch.no_grad():
         for values in there.trainer.network.parameters():
             values.fill_(5.0)
-    assert not here.initialize(there.state_dict(), Path("first"))
+    assert not initialize(here, there.state_dict(), Path("first"))
     now = here.trainer.network.state_dict()
     assert not any(now[f"{part}.head_{name}"].any() for part in ("critics", "targets") for name in ("weight", "bias"))
     assert now["action_head.weight"].eq(5.0).all()
@@ -71,7 +72,7 @@ def test_what_values_are_made_for_begins_anew_with_other_signals_or_another_trai
     some = ({}, other) if swapped else (other, {})
     here, there = (learner(MEMORY, seed=i, **rest) for i, rest in enumerate(some))
     before = {key: value.clone() for key, value in here.trainer.network.state_dict().items()}
-    assert not here.initialize(there.state_dict(), Path("first"))
+    assert not initialize(here, there.state_dict(), Path("first"))
     theirs = there.trainer.network.state_dict()
     for key, value in here.trainer.network.state_dict().items():
         assert torch.equal(value, before[key] if key.startswith("value_head.") else theirs[key])
@@ -89,7 +90,7 @@ def test_what_values_are_made_for_begins_anew_with_other_signals_or_another_trai
 )
 def test_a_network_of_another_shape_is_refused(here: dict[str, Any], there: dict[str, Any], says: str):
     with pytest.raises(ConfigError, match=f"behavior 'Walker' cannot start from first: .*{says}"):
-        learner(here).initialize(learner(there).state_dict(), Path("first"))
+        initialize(learner(here), learner(there).state_dict(), Path("first"))
 
 
 @pytest.mark.parametrize("name", ["nature_cnn", "no_such_module:Encoder"])
@@ -202,6 +203,6 @@ def test_a_rollout_waits_no_longer_than_the_run_lasts(tmp_path: Path, monkeypatc
 
 def test_the_current_value_of_a_hyperparameter_that_was_set_to_0_is_0():
     one = learner({})
-    assert one.current("beta") == 5e-3
+    assert current_value(one, "beta") == 5e-3
     one.change({"beta": 0.0})
-    assert one.current("beta") == 0.0
+    assert current_value(one, "beta") == 0.0

@@ -119,7 +119,7 @@ def test_checkpoints_are_saved_when_no_trainer_is_busy(tmp_path: Path, monkeypat
     save = Saving.save
 
     def noted(self: Saving) -> None:
-        busy.append(any(learner.busy for learner in self._run.learners.values()))
+        busy.append(any(learner.process.busy for learner in self._run.learners.values()))
         save(self)
 
     monkeypatch.setattr(Saving, "save", noted)
@@ -168,7 +168,7 @@ def test_an_update_takes_effect_when_the_next_one_begins_and_equals_that_of_a_tr
         assert found[tag] == pytest.approx(expected[tag], rel=1e-3, abs=1e-5)
     for key, value in here.trainer.network.state_dict().items():
         torch.testing.assert_close(trainer.network.state_dict()[key], value, rtol=1e-3, atol=1e-5)
-    there.close()
+    there.process.close()
     env.close()
 
 
@@ -183,8 +183,9 @@ def test_a_run_can_be_made_threaded_and_back_when_it_is_resumed(tmp_path: Path):
 def test_what_the_trainer_refuses_is_told_as_without_a_process():
     texts = []
     for threaded in (False, True):
+        one = learner("sac", threaded=threaded, hyperparameters={"batch_size": 16, "buffer_size": 1 << 45})
         with pytest.raises(ConfigError) as caught:
-            learner("sac", threaded=threaded, hyperparameters={"batch_size": 16, "buffer_size": 1 << 45}).remarks()
+            one.messages.send(print, print)
         texts.append(str(caught.value).partition(" takes ")[0])
     assert texts[0] == texts[1]
     assert children() == []

@@ -1,88 +1,51 @@
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from palaestra.runtime.logging import run_times
-from palaestra.runtime.logging.run_times import UpdateTimes
+from palaestra.runtime.logging.run_times import wait_for
 
 
-def unknown(behavior: str) -> float | None:
-    """Progress of a trainer that does not tell."""
-    return None
+@dataclass
+class Updating:
+    """A learner in an update."""
+
+    last_update: float | None = None
+    update_began: float = 0.0
+    trainer: Any = field(default_factory=SimpleNamespace)
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Seconds, to be set by hand."""
-    now = [0.0]
-    monkeypatch.setattr(run_times.time, "perf_counter", lambda: now[0])
-    return now
+def after(monkeypatch: pytest.MonkeyPatch, seconds: float, *learners: Updating, progress: float | None = None) -> str:
+    """What a run says so many seconds after the first learner's update began."""
+    monkeypatch.setattr(run_times.time, "perf_counter", lambda: seconds)
+    if progress is not None:
+        learners[0].trainer.progress = progress
+    return wait_for(learners)  # pyright: ignore[reportArgumentType]
 
 
-def update(times: UpdateTimes, clock: list[float], **seconds: float) -> None:
-    """Each behavior's update takes so long."""
-    with times.of(list(seconds)):
-        for name, spent in seconds.items():
-            clock[0] += spent
-            times.ended(name)
+UNKNOWN = "the first update is under way for 7 s; how long one takes is not known yet"
+CASES = [
+    ("no update", 0, [], None, ""),
+    ("less what has passed", 12.5, [30.0], None, "an update is under way, about 18 s left"),
+    ("longer than the last", 112.5, [30.0], None, "an update is under way, about 1 s left"),
+    ("another that follows", 10, [30.0, 200.0], None, "an update is under way, about 3 min 40 s left"),
+    ("a first one", 7, [None], None, UNKNOWN),
+    ("a first one that begins", 7, [None], 0.0, UNKNOWN),
+    ("a first one that goes on", 7, [None], 0.1, "an update is under way, about 63 s left"),
+    ("too early to say", 5, [10.0], 0.1, "an update is under way, about 5 s left"),
+    ("slower than the last", 10, [10.0], 0.25, "an update is under way, about 30 s left"),
+    ("a short one", 0, [0.4], None, ""),
+]
 
 
-def test_outside_of_updates_there_is_nothing_to_wait_for(clock: list[float]):
-    times = UpdateTimes()
-    update(times, clock, A=30.0)
-    assert times.wait(unknown) == ""
-
-
-def test_the_wait_is_what_the_last_update_took_less_what_has_passed(clock: list[float]):
-    times = UpdateTimes()
-    update(times, clock, A=30.0)
-    with times.of(["A"]):
-        clock[0] += 12.5
-        assert times.wait(unknown) == "an update is under way, about 18 s left"
-        clock[0] += 100
-        assert times.wait(unknown) == "an update is under way, about 1 s left"
-
-
-def test_updates_of_other_behaviors_that_follow_count_too(clock: list[float]):
-    times = UpdateTimes()
-    update(times, clock, A=30.0, B=200.0)
-    with times.of(["A", "B"]):
-        clock[0] += 10
-        assert times.wait(unknown) == "an update is under way, about 3 min 40 s left"
-        times.ended("A")
-        clock[0] += 150
-        assert times.wait(unknown) == "an update is under way, about 50 s left"
-
-
-def test_of_a_first_update_it_says_that_nothing_is_known(clock: list[float]):
-    times = UpdateTimes()
-    with times.of(["A"]):
-        clock[0] += 7
-        assert times.wait(unknown) == "the first update is under way for 7 s; how long one takes is not known yet"
-
-
-def test_a_first_update_goes_by_what_is_done_of_it(clock: list[float]):
-    times = UpdateTimes()
-    with times.of(["A"]):
-        clock[0] += 7
-        assert (
-            times.wait(lambda name: 0.0) == "the first update is under way for 7 s; how long one takes is not known yet"
-        )
-        assert times.wait(lambda name: 0.1) == "an update is under way, about 63 s left"
-
-
-def test_an_update_that_is_slower_than_the_last_goes_by_what_is_done_of_it(clock: list[float]):
-    times = UpdateTimes()
-    update(times, clock, A=10.0)
-    with times.of(["A"]):
-        clock[0] += 5
-        assert times.wait(lambda name: 0.1) == "an update is under way, about 5 s left"  # too early to say
-        clock[0] += 5
-        assert times.wait(lambda name: 0.25) == "an update is under way, about 30 s left"
-
-
-def test_short_updates_are_not_worth_a_word(clock: list[float]):
-    times = UpdateTimes()
-    update(times, clock, A=0.4)
-    with times.of(["A"]):
-        assert times.wait(unknown) == ""
+@pytest.mark.parametrize(
+    ("seconds", "last", "progress", "says"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
+)
+def test_a_stop_says_how_long_updates_take(
+    seconds: float, last: list[float | None], progress: float | None, says: str, monkeypatch: pytest.MonkeyPatch
+):
+    assert after(monkeypatch, seconds, *map(Updating, last), progress=progress) == says

@@ -138,7 +138,7 @@ class KeepBest(RunPart):
             wanted = self._wanted(learner)
             if wanted is None or wanted.metric is not None:
                 continue
-            learner.finish()
+            learner.process.finish()
             best = self._best.setdefault(learner.name, Best())
             if best.measured != learner.step:
                 self._compare(learner, best, wanted, None)
@@ -148,7 +148,7 @@ class KeepBest(RunPart):
         a run.
         """
         run = self._run
-        with run.timers("evaluate"), run.clock.spending_on(EVALUATION):
+        with run.clock.spending_on(EVALUATION):
             measured, left_out = run.group.when_first_is_done(lambda: self._measure(learner, wanted, summary))
             if left_out:
                 return

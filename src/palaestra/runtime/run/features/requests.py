@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from palaestra.core.plugins import nearest
+from palaestra.runtime.collect.learner import current_value
 from palaestra.runtime.control.run_requests import RequestBox, RunRequest
 from palaestra.runtime.parts.part import Refused, RunPart
 from palaestra.runtime.run.training_run import Run
@@ -59,7 +60,7 @@ class Requests(RunPart):
                 known = ", ".join(learners) or "none yet"
                 raise Refused(f"there is no behavior '{name}'{nearest(name, learners)} (there are: {known})")
             learner = learners[name]
-            before = learner.current(request.name)
+            before = current_value(learner, request.name)
             if before is None:
                 raise Refused(f"behavior '{name}': trainer {learner.settings.trainer_type} has no {request.name}")
             may_be_0 = request.name == "beta"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from time import perf_counter
 
 from palaestra.core.errors import Diverged, RankLost
 from palaestra.core.versions import MLAGENTS, palaestra_version
 from palaestra.parallel.closing import warning_of_failure
+from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.control.run_requests import RunRequest
 from palaestra.runtime.logging.bottleneck import ENVIRONMENT, EXCHANGE, INFERENCE, RANKS, SAVING, TRAINER, bottleneck
 from palaestra.runtime.parts.part import Refused, RunPart
@@ -85,7 +87,7 @@ class Saving(RunPart):
         # so it is while much of a rollout is collected, which nothing needs after its update: 131,072 pictures of
         # GridWorld are 11 GB.
         if self._due_since is not None:
-            busy = any(learner.busy or learner.collected_bytes > MUCH for learner in run.learners.values())
+            busy = any(learner.process.busy or collected_bytes(learner) > MUCH for learner in run.learners.values())
             if not (busy and run.meetings.may_put_off) or perf_counter() - self._due_since > PATIENCE:
                 self.save()
 
@@ -144,7 +146,7 @@ class Saving(RunPart):
 
         run.must_be_finite()
         run.must_be_writable()
-        with run.timers("save"), run.clock.spending_on(SAVING):
+        with run.clock.spending_on(SAVING):
             state = with_other_ranks(run.state_dict(), run.group)
             self._saved_at = perf_counter()
             self._due_since = None
@@ -198,7 +200,7 @@ class Saving(RunPart):
         finals = dict[str, Path]()
         for name, learner in run.learners.items():
             with warning_of_failure(f"the final model of '{name}'", run.console.warning):
-                learner.finish()
+                learner.process.finish()
                 if (final := run.models.write_final(learner, run.statistics.recent_reward(name))) is not None:
                     finals[name] = final
         return finals
@@ -208,6 +210,13 @@ class Saving(RunPart):
         versions = {"palaestra_version": palaestra_version(), "mlagents_version": MLAGENTS}
         versions |= {"mlagents_envs_version": MLAGENTS, "communication_protocol_version": "1.5.0"}
         run.timers.write(run.folder.logs / "timers.json", {**versions, **_add_times(run)})
+
+
+def collected_bytes(learner: Learner) -> int:
+    """Returns the size of the observations in the rollout under way."""
+    buffer = learner.collector.buffer
+    numbers = sum(math.prod(obs.shape) for obs in learner.spec.obs)
+    return 0 if buffer is None else 4 * buffer.decisions * numbers
 
 
 def most_kept(settings: RunSettings) -> int:
@@ -222,6 +231,7 @@ def _add_times(run: Run) -> dict[str, str]:
     their metadata.
     """
     own, *others = run.meetings.times
+    run.clock.add_to(run.timers)
     add = run.timers.add
     add(("collect", "env_step"), own.parts[ENVIRONMENT])
     add(("collect", "TorchPolicy.evaluate"), own.parts[INFERENCE])

@@ -1,0 +1,95 @@
+"""Messages about a behavior that learns: its trainer's, and warnings about its rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from palaestra.core.errors import ConfigError
+from palaestra.data.rollout import Rollout
+from palaestra.parallel.rank_group import RankGroup
+from palaestra.runtime.collect.collector import FEW, BehaviorCollector
+from palaestra.runtime.collect.trainer_process import TrainerProcess
+from palaestra.runtime.settings import BehaviorSettings
+from palaestra.trainers.base import Remarks, Trainer, Warns
+from palaestra.trainers.settings import POCASettings, PPOSettings
+
+ENOUGH = 128
+"""Decisions of each agent, or `time_horizon` if it is less, that a rollout waits for where `buffer_size` holds few."""
+
+Send = Callable[[str], object]
+
+
+class LearnerMessages:
+    """Passes on what a user should know of one behavior's learning."""
+
+    def __init__(
+        self,
+        settings: BehaviorSettings,
+        trainer: Trainer | TrainerProcess,
+        collector: BehaviorCollector,
+        group: RankGroup,
+        *,
+        inference: bool,
+    ) -> None:
+        self._settings = settings
+        self._trainer = trainer
+        self._collector = collector
+        self._group = group
+        self._inference = inference
+        self._watches_groups = getattr(settings.hyperparameters, "adds_group_rewards", False)
+        self._watches_length = isinstance(settings.hyperparameters, PPOSettings | POCASettings)
+
+    def send(self, info: Send, warning: Send) -> None:
+        """Sends the trainer's messages and warnings. Raises ConfigError if the trainer cannot get what it needs."""
+        name = self._collector.name
+        try:
+            remarks = self._trainer.remarks() if isinstance(self._trainer, Remarks) and not self._inference else []
+        except ConfigError as error:
+            raise ConfigError(f"behavior '{name}': {error}") from error
+        for remark in remarks:
+            info(f"{name}: {remark}")
+        self.send_warnings(warning)
+
+    def send_warnings(self, warning: Send, rollout: Rollout | None = None) -> None:
+        """Sends the trainer's warnings since the last call, and those about a `rollout` that was learned from."""
+        found = [] if rollout is None else [*self._about_groups(rollout), *self._about_length(rollout)]
+        found += self._trainer.warnings() if isinstance(self._trainer, Warns) and not self._inference else []
+        for text in found:
+            warning(f"{self._collector.name}: {text}")
+
+    def _about_groups(self, rollout: Rollout) -> list[str]:
+        """Warns at the first group reward if the trainer is not made for groups."""
+        if not self._watches_groups or not bool(rollout.group_reward.any()):
+            return []
+        self._watches_groups = False
+        kind = self._settings.trainer_type
+        return [
+            f"Group rewards arrive, but trainer_type is {kind}: {kind} adds them to each agent's own rewards and "
+            "does not learn which agent of a group earned them; trainer_type: poca does"
+        ]
+
+    def _about_length(self, rollout: Rollout) -> list[str]:
+        """Says at the first rollout if `buffer_size` holds few decisions of each agent, and what follows from it."""
+        hyper = self._settings.hyperparameters
+        if not (self._watches_length and isinstance(hyper, PPOSettings | POCASettings)):
+            return []
+        self._watches_length = False
+        horizon = self._settings.time_horizon
+        time, _ = rollout.shape
+        agents = int(self._group.total(self._collector.agents))
+        held = min(horizon, ENOUGH)
+        few = (
+            f"buffer_size {hyper.buffer_size:,} holds {hyper.buffer_size // agents:,} decisions of each of "
+            f"{agents:,} agents"
+        )
+        if self._collector.rollout_size != self._trainer.rollout_size:
+            return [
+                f"{few}: a rollout waits for {time} of each ({agents * time:,} in all), as ML-Agents does up to "
+                "time_horizon"
+            ]
+        if time >= min(horizon, FEW):
+            return []
+        return [
+            f"{few}, and rewards that come later are only estimated. Without num_areas a rollout would wait for "
+            f"{held} of each, as ML-Agents does up to time_horizon: buffer_size {agents * held:,}"
+        ]

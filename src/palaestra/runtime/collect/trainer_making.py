@@ -1,0 +1,103 @@
+"""Makes the trainer of a behavior, in this process or in one of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from palaestra.core.errors import ConfigError, DemoError, ExportError, PluginError
+from palaestra.core.files import scratch_in
+from palaestra.core.specs import BehaviorSpec
+from palaestra.models.custom import OwnModule
+from palaestra.parallel.rank_group import ALONE, RankGroup
+from palaestra.rewards.demonstrations import load_demonstrations
+from palaestra.runtime.collect.random_streams import reseed
+from palaestra.runtime.collect.trainer_process import TrainerProcess
+from palaestra.runtime.settings import BehaviorSettings
+from palaestra.trainers.base import Trainer, make_trainer
+
+
+class TrainerHere:
+    """Stands beside a trainer in this process with what `TrainerProcess` has for one in another."""
+
+    waiting_seconds = 0.0
+    learning_seconds: float | None = None
+    busy = False
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer = trainer
+
+    @property
+    def learned(self) -> Mapping[str, Tensor]:
+        """The newest weights."""
+        return dict(self._trainer.network.named_parameters())
+
+    def reseed(self, seed: int) -> None:
+        """Gives the trainer's streams of random numbers new seeds."""
+        reseed(self._trainer, seed)
+
+    def finish(self) -> None:
+        """Has nothing to wait for."""
+
+    def close(self) -> None:
+        """Has no process to end."""
+
+    def kill(self) -> None:
+        """Has no process to end."""
+
+
+def trainer_of(
+    name: str,
+    spec: BehaviorSpec,
+    settings: BehaviorSettings,
+    device: torch.device,
+    seed: int,
+    scratch: Path | None,
+    group: RankGroup,
+    *,
+    inference: bool,
+) -> tuple[Trainer | TrainerProcess, TrainerHere | TrainerProcess, list[str]]:
+    """Returns a behavior's trainer, its process, and warnings about its demonstrations. Raises ConfigError,
+    PluginError, ExportError, DemoError.
+    """
+    try:
+        if settings.threaded and not inference:
+            process = TrainerProcess(name, spec, settings, device, seed, scratch, trainer_and_warnings, group)
+            return process, process, process.demo_warnings
+        trainer, found = trainer_and_warnings(spec, settings, device, seed, scratch, group, inference=inference)
+        if any(isinstance(module, OwnModule) for module in trainer.network.modules()):
+            from palaestra.export.custom import check_exportable
+
+            check_exportable(trainer.network)  # better now than after an hour of training
+    except (ConfigError, PluginError, ExportError, DemoError) as error:
+        raise type(error)(f"behavior '{name}': {error}") from error
+    return trainer, TrainerHere(trainer), found
+
+
+def trainer_and_warnings(
+    spec: BehaviorSpec,
+    settings: BehaviorSettings,
+    device: torch.device,
+    seed: int,
+    scratch: Path | None,
+    group: RankGroup = ALONE,
+    *,
+    inference: bool = False,
+) -> tuple[Trainer, list[str]]:
+    """Returns a behavior's trainer, and warnings about its demonstrations. Raises ConfigError, PluginError,
+    DemoError. `scratch`: the folder for demonstrations that are too large for memory; None: the system's.
+    """
+    gpus = [device] if device.type == "cuda" else []
+    with scratch_in(scratch), torch.random.fork_rng(gpus):  # the program's own random numbers go on as they were
+        trainer = make_trainer(spec, settings, device, seed, group)
+        found = [load_demonstrations(path, spec, device) for path in ([] if inference else _demo_paths(settings))]
+    return trainer, list(dict.fromkeys(line for demonstrations in found for line in demonstrations.oddities))
+
+
+def _demo_paths(settings: BehaviorSettings) -> Iterator[str | Sequence[str]]:
+    """Yields the paths of all demonstrations that a behavior uses."""
+    learners = (*settings.reward_signals.values(), settings.behavioral_cloning, settings.hyperparameters)
+    yield from (path for one in learners if (path := getattr(one, "demo_path", None)) is not None)
