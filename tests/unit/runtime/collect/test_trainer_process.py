@@ -183,9 +183,9 @@ def test_a_run_can_be_made_threaded_and_back_when_it_is_resumed(tmp_path: Path):
 def test_what_the_trainer_refuses_is_told_as_without_a_process():
     texts = []
     for threaded in (False, True):
-        one = learner("sac", threaded=threaded, hyperparameters={"batch_size": 16, "buffer_size": 1 << 45})
+        hyper = {"batch_size": 16, "buffer_size": 1 << 45}
         with pytest.raises(ConfigError) as caught:
-            one.messages.send(print, print)
+            learner("sac", threaded=threaded, hyperparameters=hyper).messages.send(print, print)
         texts.append(str(caught.value).partition(" takes ")[0])
     assert texts[0] == texts[1]
     assert children() == []
