@@ -7,7 +7,7 @@ from tiny_envs import network_settings, spec_of
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.runtime.collect.learner import multiplications
+from palaestra.runtime.collect.threads import multiplications
 
 HEADS = 16 * 2 + 16  # two means and a value
 CASES: dict[str, tuple[BehaviorSpec, dict[str, Any], int]] = {
