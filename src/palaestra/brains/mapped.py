@@ -75,7 +75,6 @@ class MappedModel:
         return Choice(np.clip(continuous, -1, 1).astype(np.float32), self._discrete(answer, seen, rows))
 
     def _run(self, seen: Seen, part: slice) -> Arrays:
-        """Returns the outputs for some of the rows, each (rows, ...)."""
         rows = part.stop - part.start
         feeds = {key: self._feed(key, source, seen, part) for key, source in self._names.inputs.items()}
         memories = {
@@ -110,7 +109,6 @@ class MappedModel:
         return np.moveaxis(obs, 1, -1) if self._channels_last(key, obs.shape[1:]) else obs
 
     def _channels_last(self, key: str, shape: tuple[int, ...]) -> bool:
-        """Whether the model takes (H, W, C) instead of (C, H, W)."""
         sizes = tuple(self._session.inputs[key][1:])
         return len(shape) == 3 and not _fits(sizes, shape) and _fits(sizes, (*shape[1:], shape[0]))
 
@@ -134,7 +132,6 @@ class MappedModel:
         return by_row, tuple(int(size) for size in sizes)
 
     def _check_tensors(self) -> None:
-        """Raises PolicyError unless the names fit the model and the tensors fit the behavior."""
         session = self._session
         names = self._names
         for key, source in names.inputs.items():
@@ -197,7 +194,6 @@ class MappedModel:
             raise PolicyError(f"{self._names.path}: {where}: the model has no output '{tensor}'{hint}")
 
     def _chosen_outputs(self) -> dict[str, str]:
-        """Returns the tensor of each part of the action. Raises PolicyError if one is missing."""
         given = dict(self._names.outputs)
         action = self._role.spec.action
         for part in ("continuous", "discrete"):

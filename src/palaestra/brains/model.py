@@ -253,7 +253,6 @@ class Policy:
         )
 
     def _rescaled(self, action: PolicyAction, rows: int) -> PolicyAction:
-        """Returns an action in the environment's own range."""
         continuous = action.continuous
         discrete = action.discrete
         bounds = self.action_bounds
@@ -287,7 +286,6 @@ class Policy:
 
 
 def _content(path: Path) -> str | bytes:
-    """Returns what onnxruntime opens: the file's name, or the model that a Barracuda file is converted to."""
     if path.suffix.lower() != ".nn":
         return str(path)
     from palaestra.brains.barracuda.nn_policy import load_nn  # imports onnx, which only these need

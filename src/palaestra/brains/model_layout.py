@@ -102,7 +102,6 @@ def read_layout(session: Session) -> ModelLayout:
 
 
 def _input_shapes(session: Session) -> Shapes:
-    """Returns the shape of each input, without rows."""
     shapes: Shapes = {}
     for name, whole in session.inputs.items():
         sizes = whole[1:]
@@ -146,7 +145,6 @@ def _takes_two(session: Session, shapes: Shapes) -> bool:
 
 
 def _number(answer: Arrays, key: str, name: str) -> float:
-    """Returns an output that is one number. Raises PolicyError for any other."""
     value = answer[key]
     if value.size != 1 or not np.isfinite(value).all():
         raise PolicyError(
@@ -156,7 +154,6 @@ def _number(answer: Arrays, key: str, name: str) -> float:
 
 
 def _action_outputs(answer: Arrays, name: str) -> tuple[str | None, str | None]:
-    """Returns the names of the continuous and of the discrete output."""
     continuous = _if_present("continuous_actions", answer)
     discrete = _if_present("discrete_actions", answer)
     for key in ("continuous_actions", "discrete_actions", "action"):

@@ -82,7 +82,6 @@ class Inputs:
         raise PolicyError(f"{self._model} sees {len(self._shapes)} observations {list(self._shapes)}; got {len(given)}")
 
     def _with_vectors_joined(self, given: list[Any]) -> list[Any]:
-        """Returns observations with all vectors as one, for a file of version 2, where several are given."""
         if VECTORS not in self._tensors or len(given) <= len(self._shapes):
             return given
         try:
@@ -114,7 +113,6 @@ class Inputs:
         return floats(values, f"observation '{self.names[i]}'")
 
     def _from_raw(self, i: int, values: Any, raw: RawObs) -> Any:
-        """Converts an observation from the environment's form to the model's, if necessary."""
         shape = self._shapes[i]
         if raw.rows:
             return self._sequences(i, values, raw)
@@ -168,7 +166,6 @@ class Inputs:
         return rows
 
     def _part(self, i: int, key: str, element: Any, raw: RawObs) -> np.ndarray:
-        """Returns one array of an element as a vector."""
         value = _walk(element, key) if key else element
         if value is None:
             raise PolicyError(f"an element of observation '{self.names[i]}' has no '{key}'")
@@ -243,7 +240,6 @@ def _walk(obs: Any, name: str) -> Any:
 
 
 def _entry(obs: Any, key: str) -> Any:
-    """Returns one entry of a dictionary or tuple; None if it is not there."""
     if isinstance(obs, Mapping):
         return obs[key] if key in obs else obs.get(int(key)) if key.isdecimal() else None
     return obs[int(key)] if isinstance(obs, Sequence) and key.isdecimal() and int(key) < len(obs) else None

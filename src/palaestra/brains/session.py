@@ -76,7 +76,6 @@ class Session:
             ) from error
 
     def _read(self) -> None:
-        """Reads the names, shapes and types of inputs and outputs, and the notes."""
         self.inputs: dict[str, list[int | str]] = {tensor.name: tensor.shape for tensor in self._session.get_inputs()}
         self.input_types: dict[str, str] = {tensor.name: tensor.type for tensor in self._session.get_inputs()}
         self.metadata: dict[str, str] = self._session.get_modelmeta().custom_metadata_map
@@ -125,5 +124,4 @@ def errors() -> tuple[type[Exception], ...]:
 
 
 def _reason(error: Exception) -> str:
-    """Returns onnxruntime's message without its source files and tag."""
     return _SIGNATURE.sub("", str(error)).rsplit("()", 1)[-1].rsplit(" : ", 1)[-1].strip()

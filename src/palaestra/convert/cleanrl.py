@@ -117,7 +117,6 @@ def td3(arrays: Arrays, options: ConvertOptions) -> SourcePolicy:
 
 
 def _scaled_action(arrays: Arrays, size: int, options: ConvertOptions) -> ActionSpec:
-    """Returns the actions with the range that the file has as a scale and a middle."""
     if options.bounds is not None:
         low, high = spread_bounds(options.bounds, size)
         return continuous_action(size, options) if low and high else ActionSpec(size)

@@ -147,7 +147,6 @@ def _convert_nn(
 
 
 def _compare_nn(policy: BarracudaPolicy, path: Path) -> float:
-    """Returns the largest difference from the file's layers, run by numpy, as `check.compare` does."""
     network = policy.network
     rng = np.random.default_rng(0)
     model = load_policy(path, seed=0)

@@ -91,7 +91,6 @@ def _parts(text: str, what: str) -> dict[str, Space]:
 
 
 def _body(text: str) -> tuple[str | None, str]:
-    """Splits text after an open bracket at the bracket that closes it."""
     depth = 1
     for i, letter in enumerate(text):
         depth += (letter in "([") - (letter in ")]")
@@ -101,7 +100,6 @@ def _body(text: str) -> tuple[str | None, str]:
 
 
 def _printed(kind: str, body: str, what: str) -> Space:
-    """Reads what lies between the brackets of a printed space."""
     if kind == "Box" and (found := re.fullmatch(r"(.*), (.*), \(([0-9, ]*)\), ([a-z0-9]+)", body, re.DOTALL)):
         shape = tuple(int(size) for size in re.findall("[0-9]+", found[3]))
         low, high = (_array(found[i], None, shape) for i in (1, 2))
@@ -123,7 +121,6 @@ def _listed(saved: Any) -> list[Any]:
 
 
 def _uncut(saved: Any) -> str:
-    """Returns a printed array. Raises ValueError where numpy left some of it out."""
     text = str(saved)
     if "..." in text:
         raise ValueError("its numbers are cut short in the file")

@@ -65,8 +65,6 @@ def read_sb3(path: Path, options: ConvertOptions) -> SourcePolicy:
 
 
 class _Reading:
-    """One file being read."""
-
     def __init__(self, path: Path, data: Mapping[str, Any], arrays: Arrays, options: ConvertOptions) -> None:
         self.path = path
         self.data = data
@@ -293,7 +291,6 @@ def _data(path: Path) -> Mapping[str, Any]:
 
 
 def _member(path: Path, name: str, most: int) -> bytes:
-    """Returns the content of a file within the zip, of at most so many bytes whatever its header says."""
     try:
         with open(path, "rb", opener=regular) as opened, zipfile.ZipFile(opened) as archive, archive.open(name) as file:
             content = file.read(most + 1)

@@ -50,7 +50,6 @@ def compare(policy: SourcePolicy, path: Path, rows: int = ROWS, seed: int = 0) -
 
 
 def _observations(policy: SourcePolicy, rows: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Draws observations: images within 0..1, vectors as the normalizer has seen them, else around 0."""
     obs = []
     for seen in policy.seen:
         if seen.spec.is_visual:

@@ -188,7 +188,6 @@ def _check_spread(spread: Spread, features: int, outputs: int) -> None:
 
 
 def _width(where: str, layers: tuple[Layer, ...], shape: tuple[int, ...]) -> int:
-    """Returns the length of the row that layers make of `shape`."""
     for layer in layers:
         if isinstance(layer, Convolution):
             filters, channels, *kernel = layer.weight.shape

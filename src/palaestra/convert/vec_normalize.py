@@ -101,8 +101,6 @@ class _Record:
 
 
 def _record_class(title: str) -> type[_Record]:
-    """Returns a class that stands for the one of this name."""
-
     def new(cls: type[_Record], *arguments: Any) -> _Record:
         made = object.__new__(cls)
         _Record.__init__(made, title, arguments)

@@ -146,7 +146,6 @@ def _shaped(obs: ObsSpec, array: NDArray[Any], shape: tuple[int, ...]) -> NDArra
 
 
 def _entry(values: Any, i: int) -> Any:
-    """Returns one step of arrays in dictionaries and tuples."""
     if isinstance(values, Mapping):
         return {key: _entry(one, i) for key, one in values.items()}
     if isinstance(values, tuple):
@@ -183,7 +182,6 @@ def policy_actions(actions: SpaceActions, batched: Any, count: int) -> tuple[NDA
 
 
 def _collect(form: RawAction, value: Any, count: int, numbers: list[NDArray[Any]], choices: list[NDArray[Any]]) -> None:
-    """Adds the columns of an action's arrays to `numbers` or `choices`, in the order of the spec."""
     if form.parts is None:
         array = np.asarray(value)
         if array.shape not in ((count, *form.shape), (count, *(form.shape or (1,)))):

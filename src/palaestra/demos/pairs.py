@@ -146,7 +146,6 @@ def _pairs(columns: DemoColumns, timing: ReadTiming, episode: NDArray[np.int64])
 
 
 def _join(parts: Sequence[Pairs]) -> Pairs:
-    """Joins consecutive pairs into one table."""
     if len(parts) == 1:
         return parts[0]
     columns: dict[str, Any] = {f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Pairs)[2:]}

@@ -86,7 +86,6 @@ class RecordDecoder:
         return columns if masked else replace(columns, mask=None)
 
     def _learn(self, known: list[frames.Frame], record: bytes) -> bool:
-        """Tries to add the record's frame to `known`; returns whether it did."""
         frame = frames.frame_of(record, self._sensors) if len(known) < _MAX_FRAMES else None
         if frame is None or not self._sizes_fit(frame):
             return False

@@ -144,7 +144,6 @@ class DemoWriter:
             raise self._failed(error) from error
 
     def _put_header(self) -> None:
-        """Updates the counts in the header, so that a killed process leaves a readable file."""
         try:
             self._file.seek(0)
             self._file.write(self.meta.header())

@@ -61,7 +61,6 @@ def attention(
 def _embedded(
     graph: Graph, module: EntityAttention, name: str, encoding: str | None, entities: Sequence[tuple[str, int]]
 ) -> str:
-    """Writes embeddings, (N, most, 128)."""
     itself = ""
     if module.itself is not None:
         assert encoding is not None

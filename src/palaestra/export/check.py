@@ -58,12 +58,10 @@ def compare(network: Trunk, spec: BehaviorSpec, path: Path, rows: int = 1000, se
 
 
 def _zeros(network: Trunk, rows: int) -> np.ndarray | None:
-    """Returns the memory of the file at an episode's start; None without memory."""
     return None if network.memory is None else np.zeros((rows, 1, network.memory.size), np.float32)
 
 
 def _open(path: Path, spec: BehaviorSpec) -> onnxruntime.InferenceSession:
-    """Opens a session on the file, with the probabilities of choices as further outputs."""
     import onnx
     import onnxruntime
 

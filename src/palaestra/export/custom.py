@@ -140,7 +140,6 @@ def _traced(own: OwnModule) -> onnx.GraphProto:
 
 
 def _merge(graph: Graph, traced: onnx.GraphProto, name: str, x: str) -> str:
-    """Copies its nodes and constants, with tensors named after `name`."""
     from onnx import helper, numpy_helper
 
     def ours(tensor: str) -> str:
@@ -173,5 +172,4 @@ def _place(own: OwnModule, node: str) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """Returns the first line of an error: torch and onnxruntime write a whole page."""
     return next(iter(exception_summary(error).splitlines()), "")

@@ -155,8 +155,6 @@ class _Signal(BaseException):
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Makes SIGINT and SIGTERM raise _Signal inside the block."""
-
     def end(number: int, frame: FrameType | None) -> NoReturn:
         raise _Signal(number)
 

@@ -86,7 +86,6 @@ class StandalonePlayer:
             )
 
     def _decide(self, one: AgentOutputs) -> AgentActions:
-        """Returns the actions of a model or of a heuristic. Raises EnvError if there is neither."""
         name = one.key.partition("?")[0]
         if name in self._files:
             return self._by_model(name, one)

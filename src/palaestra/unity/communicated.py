@@ -83,19 +83,16 @@ class CommunicatorBackend:
         return StepResult(self._behaviors.read(incoming), incoming.side_channel)
 
     def _poll(self) -> None:
-        """Raises UnityEnvironmentException if the process has exited."""
         code = None if self._process is None else self._process.poll()
         if code is not None:
             raise UnityEnvironmentException(f"the game exited (return code {code})")
 
 
 def _input(raw: bytes) -> Any:
-    """Returns the UnityInputProto of an encoded message."""
     return UnityMessageProto.FromString(raw).unity_input
 
 
 def _incoming(output: Any) -> GameMessage:
-    """Decodes a UnityOutputProto, of this package or of another with the same messages."""
     message = UnityMessageProto()
     message.header.status = encode.OK
     message.unity_output.ParseFromString(output.SerializeToString())

@@ -196,7 +196,6 @@ class UnityGame:
     # Errors
 
     def _check_process(self) -> None:
-        """Raises UnityEnvironmentException if the process has exited."""
         if self._process is not None and (code := self._process.code()) is not None:
             raise UnityEnvironmentException(
                 f"the game {self._process.describe_exit()} (return code {code}){self._tail()}"

@@ -34,5 +34,4 @@ def set_log_level(log_level: int) -> None:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a logger belongs to this package, whose root logger sets its level."""
     return name == _ROOT.name or name.startswith(f"{_ROOT.name}.")

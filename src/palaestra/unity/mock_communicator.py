@@ -82,7 +82,6 @@ class MockCommunicator(Communicator):
 
 
 def _black() -> bytes:
-    """Returns a black image as a PNG."""
     file = io.BytesIO()
     Image.new("RGB", (IMAGE[2], IMAGE[1])).save(file, "PNG")
     return file.getvalue()

@@ -171,8 +171,6 @@ def _message(inputs: Any) -> Any:
 
 
 class _Service(grpc.GenericRpcHandler):
-    """gRPC handler of the protocol's two methods; games call only Exchange."""
-
     def __init__(self, servicer: UnityToExternalServicerImplementation) -> None:
         def handler(method: Any) -> grpc.RpcMethodHandler:
             return grpc.unary_unary_rpc_method_handler(method, UnityMessageProto.FromString, _bytes)

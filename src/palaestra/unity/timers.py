@@ -14,8 +14,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _ThreadTimers(threading.local):
-    """The timers and the metadata of a thread."""
-
     def __init__(self) -> None:
         self.timers = Timers()
         self.metadata: dict[str, str] = {}

@@ -98,7 +98,6 @@ def _infos(key: str, agents: Iterable[Any]) -> AgentInfos:
 
 
 def _check(key: str, infos: AgentInfos) -> None:
-    """Raises ProtocolError for a negative id or group, NotFinite for a reward that is NaN or infinite."""
     for what, numbers in (("id", infos.id), ("group", infos.group)):
         if numbers.min() < 0:
             row = int(numbers.argmin())
@@ -113,7 +112,6 @@ def _check(key: str, infos: AgentInfos) -> None:
 
 
 def _each_once(infos: AgentInfos) -> bool:
-    """Whether no id asks twice or ends twice; an id may end and ask."""
     asking = infos.id[~infos.done].tolist()
     ended = infos.id[infos.done].tolist()
     return len(set(asking)) == len(asking) and len(set(ended)) == len(ended)

@@ -112,7 +112,6 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _read(picture: Picture, out: NDArray[np.float32]) -> None:
-    """Writes one picture into `out`, (C, H, W)."""
     pngs, (sources, widths) = _checked(picture, out.shape)
     needed = max(max(source) for source in sources) + 1
     layers: list[NDArray[Any]] = []
@@ -178,7 +177,6 @@ def _plan(channels: tuple[int, ...], mapping: tuple[int, ...], needed: int) -> _
 
 
 def _split(picture: Picture) -> list[_Png]:
-    """Splits the PNGs that lie back to back and reads their headers."""
     data = picture.data
     pngs = []
     begin = 0
@@ -223,7 +221,6 @@ def _one(data: bytes, begin: int, where: str) -> tuple[bytes, int]:
 
 
 def _pixels(png: _Png, where: str) -> NDArray[Any]:
-    """Decodes a PNG into an array (H, W, channels) within 0..255."""
     try:
         image = PngImageFile(io.BytesIO(png.data))  # reads the header alone
         if image.size != (png.width, png.height):

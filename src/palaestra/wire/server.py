@@ -170,8 +170,6 @@ class DaemonThreads(Executor):
 
 
 class _Exchange(grpc.GenericRpcHandler):
-    """Passes messages through as bytes; the consumer of the inbox decodes them."""
-
     def __init__(self, exchange) -> None:
         self._handler = grpc.unary_unary_rpc_method_handler(exchange)
 

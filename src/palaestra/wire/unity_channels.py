@@ -163,7 +163,6 @@ class StatsReceiver(SideChannel):
             self._measured.append(Measurement(name, value, KINDS[kind]))
 
     def _known(self, name: str) -> str | None:
-        """Returns the name, shortened if necessary; None: there are too many names."""
         if len(name) > LONGEST_NAME:
             if "" not in self._warned:
                 self._warned.add("")

@@ -109,8 +109,6 @@ def read_network(path: Path) -> NetworkFile:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Name, shape and position of one constant in the file's block of weights."""
-
     name: str
     shape: Shape
     start: int

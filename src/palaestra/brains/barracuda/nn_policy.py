@@ -207,7 +207,6 @@ def _usable_mask(graph: Graph, branches: Sequence[int], mask: str) -> str:
 
 
 def _logits(graph: Graph, values: str, branches: Sequence[int]) -> list[str]:
-    """Writes the log-probabilities of each branch, finite also where the file says that a choice is impossible."""
     values = graph.add("Clip", values, min=FORBIDDEN, max=-FORBIDDEN)
     ends = np.cumsum(branches).tolist()
     return [
@@ -236,7 +235,6 @@ def _memory_inputs(graph: Graph, policy: BarracudaPolicy) -> dict[str, str]:
 
 
 def _nothing(graph: Graph, policy: BarracudaPolicy, obs: str) -> str:
-    """Writes zeros in the shape of the file's random input, (N, size): an observation times nothing."""
     seen = prod(policy.obs[0])
     size = prod(_pixels(policy.network, EPSILON))
     rows = graph.add("Reshape", obs, graph.constant("epsilon.rows", np.array([-1, seen])))

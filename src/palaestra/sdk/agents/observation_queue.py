@@ -234,7 +234,6 @@ class ObservationQueue:
 
 
 def _to_integer(choice: Any) -> int:
-    """Returns a choice as an int. Raises ValueError or TypeError if it is not a whole number."""
     number = int(0 + choice)
     if number != choice:
         raise ValueError(choice)

@@ -45,8 +45,6 @@ def serve(make: Callable[[int, int], Areas], port: int, tell: Callable[[str], No
 
 
 class _Conversation:
-    """Exchanges with a trainer after the handshake."""
-
     def __init__(
         self, areas: Areas, connection: TrainerConnection, writer: codec.MessageWriter, tell: Callable[[str], None]
     ) -> None:

@@ -123,7 +123,6 @@ class UnityToGymWrapper(gymnasium.Env):
         return -float("inf"), float("inf")
 
     def _row(self, action: Any) -> ActionTuple:
-        """Converts an action to the form that the environment takes."""
         if self._flattener is not None:
             action = self._flattener.lookup_action(action)
         if isinstance(self.action_space, spaces.Dict):

@@ -97,7 +97,6 @@ class UnityToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         return tuple(obs) if self._multiple else obs
 
     def _told(self, action: Any) -> Any:
-        """Returns an action in the form that the old interface takes."""
         given = {key: _flat(part) for key, part in action.items()} if isinstance(action, Mapping) else _flat(action)
         numbers, choices = self._spaces.read_action(self._old.name, given)
         if self._is_flat:

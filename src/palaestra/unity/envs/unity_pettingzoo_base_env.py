@@ -224,7 +224,6 @@ class UnityPettingzooBaseEnv:
         actions.discrete[at] = row.discrete[0]
 
     def _forget(self, agent: str) -> None:
-        """Removes an agent that is done."""
         self._agents.remove(agent)
         for kept in (self._observations, self._rewards, self._earned, self._dones, self._infos):
             del kept[agent]

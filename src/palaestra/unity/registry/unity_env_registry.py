@@ -77,7 +77,6 @@ class UnityEnvRegistry(Mapping):
 
 
 def _entry(identifier: str, facts: Mapping[str, Any]) -> BaseRegistryEntry:
-    """Makes an entry of a manifest: local if it has a `file_name`, otherwise remote."""
     if "file_name" in facts:
         return LocalRegistryEntry(identifier, **facts)
     missing = dict.fromkeys(("expected_reward", "description", "linux_url", "darwin_url", "win_url"))
