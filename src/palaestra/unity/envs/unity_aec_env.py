@@ -36,27 +36,29 @@ class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
 
     def step(self, action: Any) -> None:
         """Acts for `agent_selection`; `rewards` are zero until the next tick. Raises gymnasium.error.Error."""
-        self._check_begun()
+        self._opened()
         if not self._turns:
             self._tick()
             return
         agent = self._turns[0]
-        if not self._dones[agent]:
+        if not self.dones[agent]:
             self._act(agent, action)
         elif action is not None:
             raise error.Error(f"agent {agent} ended its episode and takes no action but None; {action!r} was given")
         self._turns.popleft()
-        self._rewards = dict.fromkeys(self._rewards, 0.0)
-        if self._dones[agent] and agent in self._new_episodes:
+        self.rewards = dict.fromkeys(self.rewards, 0.0)
+        if self.dones[agent] and agent in self._new_episodes:
             self._begin_anew(agent)
-        elif self._dones[agent]:
-            self._forget(agent)
+        elif self.dones[agent]:
+            self.agents.remove(agent)
+            for kept in (self._observations, self.rewards, self._cumulative_rewards, self.dones, self.infos):
+                del kept[agent]
         if not self._turns:
             self._tick()
 
     def observe(self, agent: str) -> tuple[Any, Any, bool, dict[str, Any]]:
         """Returns an agent's observation, reward since its last turn, done flag and info. Raises KeyError."""
-        return self._observations[agent], self._earned[agent], self._dones[agent], self._infos[agent]
+        return self._observations[agent], self._cumulative_rewards[agent], self.dones[agent], self.infos[agent]
 
     def last(self, observe: bool = True) -> tuple[Any, Any, bool, dict[str, Any]]:
         """Returns the same for `agent_selection`; without `observe` the observation is None."""
@@ -74,7 +76,7 @@ class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
 
     def agent_iter(self, max_iter: int = 2**63) -> Iterator[str]:
         """Yields the agent whose turn it is, for at most `max_iter` turns."""
-        self._check_begun()
+        self._opened()
         for _ in range(max_iter):
             while not self._turns:
                 self._tick()
@@ -82,11 +84,11 @@ class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
 
     def _read_steps(self) -> None:
         super()._read_steps()
-        self._turns = deque(self._agents)
+        self._turns = deque(self._observations)
 
     def _begin_anew(self, agent: str) -> None:
-        self._observations[agent], self._infos[agent] = self._new_episodes.pop(agent)
-        self._rewards[agent] = 0.0
-        self._earned[agent] = 0.0
-        self._dones[agent] = False
+        self._observations[agent], self.infos[agent] = self._new_episodes.pop(agent)
+        self.rewards[agent] = 0.0
+        self._cumulative_rewards[agent] = 0.0
+        self.dones[agent] = False
         self._turns.append(agent)

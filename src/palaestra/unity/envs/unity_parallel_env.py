@@ -36,17 +36,17 @@ class UnityParallelEnv(UnityPettingzooBaseEnv, ParallelEnv):
         self, actions: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, bool], dict[str, dict[str, Any]]]:
         """Steps with actions by agent, zeros for agents without one. Raises gymnasium.error.Error."""
-        self._check_begun()
+        self._opened()
         for agent, action in actions.items():
-            if agent in self._new_episodes or not self._dones.get(agent, True):
+            if agent in self._new_episodes or not self.dones.get(agent, True):
                 self._act(agent, action)
         self._tick()
         shown = self._show()
-        self._agents = [agent for agent in self._agents if agent in self._new_episodes or not self._dones[agent]]
-        return shown, self._rewards, self._dones, self._infos
+        self.agents = [agent for agent in self.agents if agent in self._new_episodes or not self.dones[agent]]
+        return shown, self.rewards, self.dones, self.infos
 
     def _show(self) -> dict[str, Any]:
         for agent, (obs, _) in self._new_episodes.items():
-            self._infos[agent]["final_observation"] = self._observations[agent]
+            self.infos[agent]["final_observation"] = self._observations[agent]
             self._observations[agent] = obs
         return self._observations
