@@ -22,12 +22,13 @@ from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec, differences
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import BehaviorFacts, Distribution, TrainingFacts
-from palaestra.envs.copies import UNLIMITED, Copies, CopyFailed, EnvOfCopies, Restarts, Tell, named
+from palaestra.envs.copies import Copies, CopyFailed, EnvOfCopies, Tell, named
 from palaestra.envs.pool.copy_changes import CopyChanges
 from palaestra.envs.pool.env_copy import EnvCopy
 from palaestra.envs.pool.env_server import CopyReply, EnvFacts
 from palaestra.envs.pool.links import Link
 from palaestra.envs.pool.merged_table import MergedTable
+from palaestra.envs.restarts import UNLIMITED, Restarts
 from palaestra.parallel.worker import Listener
 
 DEFAULT_TIMEOUT = 60.0

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from palaestra.core.display import indented
 from palaestra.core.errors import EnvError, GameGone, NotFinite, ProtocolError
-from palaestra.envs.copies import PROGRESS, RestartPolicy
+from palaestra.envs.restarts import PROGRESS, RestartPolicy
 from palaestra.envs.unity import executable
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.process import GameProcess, arguments, needs_display, player_log

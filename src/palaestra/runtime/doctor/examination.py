@@ -18,7 +18,7 @@ from palaestra.core.processes import usable_cores
 from palaestra.core.specs import ActionSpec, describe
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
-from palaestra.envs.copies import Restarts
+from palaestra.envs.restarts import Restarts
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.closing import close_safely

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from palaestra.core.errors import EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import import_user_module, lacks, nearest
-from palaestra.envs.copies import Restarts
+from palaestra.envs.restarts import Restarts
 from palaestra.envs.runners.runner_options import RunnerOptions
 from palaestra.envs.unity.env import Tell, UnityEnv
 from palaestra.envs.unity.options import UnityOptions

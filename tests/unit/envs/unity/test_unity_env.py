@@ -20,7 +20,7 @@ from unity_games import Ball, Fate, make_build
 from unity_play import Direct, MessageLog, Play, RandomPolicy, Run, free_port, in_thread, opened
 
 from palaestra.core.errors import EnvError, GameGone
-from palaestra.envs.copies import Restarts
+from palaestra.envs.restarts import Restarts
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.timeouts import FIRST_NOTICE

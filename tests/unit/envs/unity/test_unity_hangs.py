@@ -15,7 +15,7 @@ from unity_games import Ball, Game
 from unity_play import Direct, MessageLog, Player, opened
 
 from palaestra.core.errors import GameGone
-from palaestra.envs.copies import Restarts
+from palaestra.envs.restarts import Restarts
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.timeouts import Phase
 

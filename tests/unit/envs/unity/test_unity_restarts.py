@@ -18,7 +18,7 @@ from unity_play import MessageLog, Play, RandomPolicy, Run, opened
 
 from palaestra.core.errors import EnvError, GameGone
 from palaestra.core.timestep import Action
-from palaestra.envs.copies import MAX_FRUITLESS_FAILURES, MAX_RESTART_DELAY, PROGRESS, RestartPolicy, Restarts
+from palaestra.envs.restarts import MAX_FRUITLESS_FAILURES, MAX_RESTART_DELAY, PROGRESS, RestartPolicy, Restarts
 from palaestra.envs.sampler_seeds import spacing
 
 CRASH = GameGone("it was killed")
