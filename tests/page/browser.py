@@ -130,7 +130,6 @@ def learning(folder: Path, run_id: str, *more: str) -> Iterator[subprocess.Popen
 def printed_address(process: subprocess.Popen[str]) -> str:
     """Waits until a command has printed the page's address; returns it."""
     printed = ""
-    assert process.stdout is not None
     while (found := re.search(r"http://\S+", printed)) is None:
         line = process.stdout.readline()
         assert line, f"the command ended: {printed}"

@@ -14,9 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("env", ["python:examples.own_env:Reach", "python:examples.sdk_tag:tag"])
-def test_agents_of_an_environment_that_draws_nothing_are_a_table_and_a_click_looks_into_one(
-    env: str, visit: Callable[..., Visitor]
-):
+def test_agents_of_an_environment_that_draws_nothing_are_a_table_and_a_click_looks_into_one(env, visit):
     with viewing(ROOT, env) as (_, address):
         visitor = visit(address)
         page = visitor.page

@@ -122,9 +122,7 @@ def test_someone_plays_soccer_against_a_trained_team_and_sees_the_score(tmp_path
 
 
 @pytest.mark.slow
-def test_someone_records_three_episodes_of_pushblock_learns_from_them_and_watches(
-    tmp_path: Path, visit: Callable[..., Visitor]
-):
+def test_someone_records_three_episodes_of_pushblock_learns_from_them_and_watches(tmp_path, visit):
     with viewing(tmp_path) as (_, address):
         someone = visit(address)
         someone.open("/play?env=PushBlock")
@@ -161,9 +159,7 @@ def test_someone_records_three_episodes_of_pushblock_learns_from_them_and_watche
 
 
 @pytest.mark.slow
-def test_nothing_happens_before_someone_is_ready_and_a_second_person_gets_the_other_team(
-    tmp_path: Path, visit: Callable[..., Visitor]
-):
+def test_nothing_happens_before_someone_is_ready_and_a_second_person_gets_the_other_team(tmp_path, visit):
     with viewing(tmp_path) as (_, address):
         someone = visit(address)
         someone.open("/play?env=SoccerTwos")

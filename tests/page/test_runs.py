@@ -27,9 +27,7 @@ def points(someone: Visitor) -> int:
 
 
 @pytest.mark.slow
-def test_the_curve_of_a_running_training_moves_and_it_is_stopped_there_and_resumed(
-    tmp_path: Path, visit: Callable[..., Visitor]
-):
+def test_the_curve_of_a_running_training_moves_and_it_is_stopped_there_and_resumed(tmp_path, visit):
     with learning(tmp_path, "live") as process, viewing(tmp_path) as (_, address):
         until(lambda: (tmp_path / "results/live/metrics.jsonl").is_file(), 90)
         someone = visit(address)

@@ -119,9 +119,7 @@ def stop(process: subprocess.Popen[str], folder: Path) -> str:
 
 @pytest.mark.parametrize("size", ["wide", "phone"])
 @pytest.mark.parametrize("dark", [False, True])
-def test_a_build_is_watched_with_what_its_cameras_see_and_a_table(
-    tmp_path: Path, visit: Callable[..., Visitor], size: str, dark: bool
-):
+def test_a_build_is_watched_with_what_its_cameras_see_and_a_table(tmp_path, visit, size, dark):
     game = build(tmp_path, camera=True)
     with viewing(tmp_path, str(game)) as (process, address):
         someone = visit(address, size, dark)
@@ -161,15 +159,12 @@ def test_a_build_is_watched_with_what_its_cameras_see_and_a_table(
     ids=["discrete", "continuous"],
 )
 def test_held_keys_reach_a_build_the_score_is_counted_and_demonstrations_are_recorded(
-    tmp_path: Path, visit: Callable[..., Visitor], brain: str, key: str, value: float
+    tmp_path, visit, brain, key, value
 ):
     game = build(tmp_path)
     with command(
         tmp_path, "run", str(game), "--brain", brain, "--brain", "Driver?team=1=random", "--brain", "random"
-    ) as (
-        process,
-        address,
-    ):
+    ) as (process, address):
         someone = visit(address)
         marked(someone, "begin").wait_for(timeout=60_000)
         someone.page.keyboard.press("x")  # no key of this game: any letter begins
@@ -204,7 +199,7 @@ def test_held_keys_reach_a_build_the_score_is_counted_and_demonstrations_are_rec
 
 
 def test_a_run_that_learns_in_a_build_is_watched_in_a_copy_of_its_own_which_ends_with_the_window_and_with_the_run(
-    tmp_path: Path, visit: Callable[..., Visitor]
+    tmp_path, visit
 ):
     game = build(tmp_path)
     (tmp_path / "settings.yaml").write_text(SETTINGS.replace("MOST", "1000000"))
@@ -270,9 +265,7 @@ def test_a_finished_run_of_a_build_is_watched_from_its_settings(tmp_path: Path, 
     ],
     ids=["exits", "is killed", "cannot start", "never connects", "hangs", "not executable"],
 )
-def test_a_build_that_fails_is_one_message_on_the_page_and_in_the_terminal(
-    tmp_path: Path, visit: Callable[..., Visitor], options: dict[str, Any] | None, told: str
-):
+def test_a_build_that_fails_is_one_message_on_the_page_and_in_the_terminal(tmp_path, visit, options, told):
     game = build(tmp_path, **(options or {}))
     if options is None:
         game.chmod(0o644)

@@ -45,9 +45,7 @@ def test_a_command_of_ml_agents_is_not_replaced_unasked(commands: Path):
     assert "theirs" in file.read_text()
 
 
-def test_a_command_that_path_finds_is_not_hidden_unasked(
-    commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_command_that_path_finds_is_not_hidden_unasked(commands, tmp_path, monkeypatch):
     theirs(tmp_path / "theirs")
     monkeypatch.setenv("PATH", os.pathsep.join(map(str, (commands, tmp_path / "theirs"))))
     with pytest.raises(RunError, match="--force lets ours be found"):

@@ -176,9 +176,7 @@ def test_flags_that_cannot_be_followed_are_explained(flags: str, output: str, ca
     ("change", "offered"), [("network_settings.hidden_units=8", False), ("reward_signals.curiosity.strength=0.1", True)]
 )
 @pytest.mark.usefixtures("place")
-def test_a_new_run_is_offered_only_where_it_can_start_from_the_old_one(
-    change: str, offered: bool, capsys: pytest.CaptureFixture[str]
-):
+def test_a_new_run_is_offered_only_where_it_can_start_from_the_old_one(change, offered, capsys):
     output = refused(capsys, f"learn --resume --run-id=first --set behaviors.Basic.{change}")
     assert "resume with the settings it was trained with" in output
     assert ("--initialize-from=first" in output) == offered
@@ -274,9 +272,7 @@ def test_an_environment_that_cannot_be_had_leaves_no_run(factory: str, output: s
     ],
 )
 @pytest.mark.usefixtures("place")
-def test_an_environment_that_breaks_off_leaves_a_run_that_resumes(
-    game: str, output: str, capsys: pytest.CaptureFixture[str]
-):
+def test_an_environment_that_breaks_off_leaves_a_run_that_resumes(game, output, capsys):
     assert output in refused(capsys, f"learn good.yaml --env=python:games:{game} --num-areas=4 --run-id=begun")
     assert main(["learn", "--run-id=begun", "--resume", "--env=Basic"]) == 0
     assert "[INFO] Resuming 'begun' from step 0" in capsys.readouterr().out
@@ -355,9 +351,7 @@ def test_a_wrong_command_line_ends_with_status_2(command: str, output: str, caps
         (["x" * 5000], "there is no command 'xxx"),
     ],
 )
-def test_words_that_no_flag_can_take_are_named_in_one_line(
-    words: list[str], output: str, capsys: pytest.CaptureFixture[str]
-):
+def test_words_that_no_flag_can_take_are_named_in_one_line(words, output, capsys):
     with pytest.raises(SystemExit) as end:
         main(words)
     assert end.value.code == 2

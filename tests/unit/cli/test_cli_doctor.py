@@ -110,9 +110,7 @@ def test_a_game_that_behaves_alike_at_two_time_scales_is_said_to(tmp_path: Path,
 
 
 @pytest.mark.slow
-def test_a_game_that_behaves_otherwise_at_a_higher_time_scale_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_game_that_behaves_otherwise_at_a_higher_time_scale_is_named(tmp_path, capsys):
     build = make_build(tmp_path, "Hasty", agents=4, seed=1)
     assert main(["doctor", str(build), "--ticks", "60", "--time-scales", "1", "20"]) == 0
     out = " ".join(capsys.readouterr().out.split())

@@ -38,9 +38,7 @@ def test_the_list_has_a_line_for_each_built_in(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("columns", [120, 150, 180])
-def test_a_summary_gives_way_where_names_and_numbers_need_the_room(
-    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_summary_gives_way_where_names_and_numbers_need_the_room(columns, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     run()
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
@@ -92,9 +90,7 @@ def test_a_gymnasium_environment_is_shown_with_its_settings_file(capsys: pytest.
         ("gymnasium:Pendulum-v1", "sac/Pendulum-v1", []),
     ],
 )
-def test_the_settings_of_the_trainer_that_suits_come_first(
-    env: str, first: str, others: list[str], capsys: pytest.CaptureFixture[str]
-):
+def test_the_settings_of_the_trainer_that_suits_come_first(env, first, others, capsys):
     run(env)
     out = capsys.readouterr().out
     assert f"palaestra learn configs/{first}.yaml --env={env}" in out
@@ -144,9 +140,7 @@ def test_what_unitys_settings_learn_is_told_with_decisions_and_seeds(capsys: pyt
     assert "0.943 after 10 million decisions (one seed)" in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_model_that_falls_short_of_unitys_figure_is_told_without_inventing_an_error(
-    capsys: pytest.CaptureFixture[str],
-):
+def test_a_model_that_falls_short_of_unitys_figure_is_told_without_inventing_an_error(capsys):
     run("Worm", "--unity")
     assert "Worm.onnx: 443 (reward of an episode); Unity states 800" in " ".join(capsys.readouterr().out.split())
     assert [name for name, agreement in agreements().items() if agreement.falls_short] == [

@@ -26,9 +26,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_config_prints_a_file_that_loads_to_the_same_settings(
-    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_config_prints_a_file_that_loads_to_the_same_settings(file, tmp_path, capsys):
     run(config, str(file), "--set", "behaviors.Ball.max_steps=1e6", "--set", "debug=true")
     printed = capsys.readouterr()
     assert "max_steps: 1000000\n" in printed.out

@@ -47,13 +47,7 @@ def test_an_existing_file_is_kept_unless_force_is_given(tmp_path: Path, capsys: 
         ([str(SB3 / "ppo_disc.npz"), "a.onnx"], "ppo_disc.npz"),
     ],
 )
-def test_what_cannot_be_used_gives_one_message(
-    arguments: list[str],
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_what_cannot_be_used_gives_one_message(arguments, message, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["convert", *arguments]) == 1
     assert message in capsys.readouterr().err

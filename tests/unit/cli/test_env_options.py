@@ -30,9 +30,7 @@ def right(obs):
 """
 
 
-def test_an_option_reaches_the_environment_that_is_played(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
+def test_an_option_reaches_the_environment_that_is_played(tmp_path, capsys, monkeypatch):
     (tmp_path / "option_brains.py").write_text(BRAIN)
     monkeypatch.syspath_prepend(str(tmp_path))
     lake = ["run", "gymnasium:FrozenLake-v1", "--brain", "python:option_brains:right", "--episodes=20", "--json"]
@@ -43,9 +41,7 @@ def test_an_option_reaches_the_environment_that_is_played(
     assert lengths[0] < lengths[1] == 100  # only who slips leaves the first row, where all is ice
 
 
-def test_a_run_is_evaluated_with_its_own_options_and_with_those_that_are_typed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_run_is_evaluated_with_its_own_options_and_with_those_that_are_typed(tmp_path, capsys):
     own = {"env_settings": {"env_options": {"desc": ["SFFF"], "is_slippery": False}}}
     palaestra.train(
         {**SETTINGS, **own},

@@ -108,9 +108,7 @@ def test_what_evaluate_says_a_model_earns_by_hand(results: Path, capsys: pytest.
     assert env.step(policy.act(obs, deterministic=True).continuous)[1] == pytest.approx(mean)
 
 
-def test_a_model_written_from_a_checkpoint_keeps_the_bounds(
-    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_model_written_from_a_checkpoint_keeps_the_bounds(results, tmp_path, capsys):
     assert main(["export", "first", f"--results-dir={results}", f"--out={tmp_path / 'again.onnx'}"]) == 0
     policy = palaestra.load_policy(tmp_path / "again.onnx")
     assert policy.action_bounds is not None
@@ -127,13 +125,7 @@ def test_a_model_written_from_a_checkpoint_keeps_the_bounds(
         (["nowhere.onnx"], "there is no model file nowhere.onnx"),
     ],
 )
-def test_what_cannot_be_evaluated_says_why_before_anything_is_played(
-    results: Path,
-    arguments: list[str],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_what_cannot_be_evaluated_says_why_before_anything_is_played(results, arguments, message, capsys, monkeypatch):
     monkeypatch.chdir(results)
     evaluate(results, *arguments, code=1)
     told = capsys.readouterr()

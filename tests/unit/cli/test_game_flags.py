@@ -107,18 +107,14 @@ def test_flags_about_unity_games_are_refused_for_what_is_none(arguments: list[st
 
 
 @pytest.mark.parametrize("flag", ["--height=0", "--time-scale=-1", "--num-envs=0", "--timeout-wait=0"])
-def test_a_value_that_no_game_could_have_is_refused_by_the_flags_name(
-    flag: str, build: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_value_that_no_game_could_have_is_refused_by_the_flags_name(flag, build, capsys):
     assert main([*words("record", build), flag]) == 1
     assert flag.partition("=")[0].strip("-").replace("-", "_") in capsys.readouterr().err.replace("-", "_")
     assert not (build.parent / "typed").exists()
 
 
 @pytest.mark.slow
-def test_the_width_of_a_recording_is_that_of_the_game_with_a_demonstration_and_of_the_picture_without(
-    build: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_the_width_of_a_recording_is_that_of_the_game_with_a_demonstration_and_of_the_picture_without(build, capsys):
     assert main(["record", "first", "--width=8"]) == 1
     assert "--width is 8; expected 32 to 4096" in capsys.readouterr().err
     assert (

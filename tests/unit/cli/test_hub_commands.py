@@ -20,18 +20,14 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_push_records_a_gif_and_a_pull_brings_it(
-    hub: Hub, first: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_push_records_a_gif_and_a_pull_brings_it(hub, first, tmp_path, capsys):
     run = copied(first, tmp_path)
-
     assert main(["push", str(run), "ann/ppo", "--message", "Longer"]) == 0
     said = capsys.readouterr()
     assert f"to {hub.url}/ann/ppo, a new repository" in said.out
     assert hub.repos["ann/ppo"].files["recording.gif"] == (run / "recording.gif").read_bytes()
     assert hub.repos["ann/ppo"].titles[-1] == "Longer"
     assert "Uploading" not in said.err  # no progress bars without a terminal
-
     assert main(["pull", "ann/ppo", f"--results-dir={tmp_path / 'there'}"]) == 0
     assert "palaestra evaluate" in capsys.readouterr().out
     assert (tmp_path / "there/ppo/recording.gif").is_file()
@@ -40,26 +36,21 @@ def test_a_push_records_a_gif_and_a_pull_brings_it(
 def test_an_existing_repository_is_said_to_exist(hub: Hub, first: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["push", str(first), "ann/ppo", "--no-video"]) == 0
     assert main(["push", str(first), "ann/ppo", "--no-video", "--checkpoints=none"]) == 0
-
     assert "a new commit of the existing repository; removed 3 files of an earlier push" in capsys.readouterr().out
 
 
 def test_a_dry_run_lists_files_and_uploads_nothing(hub: Hub, first: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["push", str(first), "ann/ppo", "--dry-run"]) == 0
-
     out = capsys.readouterr().out
     assert "  3DBall.onnx" in out
     assert "nothing was uploaded" in out
     assert hub.repos == {}
 
 
-def test_a_run_whose_environment_cannot_be_drawn_is_pushed_without_a_recording(
-    hub: Hub, first: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_run_whose_environment_cannot_be_drawn_is_pushed_without_a_recording(hub, first, tmp_path, capsys):
     run = copied(first, tmp_path)
     file = run / "configuration.yaml"
     file.write_text(file.read_text().replace("env_path: 3DBall", "env_path: Game.x86_64"))
-
     assert main(["push", str(run), "ann/ppo"]) == 0
     assert "note: the card has no recording:" in capsys.readouterr().err
     assert "3DBall.onnx" in hub.repos["ann/ppo"].files
@@ -78,21 +69,15 @@ def test_a_run_whose_environment_cannot_be_drawn_is_pushed_without_a_recording(
         (["run", "3DBall", "--brain", "model:hub:ann/nothing"], "there is no repository ann/nothing"),
     ],
 )
-def test_what_is_not_there_is_one_message(
-    hub: Hub, first: Path, capsys: pytest.CaptureFixture[str], command: list[str], said: str
-):
+def test_what_is_not_there_is_one_message(hub, first, capsys, command, said):
     assert main([str(first) if word == "FIRST" else word for word in command]) == 1
-
     error = capsys.readouterr().err
     assert said in error
     assert "Traceback" not in error
 
 
-def test_without_the_library_a_message_says_how_to_install_it(
-    first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_without_the_library_a_message_says_how_to_install_it(first, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-
     for command in (
         ["push", str(first), "ann/ppo"],
         ["pull", "ann/ppo", f"--results-dir={tmp_path}"],
@@ -104,9 +89,7 @@ def test_without_the_library_a_message_says_how_to_install_it(
 
 def test_nobody_logged_in_is_one_message(first: Path, tmp_path: Path):
     environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_TOKEN": "", "HF_ENDPOINT": "http://127.0.0.1:9"}
-
     done = subprocess.run([*PALAESTRA, "push", str(first), "ann/ppo"], capture_output=True, text=True, env=environment)
-
     assert done.returncode == 1
     assert "nobody is logged in to 127.0.0.1:9" in done.stderr
 
@@ -126,10 +109,8 @@ def test_an_interrupted_pull_leaves_no_run_and_no_traceback(hub: Hub, first: Pat
     until = time.monotonic() + 120
     while not any("GET /ann/ppo/resolve" in line for line in hub.requests) and time.monotonic() < until:
         time.sleep(0.05)
-
     child.send_signal(signal.SIGINT)
     _, error = child.communicate(timeout=120)
-
     assert child.returncode == 130
     assert error.strip() == "palaestra: interrupted"
     assert not (tmp_path / "results/ppo").exists()

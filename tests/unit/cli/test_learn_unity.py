@@ -50,9 +50,7 @@ def build(folder: Path, **options: Any) -> str:
     [(signal.SIGINT, 1, ""), (signal.SIGTERM, 2, "Connected to"), (signal.SIGINT, 3, "Connected to")],
     ids=["before it connects", "after the hello", "before the first decision"],
 )
-def test_a_signal_before_a_run_begins_ends_it_at_once(
-    learn: Learn, tmp_path: Path, number: int, die_at: int, moment: str
-):
+def test_a_signal_before_a_run_begins_ends_it_at_once(learn, tmp_path, number, die_at, moment):
     trainer = learn(build(tmp_path, die_at=die_at))
     trainer.until(lambda: bool(trainer.games()))
     trainer.until(moment)

@@ -84,9 +84,7 @@ def test_gpus_that_are_not_there_are_told_before_libraries_are_loaded(flag: str,
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"palaestra: error: {told}\n")
 
 
-def test_a_factory_that_ends_the_program_is_an_error_with_a_message(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_a_factory_that_ends_the_program_is_an_error_with_a_message(tmp_path, monkeypatch, capsys):
     (tmp_path / "quitting_factory.py").write_text("import sys\n\ndef make():\n    sys.exit()\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -94,9 +92,7 @@ def test_a_factory_that_ends_the_program_is_an_error_with_a_message(
     assert "python:quitting_factory:make could not be made: SystemExit (" in capsys.readouterr().err
 
 
-def test_an_error_is_told_also_within_a_job_of_several_ranks(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_an_error_is_told_also_within_a_job_of_several_ranks(monkeypatch, capsys):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert main(["config", "nowhere.yaml"]) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,7 +86,6 @@ def test_what_was_saved_how_often_can_be_given_as_before():
         "--save-freq=1000 --keep-checkpoints 2", {"default_settings": {}, "behaviors": {"A": {}, "B": {}}}
     )
     for block in (settings.default_settings, *settings.behaviors.values()):
-        assert block is not None
         assert (block.checkpoint_interval, block.keep_checkpoints) == (1000, 2)
     assert notes == [
         "--keep-checkpoints=2 is --set 'behaviors.*.keep_checkpoints=2' now",
@@ -105,10 +103,7 @@ def test_a_wrong_value_of_an_old_flag_names_that_flag():
 def test_flags_without_meaning_say_so():
     assert [
         note.partition(":")[0] for note in settled("--fast --torch --num-runs=1 --docker-target-name=Empty")[1]
-    ] == [
-        "--torch has no effect",
-        "--fast has no effect",
-    ]
+    ] == ["--torch has no effect", "--fast has no effect"]
 
 
 @pytest.mark.parametrize(
@@ -130,9 +125,7 @@ def test_flags_without_meaning_say_so():
         ("builds/game --train", "`palaestra learn --env=builds/game`"),
     ],
 )
-def test_what_cannot_be_followed_is_answered_with_the_command(
-    line: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_cannot_be_followed_is_answered_with_the_command(line, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "builds").mkdir()
     (tmp_path / "builds/game.x86_64").touch()

@@ -27,7 +27,6 @@ def test_short_flags_reach_every_behavior_and_the_default_settings():
     )
     settings = loaded({"default_settings": {"trainer_type": "ppo"}, **TWO}, line)
     for block in (settings.default_settings, *settings.behaviors.values()):
-        assert block is not None
         hyper = block.hyperparameters.model_dump()
         network = block.network_settings
         assert (block.max_steps, block.summary_freq) == (100_000, 1000)
@@ -39,7 +38,6 @@ def test_short_flags_reach_every_behavior_and_the_default_settings():
 def test_a_short_flag_for_a_hyperparameter_needs_no_trainer_type(tree: object):
     settings = loaded(tree, "--learning-rate=0.002")
     block = next(iter(settings.behaviors.values()), settings.default_settings)
-    assert block is not None
     assert block.trainer_type == "ppo"
     assert block.hyperparameters.model_dump()["learning_rate"] == 0.002
 
@@ -74,9 +72,7 @@ def test_set_of_one_behavior_wins_over_a_short_flag():
 @pytest.mark.parametrize(
     ("abbreviated", "key"), [("--max", "max_lifetime_restarts"), ("--time-", "time_scale"), ("--res", None)]
 )
-def test_abbreviations_of_older_flags_mean_what_they_meant(
-    abbreviated: str, key: str | None, capsys: pytest.CaptureFixture[str]
-):
+def test_abbreviations_of_older_flags_mean_what_they_meant(abbreviated, key, capsys):
     if key is None:  # --resume, --results-dir and others: ambiguous before, too
         with pytest.raises(SystemExit):
             parse(make_parser("learn"), ["learn", "x.yaml", abbreviated])
@@ -119,9 +115,7 @@ def test_a_trainer_type_that_is_spelt_wrong_is_named(key: str, tmp_path: Path):
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 @pytest.mark.parametrize("columns", [80, 60])
-def test_help_fits_the_terminal(
-    command: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_help_fits_the_terminal(command, columns, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", str(columns))
     with pytest.raises(SystemExit):
         main([*filter(None, [command]), "--help"])

@@ -40,9 +40,7 @@ def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         ("lern 2>&-", 2),
     ],
 )
-def test_closed_streams_change_nothing_but_what_is_seen(
-    command: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_closed_streams_change_nothing_but_what_is_seen(command, status, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write("good.yaml", settings("Basic"))
     done = shell(command)
@@ -59,9 +57,7 @@ def test_closed_streams_change_nothing_but_what_is_seen(
         *(pytest.param(streams, marks=pytest.mark.slow) for streams in (">/dev/full 2>/dev/full", ">&-", "2>&-")),
     ],
 )
-def test_a_run_without_streams_trains_and_its_files_hold_nothing_that_was_printed(
-    streams: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_run_without_streams_trains_and_its_files_hold_nothing_that_was_printed(streams, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write("good.yaml", settings("Basic"))
     assert shell(f"learn good.yaml --env=Basic --num-areas=2 --run-id=first {streams}").returncode == 0
@@ -245,9 +241,7 @@ for i in range(3):
         ),
     ],
 )
-def test_a_signal_ends_a_program_that_trains_in_a_loop_after_saving(
-    number: signal.Signals, handler: str, status: int, message: str, tmp_path: Path
-):
+def test_a_signal_ends_a_program_that_trains_in_a_loop_after_saving(number, handler, status, message, tmp_path):
     config = write(str(tmp_path / "loop.yaml"), settings("Basic", 10_000_000, summary_freq=500))
     code = LOOP.format(handler=handler, number=int(number), config=config, place=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180)

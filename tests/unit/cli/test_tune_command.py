@@ -39,9 +39,7 @@ def test_flags_are_keys_of_the_search_and_of_the_environment():
         (["--resume"], "there is no study 'tune'"),
     ],
 )
-def test_a_search_that_cannot_begin_says_why_and_leaves_nothing(
-    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_a_search_that_cannot_begin_says_why_and_leaves_nothing(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("game.yaml").write_text(yaml.safe_dump(settings("CartPole")))
     assert main(["tune", "game.yaml", "--env=CartPole", *words]) == 1
@@ -55,9 +53,7 @@ def test_a_search_that_cannot_begin_says_why_and_leaves_nothing(
     ("behavior", "hint"),
     [("CartPole", "the built-in environment of that name is --env=CartPole"), ("Ball", "such as --env=")],
 )
-def test_a_search_without_an_environment_does_not_wait_for_the_editor(
-    behavior: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_a_search_without_an_environment_does_not_wait_for_the_editor(behavior, hint, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("game.yaml").write_text(yaml.safe_dump(settings(behavior)))
     assert main(["tune", "game.yaml", "--search=ppo"]) == 1

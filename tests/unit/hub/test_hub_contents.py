@@ -67,10 +67,7 @@ def test_what_a_run_has_is_taken(path: str):
 def test_the_final_model_is_taken_before_those_of_steps():
     assert models(
         ["B.onnx", "B/B-10.onnx", "B/B-9.onnx", "B-best.onnx", "C/C-9.onnx", "C/C-10.onnx", "D/E-3.onnx"]
-    ) == {
-        "B": "B.onnx",
-        "C": "C/C-10.onnx",
-    }
+    ) == {"B": "B.onnx", "C": "C/C-10.onnx"}
 
 
 def test_a_repository_of_something_else_is_named_by_its_files():

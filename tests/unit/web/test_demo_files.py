@@ -20,8 +20,6 @@ from palaestra.web.recorded.demo_files import DemoFacts, training_settings
     ],
 )
 @pytest.mark.parametrize("method", ["bc", "gail"])
-def test_a_run_learns_the_environments_behavior_whatever_its_demonstration_calls_it(
-    env: str, recorded: str, learned: str, method: str
-):
+def test_a_run_learns_the_environments_behavior_whatever_its_demonstration_calls_it(env, recorded, learned, method):
     settings = training_settings([DemoFacts(Path("one.demo"), recorded, 10, 70, 0.9)], env, method, 10_000)
     assert list(settings["behaviors"]) == [learned]

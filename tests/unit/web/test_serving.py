@@ -31,7 +31,6 @@ def viewing(folder: Path, *flags: str) -> Iterator[tuple[subprocess.Popen[str], 
     command = [sys.executable, "-m", "palaestra", "view", "--no-browser", "--results-dir", str(folder), *flags]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder)
     try:
-        assert process.stdout is not None
         printed = ""
         while (found := re.search(r"http://\S+", printed)) is None:
             line = process.stdout.readline()
@@ -155,7 +154,6 @@ def test_a_page_beside_a_training_ends_with_it_even_if_it_is_killed(tmp_path: Pa
     ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path)
     try:
-        assert process.stdout is not None
         lines = iter(process.stdout.readline, "")
         address = next(match[0] for line in lines if (match := re.search(r"http://\S+", line)))
         assert f"/run?id={run}&token=" in address
@@ -187,7 +185,6 @@ def test_a_page_beside_a_training_ends_quietly_on_a_signal_and_the_run_says_so_a
     ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path)
     try:
-        assert process.stdout is not None
         lines = iter(process.stdout.readline, "")
         seen = [next(line for line in lines if "http://" in line)]
         os.kill(pages_of(run)[0], getattr(signal, name))

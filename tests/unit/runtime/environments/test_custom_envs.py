@@ -112,9 +112,7 @@ def test_training_calls_a_function_once_for_each_area_closes_what_it_made_and_lo
         assert line["Environment/Success Rate"] == pytest.approx(line["Environment/Cumulative Reward"], abs=1e-6)
 
 
-def test_an_environment_that_a_program_made_is_left_open_and_one_that_speaks_of_no_success_has_no_such_metric(
-    tmp_path: Path,
-):
+def test_an_environment_that_a_program_made_is_left_open_and_one_that_speaks_of_no_success_has_no_such_metric(tmp_path):
     env = Silent()
     train(env, tmp_path)
     assert not env.closed

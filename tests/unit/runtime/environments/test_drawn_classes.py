@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from palaestra.runtime.environments.custom_envs import call
@@ -22,9 +20,7 @@ class Blind:
 @pytest.mark.parametrize(
     ("options", "mode"), [({}, None), ({"render": True}, "rgb_array"), ({"render": True, "render_mode": "x"}, "x")]
 )
-def test_a_class_that_takes_a_render_mode_is_given_it_where_it_is_to_be_drawn(
-    options: dict[str, Any], mode: str | None
-):
+def test_a_class_that_takes_a_render_mode_is_given_it_where_it_is_to_be_drawn(options, mode):
     assert call(Drawing, "mine", None, "cpu", options).render_mode == mode
 
 

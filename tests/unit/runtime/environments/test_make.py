@@ -179,9 +179,7 @@ def test_areas_that_a_factory_does_not_make_are_an_error(game: str):
         ),
     ],
 )
-def test_a_module_that_cannot_be_imported_is_told_where(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
-):
+def test_a_module_that_cannot_be_imported_is_told_where(tmp_path, monkeypatch, text, message):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     name = f"bad_{len(text) % 10}"

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -38,9 +37,7 @@ class Greeting(SideChannel):
 """
 
 
-def test_a_run_and_its_games_hear_all_that_they_have_to_say_to_each_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_run_and_its_games_hear_all_that_they_have_to_say_to_each_other(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "greeting_channel_module.py").write_text(OWN)
     build = make_build(tmp_path, "Ball", agents=4, stats=True, notes=tmp_path / "notes")
@@ -53,12 +50,10 @@ def test_a_run_and_its_games_hear_all_that_they_have_to_say_to_each_other(
         "time_scale": 3.0,
     }
     palaestra.train(config, env=str(build), run_id="run", quiet=True, callbacks=[summaries.append], **options)
-
     assert len(summaries) >= 3
     assert all(0 <= summary.values["Ball/Age"] <= 9 for summary in summaries)
     logged = [json.loads(line) for line in (tmp_path / "results" / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [line["Ball/Age"] for line in logged] == [pytest.approx(summary.values["Ball/Age"]) for summary in summaries]
-
     heard = [
         unpack(bytes.fromhex(json.loads(note.read_text())["side_channel"]))
         for note in (tmp_path / "notes").glob("*.end.json")
@@ -80,9 +75,7 @@ def test_a_run_and_its_games_hear_all_that_they_have_to_say_to_each_other(
     ).behavior_name == hashed("Ball")
 
 
-def test_a_users_channel_that_is_not_there_ends_the_run_before_any_game_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_users_channel_that_is_not_there_ends_the_run_before_any_game_starts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     build = make_build(tmp_path, "Ball", notes=tmp_path / "notes")
     with pytest.raises(PalaestraError, match="side channel 'no_such_channels_module:X': there is no module"):
@@ -92,9 +85,7 @@ def test_a_users_channel_that_is_not_there_ends_the_run_before_any_game_starts(
     assert not (tmp_path / "notes").exists()
 
 
-def test_each_copy_draws_with_a_seed_of_its_own_and_is_told_again_only_when_its_lesson_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_each_copy_draws_with_a_seed_of_its_own_and_is_told_again_only_when_its_lesson_changes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     build = make_build(tmp_path, "Ball", agents=4, notes=tmp_path / "notes")
     uniform = {"sampler_type": "uniform", "sampler_parameters": {"min_value": 0.5, "max_value": 10}}
@@ -106,7 +97,6 @@ def test_each_copy_draws_with_a_seed_of_its_own_and_is_told_again_only_when_its_
         "environment_parameters": {"mass": uniform, "size": {"curriculum": lessons}},
     }
     palaestra.train(config, env=str(build), run_id="run", quiet=True, num_envs=2, seed=3)
-
     seeds = []
     for note in sorted((tmp_path / "notes").glob("*.end.json")):
         message = unpack(bytes.fromhex(json.loads(note.read_text())["side_channel"]))

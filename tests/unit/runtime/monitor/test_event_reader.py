@@ -55,7 +55,6 @@ def read(results: Path, *content: bytes) -> EventsReader:
 
 def values(reader: EventsReader, tag: str) -> list[float]:
     found = reader.points("Ball", tag)
-    assert found is not None
     return found.value.tolist()
 
 

@@ -31,7 +31,6 @@ def reader_of(file: Path) -> MetricsReader:
 def values(reader: MetricsReader, tag: str = "x") -> list[tuple[float, float, float]]:
     reader.refresh()
     points = reader.behaviors["A"].points(tag)
-    assert points is not None
     return list(zip(points.step.tolist(), points.seconds.tolist(), points.value.tolist(), strict=True))
 
 

@@ -137,7 +137,6 @@ def test_masks_and_groups_are_recorded(tmp_path):
     ended = table(seen(1), terminated=[0], final_obs=(seen(2),), mask=mask)
     recorder.note({"Ball": with_columns(ended, group=torch.tensor([4]), group_reward=torch.tensor([3.0]))})
     first, last, *_ = read_demo(recorder.close()[0])
-    assert first.mask is not None
     assert first.mask.tolist() == mask[0].tolist()
     assert (first.group, last.group, first.group_reward, last.group_reward) == (5, 5, 0.0, 3.0)
     assert last.discrete.tolist() == [0, 1]

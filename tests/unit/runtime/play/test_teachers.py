@@ -48,9 +48,7 @@ def train(
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("plays", [True, False])
-def test_a_student_becomes_its_teacher_in_its_own_behavior(
-    plays: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_student_becomes_its_teacher_in_its_own_behavior(plays, tmp_path, capsys):
     done = train(tree("3DBall", 24000, teacher="heuristic", teacher_plays=plays), "3DBall", tmp_path, num_areas=16)
     message = "heuristic plays '3DBall'" if plays else "'3DBall' plays, and learns what heuristic would have done"
     assert message in capsys.readouterr().out
@@ -89,9 +87,7 @@ def test_the_teacher_is_whoever_is_named(tmp_path: Path):
         ({"teacher_behavior": "Expert"}, None),
     ],
 )
-def test_an_interrupted_lesson_goes_on_as_one_that_never_stopped(
-    hyper: dict[str, Any], env: str | None, tmp_path: Path
-):
+def test_an_interrupted_lesson_goes_on_as_one_that_never_stopped(hyper, env, tmp_path):
     config = tree("3DBall" if env else "Pupil", **hyper)
     whole = train(config, env or School(), tmp_path, "whole", quiet=True)
     assert not train(config, env or School(), tmp_path, "parts", until=1000, quiet=True).finished
@@ -184,9 +180,7 @@ def test_ppo_goes_on_from_what_was_imitated(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     "also", [{}, {"reward_signals": {"gail": {"demo_path": "x.demo"}}, "behavioral_cloning": {"demo_path": "x.demo"}}]
 )
-def test_a_demonstration_that_is_cut_off_is_warned_of_once(
-    also: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_a_demonstration_that_is_cut_off_is_warned_of_once(also, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     spec = Ball(1).behaviors["3DBall"]
     whole = demo_files.write(Path("x.demo"), demo_files.episodes(4, 4, spec=spec), spec).read_bytes()

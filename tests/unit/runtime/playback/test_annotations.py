@@ -23,15 +23,12 @@ def arrow(drawn: Drawing) -> Solids | None:
 
 def test_an_arrow_points_at_the_agent_of_a_person_from_above():
     found = arrow(with_arrows(drawing((1, 0, 2), (5, 0, 5)), {("Runner", 0)}))
-    assert found is not None
     assert found.position[0, 0, [0, 2]].tolist() == [1, 2]
     assert found.position[0, 0, 1] - found.size[0, 0, 1] / 2 > 0.5  # above the agent's top, which it never cuts
 
 
 def test_an_arrow_keeps_its_distance_to_an_agent_that_falls():
     high, low = (arrow(with_arrows(drawing((0, y, 0), (5, 0, 5)), {("Runner", 0)})) for y in (0.0, -30.0))
-    assert high is not None
-    assert low is not None
     # else it stays where it was between two ticks
     assert high.position[0, 0, 1] - low.position[0, 0, 1] == pytest.approx(30)
 
@@ -39,7 +36,6 @@ def test_an_arrow_keeps_its_distance_to_an_agent_that_falls():
 def test_an_agent_that_is_alone_or_hidden_has_no_arrow():
     assert arrow(with_arrows(drawing((0, 0, 0)), {("Runner", 0)})) is None
     hidden = arrow(with_arrows(drawing((0, 0, 0), (5, 0, 5), size=0.0), {("Runner", 0)}))
-    assert hidden is not None
     assert not hidden.size.any()
 
 

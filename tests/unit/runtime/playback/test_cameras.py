@@ -27,7 +27,6 @@ def test_what_chosen_agents_see_is_shown_enlarged_side_by_side():
     steps = seen("xxx")
     behaviors = {"Blind": BLIND, "Sees": SEES}
     picture = camera_pictures(behaviors, steps, [("Sees", 2)])  # type: ignore[arg-type]
-    assert picture is not None
     assert picture.shape == (HEIGHT, 30 * FACTOR + GAP + 240, 3)
     assert (picture[:, : 30 * FACTOR] == int(0.5 * 255)).all()
     assert (picture[:, -240:] == 255).all()
@@ -37,7 +36,6 @@ def test_without_a_chosen_agent_with_a_camera_the_first_that_act_are_shown():
     steps = seen("-x")
     behaviors = {"Blind": BLIND, "Sees": SEES}
     picture = camera_pictures(behaviors, steps, [("Blind", 0)])  # type: ignore[arg-type]
-    assert picture is not None
     assert (picture[:, : 30 * FACTOR] == int(0.25 * 255)).all()
     assert camera_pictures({"Blind": BLIND}, steps, []) is None  # type: ignore[arg-type]
     assert has_cameras(behaviors)

@@ -32,7 +32,6 @@ def test_each_behavior_has_a_row_and_a_tag():
         {},
         ["Striker.onnx", "Goalie.onnx"],
     )
-
     assert "| Striker | ppo | Striker.onnx | 5,000 | 1.50 +/- 0.25 | 7 | at the end of training | 1202 |" in card
     assert "| Goalie | sac | Goalie.onnx |" in card
     assert {"ML-Agents-Striker", "ML-Agents-Goalie"} <= set(head(card)["tags"])
@@ -42,7 +41,6 @@ def test_each_behavior_has_a_row_and_a_tag():
 
 def test_a_run_without_rewards_has_no_model_index():
     card = model_card(NAME, [row(mean=None, std=None, episodes=None)], {}, [])
-
     assert "model-index" not in head(card)
     assert "Learning curves" not in card
 
@@ -50,7 +48,6 @@ def test_a_run_without_rewards_has_no_model_index():
 def test_names_from_outside_stay_text():
     name = "a|b<script>`*_\n# x"
     card = model_card(NAME, [row(name)], {"behaviors": {name: {"x": "```\n<b>"}}}, [])
-
     assert "<script>" not in card.split("## Settings")[0].split("<!--")[1]
     assert "\n# x" not in card.split("## Settings")[0].split("<!--")[1]
     assert "````yaml" in card  # a longer fence than any in the settings
@@ -66,5 +63,4 @@ def test_the_last_summary_with_a_reward_counts(tmp_path):
         "cut",
     ]
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines))
-
     assert last_summaries(tmp_path) == {"B": {"mean": 2.0}}

@@ -23,7 +23,6 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_pushed_run_is_byte_for_byte_the_one_that_is_pulled(hub: Hub, first: Path, tmp_path: Path):
     done = push(str(first), REPO)
     pulled = palaestra.pull(REPO, results_dir=tmp_path).folder
-
     made = {"README.md", "config.json"}
     there = {path.relative_to(pulled).as_posix() for path in pulled.rglob("*") if path.is_file()}
     assert there == set(done.files)
@@ -37,11 +36,9 @@ def test_a_pushed_run_is_byte_for_byte_the_one_that_is_pulled(hub: Hub, first: P
 def test_a_pulled_run_resumes_from_its_newest_checkpoint(hub: Hub, first: Path, tmp_path: Path):
     push(str(first), REPO)
     palaestra.pull(REPO, run_id="hers", results_dir=tmp_path)
-
     result = palaestra.train(
         run_id="hers", results_dir=str(tmp_path), resume=True, quiet=True, sets=["behaviors.3DBall.max_steps=400"]
     )
-
     assert result.steps["3DBall"] >= 400
 
 
@@ -57,9 +54,7 @@ def test_locks_logs_signatures_and_older_checkpoints_stay_here(hub: Hub, first: 
     ):
         (run / name).write_text("private", encoding="utf-8")
     (run / "secret.gif").symlink_to("/etc/hostname")
-
     done = push(str(run), REPO)
-
     there = hub.repos[REPO].files
     assert not [path for path, body in there.items() if body == b"private"]
     assert not {"run_logs/signature", "secret.gif", ".lock"} & set(there)
@@ -71,7 +66,6 @@ def test_locks_logs_signatures_and_older_checkpoints_stay_here(hub: Hub, first: 
 def test_all_checkpoints_or_none_can_be_pushed(hub: Hub, first: Path):
     every = push(str(first), REPO, checkpoints="all").files
     none = push(str(first), "ann/bare", checkpoints="none").files
-
     assert {path.split("/")[1] for path in every if path.startswith("checkpoints/")} == {
         path.name for path in (first / "checkpoints").iterdir()
     }
@@ -80,7 +74,6 @@ def test_all_checkpoints_or_none_can_be_pushed(hub: Hub, first: Path):
 
 def test_the_card_has_tags_rewards_curves_and_settings(hub: Hub, first: Path):
     push(str(first), REPO)
-
     card = hub.repos[REPO].files["README.md"].decode()
     head = yaml.safe_load(card.split("---")[1])
     assert head["library_name"] == "ml-agents"
@@ -100,23 +93,19 @@ def test_the_card_has_tags_rewards_curves_and_settings(hub: Hub, first: Path):
 
 def test_the_settings_are_there_as_json_as_well(hub: Hub, first: Path):
     push(str(first), REPO)
-
     there = hub.repos[REPO].files
     assert json.loads(there["config.json"]) == yaml.safe_load(there["configuration.yaml"])
 
 
 def test_an_evaluation_gives_the_rewards_of_the_card(hub: Hub, first: Path):
     push(str(first), REPO, evaluate=3)
-
     assert "| 3 | by playing the model |" in hub.repos[REPO].files["README.md"].decode()
 
 
 def test_recordings_of_the_run_are_shown(hub: Hub, first: Path, tmp_path: Path):
     run = copied(first, tmp_path)
     (run / "recording.mp4").write_bytes(b"film")
-
     push(str(run), REPO)
-
     there = hub.repos[REPO].files
     assert there["recording.mp4"] == there["replay.mp4"] == b"film"  # the page of the Hub plays the second
     assert '<video src="./recording.mp4"' in there["README.md"].decode()
@@ -134,9 +123,7 @@ def test_paths_of_this_machine_and_secrets_are_taken_out(hub: Hub, first: Path, 
         "env_args": ["--token", "abc123", "--map=/data/maps/x"],
     }
     file.write_text(yaml.safe_dump(tree, sort_keys=False))
-
     done = push(str(run), REPO)
-
     there = hub.repos[REPO].files
     assert not [path for path, body in there.items() if b"/data/" in body or b"abc123" in body]
     pushed = yaml.safe_load(there["configuration.yaml"])["env_settings"]
@@ -153,7 +140,6 @@ def test_a_second_push_is_a_new_commit_that_mirrors_the_run(hub: Hub, first: Pat
     steps[-1].rename(run / "checkpoints" / "999")
     again = push(str(run), REPO, message="two")
     same = push(str(run), REPO, message="three")
-
     repo = hub.repos[REPO]
     assert (created.created, again.created) == (True, False)
     assert repo.titles[-1] == "two"
@@ -165,9 +151,7 @@ def test_a_second_push_is_a_new_commit_that_mirrors_the_run(hub: Hub, first: Pat
 
 def test_a_card_that_its_owner_wrote_stays(hub: Hub, first: Path):
     hub.add(REPO, {"README.md": b"---\nlicense: mit\n---\n# Mine\n\nOne.\n\nTwo.\n"})
-
     done = push(str(first), REPO)
-
     assert hub.repos[REPO].files["README.md"].startswith(b"---\nlicense: mit")
     assert "README.md there was changed by hand, and stays as it is" in done.notes
 
@@ -175,7 +159,6 @@ def test_a_card_that_its_owner_wrote_stays(hub: Hub, first: Path):
 def test_a_repository_with_something_else_is_refused_without_force(hub: Hub, first: Path):
     hub.add("ann/bert", {"config.json": b"{}", "model.safetensors": b"x"})
     hub.add("ann/soccer", {"SoccerTwos.onnx": b"x", "configuration.yaml": b""})
-
     with pytest.raises(
         HubError, match=r"ann/bert exists already and holds something else \(config.json, model.safetensors\)"
     ):
@@ -190,7 +173,6 @@ def test_a_private_repository_is_made_private(hub: Hub, first: Path, tmp_path: P
     push(str(first), REPO, private=True)
     assert hub.repos[REPO].private
     palaestra.pull(REPO, results_dir=tmp_path)
-
     monkeypatch.setenv("HF_TOKEN", "")
     monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
     with pytest.raises(HubError, match=r"there is no repository ann/ppo-3DBall .*, or it is private: log in"):
@@ -199,7 +181,6 @@ def test_a_private_repository_is_made_private(hub: Hub, first: Path, tmp_path: P
 
 def test_private_does_not_pretend_to_hide_a_public_repository(hub: Hub, first: Path):
     push(str(first), REPO)
-
     with pytest.raises(HubError, match="exists already and is public"):
         push(str(first), REPO, private=True)
 
@@ -207,9 +188,7 @@ def test_private_does_not_pretend_to_hide_a_public_repository(hub: Hub, first: P
 def test_a_branch_is_made_and_leaves_main_as_it_is(hub: Hub, first: Path, tmp_path: Path):
     hub.add(REPO, {})
     before = hub.repos[REPO].branches["main"]
-
     push(str(first), REPO, revision="v2")
-
     assert hub.repos[REPO].branches["main"] == before
     assert palaestra.pull(REPO, revision="v2", results_dir=tmp_path).is_run
     with pytest.raises(HubError, match="is no run"):
@@ -218,18 +197,14 @@ def test_a_branch_is_made_and_leaves_main_as_it_is(hub: Hub, first: Path, tmp_pa
 
 def test_a_wrong_token_is_one_message_without_the_token(hub: Hub, first: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HF_TOKEN", "hf_wrongwrongwrongwrong")
-
     with pytest.raises(HubError, match="does not accept the token in HF_TOKEN") as error:
         push(str(first), REPO)
     assert "wrongwrong" not in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_a_token_that_may_only_read_is_one_message_without_the_token(
-    hub: Hub, first: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_token_that_may_only_read_is_one_message_without_the_token(hub, first, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", READER)
-
     with pytest.raises(HubError, match="the token of this machine may not write it") as error:
         push(str(first), REPO)
     assert READER not in str(error.value)
@@ -237,7 +212,6 @@ def test_a_token_that_may_only_read_is_one_message_without_the_token(
 
 def test_without_a_network_there_is_one_message(hub: Hub, first: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://ann:sesame@127.0.0.1:9")
-
     with pytest.raises(HubError, match=r"^127.0.0.1:9 cannot be reached") as error:
         push(str(first), REPO)
     assert "sesame" not in str(error.value)
@@ -245,7 +219,6 @@ def test_without_a_network_there_is_one_message(hub: Hub, first: Path, monkeypat
 
 def test_a_commit_of_someone_else_meanwhile_is_not_overwritten(hub: Hub, first: Path):
     push(str(first), REPO)
-
     with pytest.raises(HubError, match="was changed by someone else meanwhile; nothing was written"):
         push(str(first), REPO, evaluate=1, prepare=lambda _: hub.repos[REPO].commit({"other.onnx": b"x"}))
     assert set(hub.repos[REPO].files) == {"other.onnx"}
@@ -266,14 +239,11 @@ def test_an_interrupted_push_leaves_nothing_beside_the_run(hub: Hub, first: Path
 
 def test_nothing_is_uploaded_in_a_dry_run(hub: Hub, first: Path):
     done = push(str(first), REPO, dry_run=True)
-
     assert {"README.md", "3DBall.onnx"} < set(done.files)
     assert hub.requests == []
 
 
-def test_files_that_are_replaced_while_they_are_gathered_are_gathered_anew(
-    first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_files_that_are_replaced_while_they_are_gathered_are_gathered_anew(first, tmp_path, monkeypatch):
     run = copied(first, tmp_path)
     newest = max((run / "checkpoints").iterdir(), key=lambda path: int(path.name))
     link = os.link

@@ -37,7 +37,6 @@ def test_paths_and_secrets_are_taken_out_of_a_text(text: str, shared: str):
 )  # fmt: skip
 def test_other_texts_stay(text: str):
     cleaner = Cleaner()
-
     assert cleaner.text(text, "here") == text
     assert cleaner.changed == []
 
@@ -50,7 +49,6 @@ def test_values_of_secret_keys_and_flags_are_hidden():
         "args": ["--password", "abc", "--x", "abc"],
         "tokens": 3,
     }
-
     assert cleaner.tree(tree) == {
         "api_key": "***",
         "wandb": {"init": {"token": "***"}},
@@ -62,7 +60,6 @@ def test_values_of_secret_keys_and_flags_are_hidden():
 
 def test_a_file_without_anything_private_is_shared_as_it_is(tmp_path: Path):
     (tmp_path / "configuration.yaml").write_text("env_settings:   {env_path: 3DBall}  # my comment\n")
-
     assert shareable(tmp_path / "configuration.yaml") == (None, [])
 
 
@@ -70,7 +67,6 @@ def test_a_cleaned_file_is_of_the_same_format(tmp_path: Path):
     tree = {"metadata": {"command_line_arguments": "/usr/bin/palaestra learn", "n": 1.5}}
     (tmp_path / "a.json").write_text(json.dumps(tree))
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(tree))
-
     clean = {"metadata": {"command_line_arguments": "palaestra learn", "n": 1.5}}
     body, changed = shareable(tmp_path / "a.json")
     assert json.loads(body or b"") == clean
