@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
 
@@ -18,6 +20,14 @@ class Action:
 
     continuous: Tensor  # (S, continuous) float32 within -1..1 (a policy's raw sample has no bounds)
     discrete: Tensor  # (S, branches) int64
+
+    def each(self, function: Callable[[Tensor], Tensor]) -> Action:
+        """Returns what a function makes of both columns."""
+        return Action(function(self.continuous), function(self.discrete))
+
+    def take(self, rows: Tensor) -> Action:
+        """Returns the actions of these rows, (n,)."""
+        return self.each(lambda column: column.index_select(0, rows))
 
 
 @dataclass(frozen=True, slots=True)

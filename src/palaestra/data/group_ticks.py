@@ -64,7 +64,6 @@ class GroupTicks:
     @classmethod
     def of(cls, decided: GroupDecisions, until: Tensor, step: TimeStep, now: int) -> GroupTicks:
         """Returns those of decisions that are all complete. `step` came on tick `now`, after the last of them."""
-        sample = decided.sample
         none = step.group[:0]
         return cls(
             made=decided.made,
@@ -74,7 +73,7 @@ class GroupTicks:
             last_group=step.group,
             last_here=step.acting,
             last_decided=torch.zeros_like(step.acting),
-            last_sample=Action(*(x.new_zeros(x.shape[1:]) for x in (sample.continuous, sample.discrete))),
+            last_sample=decided.sample.each(lambda x: x.new_zeros(x.shape[1:])),
             last_recurrent_state=decided.recurrent_state.new_zeros(decided.recurrent_state.shape[1:]),
             earlier=Earned(none, none, step.reward[:0]),
         )

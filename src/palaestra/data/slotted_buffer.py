@@ -134,13 +134,7 @@ class SlottedBuffer:
         decisions = each(self._decisions, lambda x: x[:rows].clone())
         outcomes = each(self._outcomes, lambda x: x[:rows].clone())
         rollout = make_rollout(
-            decisions,
-            outcomes,
-            self._final_obs.take(step.obs),
-            step,
-            self._tick,
-            lengths=lengths,
-            anew=self._anew,
+            decisions, outcomes, self._final_obs.take(step.obs), step, self._tick, lengths=lengths, anew=self._anew
         )
         ticks = rollout.group_ticks
         if ticks is not None:

@@ -41,7 +41,7 @@ class TransitionTable:
         def column(values: Tensor) -> Tensor:
             return values.flatten(0, 1)[self.rows]
 
-        self._action = Action(column(action.continuous), column(action.discrete))
+        self._action = action.each(column)
         self._reward = column(reward)
         self._terminated = column(rollout.terminated)
         self._ended = column(rollout.terminated | rollout.truncated)
@@ -55,7 +55,7 @@ class TransitionTable:
         there = self._following.index_select(0, rows)
         return Transitions(
             obs=tuple(x.index_select(0, here) for x in self._obs),
-            action=Action(self._action.continuous.index_select(0, rows), self._action.discrete.index_select(0, rows)),
+            action=self._action.take(rows),
             next_obs=tuple(x.index_select(0, there) for x in self._obs),
             reward=self._reward.index_select(0, rows),
             terminated=self._terminated.index_select(0, rows),

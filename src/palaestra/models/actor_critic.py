@@ -20,6 +20,14 @@ ACTOR, CRITIC = 0, -1
 MEAN_GAIN, LOGIT_GAIN = 0.2, 0.1
 
 
+@torch.no_grad()
+def start_action_head(head: nn.Linear, numbers: int) -> None:
+    """Draws small weights for the outputs of continuous actions, the first `numbers`, and smaller ones for logits."""
+    head.weight[:numbers].normal_(std=MEAN_GAIN / math.sqrt(head.in_features))
+    head.weight[numbers:].normal_(std=LOGIT_GAIN / math.sqrt(head.in_features))
+    head.bias.zero_()
+
+
 class ActorCritic(Trunk):
     """Actor and critic over the same observations, with bodies of one shape (or one body: `shared_critic`).
 
@@ -45,24 +53,17 @@ class ActorCritic(Trunk):
         self.action_head = nn.Linear(self.width, action.continuous + action.choices)
         self.value_head = value_head(self.width, signals)
         self.log_std = nn.Parameter(torch.zeros(action.continuous))
-        self._start_heads(self.width)
-
-    def _start_heads(self, features: int) -> None:
-        continuous = self.spec.action.continuous
-        with torch.no_grad():
-            self.action_head.weight[:continuous].normal_(std=MEAN_GAIN / math.sqrt(features))
-            self.action_head.weight[continuous:].normal_(std=LOGIT_GAIN / math.sqrt(features))
-            self.action_head.bias.zero_()
-            if isinstance(self.value_head, nn.Linear):
-                # values start at 0, not at random as in ML-Agents: where streams are short, a policy follows
-                # what its critic was born with before rewards reach it, and one run of Basic in ten never comes back
-                self.value_head.weight.zero_()
-                self.value_head.bias.zero_()
+        start_action_head(self.action_head, action.continuous)
+        if isinstance(self.value_head, nn.Linear):
+            # values start at 0, not at random as in ML-Agents: where streams are short, a policy follows
+            # what its critic was born with before rewards reach it, and one run of Basic in ten never comes back
+            nn.init.zeros_(self.value_head.weight)
+            nn.init.zeros_(self.value_head.bias)
 
     @property
     def plain(self) -> bool:
         """Whether only stacked layers lie between prepared inputs and heads, so that the gradient has a closed form."""
-        return not self.apart and not self.encoded and self.memory is None and isinstance(self.value_head, nn.Linear)
+        return super().plain and isinstance(self.value_head, nn.Linear)
 
     def act(self, inputs: Inputs) -> Tensor:
         """Returns the actor's packed output, (N, continuous + choices), where there is no memory."""

@@ -93,7 +93,7 @@ class NetworkPolicy:
         few, after = self.choose_rows(step, rows, recurrent_state, self.network)
         if after.numel():
             self.recurrent_state = recurrent_state.index_copy(0, rows, after)
-        action = Action(spread(few.action.continuous, rows, slots), spread(few.action.discrete, rows, slots))
+        action = few.action.each(lambda x: spread(x, rows, slots))
         return PendingDecision(action, lambda: whole(few, rows, action, recurrent_state))
 
     def choose_rows(
@@ -159,7 +159,7 @@ def whole(few: PendingDecision, rows: Tensor, action: Action, recurrent_state: T
     """Returns these rows' decision for a table of all slots, given `action` and the state (S, L) before it."""
     decision = few.decision()
     slots = len(recurrent_state)
-    sample = Action(spread(decision.sample.continuous, rows, slots), spread(decision.sample.discrete, rows, slots))
+    sample = decision.sample.each(lambda x: spread(x, rows, slots))
     return Decision(action, sample, spread(decision.log_prob, rows, slots), recurrent_state)
 
 

@@ -16,13 +16,13 @@ from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.models import tanh_gaussian
+from palaestra.models.actor_critic import start_action_head
 from palaestra.models.mirrored_init import mirrored_heads
 from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Inputs, StackedMLP, Trunk, linear
 
 ACTOR = 0
 TWINS = 2
-MEAN_GAIN, LOGIT_GAIN = 0.2, 0.1
 
 
 class SoftCritics(Trunk):
@@ -105,20 +105,12 @@ class SoftActorCritic(Trunk):
             torch.full((bool(action.continuous) + len(action.branches),), math.log(temperature))
         )
         """One for all continuous actions, where there are any, then one for each branch."""
-        with torch.no_grad():
-            self.action_head.weight[: 2 * action.continuous].normal_(std=MEAN_GAIN / math.sqrt(self.width))
-            self.action_head.weight[2 * action.continuous :].normal_(std=LOGIT_GAIN / math.sqrt(self.width))
-            self.action_head.bias.zero_()
+        start_action_head(self.action_head, 2 * action.continuous)
 
     @property
     def memory_size(self) -> int:
         """L: numbers of recurrent state, the actor's and then the critics'; 0 without an LSTM."""
         return super().memory_size + self.critics.memory_size
-
-    @property
-    def plain(self) -> bool:
-        """Whether only stacked layers lie between prepared inputs and heads."""
-        return not self.apart and not self.encoded and self.memory is None
 
     def actor_parameters(self) -> list[nn.Parameter]:
         """Returns the parameters of the actor."""

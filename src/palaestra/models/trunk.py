@@ -99,6 +99,11 @@ class Trunk(nn.Module):
         return bool(self.images or self.entities)
 
     @property
+    def plain(self) -> bool:
+        """Whether only stacked layers lie between prepared inputs and heads."""
+        return not self.apart and not self.encoded and self.memory is None
+
+    @property
     def memory_size(self) -> int:
         """L: numbers of recurrent state, one network's after the other; 0 without an LSTM."""
         return 0 if self.memory is None else self.memory.size * self.networks

@@ -1,5 +1,5 @@
-"""Closes what a run or a command has open at its end. What fails or hangs there is told, and costs neither result nor
-exit status.
+"""Closes what a run or a command has open at its end. What fails or hangs there is reported, and costs neither result
+nor exit status.
 """
 
 from __future__ import annotations

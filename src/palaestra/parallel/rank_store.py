@@ -88,8 +88,8 @@ def beats(store: Any, size: int) -> dict[int, tuple[int, int]]:
     """Returns each rank's signs of life and calls."""
     found: dict[int, tuple[int, int]] = {}
     for rank in range(size):
-        if (told := _read(store, f"beat/{rank}")) is not None:
-            count, calls = told.split()
+        if (beat := _read(store, f"beat/{rank}")) is not None:
+            count, calls = beat.split()
             found[rank] = int(count), int(calls)
     return found
 
@@ -114,17 +114,17 @@ def wait_for_first(store: Any, main: Any, size: int, key: str) -> bool:
     """Waits until rank 0 has set a key of the store. Returns False if it has ended or hangs. `main`: the store of the
     ranks themselves.
     """
-    heard = (-1, -1)
-    heard_at = time.perf_counter()
+    newest = (-1, -1)
+    changed_at = time.perf_counter()
     while not store.check([key]):
         time.sleep(0.1)
         if left_message(main, size) is not None:
             return False
-        beat = beats(store, size).get(0, heard)
-        if beat != heard:
-            heard = beat
-            heard_at = time.perf_counter()
-        elif time.perf_counter() - heard_at > 2 * SILENCE:
+        beat = beats(store, size).get(0, newest)
+        if beat != newest:
+            newest = beat
+            changed_at = time.perf_counter()
+        elif time.perf_counter() - changed_at > 2 * SILENCE:
             return False
     return True
 
@@ -134,10 +134,10 @@ def lost_rank(store: Any, main: Callable[[], Any], number: int, size: int, calls
 
     `main`: returns the store of the ranks themselves. `calls`: how often this rank has met the others.
     """
-    told = within(SILENCE, lambda: left_message(main(), size))
-    if told is not None:
-        lowest = min(rank for rank in range(size) if rank != told[0])
-        return RankLost(told[1], tell=told[0] != 0 and number == lowest)
+    message = within(SILENCE, lambda: left_message(main(), size))
+    if message is not None:
+        lowest = min(rank for rank in range(size) if rank != message[0])
+        return RankLost(message[1], tell=message[0] != 0 and number == lowest)
     before = within(SILENCE, lambda: beats(store, size))
     if before is not None:
         time.sleep(SILENCE)
@@ -173,10 +173,10 @@ def set_left_message(store: Any, number: int, text: str) -> None:
 
 def left_message(store: Any, size: int) -> tuple[int, str] | None:
     """Returns the number of a rank that has ended, and why, as a sentence."""
-    told = _read(store, LEFT)
-    if told is None:
+    message = _read(store, LEFT)
+    if message is None:
         return None
-    rank, _, text = told.partition(" ")
+    rank, _, text = message.partition(" ")
     return int(rank), f"rank {rank} of {size}: {text}"
 
 

@@ -149,7 +149,7 @@ class SharedSums:
             raise RuntimeError("a rank did not come in time")
 
     def leave(self) -> None:
-        """Tells the others that this rank takes no more part."""
+        """Lets the others know that this rank takes no more part."""
         self._pids[self._number] = GONE
 
 

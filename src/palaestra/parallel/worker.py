@@ -195,21 +195,21 @@ def failure_message(error: BaseException) -> bytes:
     else:
         kind = WorkerFailed
         text = whole
-    told = {"module": kind.__module__, "name": kind.__qualname__, "text": text, "facts": facts, "traceback": whole}
-    return _FAILURE + json.dumps(told).encode()
+    failure = {"module": kind.__module__, "name": kind.__qualname__, "text": text, "facts": facts, "traceback": whole}
+    return _FAILURE + json.dumps(failure).encode()
 
 
 def raise_failure(message: bytes, title: str) -> None:
     """Raises the exception in a message of `failure_message`; does nothing for any other message."""
     if not message.startswith(_FAILURE):
         return
-    told = json.loads(message[len(_FAILURE) :])
-    kind = getattr(import_module(told["module"]), told["name"])
+    failure = json.loads(message[len(_FAILURE) :])
+    kind = getattr(import_module(failure["module"]), failure["name"])
     # some classes build their text from other arguments
     error = kind.__new__(kind)
-    PalaestraError.__init__(error, f"{title} failed:\n{told['text']}" if kind is WorkerFailed else told["text"])
-    vars(error).update(told["facts"])
-    raise error from (None if kind is WorkerFailed else WorkerFailed(f"{title} failed:\n{told['traceback']}"))
+    PalaestraError.__init__(error, f"{title} failed:\n{failure['text']}" if kind is WorkerFailed else failure["text"])
+    vars(error).update(failure["facts"])
+    raise error from (None if kind is WorkerFailed else WorkerFailed(f"{title} failed:\n{failure['traceback']}"))
 
 
 def main(handle: int) -> None:

@@ -25,7 +25,7 @@ FORWARD_SHARE, LOSS_SCALE = 0.2, 10.0
 
 
 class CuriosityModel(nn.Module):
-    """Features phi of an observation, trained by the inverse model: they tell one action from another."""
+    """Features phi of an observation, trained by the inverse model: they distinguish actions."""
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings) -> None:
         super().__init__()

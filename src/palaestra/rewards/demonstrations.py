@@ -37,7 +37,7 @@ class Demonstrations:
     decisions: Decisions | StoredDecisions
     last: Tensor  # (N,) bool: the next decision is of another episode
     ended: Tensor  # (N,) bool: the episode ended with it; False at the last of an episode whose recording stopped
-    oddities: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     """Remarks on files that were read all the same, such as lost records: a line each, with the file."""
 
     def __len__(self) -> int:
@@ -53,33 +53,33 @@ def load_demonstrations(demo_path: str | Sequence[str], spec: BehaviorSpec, devi
     of these, as a list or with commas between.
 
     They are read in one pass with constant memory. Those that take more than HELD_AT_MOST are put in a scratch file.
-    Empty recordings are skipped where others are not (`oddities`). Raises DemoError where there is nothing to read,
+    Empty recordings are skipped where others are not (`warnings`). Raises DemoError where there is nothing to read,
     where a file is of other agents than `spec` describes, or where the decisions fit neither on disk nor in memory.
     """
     demos: list[DemoSource] = []
-    odd: list[str] = []
+    warnings: list[str] = []
     empty = ""
     for source in demo_files(demo_path):
         try:
             demos.append(read_demo(source))
         except EmptyDemo as error:
             empty = empty or str(error)
-            odd.append(f"{error}; it is passed over")
+            warnings.append(f"{error}; it is passed over")
     if not demos:
         raise DemoError(empty)
     for demo in demos:
         must_fit(demo, spec)
-    key = (tuple(demo.identity for demo in demos), tuple(odd), spec, device)
+    key = (tuple(demo.identity for demo in demos), tuple(warnings), spec, device)
     known = _loaded.get(key)
     if known is None:
-        known = _loaded[key] = _load(demos, spec, device, _typed(demo_path), odd)
+        known = _loaded[key] = _load(demos, spec, device, _typed(demo_path), warnings)
     return known
 
 
 def _load(
-    demos: Sequence[DemoSource], spec: BehaviorSpec, device: torch.device, typed: str, odd: Sequence[str] = ()
+    demos: Sequence[DemoSource], spec: BehaviorSpec, device: torch.device, typed: str, warnings: Sequence[str]
 ) -> Demonstrations:
-    odd = [*odd, *(warning for demo in demos for warning in demo.warnings)]
+    warnings = [*warnings, *(warning for demo in demos for warning in demo.warnings)]
     writer = _writer(spec, sum(demo.most_decisions for demo in demos), typed)
     try:
         first, ended = _read_into(writer, demos, spec.action)
@@ -91,7 +91,9 @@ def _load(
     if not len(first):
         raise DemoError(f"demo_path {typed}: not one decision was recorded in it")
     last = np.append(first[1:], True)
-    return Demonstrations(decisions, torch.from_numpy(last).to(device), torch.from_numpy(ended).to(device), tuple(odd))
+    return Demonstrations(
+        decisions, torch.from_numpy(last).to(device), torch.from_numpy(ended).to(device), tuple(warnings)
+    )
 
 
 def _read_into(
@@ -132,7 +134,7 @@ def _writer(spec: BehaviorSpec, most: int, typed: str) -> MemoryWriter | FileWri
 
 
 def _free_on_disk(folder: Path) -> int:
-    """Returns free bytes; 0 where that cannot be told."""
+    """Returns free bytes; 0 where it is unknown."""
     for place in (folder, *folder.absolute().parents):
         with suppress(OSError):
             return shutil.disk_usage(place).free

@@ -37,9 +37,8 @@ class Decisions:
 
     def take(self, rows: Tensor) -> Decisions:
         """Returns the decisions of these rows, (n,)."""
-        action = Action(self.action.continuous.index_select(0, rows), self.action.discrete.index_select(0, rows))
         mask = None if self.mask is None else self.mask.index_select(0, rows)
-        return Decisions(tuple(x.index_select(0, rows) for x in self.obs), action, mask)
+        return Decisions(tuple(x.index_select(0, rows) for x in self.obs), self.action.take(rows), mask)
 
     def parts(self) -> Iterator[Decisions]:
         """Yields all decisions in order: here in one piece."""

@@ -33,18 +33,13 @@ MOST = -math.log(1e-7)
 
 
 class GAIL:
-    """Rewards -ln(1 - D): ln 2 where nothing tells the policy from the demonstrations."""
+    """Rewards -ln(1 - D): ln 2 where the policy cannot be distinguished from the demonstrations."""
 
     Settings = GAILSettings
     ignores_ends = False
 
     def __init__(
-        self,
-        settings: GAILSettings,
-        spec: BehaviorSpec,
-        device: torch.device,
-        seed: int,
-        group: RankGroup = ALONE,
+        self, settings: GAILSettings, spec: BehaviorSpec, device: torch.device, seed: int, group: RankGroup = ALONE
     ) -> None:
         """Raises DemoError where a demonstration cannot be read or is of other agents."""
         self.demonstrations = load_demonstrations(settings.demo_path, spec, device)

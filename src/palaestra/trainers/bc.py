@@ -15,7 +15,6 @@ from torch import Tensor
 from palaestra.core.errors import ConfigError
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
-from palaestra.core.timestep import Action
 from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.data.sequences import SequenceTable
 from palaestra.models.actor_critic import ActorCritic
@@ -44,12 +43,7 @@ class BC:
     Settings = BCSettings
 
     def __init__(
-        self,
-        spec: BehaviorSpec,
-        settings: BehaviorSettings,
-        device: torch.device,
-        seed: int,
-        group: RankGroup = ALONE,
+        self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int, group: RankGroup = ALONE
     ) -> None:
         """Raises ConfigError, DemoError where the settings or the demonstrations do not fit."""
         assert isinstance(settings.hyperparameters, BCSettings)
@@ -126,14 +120,13 @@ class BC:
 
     def _batches(self, rollout: Rollout) -> ImitationBatches:
         obs = tuple(map(rollout.completed, rollout.obs))
-        action = Action(rollout.completed(rollout.sample.continuous), rollout.completed(rollout.sample.discrete))
         mask = None if rollout.action_mask is None else rollout.completed(rollout.action_mask)
         recurrent_state = rollout.completed(rollout.recurrent_state)
         if not recurrent_state.shape[1]:  # a teacher knows nothing of what its pupils would have remembered
             recurrent_state = recurrent_state.new_zeros((1, self.network.memory_size)).expand(len(recurrent_state), -1)
         length = self._sequence_length
         table = None if length is None else SequenceTable(rollout, length, recurrent_state)
-        return ImitationBatches(Decisions(obs, action, mask), table)
+        return ImitationBatches(Decisions(obs, rollout.sample.each(rollout.completed), mask), table)
 
     def _learn_statistics(self, batches: ImitationBatches, group: RankGroup) -> None:
         """Takes the teachers' observations on all ranks of `group` into the normalizer."""

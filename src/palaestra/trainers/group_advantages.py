@@ -122,9 +122,7 @@ class GroupValues:
         own, value, baseline = features.new_zeros((3, len(table.group_step), signals)).unbind()
         together = features.new_zeros((len(table), signals))
         for batch in self.batches.in_order(VALUE_ROWS, self.device):
-            action = Action(
-                *(column.index_select(0, batch.chosen) for column in (self.action.continuous, self.action.discrete))
-            )
+            action = self.action.take(batch.chosen)
             seen = features.index_select(0, batch.chosen)
             rows = batch.decisions
             context, difference = self.critic.context_and_difference(

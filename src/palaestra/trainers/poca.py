@@ -56,12 +56,7 @@ class POCA(PPO):
     Settings = POCASettings
 
     def __init__(
-        self,
-        spec: BehaviorSpec,
-        settings: BehaviorSettings,
-        device: torch.device,
-        seed: int,
-        group: RankGroup = ALONE,
+        self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int, group: RankGroup = ALONE
     ) -> None:
         super().__init__(spec, settings, device, seed, group)
         shape = settings.network_settings
@@ -161,7 +156,6 @@ class POCA(PPO):
 def group_rows(batch: GroupMinibatch, rows: Minibatch, estimates: GroupValues) -> GroupRows:
     """Returns whole group steps: the rows of their decisions, and the inputs of the observations that are there."""
     chosen = rows.take(batch.decisions)
-    action = estimates.action
     return GroupRows(
         inputs=tuple(x.index_select(0, batch.chosen) for x in estimates.inputs),
         sequences=batch.sequences_with(estimates.recurrent_state),
@@ -172,7 +166,7 @@ def group_rows(batch: GroupMinibatch, rows: Minibatch, estimates: GroupValues) -
         value=chosen.value,
         target=chosen.target,
         mask=chosen.mask,
-        action=Action(*(x.index_select(0, batch.chosen) for x in (action.continuous, action.discrete))),
+        action=estimates.action.take(batch.chosen),
         groups=batch.groups,
         deciding=batch.deciding,
         places=batch.places,

@@ -103,12 +103,7 @@ class PPO:
     Settings: type[PPOSettings | POCASettings] = PPOSettings
 
     def __init__(
-        self,
-        spec: BehaviorSpec,
-        settings: BehaviorSettings,
-        device: torch.device,
-        seed: int,
-        group: RankGroup = ALONE,
+        self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int, group: RankGroup = ALONE
     ) -> None:
         assert isinstance(settings.hyperparameters, PPOSettings | POCASettings)
         self.settings = settings

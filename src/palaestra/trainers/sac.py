@@ -30,7 +30,7 @@ from palaestra.trainers.trainer_setup import Parts, seeded_generator, seeded_net
 from palaestra.trainers.update_metrics import at_bounds
 
 SAVED_AT_MOST = 1 << 30
-"""Largest replay, in bytes, that is kept in checkpoints unless told otherwise."""
+"""Largest replay, in bytes, that is kept in checkpoints unless the settings say otherwise."""
 STEPS_AT_ONCE = 8
 """Gradient steps of one update with `threaded: true`: passing on a rollout for each takes as long as half a step."""
 MOST_COLLECTED = 1024
@@ -47,12 +47,7 @@ class SAC:
     Settings = SACSettings
 
     def __init__(
-        self,
-        spec: BehaviorSpec,
-        settings: BehaviorSettings,
-        device: torch.device,
-        seed: int,
-        group: RankGroup = ALONE,
+        self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int, group: RankGroup = ALONE
     ) -> None:
         assert isinstance(settings.hyperparameters, SACSettings)
         if settings.network_settings.compile:
@@ -84,7 +79,7 @@ class SAC:
         self._to_collect = self._first_collect
         self._owed = 0.0
         self._signals_owed = 0.0
-        self._told = False
+        self._remarked = False
         self._lacks_replay = False
         self._parts = Parts(
             network=self.network,
@@ -118,10 +113,10 @@ class SAC:
 
     def remarks(self) -> list[str]:
         """Returns the replay's size and whether it is saved, once. Raises ConfigError where memory is too small."""
-        if self._told:
+        if self._remarked:
             return []
         check_room(self.replay)
-        self._told = True
+        self._remarked = True
         kept = "is" if self.saves_replay else "is not"
         size = format_bytes(self.replay.bytes_needed)
         beyond = [
@@ -156,7 +151,7 @@ class SAC:
         action = self.network.for_environment(rollout.sample)
         needed = self.replay.bytes_needed
         self.replay.add(rollout, action, reward)
-        self._told &= self.replay.bytes_needed == needed
+        self._remarked &= self.replay.bytes_needed == needed
         vectors = tuple(rollout.completed(rollout.obs[i]) for i in self.network.vectors)
         self.network.learn_statistics(vectors, self.group)
         if self.signals.learned:

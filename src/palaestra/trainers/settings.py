@@ -18,10 +18,10 @@ Schedule = Literal["constant", "linear"]
 MOST = 10**15
 """Decisions: more is a slip of the pen."""
 PASSES = 3
-"""Passes over demonstrations of cloning beside a trainer, unless told otherwise."""
+"""Passes over demonstrations of cloning beside a trainer, unless the settings say otherwise."""
 STEPS_BESIDE = 4
-"""Gradient steps of cloning beside each gradient step of SAC, unless told otherwise: they clone as well as whole passes
-do, whose cost grows with the demonstrations.
+"""Gradient steps of cloning beside each gradient step of SAC, unless the settings say otherwise: they clone as well as
+whole passes do, whose cost grows with the demonstrations.
 """
 
 

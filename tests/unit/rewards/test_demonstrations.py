@@ -124,18 +124,18 @@ def cut(path: Path, size: int) -> Path:
 
 def test_a_file_that_is_cut_off_is_odd_and_teaches_what_is_complete(folder: Path):
     whole = folder / "a.demo"
-    assert load(str(folder)).oddities == ()
+    assert load(str(folder)).warnings == ()
     cut(whole, whole.stat().st_size - 100)
     demo = load(str(whole))
     assert demo.last.tolist() == [False, False, True, True]
     assert demo.ended.tolist() == [False, False, True, False]
-    [line] = demo.oddities
+    [line] = demo.warnings
     assert line.startswith(f"{whole} is cut off at byte ")
 
 
 def test_an_empty_recording_is_odd_beside_others(folder: Path):
     write(folder / "0.demo", [])
-    [line] = load([str(folder / "0.demo"), str(folder / "a.demo")]).oddities
+    [line] = load([str(folder / "0.demo"), str(folder / "a.demo")]).warnings
     assert line.startswith(f"{folder / '0.demo'} is an empty recording")
     assert line.endswith("it is passed over")
 
@@ -144,7 +144,7 @@ def test_a_recording_whose_game_was_killed_in_its_first_episode_teaches_what_is_
     path = write(tmp_path / "x.demo", episodes(20))
     cut(path, path.stat().st_size // 2)
     demo = load(str(path))
-    [line] = demo.oddities
+    [line] = demo.warnings
     assert f"its {len(demo) + 1} complete records are used" in line
     assert len(demo) >= 8
     assert not demo.ended.any()

@@ -65,7 +65,7 @@ def test_rows_on_disk_are_those_in_memory_in_any_order(
     stored = load(*files)
     assert isinstance(stored.decisions, StoredDecisions)
     monkeypatch.setattr(demonstrations, "HELD_AT_MOST", 1 << 30)
-    held = demonstrations._load([read_demo(file) for file in files], HYBRID, CPU, "both")
+    held = demonstrations._load([read_demo(file) for file in files], HYBRID, CPU, "both", [])
     assert isinstance(held.decisions, Decisions)
     rows = torch.randperm(60, generator=torch.Generator().manual_seed(0))
     assert same(stored.decisions.take(rows), held.decisions.take(rows))

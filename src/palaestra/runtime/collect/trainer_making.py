@@ -94,7 +94,7 @@ def trainer_and_warnings(
     with scratch_in(scratch), torch.random.fork_rng(gpus):  # the program's own random numbers go on as they were
         trainer = make_trainer(spec, settings, device, seed, group)
         found = [load_demonstrations(path, spec, device) for path in ([] if inference else _demo_paths(settings))]
-    return trainer, list(dict.fromkeys(line for demonstrations in found for line in demonstrations.oddities))
+    return trainer, list(dict.fromkeys(line for demonstrations in found for line in demonstrations.warnings))
 
 
 def _demo_paths(settings: BehaviorSettings) -> Iterator[str | Sequence[str]]:
