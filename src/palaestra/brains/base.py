@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,13 @@ class Choice:
 
     continuous: NDArray[np.float32]  # (R, numbers) within -1..1
     discrete: NDArray[np.int64]  # (R, branches)
+
+
+def best_choices(score: NDArray[Any], branches: tuple[int, ...]) -> NDArray[np.int64]:
+    """Returns the choice of each branch with the highest score, (R, branches), of scores (R, choices)."""
+    ends = np.cumsum(branches).tolist()
+    best = [score[:, end - size : end].argmax(1) for size, end in zip(branches, ends, strict=True)]
+    return np.stack(best, 1) if best else np.zeros((len(score), 0), np.int64)
 
 
 class Brain(Protocol):

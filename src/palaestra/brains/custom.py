@@ -1,10 +1,8 @@
-"""`python`: code of the user's plays.
+"""Brain `python`: code of the user's.
 
-===============================  ==================================================================
-`def f(obs, mask)`, `def f(obs)`   answers with actions: `obs` is a list of arrays, each (R, *shape); `mask` (R,
-choices) or None `def make(role)`                   gives a brain, or such a function `class Mine`
-a brain: has `decide(seen)`; made with the role where it takes one argument ===============================
-==================================================================
+A function `f(obs, mask)` or `f(obs)` answers with actions: `obs` is a list of arrays, each (R, *shape), `mask` (R,
+choices) or None. A function `make(role)` gives a brain, or such a function. A class has `decide(seen)`, and is made with
+the role where it takes one argument.
 
 Actions are an array (R, numbers) where all are continuous, (R, branches) of whole numbers where all are discrete, and a
 pair of both where there are both; an object with `continuous` and `discrete`, such as a policy's answer, always does.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from palaestra.brains.base import best_choices
 from palaestra.brains.model_layout import MASK, MEMORY_IN, MEMORY_OUT, read_layout
 from palaestra.brains.observations import Inputs, floats, turn, turned_inputs
 from palaestra.brains.session import Arrays, Session
@@ -67,43 +68,33 @@ class Policy:
         """Random generator for choices; a checkpoint saves its state."""
         content = _content(path)
         self._session = Session(content, str(path), seed)
-        self._layout = read_layout(self._session)
-        self._turned = turned_inputs(content, self._layout.obs)
+        layout = self._layout = read_layout(self._session)
+        self._turned = turned_inputs(content, layout.obs)
         self._notes = read_notes(self._session.metadata)
-        self._inputs = Inputs(path.name, self._layout.obs, self._notes)
+        self._inputs = Inputs(path.name, layout.obs, self._notes)
         self._noiseless: Session | None = None  # made when first needed
+        self.version = layout.version
+        """Version of the file's format: 2 or 3."""
+        self.obs_shapes = tuple(layout.obs.values())
+        """Shape of each observation, in the order `act` takes them."""
+        self.obs_names = tuple(layout.obs)
+        """Names of the observations in the file, in the same order."""
+        self.observations = self._inputs.names
+        """Names of the observations in the environment, in the same order; without them as `obs_names`."""
+        self.scales = self._inputs.scales
+        """Factor of each observation in training; None: the file does not say."""
+        self.continuous_size = layout.continuous_size
+        """Number of continuous actions."""
+        self.branches = layout.branches
+        """Number of choices of each discrete branch."""
+        self.memory_size = layout.memory_size
+        """Size of a recurrent policy's memory of an agent; 0 without memory."""
 
     def __repr__(self) -> str:
-        layout = self._layout
         return (
-            f"Policy({self.path.name}: obs {list(self.obs_shapes)}, continuous {layout.continuous_size}, "
-            f"branches {list(layout.branches)}, memory {layout.memory_size}, version {layout.version})"
+            f"Policy({self.path.name}: obs {list(self.obs_shapes)}, continuous {self.continuous_size}, "
+            f"branches {list(self.branches)}, memory {self.memory_size}, version {self.version})"
         )
-
-    @property
-    def version(self) -> int:
-        """Version of the file's format: 2 or 3."""
-        return self._layout.version
-
-    @property
-    def obs_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shape of each observation, in the order `act` takes them."""
-        return tuple(self._layout.obs.values())
-
-    @property
-    def obs_names(self) -> tuple[str, ...]:
-        """Names of the observations in the file, in the same order."""
-        return tuple(self._layout.obs)
-
-    @property
-    def observations(self) -> tuple[str, ...]:
-        """Names of the observations in the environment, in the same order; without them as `obs_names`."""
-        return self._inputs.names
-
-    @property
-    def scales(self) -> tuple[float | None, ...]:
-        """Factor of each observation in training; None: the file does not say."""
-        return self._inputs.scales
 
     @property
     def action_bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
@@ -114,21 +105,6 @@ class Policy:
         if low is None or high is None or (len(low), len(high)) != (size, size):
             return None
         return np.array(low), np.array(high)
-
-    @property
-    def continuous_size(self) -> int:
-        """Number of continuous actions."""
-        return self._layout.continuous_size
-
-    @property
-    def branches(self) -> tuple[int, ...]:
-        """Number of choices of each discrete branch."""
-        return self._layout.branches
-
-    @property
-    def memory_size(self) -> int:
-        """Size of a recurrent policy's memory of an agent; 0 without memory."""
-        return self._layout.memory_size
 
     def act(
         self,
@@ -244,7 +220,8 @@ class Policy:
     def _action(self, answer: Arrays, mask: np.ndarray | None, rows: int, deterministic: bool) -> PolicyAction:
         discrete = answer.get("discrete")
         if discrete is not None and mask is not None and self._layout.log_probs:
-            discrete = self._choose(np.where(mask, discrete, -np.inf), deterministic)
+            noise = 0.0 if deterministic else self.rng.gumbel(size=discrete.shape)  # which samples by probability
+            discrete = best_choices(np.where(mask, discrete, -np.inf) + noise, self.branches)
         memory = answer.get("memory")
         return PolicyAction(
             continuous=answer.get("continuous"),
@@ -278,11 +255,6 @@ class Policy:
             None if action.native is None or self._notes.action is None else self._notes.action.row(action.native, 0)
         )
         return PolicyAction(continuous, discrete, memory, native)
-
-    def _choose(self, log_probs: np.ndarray, deterministic: bool) -> np.ndarray:
-        """Returns a choice for each branch: the likeliest after adding Gumbel noise, which samples by probability."""
-        score = log_probs if deterministic else log_probs + self.rng.gumbel(size=log_probs.shape)
-        return np.stack([part.argmax(1) for part in np.split(score, np.cumsum(self.branches)[:-1], axis=1)], 1)
 
 
 def _content(path: Path) -> str | bytes:

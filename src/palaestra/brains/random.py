@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from palaestra.brains.base import Choice, Role, Seen
+from palaestra.brains.base import Choice, Role, Seen, best_choices
 from palaestra.core.errors import PolicyError
 
 
@@ -30,6 +30,4 @@ class RandomBrain:
         score = self.rng.random((rows, action.choices))
         if seen.mask is not None:
             score = np.where(seen.mask, score, -1.0)
-        parts = np.split(score, np.cumsum(action.branches)[:-1], axis=1) if action.branches else []
-        discrete = np.stack([part.argmax(1) for part in parts], 1) if parts else np.zeros((rows, 0))
-        return Choice(continuous, discrete.astype(np.int64))
+        return Choice(continuous, best_choices(score, action.branches))
