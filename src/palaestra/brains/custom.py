@@ -1,7 +1,7 @@
 """Brain `python`: code of the user's.
 
 A function `f(obs, mask)` or `f(obs)` answers with actions: `obs` is a list of arrays, each (R, *shape), `mask` (R,
-choices) or None. A function `make(role)` gives a brain, or such a function. A class has `decide(seen)`, and is made with
+choices) or None. A function `make(role)` gives a brain, or such a function. A class has `decide(seen)`; it is made with
 the role where it takes one argument.
 
 Actions are an array (R, numbers) where all are continuous, (R, branches) of whole numbers where all are discrete, and a

@@ -20,7 +20,7 @@ from palaestra.convert.rsl_rl import SUPPORTED as OF_RSL_RL
 from palaestra.convert.rsl_rl import is_rsl_rl, read_rsl_rl
 from palaestra.convert.sb3 import SUPPORTED as OF_SB3
 from palaestra.convert.sb3 import read_sb3
-from palaestra.convert.source_check import TOLERANCE, behind, compare, compare_recorded
+from palaestra.convert.source_check import checked_gap, compare, compare_recorded, largest_gap
 from palaestra.convert.source_graph import source_graph
 from palaestra.convert.source_network import SourcePolicy, check_shapes
 from palaestra.core.errors import ConfigError, ExportError
@@ -168,18 +168,10 @@ def _compare_nn(policy: BarracudaPolicy, path: Path) -> float:
         if MASK in feeds:
             feeds[MASK] = mask.reshape(feeds[MASK].shape).astype(np.float32)
     expected = evaluate(network, feeds)["action"].reshape(NN_ROWS, -1)
-    action = model.act(obs, mask, deterministic=True)
     if mask is not None:
-        assert action.discrete is not None
-        worst = behind(np.where(mask, expected, -np.inf), action.discrete, policy.branches)
-    else:
-        worst = float(np.abs(expected - action.continuous).max())
-    if not worst <= TOLERANCE * max(1.0, float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))):
-        raise ExportError(
-            f"the model differs from {network.path} by {worst:.2g} (at most {TOLERANCE} is expected), so it is not "
-            "written"
-        )
-    return worst
+        expected = np.where(mask, expected, -np.inf)
+    gap = largest_gap(model.act(obs, mask, deterministic=True), expected, policy.branches)
+    return checked_gap(gap, float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0)), str(network.path))
 
 
 def _check_target(source: Path, target: Path, force: bool) -> None:

@@ -72,7 +72,6 @@ class _Reading:
         self.options = options
         kwargs = data.get("policy_kwargs")
         self.kwargs: Mapping[str, Any] = kwargs if isinstance(kwargs, Mapping) else {}
-        self.remarks: list[str] = []
 
     def policy(self) -> SourcePolicy:
         arrays = self.arrays
@@ -108,7 +107,7 @@ class _Reading:
         action = self.action()
         title = "PPO or A2C of Stable-Baselines3"
         if not action.continuous:
-            return self.made(title, seen, body, self.choices(head), action)
+            return SourcePolicy(title, seen, body, self.choices(head), action)
         squashed = self.flag("squash_output")
         log_std = arrays.get("log_std")
         if log_std is None:
@@ -117,7 +116,7 @@ class _Reading:
             spread = ConstantStd(np.exp(log_std))
         else:
             spread = self.state_std(log_std, log_std.shape[0])
-        return self.made(title, seen, body, Continuous((head,), spread, squashed, bounds_of(action)), action)
+        return SourcePolicy(title, seen, body, Continuous((head,), spread, squashed, bounds_of(action)), action)
 
     def sac(self) -> SourcePolicy:
         """SAC: means, then tanh. With generalized exploration means are clipped to ±2 before."""
@@ -127,13 +126,8 @@ class _Reading:
         action = self.action()
         if "actor.mu.weight" in self.arrays:
             spread = LearnedStd(dense(self.arrays, "actor.log_std"), LEAST_LOG_STD, MOST_LOG_STD)
-            return self.made(
-                "SAC of Stable-Baselines3",
-                seen,
-                body,
-                Continuous((dense(self.arrays, "actor.mu"),), spread, True),
-                action,
-            )
+            head = Continuous((dense(self.arrays, "actor.mu"),), spread, True)
+            return SourcePolicy("SAC of Stable-Baselines3", seen, body, head, action)
         clip = str(self.kwargs.get("clip_mean", 2.0))
         if float(clip) not in (0.0, 2.0):
             raise self.unsupported(f"SAC with clip_mean={clip} (0 and 2 are known)")
@@ -143,7 +137,7 @@ class _Reading:
         )
         log_std = self.arrays["actor.log_std"]
         spread = self.state_std(log_std, found.outputs(body))
-        return self.made("SAC of Stable-Baselines3", seen, body, Continuous(mean, spread, True), action)
+        return SourcePolicy("SAC of Stable-Baselines3", seen, body, Continuous(mean, spread, True), action)
 
     def td3(self) -> SourcePolicy:
         """TD3 and DDPG: a deterministic action after tanh."""
@@ -151,7 +145,7 @@ class _Reading:
         layers = mlp(self.arrays, "actor.mu", self.activation(RELU), last=None)
         body = layers[:-1]
         head = layers[-1:]
-        return self.made("TD3 or DDPG of Stable-Baselines3", seen, body, Continuous(head, None, True), self.action())
+        return SourcePolicy("TD3 or DDPG of Stable-Baselines3", seen, body, Continuous(head, None, True), self.action())
 
     def dqn(self) -> SourcePolicy:
         """DQN: a value of each choice."""
@@ -162,17 +156,7 @@ class _Reading:
             raise self.unsupported(
                 f"{found.outputs(layers)} values for {action.choices} choices (QR-DQN has several of each)"
             )
-        return self.made("DQN of Stable-Baselines3", seen, layers[:-1], Discrete(layers[-1:], greedy=True), action)
-
-    def made(
-        self,
-        title: str,
-        seen: tuple[SourceObs, ...],
-        body: tuple[Layer, ...],
-        head: Continuous | Discrete,
-        action: ActionSpec,
-    ) -> SourcePolicy:
-        return SourcePolicy(title, seen, body, head, action, tuple(self.remarks))
+        return SourcePolicy("DQN of Stable-Baselines3", seen, layers[:-1], Discrete(layers[-1:], greedy=True), action)
 
     def choices(self, head: Dense) -> Discrete:
         """Returns logits; each number of a MultiBinary space becomes two choices, of which the first has logit 0."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from palaestra.brains.model import Policy, load_policy
+from palaestra.brains.model import Policy, PolicyAction, load_policy
 from palaestra.convert.source_evaluation import answers
 from palaestra.convert.source_network import SourcePolicy
 from palaestra.core.errors import ExportError
@@ -31,22 +31,33 @@ def compare(policy: SourcePolicy, path: Path, rows: int = ROWS, seed: int = 0) -
         obs = _observations(policy, min(PART, rows - start), rng)
         expected = answers(policy, obs)
         action = model.act(obs, deterministic=True, rescale=False)
-        if policy.action.branches:
-            assert action.discrete is not None
-            gaps.append(behind(expected, action.discrete, policy.action.branches))
-        else:
-            assert action.continuous is not None
-            gaps.append(float(np.abs(action.continuous - expected).max()))
+        gaps.append(largest_gap(action, expected, policy.action.branches))
         sizes.append(float(np.abs(expected).max()))
     model.act(_observations(policy, 1, rng))  # samples are drawn by other nodes, which must run as well
-    # unlike `max`, never hides a NaN
-    worst = float(np.max(gaps))
-    most = TOLERANCE * float(np.max(sizes))
-    if not worst <= most:
+    return checked_gap(float(np.max(gaps)), float(np.max(sizes)), "its source")  # unlike `max`, never hides a NaN
+
+
+def largest_gap(action: PolicyAction, expected: np.ndarray, branches: tuple[int, ...]) -> float:
+    """Returns the largest difference from actions (N, continuous), or the lag behind the best of (N, choices)."""
+    if not branches:
+        return float(np.abs(np.asarray(action.continuous) - expected).max())
+    gaps = [0.0]
+    at = 0
+    for size, taken in zip(branches, np.asarray(action.discrete).T, strict=True):
+        part = expected[:, at : at + size]
+        gaps.append(float((part.max(1) - np.take_along_axis(part, taken[:, None], 1)[:, 0]).max()))
+        at += size
+    return float(np.max(gaps))
+
+
+def checked_gap(gap: float, scale: float, source: str) -> float:
+    """Returns the difference. Raises ExportError where it exceeds 1e-5 of the largest action (at least 1e-5)."""
+    most = TOLERANCE * max(1.0, scale)
+    if not gap <= most:
         raise ExportError(
-            f"the model differs from its source by {worst:.2g} (at most {most:.2g} is expected), so it is not written"
+            f"the model differs from {source} by {gap:.2g} (at most {most:.2g} is expected), so it is not written"
         )
-    return worst
+    return gap
 
 
 def _observations(policy: SourcePolicy, rows: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -60,17 +71,6 @@ def _observations(policy: SourcePolicy, rows: int, rng: np.random.Generator) -> 
             values = values * seen.normalizer.divisor + seen.normalizer.mean
         obs.append(values.astype(np.float32))
     return obs
-
-
-def behind(values: np.ndarray, taken: np.ndarray, branches: tuple[int, ...]) -> float:
-    """Returns by how much the values (N, choices) of those taken (N, branches) are behind the best, at most."""
-    gaps = [0.0]
-    at = 0
-    for i, size in enumerate(branches):
-        part = values[:, at : at + size]
-        gaps.append(float((part.max(1) - np.take_along_axis(part, taken[:, i : i + 1], 1)[:, 0]).max()))
-        at += size
-    return float(np.max(gaps))
 
 
 def compare_recorded(path: Path, samples: Path) -> tuple[int, float]:

@@ -177,12 +177,15 @@ def check_shapes(policy: SourcePolicy) -> None:
 
 
 def _check_spread(spread: Spread, features: int, outputs: int) -> None:
-    shapes = {
-        ConstantStd: lambda: (np.shape(spread.std), (outputs,)),  # type: ignore[union-attr]
-        LearnedStd: lambda: (spread.layer.weight.shape, (outputs, features)),  # type: ignore[union-attr]
-        StateStd: lambda: (spread.variance.shape, (features, outputs)),  # type: ignore[union-attr]
-    }
-    found, expected = shapes[type(spread)]() if spread is not None else ((), ())
+    match spread:
+        case None:
+            return
+        case ConstantStd():
+            found, expected = np.shape(spread.std), (outputs,)
+        case LearnedStd():
+            found, expected = spread.layer.weight.shape, (outputs, features)
+        case StateStd():
+            found, expected = spread.variance.shape, (features, outputs)
     if found != expected:
         raise ExportError(f"the deviations of the actions have shape {found}; expected {expected}")
 
