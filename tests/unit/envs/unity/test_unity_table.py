@@ -263,12 +263,7 @@ def test_a_new_agent_does_not_end_the_episode_of_the_silent_one_whose_slot_it_ta
         where(step.terminated),
         step.final_obs.slots.tolist(),
         step.final_obs.obs[0].tolist(),
-    ) == (
-        [1],
-        [0],
-        [0],
-        [[0, 0]],
-    )
+    ) == ([1], [0], [0], [[0, 0]])
 
 
 def test_a_team_goes_on_when_one_of_its_agents_loses_its_slot() -> None:

@@ -48,10 +48,7 @@ def ground(root: NDArray[np.floating], far: float) -> tuple[Solids, ...]:
     at = grid - np.mod(flat + side / 2, side) + side / 2
     at = np.clip(at, -far + side / 4, far - side / 4)
     tiles = np.stack([at[..., 0], np.full(at.shape[:2], 0.005), at[..., 1]], -1)
-    return (
-        figures.floor(len(root), (far, far)),
-        solids("tiles", "box", tiles, (side / 2, 0.01, side / 2), GRAY),
-    )
+    return (figures.floor(len(root), (far, far)), solids("tiles", "box", tiles, (side / 2, 0.01, side / 2), GRAY))
 
 
 def target(rows: Rows, creature: Creature, origin: NDArray[np.floating], far: float) -> Solids:

@@ -9,13 +9,7 @@ import warp as wp
 from palaestra.envs.builtin.base.program import Program
 from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
 from palaestra.envs.builtin.creatures.simd_solver import TOGETHER, fill_lanes, solve_rounds
-from palaestra.envs.builtin.creatures.solver import (
-    LAST_ROUNDS,
-    MOST_SPIN,
-    ROUNDS,
-    TICK,
-    prepare_joint,
-)
+from palaestra.envs.builtin.creatures.solver import LAST_ROUNDS, MOST_SPIN, ROUNDS, TICK, prepare_joint
 from palaestra.envs.builtin.creatures.touches import TOUCH, find_inner_contact, find_outer_contacts, shape_middle
 from palaestra.envs.builtin.creatures.world import World
 

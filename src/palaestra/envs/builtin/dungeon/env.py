@@ -23,7 +23,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
-from palaestra.envs.builtin.drawing import figures as figures
+from palaestra.envs.builtin.drawing import figures
 from palaestra.envs.builtin.dungeon.observations import (
     AGENTS,
     COLUMN,
@@ -200,23 +200,11 @@ class DungeonEscape(WarpEnv):
     tick_seconds = TICKS * SECONDS
     parameter_ranges: ClassVar = {"gravity": (GRAVITY, 1.0, 100.0)}
     ray_fans: ClassVar = {
-        behavior: (
-            RayFan(
-                RAY_SENSOR,
-                unity_order(RAYS, RAY_STEP),
-                RAY_LENGTH,
-                TAGS,
-                first=(FRAMES - 1) * FRAME,
-            ),
-        )
+        behavior: (RayFan(RAY_SENSOR, unity_order(RAYS, RAY_STEP), RAY_LENGTH, TAGS, first=(FRAMES - 1) * FRAME),)
     }
     program = PROGRAM
     spec = BehaviorSpec(
-        (
-            ObsSpec("RBSensor", (NUMBERS,)),
-            ObsSpec(RAY_SENSOR, (FRAMES * FRAME,)),
-            ObsSpec("VectorSensor_size1", (1,)),
-        ),
+        (ObsSpec("RBSensor", (NUMBERS,)), ObsSpec(RAY_SENSOR, (FRAMES * FRAME,)), ObsSpec("VectorSensor_size1", (1,))),
         ActionSpec(branches=(CHOICES,)),
     )
     sizes = contact_sizes(AGENTS, MOST_CONTACTS)

@@ -26,14 +26,7 @@ from palaestra.envs.builtin.dungeon.observations import (
     observe,
     offset_from,
 )
-from palaestra.envs.builtin.physics.contact_solver import (
-    add_patch,
-    box_shape,
-    near_body,
-    near_box,
-    side_contact,
-    solve,
-)
+from palaestra.envs.builtin.physics.contact_solver import add_patch, box_shape, near_body, near_box, side_contact, solve
 from palaestra.envs.builtin.physics.pusher import CHOICES, HALF, act
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, Body, box_box
 from palaestra.envs.builtin.pushblock.rules import FRICTION, MASS, TICKS

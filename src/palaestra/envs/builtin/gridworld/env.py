@@ -28,7 +28,7 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import Rows, checked_choice, next_parameter, save_final_obs
-from palaestra.envs.builtin.drawing import figures as figures
+from palaestra.envs.builtin.drawing import figures
 from palaestra.envs.builtin.gridworld.board_picture import AGENT, GREEN, RED, SHADOW, paint
 from palaestra.envs.solids import BLUE, FLOOR, INK, Color, Drawing, Solids, on_plane, solids, upright
 from palaestra.envs.solids import GREEN as LEAF

@@ -21,7 +21,7 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import Program
 from palaestra.envs.builtin.base.world_columns import Rows, checked_choice, save_final_obs
-from palaestra.envs.builtin.drawing import figures as figures
+from palaestra.envs.builtin.drawing import figures
 from palaestra.envs.builtin.hallway import rules
 from palaestra.envs.builtin.hallway.rules import (
     BETWEEN,
@@ -236,15 +236,7 @@ class Hallway(WarpEnv):
     tick_seconds = TICKS * SECONDS
     parameter_ranges: ClassVar = {"gravity": (19.62, 1.0, 100.0)}
     ray_fans: ClassVar = {
-        behavior: (
-            RayFan(
-                RAY_SENSOR,
-                unity_order(RAYS, BETWEEN),
-                LENGTH,
-                SEEN,
-                first=(FRAMES - 1) * FRAME,
-            ),
-        )
+        behavior: (RayFan(RAY_SENSOR, unity_order(RAYS, BETWEEN), LENGTH, SEEN, first=(FRAMES - 1) * FRAME),)
     }
     program = Program(World, begin, tick)
     spec = BehaviorSpec(

@@ -28,7 +28,7 @@ from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import Program
 from palaestra.envs.builtin.base.tables import Tables
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
-from palaestra.envs.builtin.drawing import figures as figures
+from palaestra.envs.builtin.drawing import figures
 from palaestra.envs.builtin.match3 import rules as rules
 from palaestra.envs.builtin.match3.rules import CELLS, COLUMNS, FEWEST, KINDS, MOVES, OUTSIDE, ROWS, WORTHS, World
 from palaestra.envs.solids import (

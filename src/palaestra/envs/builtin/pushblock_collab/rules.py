@@ -305,8 +305,5 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 
 BY_AREA = ("rng", "age", "lead", "pull", "gone", "owner", "bounds")
 PROGRAM = Program(
-    World,
-    begin,
-    tick,
-    area_columns=(*BY_AREA, *(name for name in World.vars if name.startswith(("body_", "patch")))),
+    World, begin, tick, area_columns=(*BY_AREA, *(name for name in World.vars if name.startswith(("body_", "patch"))))
 )

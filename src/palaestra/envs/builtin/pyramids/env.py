@@ -33,7 +33,7 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import Program
 from palaestra.envs.builtin.base.world_columns import INLINE_MORE, Rows, checked_choice, save_final_obs
-from palaestra.envs.builtin.drawing import figures as figures
+from palaestra.envs.builtin.drawing import figures
 from palaestra.envs.builtin.pyramids import rooms
 from palaestra.envs.builtin.pyramids.motion import piles_near, step_agent, switch_bottom, turn
 from palaestra.envs.builtin.pyramids.observations import LENGTH, RAY_SIZE, RAYS, SIDE_RAYS, observe

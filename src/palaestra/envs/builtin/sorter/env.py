@@ -21,7 +21,7 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import Program
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
-from palaestra.envs.builtin.drawing import figures as figures
+from palaestra.envs.builtin.drawing import figures
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sorter import rules
 from palaestra.envs.builtin.sorter.rules import World

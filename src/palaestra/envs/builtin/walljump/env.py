@@ -29,9 +29,9 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
-from palaestra.envs.builtin.drawing import figures as figures
+from palaestra.envs.builtin.drawing import figures
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.walljump import motion as motion
+from palaestra.envs.builtin.walljump import motion
 from palaestra.envs.builtin.walljump.rules import (
     EYE_UP,
     FRAME,
@@ -209,11 +209,7 @@ class WallJump(WarpEnv):
     )
     program = PROGRAM
     spec = BehaviorSpec(
-        (
-            ObsSpec(OFFSET_SENSOR, (RAY_SIZE,)),
-            ObsSpec(LEVEL_SENSOR, (RAY_SIZE,)),
-            ObsSpec(VECTOR_SENSOR, (SELF_SIZE,)),
-        ),
+        (ObsSpec(OFFSET_SENSOR, (RAY_SIZE,)), ObsSpec(LEVEL_SENSOR, (RAY_SIZE,)), ObsSpec(VECTOR_SENSOR, (SELF_SIZE,))),
         ActionSpec(branches=(3, 3, 3, 2)),
     )
     rule = staticmethod(over_the_wall)
