@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-from envs.builtin.worlds import act
+from envs.builtin.worlds import act, by_chance
 
-from palaestra.core.timestep import Action, TimeStep
+from palaestra.core.timestep import TimeStep
 from palaestra.envs.builtin.dungeon.env import DungeonEscape
 
 NOTHING, FORWARD = 0, 1
@@ -303,9 +303,9 @@ def test_agents_start_apart_and_away_from_columns():
 def test_nothing_but_a_death_slays_the_dragon_and_nobody_leaves_the_room():
     env = DungeonEscape(64)
     env.reset(1)
-    rng = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     for _ in range(300):
-        env.step({"DungeonEscape": Action(torch.zeros(192, 0), torch.randint(0, 7, (192, 1), generator=rng))})
+        by_chance(env, generator)
         state = env.state_dict()
         assert torch.equal(state["stone_stands"], ~state["dragon_lives"])
         lives = state["acting"].view(64, 3)
@@ -313,25 +313,14 @@ def test_nothing_but_a_death_slays_the_dragon_and_nobody_leaves_the_room():
         assert state["body_position"][:, :3][lives].abs().max() <= 12.7
 
 
-def episodes(env: DungeonEscape, ticks: int, choices: torch.Generator | None) -> tuple[int, int]:
-    """Of areas: those that ended and those whose door was opened; by chance, or by the environment's own rule."""
-    ended = opened = 0
+def test_chance_meets_the_prize_now_and_then_so_that_it_can_be_learned():
+    env = DungeonEscape(128)
     env.reset(2)
-    for _ in range(ticks):
-        if choices is None:
-            action = env.heuristic("DungeonEscape")
-        else:
-            action = Action(
-                torch.zeros(3 * env.num_areas, 0), torch.randint(0, 7, (3 * env.num_areas, 1), generator=choices)
-            )
-        assert action is not None
-        step = env.step({"DungeonEscape": action})["DungeonEscape"]
+    generator = torch.Generator().manual_seed(0)
+    ended = opened = 0
+    for _ in range(600):
+        step = by_chance(env, generator)
         ended += int((env.state_dict()["age"] == 0).sum())
         opened += int(step.group_reward.view(-1, 3).amax(1).sum())
-    return ended, opened
-
-
-def test_chance_meets_the_prize_now_and_then_so_that_it_can_be_learned():
-    ended, opened = episodes(DungeonEscape(128), 600, torch.Generator().manual_seed(0))
     assert ended > 150
     assert 0.02 < opened / ended < 0.3

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
+from envs.builtin.worlds import nothing
 
 from palaestra.core.errors import EnvError
-from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.creatures.anatomy import Creature
 from palaestra.envs.builtin.creatures.crawler import Crawler
@@ -28,16 +28,6 @@ PUSHERS = (CooperativePushBlock, DungeonEscape)
 FALLING = {**dict.fromkeys((*CREATURES, *PUSHERS), 14.715), Sorter: 24.525, Hallway: 19.62}
 OWN = {**FALLING, **dict.fromkeys(SOCCER, 9.81)}
 TICK, CREATURES_TICK = 0.02, 0.01333
-
-
-def waited(env: WarpEnv) -> dict[str, TimeStep]:
-    """One decision in which nobody does anything."""
-    actions = {}
-    for name, spec in env.behaviors.items():
-        slots = env.num_areas * (env.roles.count(name) if env.roles else env.agents)
-        branches = torch.zeros(slots, len(spec.action.branches), dtype=torch.int64)
-        actions[name] = Action(torch.zeros(slots, spec.action.continuous), branches)
-    return env.step(actions)
 
 
 def under(kind: type[WarpEnv], *gravities: float, **columns: Any) -> WarpEnv:
@@ -89,7 +79,7 @@ def test_gravity_takes_hold_with_an_areas_next_episode(kind: type[WarpEnv]):
     state["age"][0] = (kind.most_decisions - 1) * kind.age_per_decision
     env.load_state_dict(state)
     env.set_parameters({"gravity": torch.full((2,), 50.0)})
-    waited(env)
+    env.step(nothing(env))
     seconds = CREATURES_TICK if kind in CREATURES else TICK
     assert env.state_dict()["pull"].tolist() == pytest.approx([50.0 * seconds, before[1].item()])
     assert env.episodes.tolist() == [2, 1]
@@ -103,7 +93,7 @@ def test_a_creature_in_the_air_gains_what_gravity_says(kind: type[Crawler] | typ
     state["position"][..., 1] += 50.0
     state["block"][:, 1] = 60.0
     env.load_state_dict(state)
-    waited(env)
+    env.step(nothing(env))
     creature: Creature = env.creature  # type: ignore[attr-defined]
     mass = torch.tensor([part.mass + sum(extra for extra, _ in part.extras) for part in creature.parts])
     after = env.state_dict()
@@ -124,7 +114,7 @@ def test_a_creature_on_the_ground_slides_half_as_far_where_gravity_doubles():
     gravities = (7.5, 15.0, 30.0)
     env = under(Worm, *gravities)
     for _ in range(60):
-        waited(env)
+        env.step(nothing(env))
     state = env.state_dict()
     for name in ("position", "rotation", "velocity", "spin", "held", "held_point", "held_place", "held_up", "touches"):
         state[name][:] = state[name][1].clone()
@@ -136,7 +126,7 @@ def test_a_creature_on_the_ground_slides_half_as_far_where_gravity_doubles():
     env.load_state_dict(state)
     start = state["position"].mean(1)
     for _ in range(8):
-        waited(env)
+        env.step(nothing(env))
     way = (env.state_dict()["position"].mean(1) - start)[:, [0, 2]].norm(dim=1)
     # friction takes 0.6 of the load at each of two points: 3 * 3 / (2 * 1.2 * gravity) is 0.5, 0.25 and 0.125 m
     assert way.tolist() == pytest.approx([0.5, 0.25, 0.125], abs=0.02)  # 3 m/s for half a tick
@@ -154,7 +144,7 @@ def test_agents_glide_and_fall_as_gravity_says(kind: type[WarpEnv]):
     state["body_velocity"][:, 0, 0] = 2.0
     state["body_height"][:, 1] = 2.0
     env.load_state_dict(state)
-    waited(env)
+    env.step(nothing(env))
     after = env.state_dict()
     for area, gravity in enumerate(gravities):
         assert after["body_velocity"][area, 0, 0].item() == pytest.approx(glides(2.0, gravity, 5, drag=4.0), abs=1e-3)
@@ -174,7 +164,7 @@ def test_a_block_stops_in_half_the_ticks_where_gravity_doubles():
     env.load_state_dict(state)
     speeds = []
     for _ in range(4):
-        waited(env)
+        env.step(nothing(env))
         speeds.append(env.state_dict()["body_velocity"][:, 6, 0].tolist())
     for decisions, pair in enumerate(speeds, 1):
         expected = [glides(3.6, gravity, 5 * decisions, drag=0.5) for gravity in (7.5, 15.0)]
@@ -194,12 +184,12 @@ def test_hallways_agent_glides_and_falls_as_gravity_says():
         angle=math.pi / 2,
         height=0.5,
     )
-    waited(env)
+    env.step(nothing(env))
     speeds = env.state_dict()["velocity"][:, 1].tolist()
     expected = [glides(3.0, gravity, 6, drag=2.0) for gravity in gravities]
     assert speeds == pytest.approx(expected, abs=1e-3)
     assert expected[2] == 0  # 0.9 m/s a tick
     env = under(Hallway, *gravities, place=(0.0, -15.0), symbol_place=(0.0, 5.0), height=20.0)
-    waited(env)
+    env.step(nothing(env))
     for rise, gravity in zip(env.state_dict()["rise"].tolist(), gravities, strict=True):
         assert rise == pytest.approx(-gravity * TICK * sum(0.96**k for k in range(1, 7)), rel=1e-4)

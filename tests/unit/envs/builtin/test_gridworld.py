@@ -5,6 +5,7 @@ import torch
 from envs.builtin.worlds import act
 
 from palaestra.core.errors import EnvError
+from palaestra.envs.builtin.base.env import paint
 from palaestra.envs.builtin.gridworld.env import GridWorld
 
 NOTHING, UP, DOWN, LEFT, RIGHT = range(5)
@@ -28,7 +29,7 @@ def laid(agent: int, green: int, red: int, wanted: int) -> GridWorld:
 def repainted(env: GridWorld, state: dict[str, torch.Tensor]) -> torch.Tensor:
     """The image of a state, painted in full."""
     env.load_state_dict({**state, "painted_episode": torch.full_like(state["painted_episode"], -1)})
-    env._paint()
+    paint(env._draw, env._images, env._world)
     return env.state_dict()["obs_image"]
 
 

@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from envs.builtin.worlds import act, change
+from envs.builtin.worlds import act, begun, by_chance, change
 
-from palaestra.core.timestep import Action
 from palaestra.envs.builtin.pushblock.env import PushBlock
 
 NOTHING, FORWARD, BACK, TURN_RIGHT, TURN_LEFT, GO_LEFT, GO_RIGHT = range(7)
@@ -17,12 +16,9 @@ TO_GOAL = -math.pi / 2
 
 def placed(areas: int = 1, **columns: list[float] | float) -> PushBlock:
     """The agent at rest in the middle, facing the goal, the block behind it; or as the columns say."""
-    env = PushBlock(areas)
-    env.reset(0)
-    change(env, agent_position=[0.0, 0.0], agent_angle=TO_GOAL, block_position=[0.0, 9.0])
-    change(env, agent_velocity=0.0, block_velocity=0.0, agent_fall=[0.5, 0.0], block_fall=[0.375, 0.0])
-    change(env, **columns)
-    return env
+    there = {"agent_position": [0.0, 0.0], "agent_angle": TO_GOAL, "block_position": [0.0, 9.0]}
+    still = {"agent_velocity": 0.0, "block_velocity": 0.0, "agent_fall": [0.5, 0.0], "block_fall": [0.375, 0.0]}
+    return begun(PushBlock(areas), **{**there, **still, **columns})
 
 
 def rays(env: PushBlock) -> torch.Tensor:
@@ -251,10 +247,9 @@ def test_nothing_stays_in_a_wall_or_in_the_other(scale: float):
     env = PushBlock(64)
     env.set_parameters({"block_scale": torch.full((64,), scale)})
     env.reset(1)
-    rng = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     for _ in range(300):
-        choices = torch.randint(0, 7, (64, 1), generator=rng)
-        step = env.step({"PushBlock": Action(torch.zeros(64, 0), choices)})["PushBlock"]
+        step = by_chance(env, generator)
         state = env.state_dict()
         assert state["agent_position"].abs().max() <= 12.5  # a fast agent enters a wall by up to half of itself
         assert state["block_position"].abs().max() <= 12.5

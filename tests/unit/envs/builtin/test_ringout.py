@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from envs.builtin.worlds import act, still
+from envs.builtin.worlds import act, begun, still
 
 from palaestra.envs.builtin.ringout.env import RingOut
 
@@ -13,13 +13,7 @@ FAR = [[-3.0, 0.0], [1.5, -2.6], [1.5, 2.6]]
 
 def placed(**columns: list | float) -> RingOut:
     """One area, all at rest near where they start; or as the columns say."""
-    env = RingOut(1)
-    env.reset(0)
-    state = env.state_dict()
-    for name, value in {"position": FAR, "velocity": [[0.0, 0.0]] * 3, **columns}.items():
-        state[name][:] = torch.tensor(value, dtype=state[name].dtype)
-    env.load_state_dict(state)
-    return env
+    return begun(RingOut(1), **{"position": FAR, "velocity": [0.0, 0.0], **columns})
 
 
 def turned(vectors: torch.Tensor, degrees: float) -> torch.Tensor:

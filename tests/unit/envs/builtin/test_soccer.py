@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from envs.builtin.worlds import act, by_chance, change
+from envs.builtin.worlds import act, begun, by_chance, change
 
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.soccer.env import SoccerTwos
@@ -18,11 +18,8 @@ STILL = [[0.0, 0.0]] * 4
 
 def placed(areas: int = 1, **columns: object) -> SoccerTwos:
     """Everybody at rest in a corner of a rectangle around the ball, facing the other goal; or as the columns say."""
-    env = SoccerTwos(areas)
-    env.reset(0)
-    there = {"position": APART * areas, "angle": [0.0, 0.0, math.pi, math.pi] * areas, "ball": [0.0, 0.0]}
-    change(env, **{**there, **columns})
-    return env
+    there = {"position": APART, "angle": [0.0, 0.0, math.pi, math.pi], "ball": [0.0, 0.0]}
+    return begun(SoccerTwos(areas), **{**there, **columns})
 
 
 def rays(step: TimeStep, slot: int, frame: int = 2) -> torch.Tensor:

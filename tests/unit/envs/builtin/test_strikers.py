@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from envs.builtin.worlds import change
+from envs.builtin.worlds import begun
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
@@ -34,11 +34,8 @@ def placed(areas: int = 1, **columns: object) -> StrikersVsGoalie:
     """All at rest: the Strikers on the left and facing the goal, which the Goalie stands in front of; or as the columns
     say.
     """
-    env = StrikersVsGoalie(areas)
-    env.reset(0)
-    there = {"position": PLACES * areas, "angle": [0.0, 0.0, math.pi] * areas, "ball": [0.0, 0.0]}
-    change(env, **{**there, **columns})
-    return env
+    there = {"position": PLACES, "angle": [0.0, 0.0, math.pi], "ball": [0.0, 0.0]}
+    return begun(StrikersVsGoalie(areas), **{**there, **columns})
 
 
 def seen(step: TimeStep, slot: int) -> torch.Tensor:
@@ -160,40 +157,3 @@ def test_actions_of_a_wrong_shape_or_for_one_behavior_alone_are_refused():
         env.step({"Striker": discrete(*[NOTHING] * 4), "Goalie": discrete(NOTHING)})
     with pytest.raises(EnvError, match="no actions for behavior 'Goalie'"):
         env.step({"Striker": discrete(*[NOTHING] * 4)})
-
-
-def rates(rule: str, ticks: int) -> tuple[int, int]:
-    """Of games in which this behavior plays by the rule, the others by chance: how many ended, and how many by a
-    goal.
-    """
-    env = StrikersVsGoalie(96)
-    generator = torch.Generator().manual_seed(0)
-    env.reset(1)
-    change(env, age=torch.arange(96) * 10)
-    ended = goals = 0
-    for _ in range(ticks):
-        actions = {
-            name: Action(torch.zeros(slots, 0), torch.randint(0, 3, (slots, 3), generator=generator))
-            for name, slots in (("Striker", 192), ("Goalie", 96))
-        }
-        if by_rule := env.heuristic(rule):
-            actions[rule] = by_rule
-        step = env.step(actions)["Goalie"]
-        ended += int((step.terminated | step.truncated).sum())
-        goals += int(step.terminated.sum())
-    return ended, goals
-
-
-def test_chance_scores_now_and_then_so_that_both_sides_have_something_to_learn():
-    ended, goals = rates("none", 1000)
-    assert 0.1 < goals / ended < 0.6
-
-
-def test_the_rule_of_the_strikers_beats_chance():
-    ended, goals = rates("Striker", 80)
-    assert goals > 0.8 * ended > 50
-
-
-def test_the_rule_of_the_goalie_beats_chance():
-    ended, goals = rates("Goalie", 600)
-    assert goals < 0.1 * ended

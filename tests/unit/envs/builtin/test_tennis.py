@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from envs.builtin.worlds import act, still
+from envs.builtin.worlds import act, begun, still
 
 from palaestra.envs.builtin.tennis.env import Tennis
 
@@ -13,23 +13,9 @@ FLOOR, WALL, RADIUS = -6.9, 11.88, 0.25
 
 def placed(areas: int = 1, **columns: list | float) -> Tennis:
     """Rackets far back, the ball high over the left side, struck by the right; or as the columns say, of every area."""
-    env = Tennis(areas)
-    env.reset(0)
-    state = env.state_dict()
-    there = {
-        "ball": [-4.0, 30.0],
-        "ball_velocity": [0.0, 0.0],
-        "striker": 1,
-        "floor": NO_FLOOR,
-        "over": 1,
-        "contacts": 0,
-    }
-    rackets = {"position": [[-11.0, 20.0], [11.0, 20.0]], "velocity": [[0.0, 0.0]] * 2}
-    for name, value in {**there, **rackets, **columns}.items():
-        rows = torch.tensor(value, dtype=state[name].dtype)
-        state[name][:] = rows.repeat(areas, *[1] * (rows.ndim - 1)) if name in rackets else rows
-    env.load_state_dict(state)
-    return env
+    ball = {"ball": [-4.0, 30.0], "ball_velocity": [0.0, 0.0], "striker": 1, "floor": NO_FLOOR, "over": 1}
+    rackets = {"position": [[-11.0, 20.0], [11.0, 20.0]], "velocity": [0.0, 0.0]}
+    return begun(Tennis(areas), **{"contacts": 0, **ball, **rackets, **columns})
 
 
 def test_each_sees_rackets_and_ball_in_its_own_frame():

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from envs.builtin.worlds import begun
 
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.walljump.env import WallJump
@@ -25,23 +26,8 @@ def laid(
     """One area with everything at rest where it is said to be, the agent facing the wall; `wall` is the height of its
     top.
     """
-    env = WallJump(1)
-    env.reset(0)
-    values = {
-        "wall": wall,
-        "agent": agent,
-        "block": block,
-        "angle": AHEAD,
-        "height": height,
-        "plays": BIG,
-        "played": BIG,
-        **columns,
-    }
-    state = env.state_dict()
-    for name, value in values.items():
-        state[name][0] = torch.tensor(value)
-    env.load_state_dict(state)
-    return env
+    there = {"wall": wall, "agent": agent, "block": block, "angle": AHEAD, "height": height}
+    return begun(WallJump(1), **{**there, "plays": BIG, "played": BIG, **columns})
 
 
 def played(env: WallJump, choice: tuple[int, ...], decisions: int = 1) -> dict[str, TimeStep]:

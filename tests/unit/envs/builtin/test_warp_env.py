@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from envs.builtin.worlds import made, still
 from envs.crowd_env import Crowd
 
 from palaestra.core.errors import EnvError
@@ -141,15 +142,14 @@ def test_an_area_that_does_not_exist_cannot_be_drawn():
 
 
 def test_staggered_episodes_end_at_different_times_and_the_next_ones_have_all_theirs():
-    env = make_env("builtin:GridWorld", areas=40)
-    still = {"GridWorld": Action(torch.zeros(40, 0), torch.zeros(40, 1, dtype=torch.int64))}
+    env = made("GridWorld", 40)
     times = []
     for seed in (1, 1, 2):
         env.reset(seed)
         env.stagger(seed)
         ends = [[] for _ in range(40)]
         for tick in range(1, 300):
-            step = env.step(still)["GridWorld"]
+            step = still(env)
             for slot in step.truncated.nonzero().flatten().tolist():
                 ends[slot].append(tick)
         times.append([of_area[0] for of_area in ends])
@@ -160,7 +160,7 @@ def test_staggered_episodes_end_at_different_times_and_the_next_ones_have_all_th
 
 
 def test_episodes_without_a_time_limit_cannot_be_staggered():
-    env = make_env("builtin:RingOut", areas=2)
+    env = made("RingOut", 2)
     env.reset(0)
     with pytest.raises(EnvError, match="no time limit"):
         env.stagger(0)

@@ -7,25 +7,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from envs.builtin.worlds import chance, change, slots_of
+from envs.builtin.worlds import NAMES, chance, change, made, nothing, slots_of
 
-from palaestra.core.plugins import registry
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.base.env import WarpEnv
-from palaestra.runtime.environments.make import make_env
 from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec
 from palaestra.runtime.play.evaluation import play, results
 from palaestra.runtime.play.players import Players
 
 SENSORS = Path(__file__).with_name("sensors.txt")
 """Sensors and actions of every behavior, by Unity's names and in its order."""
-NAMES = [name for name in registry("envs").names() if name != "PushBlockCollab"]
-
-
-def made(name: str, areas: int, **options: object) -> WarpEnv:
-    env = make_env(f"builtin:{name}", areas=areas, options=options)
-    assert isinstance(env, WarpEnv)
-    return env
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -124,18 +114,11 @@ def test_an_episode_is_cut_in_its_last_decision_which_is_no_end(name: str):
     env = made(name, 2)
     env.reset(1)
     assert env.most_decisions is not None
-    nothing = {
-        behavior: Action(
-            torch.zeros(slots_of(env, behavior), spec.action.continuous),
-            torch.zeros(slots_of(env, behavior), len(spec.action.branches), dtype=torch.int64),
-        )
-        for behavior, spec in env.behaviors.items()
-    }
     begun = env.state_dict()
     last = (env.most_decisions - 1) * env.age_per_decision
     for age, is_cut in ((last - env.age_per_decision, False), (last, True)):
         env.load_state_dict({**begun, "age": torch.full_like(begun["age"], age)})
-        steps = env.step(nothing).values()
+        steps = env.step(nothing(env)).values()
         assert not any(step.terminated.any() for step in steps)
         assert sum(int(step.truncated.sum()) for step in steps) == is_cut * sum(len(step.area) for step in steps) // (
             len(env.behavior_names) or 1
@@ -163,10 +146,11 @@ def test_a_grid_cleared_cell_by_cell_is_that_painted_anew(name: str):
     env.reset(5)
     again.reset(5)
     generator = torch.Generator().manual_seed(1)
-    for _ in range(60):
-        actions = chance(env, generator)
-        before = env.state_dict()
-        (step,) = env.step(actions).values()
+    for _ in range(59):
+        env.step(chance(env, generator))
+    before = env.state_dict()
+    actions = chance(env, generator)
+    (step,) = env.step(actions).values()
     # more than are recorded: all are cleared
     again.load_state_dict({**before, "written": torch.full_like(before["written"], 10_000)})
     (fresh,) = again.step(actions).values()
@@ -235,9 +219,10 @@ def wins(name: str, areas: int, decisions: int, team: int | None) -> torch.Tenso
             actions[behavior] = Action(continuous, torch.where(mine, rule.discrete, action.discrete))
         for step in env.step(actions).values():
             earned = step.reward + step.group_reward
+            ended = step.terminated | step.truncated
             for number in step.team.unique().tolist():
                 members = int((step.team == number).sum()) / areas
-                won[number] += int(((step.team == number) & (step.terminated) & (earned > 0)).sum()) / members
+                won[number] += int(((step.team == number) & ended & (earned > 0)).sum()) / members
     return won
 
 
@@ -249,6 +234,8 @@ def wins(name: str, areas: int, decisions: int, team: int | None) -> torch.Tenso
         ("RingOut", 100, 250, 2, 0.9),
         ("SoccerTwos", 32, 150, 0, 0.95),
         ("SoccerTwos", 32, 150, 1, 0.95),
+        ("StrikersVsGoalie", 96, 80, 0, 0.8),
+        ("StrikersVsGoalie", 96, 650, 1, 0.9),  # the Goalie's are those without a goal
         ("Tennis", 200, 150, 0, 0.8),
         ("Tennis", 200, 150, 1, 0.8),
     ],
@@ -266,6 +253,11 @@ def test_chance_wins_as_often_in_every_team(name: str, areas: int, decisions: in
     won = wins(name, areas, decisions, None)
     assert won.sum() > least
     assert (won - won.mean()).abs().max() < 3.3 * won.mean() ** 0.5
+
+
+def test_chance_scores_now_and_then_so_that_strikers_and_goalie_have_something_to_learn():
+    won = wins("StrikersVsGoalie", 96, 1000, None)
+    assert 0.1 < won[0] / won.sum() < 0.6
 
 
 @pytest.mark.parametrize("name", NAMES)

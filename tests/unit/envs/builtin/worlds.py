@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import torch
 
+from palaestra.core.plugins import registry
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.base.env import WarpEnv
+from palaestra.runtime.environments.make import make_env
+
+NAMES = [name for name in registry("envs").names() if name != "PushBlockCollab"]
+World = TypeVar("World", bound=WarpEnv)
+
+
+def made(name: str, areas: int, **options: object) -> WarpEnv:
+    env = make_env(f"builtin:{name}", areas=areas, options=options)
+    assert isinstance(env, WarpEnv)
+    return env
 
 
 def act(env: WarpEnv, *given: object) -> TimeStep:
@@ -18,18 +31,40 @@ def act(env: WarpEnv, *given: object) -> TimeStep:
     return env.step({behavior: Action(torch.zeros(len(rows), 0), rows)})[behavior]
 
 
+def nothing(env: WarpEnv) -> dict[str, Action]:
+    """Actions of all agents that do nothing."""
+    rows = {behavior: slots_of(env, behavior) for behavior in env.behaviors}
+    return {
+        behavior: Action(
+            torch.zeros(rows[behavior], spec.action.continuous),
+            torch.zeros(rows[behavior], len(spec.action.branches), dtype=torch.int64),
+        )
+        for behavior, spec in env.behaviors.items()
+    }
+
+
 def still(env: WarpEnv) -> TimeStep:
-    """One decision in which nobody does anything, in a world of one behavior and one kind of actions."""
-    ((_, spec),) = env.behaviors.items()
-    return act(env, [0.0] * spec.action.continuous or [0] * len(spec.action.branches))
+    """One decision in which nobody does anything, in a world of one behavior."""
+    (step,) = env.step(nothing(env)).values()
+    return step
 
 
 def change(env: WarpEnv, **columns: object) -> None:
-    """Sets columns of the state."""
+    """Sets columns of the state; rows of one area hold for all."""
     state = env.state_dict()
     for name, value in columns.items():
-        state[name][:] = torch.as_tensor(value)
+        rows = torch.as_tensor(value, dtype=state[name].dtype)
+        if rows.ndim == state[name].ndim:
+            rows = rows.repeat(len(state[name]) // len(rows), *[1] * (rows.ndim - 1))
+        state[name][:] = rows
     env.load_state_dict(state)
+
+
+def begun(env: World, **columns: object) -> World:
+    """A world that has been reset, with these columns."""
+    env.reset(0)
+    change(env, **columns)
+    return env
 
 
 def slots_of(env: WarpEnv, behavior: str) -> int:
