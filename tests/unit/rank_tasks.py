@@ -330,10 +330,11 @@ def play_with_late_team(results: str) -> list[list[Any]]:
     )
     result = palaestra.train(config, env=LateTeam(4), run_id="duel", results_dir=results, seed=3)
     run = state(result.folder)["run"]
-    plays = [run["self_play"], *(json.loads(one["content"])["run"]["self_play"] for one in run["ranks"]["others"])]
+    others = [json.loads(one["content"])["run"] for one in run["ranks"]["others"]]
+    plays = [one["parts"]["self_play"] for one in (run, *others)]
     duels = [one["behaviors"]["Duel"] for one in plays]
     return [
-        [one["learning"], sorted(map(tuple, one["sides"])), duel["numbers"], duel["elo"], duel["elos"]]
+        [one["learning"], sorted(map(tuple, one["sides"])), duel["numbers"], duel["ratings"]["elos"]]
         for one, duel in zip(plays, duels, strict=True)
     ]
 

@@ -155,7 +155,8 @@ def test_ranks_agree_on_the_teams_of_self_play_though_one_sees_a_team_late(playe
     first, second = played[0]["late"]
     assert first == second
     assert first[1] == [("Duel", 0), ("Duel", 1)]
-    *_, elo, elos = first
+    elos = first[-1]
+    elo = elos["-1"]
     newest = elos[max(elos, key=int)]
     assert elo < 1195
     assert abs(newest - elo) < 5  # a new snapshot is rated as the policy that it is of, not as a beginner

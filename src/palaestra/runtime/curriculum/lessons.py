@@ -84,13 +84,7 @@ class Lessons(RunPart):
     def started(self) -> None:
         """Prints the current lesson of each parameter that has a curriculum."""
         for each in self.curricula.all.values():
-            self._announce(each)
-
-    def _announce(self, each: Curriculum) -> None:
-        value = sampler_of(each.lesson.value)
-        self._context.console.info(
-            f"Parameter '{each.parameter}' is in lesson '{each.lesson.name}' and has value '{value}'."
-        )
+            self._context.console.info(announcement(each))
 
     def tick(self, steps: Mapping[str, TimeStep]) -> None:
         """Counts the ticks."""
@@ -147,7 +141,7 @@ class Lessons(RunPart):
         changed = self.curricula.update(progress, ratings)
         for each in changed:
             self._parameters.change(each.parameter, each.number)
-            self._announce(each)
+            self._context.console.info(announcement(each))
         met = [each.lessons[each.number - 1].completion_criteria for each in changed]
         if any(criteria is not None for criteria in met):
             self._began(restarts=any(criteria is not None and criteria.require_reset for criteria in met))
@@ -186,3 +180,9 @@ class Lessons(RunPart):
     def state_dict(self) -> dict[str, Any]:
         """Returns the ticks so far and the lessons, which are restored when the part is made."""
         return {"ticks": self._ticks, "curricula": self.curricula.state_dict()}
+
+
+def announcement(each: Curriculum) -> str:
+    """Returns a line about a parameter's lesson, in ML-Agents' words."""
+    value = sampler_of(each.lesson.value)
+    return f"Parameter '{each.parameter}' is in lesson '{each.lesson.name}' and has value '{value}'."

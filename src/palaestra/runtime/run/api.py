@@ -55,7 +55,7 @@ from palaestra.runtime.run.run_settings import (
     settled_settings,
 )
 from palaestra.runtime.run.training_run import Run
-from palaestra.runtime.self_play.sides import SelfPlay
+from palaestra.runtime.self_play.self_play_part import SelfPlay
 from palaestra.runtime.settings import Loaded
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.runtime.storage.status import TrainingStatus

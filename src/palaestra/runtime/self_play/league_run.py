@@ -18,6 +18,7 @@ from palaestra.models.policy import NetworkPolicy
 from palaestra.runtime.logging.curves import INK, SOFT, save
 from palaestra.runtime.self_play.league import Entry, League, Progress, play
 from palaestra.runtime.self_play.opponent_policy import MixedPolicy
+from palaestra.runtime.self_play.policy_snapshots import PolicySnapshots
 from palaestra.runtime.settings import behavior_settings, load
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.networks import must_fit, specs_of
@@ -68,8 +69,9 @@ def run_league(
         policy = NetworkPolicy(
             network, torch.Generator(env.device).manual_seed(seed + number), own.network_settings.deterministic
         )
-        policies[name] = MixedPolicy(policy, network, make, ())
-        policies[name].load_state_dict(mine)
+        snapshots = PolicySnapshots(network, make)
+        snapshots.load_state_dict(mine)
+        policies[name] = MixedPolicy(policy, snapshots, ())
     league = League(entries)
     play(env, policies, league, games, seed=seed, progress=progress)
     return league

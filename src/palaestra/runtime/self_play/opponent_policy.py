@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from palaestra.core.timestep import Action, Decision, TimeStep
-from palaestra.models.policy import Actor, NetworkPolicy, PendingDecision, whole
+from palaestra.models.policy import NetworkPolicy, PendingDecision, whole
 from palaestra.runtime.play.brain_policy import BrainPolicy
-from palaestra.runtime.storage.shared_tensors import Shared
+from palaestra.runtime.self_play.policy_snapshots import PolicySnapshots
 from palaestra.scenario.self_play_schedule import LEARNING, fixed
 
 Numbers = NDArray[np.int64]
@@ -33,42 +32,16 @@ class MixedPolicy:
     slots.
     """
 
-    def __init__(
-        self, policy: NetworkPolicy, live: nn.Module, make_network: Callable[[], Any], brains: Sequence[BrainPolicy]
-    ) -> None:
-        """`live`: the policy's network. `make_network`: a fresh `Actor` of its shape, on its device. `brains`: fixed
-        opponents.
-        """
+    def __init__(self, policy: NetworkPolicy, snapshots: PolicySnapshots, opponents: Sequence[BrainPolicy]) -> None:
+        """`opponents`: the fixed ones."""
         self.policy = policy
-        self._live = live
-        self._make_network = make_network
-        self.brains = brains
-        self._snapshots: dict[int, Shared] = {}
-        self._networks: dict[int, Any] = {}
-        self._spare: list[Any] = []
+        self.snapshots = snapshots
+        self._opponents = opponents
         self._parts: list[PolicyRows] = []
-        self._learned: Tensor | None = None
-        self.ghosts = 0
-        """Number of slots that the learning policy does not play."""
-
-    @property
-    def numbers(self) -> list[int]:
-        """Numbers of the snapshots that are kept."""
-        return list(self._snapshots)
-
-    def snapshot(self, number: int) -> None:
-        """Keeps a snapshot of the policy under a number."""
-        self._networks.pop(number, None)
-        self._snapshots[number] = Shared(
-            {key: value.detach().clone() for key, value in self._live.state_dict().items()}
-        )
-
-    def keep(self, numbers: set[int]) -> None:
-        """Forgets all other snapshots."""
-        for number in self._snapshots.keys() - numbers:
-            del self._snapshots[number]
-            if number in self._networks:
-                self._spare.append(self._networks.pop(number))
+        self.learned: Tensor | None = None
+        """Slots (S,) that the learning policy plays; None before `assign`."""
+        self.fixed_slots = 0
+        """Number of slots that it does not play."""
 
     def assign(self, players: Numbers) -> None:
         """Sets the player of each slot, (S,), from this table on."""
@@ -77,17 +50,8 @@ class MixedPolicy:
         numbers, first = np.unique(players[order], return_index=True)
         pieces = zip(numbers.tolist(), np.split(order, first[1:]), strict=True)
         self._parts = [PolicyRows(number, torch.from_numpy(rows).to(device)) for number, rows in pieces]
-        self._learned = torch.from_numpy(players == LEARNING).to(device)
-        self.ghosts = int((players != LEARNING).sum())
-
-    def weights(self, number: int) -> Shared:
-        """Returns the weights of a snapshot."""
-        return self._snapshots[number]
-
-    @property
-    def learned(self) -> Tensor | None:
-        """Slots (S,) that the learning policy plays; None before `assign`."""
-        return self._learned
+        self.learned = torch.from_numpy(players == LEARNING).to(device)
+        self.fixed_slots = int((players != LEARNING).sum())
 
     def choose(self, step: TimeStep) -> PendingDecision:
         """Returns the actions of all players; the decision to learn from is the learning policy's."""
@@ -102,7 +66,7 @@ class MixedPolicy:
         for part in self._parts:
             if (which := fixed(part.number)) is not None:
                 acting = step.acting & torch.zeros_like(step.acting).index_fill_(0, part.rows, True)
-                action = self.brains[which].answer(replace(step, acting=acting))
+                action = self._opponents[which].answer(replace(step, acting=acting))
                 rows = part.rows
                 continuous[rows] = action.continuous[rows]
                 discrete[rows] = action.discrete[rows]
@@ -110,7 +74,9 @@ class MixedPolicy:
             rows = part.rows if self.policy.network.spec.steady else part.rows[step.acting[part.rows]]
             if not len(rows) and own is not None:
                 continue
-            few, after = self.policy.choose_rows(step, rows, recurrent_state, self._network(part.number))
+            is_own = part.number == LEARNING
+            network = self.policy.network if is_own else self.snapshots.network(part.number)
+            few, after = self.policy.choose_rows(step, rows, recurrent_state, network)
             for column, values in (
                 (continuous, few.action.continuous),
                 (discrete, few.action.discrete),
@@ -118,11 +84,11 @@ class MixedPolicy:
             ):
                 if values.numel():
                     column.index_copy_(0, rows, values)
-            if part.number == LEARNING or own is None:
+            if is_own or own is None:
                 own = few, rows
         self.policy.recurrent_state = remembered
         action = Action(continuous, discrete)
-        return PendingDecision(action, lambda: self._decision(own, action, recurrent_state), self._learned)
+        return PendingDecision(action, lambda: self._decision(own, action, recurrent_state), self.learned)
 
     def _decision(
         self, own: tuple[PendingDecision, Tensor] | None, action: Action, recurrent_state: Tensor
@@ -134,25 +100,16 @@ class MixedPolicy:
             )
         return whole(*own, action, recurrent_state)
 
-    def _network(self, number: int) -> Actor:
-        if number == LEARNING:
-            return self.policy.network
-        if number not in self._networks:
-            network = self._spare.pop() if self._spare else self._make_network().requires_grad_(False).eval()
-            network.load_state_dict(self._snapshots[number].tensors)
-            self._networks[number] = network
-        return self._networks[number]
-
     def see(self, step: TimeStep) -> Tensor:
         """Processes a table in which no agent asks for a decision. Returns the recurrent state (S, L) of all slots."""
-        for opponent in self.brains:
+        for opponent in self._opponents:
             opponent.see(step)
         return self.policy.see(step)
 
     def forget(self) -> None:
         """Clears the state of all slots, because other agents follow."""
         self.policy.forget()
-        for opponent in self.brains:
+        for opponent in self._opponents:
             opponent.forget()
 
     def blank(self, step: TimeStep) -> Decision:
@@ -163,26 +120,14 @@ class MixedPolicy:
     def recurrent_state(self) -> Tensor:
         """Recurrent state (S, ...) of the networks for all slots, then that of each fixed opponent."""
         own = self.policy.recurrent_state
-        return torch.cat([own, *(opponent.recurrent_state.to(own.device) for opponent in self.brains)], 1)
+        return torch.cat([own, *(opponent.recurrent_state.to(own.device) for opponent in self._opponents)], 1)
 
     @recurrent_state.setter
     def recurrent_state(self, recurrent_state: Tensor) -> None:
         size = self.policy.network.memory_size
-        sizes = [opponent.recurrent_state.shape[1] for opponent in self.brains]
+        sizes = [opponent.recurrent_state.shape[1] for opponent in self._opponents]
         own, others = recurrent_state.split([size, recurrent_state.shape[1] - size], 1)
         self.policy.recurrent_state = own.clone()
         if sizes and others.shape[1] == sum(sizes):  # else they are other opponents now, who begin anew
-            for opponent, part in zip(self.brains, others.split(sizes, 1), strict=True):
+            for opponent, part in zip(self._opponents, others.split(sizes, 1), strict=True):
                 opponent.recurrent_state = part
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the snapshots."""
-        return {str(number): weights for number, weights in self._snapshots.items()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores the snapshots of a checkpoint."""
-        device = self.policy.generator.device
-        self._snapshots = {
-            int(number): Shared({key: x.to(device) for key, x in weights.items()}) for number, weights in state.items()
-        }
-        self._networks.clear()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ class TrainingStatus:
                 f"{self.file} is damaged ({error}); remove it to resume without its list of models"
             ) from error
         self._data = data
-        return self._warnings()
+        return _version_warnings(self.file, data.get("metadata"))
 
     def models(self, behavior: str) -> list[Model]:
         """Returns the listed models of a behavior, oldest first."""
@@ -137,21 +137,16 @@ class TrainingStatus:
     def _section(self, name: str) -> dict[str, Any]:
         return self._data.setdefault(name, {})
 
-    def _warnings(self) -> list[str]:
-        there = self._data.get("metadata")
-        here = _metadata()
-        if there is None:
-            return [f"{self.file} does not name the version that wrote it: parts of the run may continue differently"]
-        other = [
-            f"{name} {there[key]} (this is {here[key]})"
-            for key, name in (
-                ("mlagents_version", "ML-Agents"),
-                ("palaestra_version", "Palaestra"),
-                ("torch_version", "PyTorch"),
-            )
-            if there.get(key, here[key]) != here[key]
-        ]
-        return [f"the run was saved with {name}: parts of it may continue differently" for name in other]
+
+def _version_warnings(file: Path, metadata: Mapping[str, str] | None) -> list[str]:
+    if metadata is None:
+        return [f"{file} does not name the version that wrote it: parts of the run may continue differently"]
+    names = {"mlagents_version": "ML-Agents", "palaestra_version": "Palaestra", "torch_version": "PyTorch"}
+    return [
+        f"the run was saved with {names[key]} {metadata[key]} (this is {here}): parts of it may continue differently"
+        for key, here in _metadata().items()
+        if key in names and metadata.get(key, here) != here
+    ]
 
 
 def _metadata() -> dict[str, str]:

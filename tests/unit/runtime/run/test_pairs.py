@@ -205,9 +205,9 @@ def check_counters(folder: Path, case: Case) -> None:
         assert run["collector"]["behaviors"][name]["decisions"] >= STEPS
         assert saved[name]["next_summary"] > STEPS
         if case["self_play"]:
-            assert run["self_play"]["behaviors"][name]["schedule"]["saves"] > 0
+            assert run["parts"]["self_play"]["behaviors"][name]["schedule"]["saves"] > 0
     if case["curriculum"] == "require_reset":
-        assert run["lessons"]["curricula"]["lessons"]["width"] == 1
+        assert run["parts"]["lessons"]["curricula"]["lessons"]["width"] == 1
 
 
 @pytest.mark.slow

@@ -43,6 +43,10 @@ def behavior_state(result: palaestra.Result, name: str) -> dict[str, Any]:
     return state(result.folder)["run"]["parts"]["self_play"]["behaviors"][name]
 
 
+def elo_of(result: palaestra.Result, name: str) -> float:
+    return behavior_state(result, name)["ratings"]["elos"]["-1"]
+
+
 MEMORY = {"network_settings": {"hidden_units": 16, "num_layers": 1, "memory": {"sequence_length": 4, "memory_size": 8}}}
 
 
@@ -134,14 +138,14 @@ def test_counts_are_those_of_the_documented_formulas(tmp_path: Path) -> None:
     result = train(tree, "two_against_one", tmp_path, until=2400)
     pair = behavior_state(result, "Pair")
     giant = behavior_state(result, "Giant")
-    assert pair["ghost_step"] == 0
+    assert pair["fixed_steps"] == 0
     assert giant["schedule"]["last_save"] == 0
     per_tick = {"Pair": 8, "Giant": 4}
     saves = result.steps["Pair"] // (400 // per_tick["Pair"] + 1) // per_tick["Pair"]
-    swaps = giant["ghost_step"] // ((100 // per_tick["Giant"] + 1) * per_tick["Giant"])
+    swaps = giant["fixed_steps"] // ((100 // per_tick["Giant"] + 1) * per_tick["Giant"])
     assert pair["schedule"]["saves"] == saves
     assert giant["schedule"]["swaps"] == swaps
-    assert giant["ghost_step"] == pytest.approx(result.steps["Pair"] / 2, abs=8)
+    assert giant["fixed_steps"] == pytest.approx(result.steps["Pair"] / 2, abs=8)
 
 
 def test_with_a_ratio_of_none_the_side_that_does_not_learn_plays_snapshots_alone(tmp_path: Path) -> None:
@@ -159,7 +163,7 @@ def test_ratings_reach_the_status_file(tmp_path: Path) -> None:
     result = train(config("Fighter"), "symmetric", tmp_path)
     status = TrainingStatus(result.folder / "run_logs" / "training_status.json")
     status.load()
-    assert status.elo("Fighter") == behavior_state(result, "Fighter")["elo"] != 1200.0
+    assert status.elo("Fighter") == elo_of(result, "Fighter") != 1200.0
 
 
 def test_results_that_do_not_balance_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,8 +4,9 @@ settings on resume.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -13,15 +14,22 @@ import pytest
 import torch
 from rumble_env import Relay, Unseparated
 from small_runs import state
-from test_self_play_runs import behavior_state, config, train
+from test_self_play_runs import behavior_state, config, elo_of, train
 from tiny_envs import table
 
+from palaestra.envs.builtin.ball.env import Ball
 from palaestra.envs.transfer import Transfer
+from palaestra.envs.wrapper import EnvWrapper
+from palaestra.parallel.rank_group import ALONE
+from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.environments import run_env
-from palaestra.runtime.logging.console import Console
 from palaestra.runtime.logging.statistics import Statistics
-from palaestra.runtime.self_play.match_ratings import Match, MatchRatings
+from palaestra.runtime.parts.journal import Journal
+from palaestra.runtime.self_play.match_ratings import MatchRatings
+from palaestra.runtime.self_play.player_ratings import PlayerRatings
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
+from palaestra.runtime.self_play.sides import Side, Sides
+from palaestra.runtime.self_play.slot_players import SlotPlayers
 from palaestra.runtime.storage.snapshots import SnapshotFiles
 from palaestra.scenario.ratings import START, Skill
 from palaestra.scenario.self_play_schedule import LEARNING
@@ -45,12 +53,12 @@ def test_who_has_learned_everything_ends_no_turn_of_its_team(tmp_path: Path) -> 
 def test_several_opponents_share_what_one_game_changes(tmp_path: Path) -> None:
     result = train(config("Goalie", "Striker", steps=4), "mixed_teams", tmp_path, num_areas=1)
     for name in ("Goalie", "Striker"):
-        assert abs(behavior_state(result, name)["elo"] - 1200) <= 0.75  # 1/2 by its own game, 1/4 as another's opponent
+        assert abs(elo_of(result, name) - 1200) <= 0.75  # 1/2 by its own game, 1/4 as another's opponent
 
 
 def test_a_team_without_opponents_keeps_its_rating(tmp_path: Path) -> None:
     result = train(config("Fighter", steps=100), "one_team", tmp_path)
-    assert behavior_state(result, "Fighter")["elo"] == 1200
+    assert elo_of(result, "Fighter") == 1200
 
 
 def test_decisions_of_fixed_policies_are_no_steps_of_a_behavior_that_learned_everything(tmp_path: Path) -> None:
@@ -58,7 +66,7 @@ def test_decisions_of_fixed_policies_are_no_steps_of_a_behavior_that_learned_eve
     tree["behaviors"]["Giant"]["max_steps"] = 100
     result = train(tree, "two_against_one", tmp_path)
     assert result.steps["Giant"] < 200
-    assert behavior_state(result, "Giant")["ghost_step"] > 200
+    assert behavior_state(result, "Giant")["fixed_steps"] > 200
 
 
 @pytest.mark.few(1)
@@ -90,45 +98,35 @@ def test_opponents_that_are_no_more_are_replaced(tmp_path: Path) -> None:
 
 def test_who_was_knocked_out_early_counts_in_the_skills(tmp_path: Path) -> None:
     result = train(config("Fighter", steps=300), "knockout", tmp_path)
-    assert behavior_state(result, "Fighter")["skills"]["-1"]["mean"] != START
-
-
-@dataclass
-class Player:
-    """A contender as far as ratings know it; numbers below 0 are the policy that learns."""
-
-    skills: dict[int, Skill]
-    elo: float = 1200.0
-    settings: SelfPlaySettings = field(default_factory=SelfPlaySettings)
-
-    def is_current(self, number: int) -> bool:
-        return number < 0
-
-    def skill(self, number: int) -> Skill:
-        return self.skills[number]
-
-    def set_skill(self, number: int, skill: Skill) -> None:
-        self.skills[number] = skill
-
-    def set_rating(self, number: int, elo: float) -> None:
-        self.elo = elo
+    assert behavior_state(result, "Fighter")["ratings"]["skills"]["-1"]["mean"] != START
 
 
 def rated(players: list[int], rewards: list[float]) -> dict[int, Skill]:
     """Skills after a game of three sides, one agent each, that began as equals."""
-    player = Player({number: Skill(deviation=2.0) for number in set(players)})
-    game = Match(
-        [("Fighter", team) for team in range(3)], {"": np.array([players])}, {"Fighter": np.arange(3)}, False, {}
-    )
+    env = EnvWrapper(Ball(areas=1))
+    ratings = PlayerRatings(cast(Learner, SimpleNamespace(rating=None)), 1200.0, ALONE)
+    for number in set(players):
+        if number != LEARNING:
+            ratings.admit(number)
+        ratings.set_skill(number, Skill(deviation=2.0))
+    learner = SimpleNamespace(spec=SimpleNamespace(steady=False))
+    fighter = SimpleNamespace(ratings=ratings, settings=SelfPlaySettings(), learner=learner)
+    sides = Sides({"Fighter": cast(SelfPlayBehavior, fighter)}, ALONE, print)
+    sides.all = [Side("Fighter", team) for team in range(3)]
     step = replace(
         table(torch.zeros(3, 1), terminated=[0, 1, 2]),
         reward=torch.tensor(rewards),
         area=torch.zeros(3, dtype=torch.int64),
+        team=torch.arange(3),
     )
-    MatchRatings(Statistics(), Console(debug=False)).of_areas(
-        game, {"Fighter": step}, torch.ones(1) > 0, {"Fighter": cast(SelfPlayBehavior, player)}
-    )
-    return player.skills
+    slots = SlotPlayers(env, sides)
+    slots.begin({"Fighter": step})
+    slots.register({"Fighter": step})
+    sides.chosen = np.array(players)
+    slots.assign({"Fighter": step}, None)
+    over = slots.areas.over({"Fighter": step})
+    MatchRatings(sides, slots, Journal(Statistics()), print).rate({"Fighter": step}, over)
+    return {number: ratings.skill_of(number) for number in set(players)}
 
 
 def test_a_player_of_two_sides_is_rated_by_both() -> None:
@@ -149,7 +147,7 @@ def test_a_player_of_all_sides_is_not_rated() -> None:
 def test_agents_may_come_as_others_end(tmp_path: Path) -> None:
     result = train(config("Duel", steps=300), "", tmp_path, env="python:growing_duels:growing")
     assert result.finished
-    assert behavior_state(result, "Duel")["elo"] != 1200
+    assert elo_of(result, "Duel") != 1200
 
 
 def test_who_rests_between_episodes_plays_as_it_was_decided_last(tmp_path: Path) -> None:

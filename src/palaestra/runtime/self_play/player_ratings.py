@@ -1,0 +1,124 @@
+"""Elo and skill of the players of one behavior in self-play."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from palaestra.parallel.rank_group import RankGroup
+from palaestra.runtime.collect.learner import Learner
+from palaestra.scenario.ratings import COPY_SPREAD, Skill
+from palaestra.scenario.self_play_schedule import LEARNING
+
+RatingChanges = tuple[dict[int, float], dict[int, "tuple[float, float]"]]
+"""Changes of Elo and evidence of skill, by player."""
+
+
+class PlayerRatings:
+    """Elo and skill of each player: LEARNING is the policy itself, and stands for its copies outside the pool too."""
+
+    def __init__(self, learner: Learner, initial_elo: float, group: RankGroup) -> None:
+        self._learner = learner
+        self._initial = initial_elo
+        self._group = group
+        self._elos: dict[int, float] = {}
+        self._skills: dict[int, Skill] = {LEARNING: Skill(deviation=COPY_SPREAD)}
+        self.set_elo(LEARNING, initial_elo)
+        self._agreed_elos = dict(self._elos)
+        self._agreed_skills = dict(self._skills)
+        """Ratings when the ranks last met."""
+
+    @property
+    def elo(self) -> float:
+        """The policy's own Elo."""
+        return self._elos[LEARNING]
+
+    @property
+    def opponent_elos(self) -> list[float]:
+        """Elo of all others that have one."""
+        return [elo for number, elo in self._elos.items() if number != LEARNING]
+
+    def rated(self, number: int) -> int:
+        """Returns the number by which a player is rated."""
+        return LEARNING if number >= 0 and number not in self._elos else number
+
+    def elo_of(self, number: int) -> float:
+        """Returns the Elo of a player."""
+        return self._elos.get(self.rated(number), self._initial)
+
+    def set_elo(self, number: int, elo: float) -> None:
+        """Sets the Elo of a player; its learner shows that of the policy itself."""
+        self._elos[self.rated(number)] = elo
+        self._learner.rating = self._elos[LEARNING]
+
+    def skill_of(self, number: int) -> Skill:
+        """Returns the skill of a player."""
+        return self._skills.get(self.rated(number), Skill())
+
+    def set_skill(self, number: int, skill: Skill) -> None:
+        """Sets the skill of a player."""
+        self._skills[self.rated(number)] = skill
+
+    def admit(self, number: int) -> None:
+        """Rates a new snapshot as the policy that it is of. Ranks do so where they meet."""
+        for ratings in (self._elos, self._agreed_elos):
+            ratings[number] = self.elo
+        for skills in (self._skills, self._agreed_skills):
+            skills[number] = self._skills[LEARNING]
+
+    def keep(self, snapshots: Sequence[int]) -> None:
+        """Forgets all other snapshots."""
+        for ratings in (self._elos, self._skills):
+            for number in [number for number in ratings if number >= 0 and number not in snapshots]:
+                del ratings[number]
+
+    def changes(self) -> RatingChanges:
+        """Returns by how much each rating has changed since the ranks last met."""
+        elos = {number: elo - self._agreed_elos.get(number, elo) for number, elo in self._elos.items()}
+        skills = {number: skill.less(self._agreed_skills.get(number, skill)) for number, skill in self._skills.items()}
+        return elos, skills
+
+    def join(self, changes: Sequence[RatingChanges]) -> None:
+        """Sets every rating to the one that the ranks agreed on plus the changes of all ranks."""
+        for elos, skills in changes:
+            for number, change in elos.items():
+                self._agreed_elos[number] = self._agreed_elos.get(number, self._initial) + change
+            for number, evidence in skills.items():
+                self._agreed_skills[number] = self._agreed_skills.get(number, Skill()).plus(evidence)
+        self._agreed_elos = {number: self._agreed_elos[number] for number in self._elos}
+        self._agreed_skills = {number: self._agreed_skills[number] for number in self._skills}
+        self._elos = dict(self._agreed_elos)
+        self._skills = dict(self._agreed_skills)
+        self._learner.rating = self.elo
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the ratings, and those on which the ranks agreed last."""
+        return {
+            "elos": _saved(self._elos),
+            "skills": _saved({number: asdict(skill) for number, skill in self._skills.items()}),
+            "agreed_elos": _saved(self._group.known(self._elos, self._agreed_elos)),
+            "agreed_skills": _saved(
+                {
+                    number: asdict(skill)
+                    for number, skill in self._group.known(self._skills, self._agreed_skills).items()
+                }
+            ),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores the ratings."""
+        self._elos, self._agreed_elos = (_loaded(state[key]) for key in ("elos", "agreed_elos"))
+        self._skills, self._agreed_skills = (
+            {number: Skill(**skill) for number, skill in _loaded(state[key]).items()}
+            for key in ("skills", "agreed_skills")
+        )
+        self._learner.rating = self.elo
+
+
+def _saved(ratings: Mapping[int, Any]) -> dict[str, Any]:
+    return {str(number): rating for number, rating in ratings.items()}
+
+
+def _loaded(ratings: Mapping[str, Any]) -> dict[int, Any]:
+    return {int(number): rating for number, rating in ratings.items()}
