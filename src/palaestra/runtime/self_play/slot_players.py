@@ -1,4 +1,4 @@
-"""Who plays each slot in the present episodes of self-play."""
+"""The player of each slot in the present episodes of self-play."""
 
 from __future__ import annotations
 
