@@ -7,31 +7,18 @@ from itertools import chain, pairwise
 import pytest
 import torch
 from grouped_stream import KEEPS, Grouped
-from tiny_envs import Stream, decide
+from rollouts import answers, rollouts_of
+from tiny_envs import Stream
 
 from palaestra.data.group_minibatches import GroupMinibatch, GroupMinibatches
 from palaestra.data.group_steps import GroupSteps
-from palaestra.data.slotted_buffer import RolloutBuffer, SlottedBuffer
-from palaestra.data.steady_buffer import SteadyBuffer
 from palaestra.data.timeline import NOBODY
 
 
 def table_of(seed: int, steady: bool) -> GroupSteps:
     """The second rollout of a stream: some agents wait with decisions of the first."""
     stream = Grouped(seed, Stream(seed, slots=6, steady=steady))
-    generator = torch.Generator().manual_seed(seed)
-    step = stream.next()
-    buffer: RolloutBuffer | None = None
-    for ticks in (5, 30):
-        for _ in range(ticks):
-            decision = decide(step, generator)
-            if buffer is None:
-                buffer = (SteadyBuffer if steady else SlottedBuffer)(step, decision, 30, KEEPS)
-            buffer.open(step, decision)
-            step = stream.next()
-            buffer.complete(step)
-        assert buffer is not None
-        rollout = buffer.take(step)
+    _, rollout = rollouts_of(stream.next, (5, 30), answers(seed), KEEPS, steady=steady)
     return GroupSteps(rollout)
 
 

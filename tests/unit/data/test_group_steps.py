@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import torch
 from grouped_stream import KEEPS, Grouped
-from tiny_envs import Stream, decide
+from rollouts import answers, rollouts_of
+from tiny_envs import Stream
 from torch import Tensor
 
-from palaestra.core.timestep import TimeStep
+from palaestra.core.timestep import Decision, TimeStep
 from palaestra.data.group_steps import GroupSteps
 from palaestra.data.rollout import Rollout
-from palaestra.data.slotted_buffer import RolloutBuffer, SlottedBuffer
-from palaestra.data.steady_buffer import SteadyBuffer
 from palaestra.data.timeline import NOBODY
 
 View = tuple[float, float]
@@ -113,23 +112,22 @@ def shown(views: Tensor, table: np.ndarray) -> list[set[View]]:
 )
 def test_a_table_says_what_plain_bookkeeping_does(seed: int, steady: bool, grows_at: int | None, losses: float):
     stream = Grouped(seed, Stream(seed, slots=6, steady=steady, grows_at=grows_at, losses=losses))
-    generator = torch.Generator().manual_seed(seed)
     plain = PlainGroups()
-    step = stream.next()
-    buffer: RolloutBuffer | None = None
-    for _ in range(3):
-        for _ in range(10):
-            decision = decide(step, generator)
-            if buffer is None:
-                buffer = (SteadyBuffer if steady else SlottedBuffer)(step, decision, 10, KEEPS)
-            buffer.open(step, decision)
-            plain.open(step)
-            step = stream.next()
-            buffer.complete(step)
-            plain.complete(step)
-        assert buffer is not None
-        rollout = buffer.take(step)
-        compare(GroupSteps(rollout), rollout, plain, step)
+    steps = list[TimeStep]()
+    answer = answers(seed)
+
+    def following() -> TimeStep:
+        steps.append(stream.next())
+        if len(steps) > 1:
+            plain.complete(steps[-1])
+        return steps[-1]
+
+    def answered(step: TimeStep) -> Decision:
+        plain.open(step)
+        return answer(step)
+
+    for rollout in rollouts_of(following, [10] * 3, answered, KEEPS, steady=steady):
+        compare(GroupSteps(rollout), rollout, plain, steps[-1])
         plain.past = plain.past + plain.settled
         plain.settled = []
 

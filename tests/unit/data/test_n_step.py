@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from tiny_envs import Stream, decide, plainly
+from rollouts import answers, rollouts_of
+from tiny_envs import Stream, plainly
 from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.data.n_step import NStep, NStepReplay, n_step
 from palaestra.data.rollout import Rollout, RolloutNeeds
-from palaestra.data.slotted_buffer import SlottedBuffer
-from palaestra.data.steady_buffer import SteadyBuffer
 
 GAMMA = 0.9
 SPEC = BehaviorSpec((ObsSpec("place", (2,)), ObsSpec("time", (1,))), ActionSpec(branches=(3, 2)))
@@ -22,18 +21,7 @@ SPEC = BehaviorSpec((ObsSpec("place", (2,)), ObsSpec("time", (1,))), ActionSpec(
 def rollouts(seed: int, steady: bool, masked: bool, needs: RolloutNeeds) -> Iterator[Rollout]:
     """Three in a row of one stream: slots wait, end, are cut and stay empty. The next overwrites the last."""
     stream = Stream(seed, steady=steady, masked=masked)
-    generator = torch.Generator().manual_seed(seed)
-    step = stream.next()
-    buffer: SteadyBuffer | SlottedBuffer | None = None
-    for tick in range(60):
-        decision = decide(step, generator)
-        if buffer is None:
-            buffer = (SteadyBuffer if steady else SlottedBuffer)(step, decision, 20, needs)
-        buffer.open(step, decision)
-        step = stream.next()
-        buffer.complete(step)
-        if tick % 20 == 19:
-            yield buffer.take(step)
+    return rollouts_of(stream.next, [20] * 3, answers(seed), needs, steady=steady)
 
 
 def slowly(rollout: Rollout, steps: int) -> list[tuple[list[float], float, float, list[float] | None]]:

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from tiny_envs import Stream, decide, fill
+from rollouts import experience
 
 from palaestra.data.rollout import Minibatch, Rollout
 from palaestra.data.sequences import SequenceTable, StreamTable, sequence_passes
-from palaestra.data.slotted_buffer import SlottedBuffer
 
 
 def rollout(terminated: list[str], truncated: list[str] | None = None, lengths: list[int] | None = None) -> Rollout:
@@ -22,13 +21,8 @@ def rollout(terminated: list[str], truncated: list[str] | None = None, lengths: 
         torch.tensor([[letter == "x" for letter in line] for line in lines])
         for lines in (terminated, truncated or terminated)
     ]
-    stream = Stream(0, slots=len(terminated[0]))
-    generator = torch.Generator()
-    step = stream.next()
-    buffer = SlottedBuffer(step, decide(step, generator), 4)
-    any_rollout = buffer.take(fill([buffer], stream, step, 4, generator))
     return dataclasses.replace(
-        any_rollout,
+        experience(0, slots=len(terminated[0])),
         reward=torch.zeros_like(ends[0], dtype=torch.float32),
         recurrent_state=torch.zeros(*ends[0].shape, 2),
         terminated=ends[0],
@@ -72,11 +66,7 @@ def test_a_grid_has_time_down_and_its_rows_in_rising_places():
 
 
 def test_every_decision_is_in_one_minibatch_of_each_pass_with_its_sequence_whole():
-    made = Stream(3)
-    generator = torch.Generator().manual_seed(3)
-    step = made.next()
-    buffer = SlottedBuffer(step, decide(step, generator), 40)
-    taken = buffer.take(fill([buffer], made, step, 40, generator))
+    taken = experience(3, ticks=40)
     assert taken.lengths is not None
     count = int(taken.lengths.sum())
     numbers = torch.arange(float(count)).unsqueeze(1)

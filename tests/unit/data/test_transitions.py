@@ -2,28 +2,19 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tiny_envs import Stream, decide, fill, plainly
+from rollouts import experience
+from tiny_envs import plainly
 
-from palaestra.data.rollout import Rollout, RolloutNeeds
-from palaestra.data.slotted_buffer import SlottedBuffer
-from palaestra.data.steady_buffer import SteadyBuffer
+from palaestra.data.rollout import RolloutNeeds
 from palaestra.data.transitions import TransitionTable
 
-
-def experience(seed: int, steady: bool, terminal_obs: bool = True, ticks: int = 25) -> Rollout:
-    stream = Stream(seed, steady=steady)
-    generator = torch.Generator().manual_seed(seed)
-    step = stream.next()
-    buffer = (SteadyBuffer if steady else SlottedBuffer)(
-        step, decide(step, generator), ticks, RolloutNeeds(terminal_obs)
-    )
-    return buffer.take(fill([buffer], stream, step, ticks, generator))
+ENDS = RolloutNeeds(terminal_obs=True)
 
 
 @pytest.mark.parametrize("steady", [True, False])
 @pytest.mark.parametrize("seed", range(4))
 def test_each_decision_comes_with_what_was_seen_next_and_at_an_end_with_the_last_view(steady: bool, seed: int):
-    rollout = experience(seed, steady)
+    rollout = experience(seed, steady, 25, ENDS)
     assert rollout.terminated.any()
     table = TransitionTable(rollout, rollout.sample, rollout.reward)
     everything = table.take(torch.arange(len(table)))
@@ -50,7 +41,7 @@ def test_each_decision_comes_with_what_was_seen_next_and_at_an_end_with_the_last
 
 
 def test_parts_are_all_rows_in_order():
-    rollout = experience(1, False)
+    rollout = experience(1)
     table = TransitionTable(rollout, rollout.sample, rollout.reward)
     parts = list(table.parts(7))
     assert sum(len(part) for part in parts) == len(table)
@@ -58,7 +49,7 @@ def test_parts_are_all_rows_in_order():
 
 
 def test_last_views_of_terminated_episodes_are_kept_only_where_asked_for():
-    kept = experience(3, False)
-    plain = experience(3, False, terminal_obs=False)
+    kept = experience(3, needs=ENDS)
+    plain = experience(3)
     assert len(kept.final_rows) > len(plain.final_rows)
     assert plain.truncated.flatten()[plain.final_rows].all()

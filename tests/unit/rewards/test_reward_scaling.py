@@ -5,7 +5,8 @@ import dataclasses
 
 import pytest
 import torch
-from tiny_envs import Stream, decide, fill, table
+from rollouts import experience
+from tiny_envs import decide, table
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -21,11 +22,7 @@ ENDED = torch.tensor([[False, True], [False, False]])
 
 def slotted_rollout(seed: int, ticks: int = 20) -> Rollout:
     """One whose episodes count as those of any rollout before."""
-    stream = Stream(seed)
-    generator = torch.Generator().manual_seed(seed)
-    step = stream.next()
-    buffer = SlottedBuffer(step, decide(step, generator), 4)
-    return dataclasses.replace(buffer.take(fill([buffer], stream, step, ticks, generator)), anew=None)
+    return dataclasses.replace(experience(seed, ticks=ticks), anew=None)
 
 
 def test_rewards_are_divided_by_the_standard_deviation_of_discounted_returns():

@@ -9,6 +9,7 @@ from itertools import chain
 import numpy as np
 import pytest
 import torch
+from rollouts import rollouts_of
 from tiny_envs import CPU, Stream, behavior_settings, spec_of
 from torch import Tensor
 from torch.testing import assert_close
@@ -16,8 +17,6 @@ from torch.testing import assert_close
 from palaestra.core.timestep import Action
 from palaestra.data.rollout import Rollout
 from palaestra.data.sequences import SequenceTable
-from palaestra.data.slotted_buffer import SlottedBuffer
-from palaestra.data.steady_buffer import SteadyBuffer
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.trainers.advantages import ValueEstimates
 from palaestra.trainers.ppo import PPO
@@ -42,22 +41,12 @@ def trainer(steady: bool, **hyper: object) -> PPO:
 @torch.no_grad()
 def played(ppo: PPO, stream: Stream, ticks: int = 30) -> list[Rollout]:
     """Two rollouts in a row of the trainer's own decisions: the second begins in the middle of episodes."""
-    step = stream.next()
-    rollouts = []
     ppo.policy.forget()
-    decision = ppo.policy.act(step)
-    ppo.policy.forget()
-    buffer = (SteadyBuffer if stream.steady else SlottedBuffer)(step, decision, ticks)
-    for _ in range(2):
-        for _ in range(ticks):
-            buffer.open(step, ppo.policy.act(step))
-            step = stream.next()
-            buffer.complete(step)
-        rollouts.append(copy.deepcopy(buffer.take(step)))  # the buffer writes over what it gave
-    return rollouts
+    taken = rollouts_of(stream.next, [ticks] * 2, ppo.policy.act, steady=stream.steady)
+    return list(map(copy.deepcopy, taken))  # the buffer writes over what it gave
 
 
-def told(rollout: Rollout, ppo: PPO) -> dict[tuple[int, int], tuple[Tensor, Tensor, Tensor]]:
+def one_by_one(rollout: Rollout, ppo: PPO) -> dict[tuple[int, int], tuple[Tensor, Tensor, Tensor]]:
     """Memory before, value, and value of what followed, of each decision by time and slot, worked out one by one."""
     network = ppo.network
     final = {int(row): [x[i : i + 1] for x in rollout.final_obs] for i, row in enumerate(rollout.final_rows)}
@@ -96,7 +85,7 @@ def test_a_rollout_is_valued_as_one_decision_at_a_time(stream: str, shared: bool
         value = critique.values()
         following = critique.next_values(value)
         assert len(rollout.final_rows)
-        for (t, slot), (memory, expected, after) in told(rollout, ppo).items():
+        for (t, slot), (memory, expected, after) in one_by_one(rollout, ppo).items():
             assert_close(rollout.recurrent_state[t, slot], memory, rtol=0, atol=1e-5)
             assert_close(value[t, slot], expected, rtol=0, atol=1e-5)
             if not rollout.terminated[t, slot]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
+from rollouts import experience
 from small_runs import differences
 from test_imitation import HYBRID, NUMBERS, demonstrated
-from test_ppo_trainer import experience
 from tiny_envs import CPU
 from torch.testing import assert_close
 

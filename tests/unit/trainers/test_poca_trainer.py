@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable
-from itertools import chain, pairwise
+from itertools import chain
 
 import pytest
 import torch
 from grouped_stream import Grouped
+from rollouts import rollout_of, rollouts_of
 from sacrifice_env import Sacrifice
 from tiny_envs import CPU, Stream, behavior_settings, spec_of, table
 from torch import Tensor
@@ -21,8 +22,6 @@ from palaestra.data.group_minibatches import GroupMinibatches
 from palaestra.data.group_steps import GroupSteps
 from palaestra.data.rollout import Minibatch, Rollout
 from palaestra.data.sequences import SequenceTable
-from palaestra.data.slotted_buffer import RolloutBuffer, SlottedBuffer
-from palaestra.data.steady_buffer import SteadyBuffer
 from palaestra.models.actor_critic import CRITIC
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.group_critic import GroupCritic
@@ -62,36 +61,19 @@ def rows_of(trainer: POCA, rollout: Rollout) -> Minibatch:
 @torch.no_grad()
 def played(trainer: POCA, stream: Grouped | Stream, ticks: int = 30) -> list[Rollout]:
     """Two rollouts in a row of the trainer's own decisions: the second begins in the middle of episodes."""
-    step = stream.next()
-    rollouts = list[Rollout]()
-    buffer: RolloutBuffer | None = None
-    for _ in range(2):
-        for _ in range(ticks):
-            decision = trainer.policy.act(step)
-            if buffer is None:
-                buffer = (SteadyBuffer if trainer.network.spec.steady else SlottedBuffer)(
-                    step, decision, ticks, trainer.needs
-                )
-            buffer.open(step, decision)
-            step = stream.next()
-            buffer.complete(step)
-        assert buffer is not None
-        rollouts.append(copy.deepcopy(buffer.take(step)))  # the buffer writes over what it gave
-    return rollouts
+    taken = rollouts_of(stream.next, [ticks] * 2, trainer.policy.act, trainer.needs, steady=trainer.network.spec.steady)
+    return list(map(copy.deepcopy, taken))  # the buffer writes over what it gave
 
 
 def steps_to_rollout(trainer: POCA, steps: list[TimeStep]) -> Rollout:
     """The rollout of agents that do nothing."""
-    buffer: RolloutBuffer | None = None
-    for step, after in pairwise(steps):
+
+    def nothing(step: TimeStep) -> Decision:
         slots = len(step.reward)
         sample = Action(torch.zeros(slots, 0), torch.zeros(slots, 1, dtype=torch.int64))
-        decision = Decision(sample, sample, torch.zeros(slots, 1), torch.zeros(slots, trainer.network.memory_size))
-        buffer = buffer or SlottedBuffer(step, decision, 8, trainer.needs)
-        buffer.open(step, decision)
-        buffer.complete(after)
-    assert buffer is not None
-    return buffer.take(steps[-1])
+        return Decision(sample, sample, torch.zeros(slots, 1), torch.zeros(slots, trainer.network.memory_size))
+
+    return rollout_of(steps, nothing, trainer.needs)
 
 
 def mates(step: TimeStep, group_reward: list[float] | None = None) -> TimeStep:
@@ -102,34 +84,74 @@ def mates(step: TimeStep, group_reward: list[float] | None = None) -> TimeStep:
     )
 
 
-def targets_with_constant_value(trainer: POCA, rollout: Rollout, value: float) -> dict[tuple[int, int], float]:
-    """By row and slot, where the critic says this of every group."""
-    with torch.no_grad():
-        group_critic(trainer).own_head.bias.fill_(value)
-    target = rows_of(trainer, rollout).target[:, 0]
-    assert rollout.lengths is not None
-    time, slots = rollout.shape
-    return dict(
-        zip([(t, s) for t in range(time) for s in range(slots) if t < rollout.lengths[s]], target.tolist(), strict=True)
-    )
-
-
 VECTOR = dataclasses.replace(spec_of((1,), branches=(2,)), steady=False)
 NOTHING = torch.zeros(2, 1)
 
 
-def test_the_return_of_an_agent_that_leaves_its_mates_ends_with_the_value_of_what_it_leaves():
-    trainer = poca(VECTOR, {"lambd": 0.5}, gamma=0.5)
-    steps = [
-        mates(table(NOTHING)),
-        mates(table(NOTHING, acting=[False, True], terminated=[0])),  # leaves the other
-        mates(table(NOTHING, acting=[False, True])),
-        mates(table(NOTHING, acting=[True, True], terminated=[1]), [0.0, 1.0]),  # which earns 1 two decisions later
-    ]
-    found = targets_with_constant_value(trainer, steps_to_rollout(trainer, steps), 2.0)
+RETURNS = {
     # who stays: 1 at its end, 0.5 (0.5 * 2 + 0.5 * 1) = 0.75 before, 0.5 (0.5 * 2 + 0.5 * 0.75) = 0.6875 at first; who
     # leaves: 0.5 * 2
-    assert found == pytest.approx({(2, 1): 1.0, (1, 1): 0.75, (0, 1): 0.6875, (0, 0): 1.0})
+    "an agent that leaves its mates gets the value of what it leaves": (
+        0.5,
+        2.0,
+        [
+            mates(table(NOTHING, acting=[False, True], terminated=[0])),
+            mates(table(NOTHING, acting=[False, True])),
+            mates(table(NOTHING, terminated=[1]), [0.0, 1.0]),  # what it earns two decisions later
+        ],
+        {(2, 1): 1.0, (1, 1): 0.75, (0, 1): 0.6875, (0, 0): 1.0},
+    ),
+    "the last to end have nothing left to earn and all share what each earns": (
+        1.0,
+        100.0,
+        [
+            mates(table(NOTHING, reward=[1.0, 2.0])),
+            mates(table(NOTHING, reward=[4.0, 8.0], terminated=[0, 1]), [16.0, 16.0]),
+        ],
+        {(1, 0): 28.0, (1, 1): 28.0, (0, 0): 17.0, (0, 1): 17.0},
+    ),
+    "a truncated episode goes on with the value of its final observation": (
+        1.0,
+        10.0,
+        [mates(table(NOTHING, reward=[1.0, 2.0], truncated=[0, 1]))],
+        {(0, 0): 8.0, (0, 1): 8.0},
+    ),
+    "who dies when mates are cut leaves them their future": (
+        1.0,
+        10.0,
+        [mates(table(NOTHING, truncated=[1], terminated=[0]))],
+        {(0, 0): 5.0, (0, 1): 5.0},
+    ),
+    # slot 0 decides once in the time of slot 1's first two decisions: 4 of its own, 1 and 2 of its mate's
+    "who decides less often shares what mates earn in between": (
+        1.0,
+        0.0,
+        [
+            mates(table(NOTHING, acting=[False, True], reward=[0.0, 1.0])),
+            mates(table(NOTHING, reward=[4.0, 2.0])),
+            mates(table(NOTHING, terminated=[0, 1])),
+        ],
+        {(0, 0): 7.0, (1, 0): 0.0, (0, 1): 4.0, (1, 1): 6.0, (2, 1): 0.0},
+    ),
+}
+"""Lambda, the constant value that the critic gives every group, the tables after the first, and the returns by row and
+slot; gamma is 0.5.
+"""
+
+
+@pytest.mark.parametrize(("lambd", "value", "steps", "expected"), RETURNS.values(), ids=RETURNS)
+def test_returns_worked_by_hand(
+    lambd: float, value: float, steps: list[TimeStep], expected: dict[tuple[int, int], float]
+):
+    trainer = poca(VECTOR, {"lambd": lambd}, gamma=0.5)
+    rollout = steps_to_rollout(trainer, [mates(table(NOTHING)), *steps])
+    with torch.no_grad():
+        group_critic(trainer).own_head.bias.fill_(value)
+    assert rollout.lengths is not None
+    time, slots = rollout.shape
+    places = [(t, s) for t in range(time) for s in range(slots) if t < rollout.lengths[s]]
+    found = dict(zip(places, rows_of(trainer, rollout).target[:, 0].tolist(), strict=True))
+    assert found == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("memory", [None, MEMORY], ids=("no memory", "memory"))
@@ -150,44 +172,6 @@ def test_what_an_agent_leaves_is_worth_as_much_as_if_it_were_still_there(memory:
     assert_close(target[:2], (0.5 + 0.5 * together).expand(2), atol=1e-5, rtol=0)
     # who stays goes on with what follows, which is nothing here
     assert_close(target[2:], torch.tensor([0.5, 0.0]), atol=1e-5, rtol=0)
-
-
-def test_the_last_to_end_has_nothing_left_to_earn_and_all_share_what_each_earns():
-    trainer = poca(VECTOR, {"lambd": 1.0}, gamma=0.5)
-    steps = [
-        mates(table(NOTHING)),
-        mates(table(NOTHING, reward=[1.0, 2.0])),
-        mates(table(NOTHING, reward=[4.0, 8.0], terminated=[0, 1]), [16.0, 16.0]),
-    ]
-    found = targets_with_constant_value(trainer, steps_to_rollout(trainer, steps), 100.0)
-    assert found == pytest.approx({(1, 0): 28.0, (1, 1): 28.0, (0, 0): 17.0, (0, 1): 17.0})
-
-
-def test_a_truncated_episode_goes_on_with_the_value_of_its_final_observation():
-    trainer = poca(VECTOR, {"lambd": 1.0}, gamma=0.5)
-    steps = [mates(table(NOTHING)), mates(table(NOTHING, reward=[1.0, 2.0], truncated=[0, 1]))]
-    found = targets_with_constant_value(trainer, steps_to_rollout(trainer, steps), 10.0)
-    assert found == pytest.approx({(0, 0): 8.0, (0, 1): 8.0})
-
-
-def test_who_dies_when_mates_are_cut_leaves_them_their_future():
-    trainer = poca(VECTOR, {"lambd": 1.0}, gamma=0.5)
-    steps = [mates(table(NOTHING)), mates(table(NOTHING, truncated=[1], terminated=[0]))]
-    found = targets_with_constant_value(trainer, steps_to_rollout(trainer, steps), 10.0)
-    assert found == pytest.approx({(0, 0): 5.0, (0, 1): 5.0})
-
-
-def test_who_decides_less_often_shares_what_mates_earn_in_between():
-    trainer = poca(VECTOR, {"lambd": 1.0}, gamma=0.5)
-    steps = [
-        mates(table(NOTHING)),
-        mates(table(NOTHING, acting=[False, True], reward=[0.0, 1.0])),
-        mates(table(NOTHING, acting=[True, True], reward=[4.0, 2.0])),
-        mates(table(NOTHING, terminated=[0, 1], reward=[0.0, 0.0])),
-    ]
-    found = targets_with_constant_value(trainer, steps_to_rollout(trainer, steps), 0.0)
-    # slot 0 decides once in the time of slot 1's first two decisions: 4 of its own, 1 and 2 of its mate's
-    assert found == pytest.approx({(0, 0): 7.0, (1, 0): 0.0, (0, 1): 4.0, (1, 1): 6.0, (2, 1): 0.0})
 
 
 @pytest.mark.parametrize("steady", [True, False])
@@ -251,10 +235,7 @@ def matrix_game(trainer: POCA) -> tuple[Rollout, Tensor]:
     after = dataclasses.replace(table(obs, terminated=list(range(len(chosen)))), group=group, group_reward=earned)
     sample = Action(torch.zeros(len(chosen), 0), chosen.unsqueeze(1))
     decision = Decision(sample, sample, LIKELY[chosen].log().unsqueeze(1), torch.zeros(len(chosen), 0))
-    buffer = SteadyBuffer(step, decision, 1, trainer.needs)
-    buffer.open(step, decision)
-    buffer.complete(after)
-    return buffer.take(after), pairs
+    return rollout_of([step, after], lambda _: decision, trainer.needs, steady=True), pairs
 
 
 def test_value_and_baseline_learn_what_a_matrix_game_says():
@@ -279,12 +260,7 @@ def test_the_value_of_an_agent_depends_on_what_only_its_mate_sees():
     group = torch.arange(200).repeat_interleave(2)
     step = dataclasses.replace(table(obs), group=group)
     after = dataclasses.replace(table(obs, terminated=list(range(400))), group=group, group_reward=earned)
-    sample = Action(torch.zeros(400, 0), torch.zeros(400, 1, dtype=torch.int64))
-    decision = Decision(sample, sample, torch.zeros(400, 1), torch.zeros(400, 0))
-    buffer = SteadyBuffer(step, decision, 1, trainer.needs)
-    buffer.open(step, decision)
-    buffer.complete(after)
-    rollout = buffer.take(after)
+    rollout = steps_to_rollout(trainer, [step, after])
     for _ in range(40):
         trainer.update(rollout, 0)
     with torch.no_grad():
@@ -316,15 +292,13 @@ def doors(trainer: POCA, pairs: int = 64) -> Rollout:
     chosen[1][finish] = 1
     chosen[2][wait] = 1
     chosen[0][first] = 1
-    buffer: RolloutBuffer | None = None
-    for (step, after), choice in zip(pairwise(steps), chosen, strict=False):
-        sample = Action(torch.zeros(2 * pairs, 0), choice)
-        decision = Decision(sample, sample, torch.full((2 * pairs, 1), 0.5).log(), torch.zeros(2 * pairs, 0))
-        buffer = buffer or SlottedBuffer(step, decision, 8, trainer.needs)
-        buffer.open(step, decision)
-        buffer.complete(after)
-    assert buffer is not None
-    return buffer.take(steps[-1])
+    choices = iter(chosen)
+
+    def answered(step: TimeStep) -> Decision:
+        sample = Action(torch.zeros(2 * pairs, 0), next(choices))
+        return Decision(sample, sample, torch.full((2 * pairs, 1), 0.5).log(), torch.zeros(2 * pairs, 0))
+
+    return rollout_of(steps, answered, trainer.needs)
 
 
 @pytest.mark.few(1)

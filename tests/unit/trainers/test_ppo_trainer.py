@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from rollouts import experience, rollouts_of
 from tiny_envs import CPU, Bandit, Stream, behavior_settings, decide, fill, plainly, spec_of
 from torch import Tensor, nn
 from torch.testing import assert_close
@@ -44,25 +45,10 @@ def values_first_number(ppo: PPO) -> PPO:
     return ppo
 
 
-def experience(seed: int, steady: bool, ticks: int = 16, **stream: Any) -> Rollout:
-    made = Stream(seed, steady=steady, **stream)
-    generator = torch.Generator().manual_seed(seed)
-    step = made.next()
-    buffer = (SteadyBuffer if steady else SlottedBuffer)(step, decide(step, generator), ticks)
-    return buffer.take(fill([buffer], made, step, ticks, generator))
-
-
 def played(ppo: PPO, seed: int, ticks: int = 16) -> Rollout:
     """Experience with the trainer's own decisions."""
-    stream = Stream(seed, steady=True)
-    step = stream.next()
     with torch.no_grad():
-        buffer = SteadyBuffer(step, ppo.policy.act(step), ticks)
-        for _ in range(ticks):
-            buffer.open(step, ppo.policy.act(step))
-            step = stream.next()
-            buffer.complete(step)
-    return buffer.take(step)
+        return next(rollouts_of(Stream(seed, steady=True).next, [ticks], ppo.policy.act, steady=True))
 
 
 def rewarded(ppo: PPO, rollout: Rollout) -> tuple[Rollout, list[Tensor]]:

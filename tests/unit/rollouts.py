@@ -1,0 +1,62 @@
+"""Rollouts of tables and of what answers them, as buffers take them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import torch
+from tiny_envs import Stream, decide
+
+from palaestra.core.timestep import Decision, TimeStep
+from palaestra.data.rollout import Rollout, RolloutNeeds
+from palaestra.data.slotted_buffer import RolloutBuffer, SlottedBuffer
+from palaestra.data.steady_buffer import PLAIN, SteadyBuffer
+
+Answer = Callable[[TimeStep], Decision]
+
+
+def buffer_of(steady: bool) -> type[SteadyBuffer] | type[SlottedBuffer]:
+    return SteadyBuffer if steady else SlottedBuffer
+
+
+def answers(seed: int) -> Answer:
+    """Random ones, as `decide` makes them."""
+    generator = torch.Generator().manual_seed(seed)
+    return lambda step: decide(step, generator)
+
+
+def rollouts_of(
+    following: Callable[[], TimeStep],
+    lengths: Iterable[int],
+    answer: Answer,
+    needs: RolloutNeeds = PLAIN,
+    *,
+    steady: bool = False,
+) -> Iterator[Rollout]:
+    """Rollouts in a row, each of so many ticks. The next overwrites the last."""
+    buffer: RolloutBuffer | None = None
+    step = following()
+    for ticks in lengths:
+        for _ in range(ticks):
+            decision = answer(step)
+            buffer = buffer or buffer_of(steady)(step, decision, ticks, needs)
+            buffer.open(step, decision)
+            step = following()
+            buffer.complete(step)
+        assert buffer is not None
+        yield buffer.take(step)
+
+
+def rollout_of(
+    steps: Sequence[TimeStep], answer: Answer, needs: RolloutNeeds = PLAIN, *, steady: bool = False
+) -> Rollout:
+    """The rollout of these tables, of which the last is not answered."""
+    return next(rollouts_of(iter(steps).__next__, [len(steps) - 1], answer, needs, steady=steady))
+
+
+def experience(
+    seed: int, steady: bool = False, ticks: int = 16, needs: RolloutNeeds = PLAIN, **stream: object
+) -> Rollout:
+    """A rollout of a random stream."""
+    made = Stream(seed, steady=steady, **stream)  # type: ignore[arg-type]
+    return next(rollouts_of(made.next, [ticks], answers(seed), needs, steady=steady))
