@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from palaestra.core.system_memory import free_memory
+from palaestra.core.system_memory import format_bytes, free_memory
 
 
 def laid(root: Path, **files: str) -> None:
@@ -60,7 +60,7 @@ def test_usage_above_the_limit_leaves_no_free_memory(tmp_path: Path, membership:
 PROGRAM = """
 import resource
 import numpy as np
-from palaestra.core.system_memory import keep_freed_memory
+from palaestra.core.system_memory import format_bytes, keep_freed_memory
 
 if {kept}:
     keep_freed_memory()
@@ -83,3 +83,7 @@ def page_faults(kept: bool) -> int:
 def test_memory_freed_by_a_large_array_is_reused_by_the_next():
     # how many pages there are depends on the system's page size
     assert page_faults(kept=True) < 0.5 * page_faults(kept=False)
+
+
+def test_sizes_are_written_for_people():
+    assert [format_bytes(n) for n in (512, 3 << 20, 5 << 30)] == ["0.5 KiB", "3.0 MiB", "5.0 GiB"]

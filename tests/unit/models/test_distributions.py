@@ -98,16 +98,12 @@ def test_deterministic_takes_the_mean_and_the_likeliest_allowed_choice():
     assert float(log_prob[0, 0]) == pytest.approx(-0.5 * math.log(2 * math.pi))
 
 
-def test_the_environment_gets_a_third_of_what_is_left_within_3():
-    action = for_environment(Action(torch.tensor([[1.5, -3.0, 4.0, -90.0]]), torch.tensor([[2]])))
+def test_the_environment_gets_a_third_of_what_is_left_within_3_and_the_sample_stays():
+    sample = Action(torch.tensor([[1.5, -3.0, 4.0, -90.0]]), torch.tensor([[2]]))
+    action = for_environment(sample)
     assert action.continuous.tolist() == [[0.5, -1.0, 1.0, -1.0]]
     assert action.discrete.tolist() == [[2]]
-
-
-def test_making_an_action_for_the_environment_leaves_the_sample_as_it_was():
-    sample = Action(torch.tensor([[6.0]]), torch.zeros(1, 0, dtype=torch.int64))
-    for_environment(sample)
-    assert float(sample.continuous) == 6.0
+    assert sample.continuous.tolist() == [[1.5, -3.0, 4.0, -90.0]]
 
 
 def test_entropy_is_the_mean_over_numbers_plus_the_sum_over_branches():

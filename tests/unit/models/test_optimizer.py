@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import math
+from typing import Literal
+
 import pytest
 import torch
 
-from palaestra.models.optimizer import Adam
+from palaestra.models.optimizer import Adam, flatten, gradient_norm, scheduled
 
 
 def test_the_first_step_is_the_learning_rate_against_the_sign_of_the_gradient():
@@ -58,3 +61,36 @@ def test_a_state_of_other_shapes_is_refused():
     adam = Adam([torch.nn.Parameter(torch.zeros(4))], 0.01)
     with pytest.raises(ValueError, match=r"saved for a parameter of shape \(3,\), here it is \(4,\)"):
         adam.load_state_dict(Adam([torch.nn.Parameter(torch.zeros(3))], 0.01).state_dict())
+
+
+@pytest.mark.parametrize(
+    ("schedule", "step", "value"),
+    [("constant", 900, 0.2), ("linear", 0, 0.2), ("linear", 500, 0.15), ("linear", 1000, 0.1), ("linear", 1200, 0.1)],
+)
+def test_a_schedule_is_constant_or_falls_to_its_last_value_at_max_steps(
+    schedule: Literal["constant", "linear"], step: int, value: float
+):
+    assert scheduled(schedule, 0.2, 0.1, step, 1000) == pytest.approx(value)
+
+
+def test_flat_parameters_are_views_of_one_tensor_in_values_gradients_and_states():
+    network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2, bias=False))
+    before = torch.cat([p.detach().flatten().clone() for p in network.parameters()])
+    whole = flatten(network)
+    assert torch.equal(whole, before)
+    network(torch.ones(1, 3)).sum().backward()
+    assert whole.grad is not None
+    assert torch.equal(whole.grad, torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None]))
+    assert whole.grad.any()
+    torch.optim.SGD([whole], lr=0.5).step()
+    assert torch.equal(torch.cat([p.flatten() for p in network.parameters()]), before - 0.5 * whole.grad)
+    network.load_state_dict({name: torch.full_like(value, 7.0) for name, value in network.state_dict().items()})
+    assert whole.eq(7.0).all()
+
+
+def test_the_gradient_norm_is_that_of_all_parameters_that_have_one():
+    parameters = [torch.nn.Parameter(torch.zeros(size)) for size in (2, 1, 1)]
+    parameters[0].grad = torch.tensor([2.0, 3.0])
+    parameters[1].grad = torch.tensor([6.0])
+    assert float(gradient_norm(parameters)) == 7.0
+    assert float(gradient_norm(parameters[:1])) == pytest.approx(math.sqrt(13))

@@ -105,11 +105,10 @@ def test_surprise_falls_where_the_world_is_lawful_and_stays_where_it_is_not():
         assert signal.reward(batch(lawful=False)).mean() > 20 * signal.reward(batch(lawful=True)).mean()
 
 
-def test_it_ignores_ends_and_learns_statistics_only_of_vectors():
+def test_it_learns_statistics_only_of_vectors():
     signal = Curiosity(CuriositySettings.model_validate({"network_settings": {"normalize": True}}), EVERYTHING, CPU, 0)
     obs = transitions(EVERYTHING, 9).obs
     signal.learn_statistics(obs)
-    assert signal.ignores_ends
     normalizer = signal.model.trunk.normalizer
     assert normalizer is not None
     # with one row of zeros

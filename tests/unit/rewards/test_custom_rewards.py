@@ -131,11 +131,6 @@ NUMBER = 3
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("no_such:Mine", "reward signal 'no_such:Mine': there is no module 'no_such', neither in"),
-        (
-            f"{__name__}:Hal",
-            f"reward signal '{__name__}:Hal': module '{__name__}' .* has no 'Hal'; did you mean 'Half'\\?",
-        ),
         (
             f"{__name__}:Half",
             "lacks Settings, learn, learn_statistics; docs/guides/own-reward.md says what each of them is",
@@ -171,8 +166,8 @@ def refused(signal: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_settings_are_checked_by_the_signals_own_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    told = refused(f"{NAME}: {{bit: 3}}", tmp_path, monkeypatch)
-    assert f"own.yaml:4: behaviors.Ball.reward_signals.{NAME}.bit: unknown key; did you mean 'bits'?" in told
+    message = refused(f"{NAME}: {{bit: 3}}", tmp_path, monkeypatch)
+    assert f"own.yaml:4: behaviors.Ball.reward_signals.{NAME}.bit: unknown key; did you mean 'bits'?" in message
     assert "expected a number" in refused(f"{NAME}: {{bits: 30}}", tmp_path, monkeypatch)
 
 

@@ -112,7 +112,11 @@ def test_observations_may_have_other_names(folder: Path):
 
 def test_an_empty_recording_is_passed_over_beside_others(folder: Path):
     write(folder / "0.demo", [])
-    assert len(load(str(folder))) == 9
+    demo = load(str(folder))
+    assert len(demo) == 9
+    [line] = demo.warnings
+    assert line.startswith(f"{folder / '0.demo'} is an empty recording")
+    assert line.endswith("it is passed over")
     with pytest.raises(DemoError, match=r"0\.demo is an empty recording"):
         load(str(folder / "0.demo"))
 
@@ -122,7 +126,7 @@ def cut(path: Path, size: int) -> Path:
     return path
 
 
-def test_a_file_that_is_cut_off_is_odd_and_teaches_what_is_complete(folder: Path):
+def test_a_file_that_is_cut_off_is_reported_and_teaches_what_is_complete(folder: Path):
     whole = folder / "a.demo"
     assert load(str(folder)).warnings == ()
     cut(whole, whole.stat().st_size - 100)
@@ -131,13 +135,6 @@ def test_a_file_that_is_cut_off_is_odd_and_teaches_what_is_complete(folder: Path
     assert demo.ended.tolist() == [False, False, True, False]
     [line] = demo.warnings
     assert line.startswith(f"{whole} is cut off at byte ")
-
-
-def test_an_empty_recording_is_odd_beside_others(folder: Path):
-    write(folder / "0.demo", [])
-    [line] = load([str(folder / "0.demo"), str(folder / "a.demo")]).warnings
-    assert line.startswith(f"{folder / '0.demo'} is an empty recording")
-    assert line.endswith("it is passed over")
 
 
 def test_a_recording_whose_game_was_killed_in_its_first_episode_teaches_what_is_there(tmp_path: Path):

@@ -28,7 +28,8 @@ LEARNED = ("curiosity", "rnd", "gail")
 def tree(name: str, spec: BehaviorSpec, folder: Path, **network: Any) -> dict[str, Any]:
     settings: dict[str, Any] = {"network_settings": {"hidden_units": 16, "num_layers": 2, "normalize": True, **network}}
     if name == "gail":
-        settings |= {"use_actions": True, "demo_path": str(write(folder / "a.demo", episodes(6, 4, spec=spec), spec))}
+        demo = write(folder / "a.demo", episodes(6, 4, spec=spec), spec)
+        settings |= {"use_actions": True, "use_vail": True, "demo_path": str(demo)}
     return settings
 
 
@@ -70,6 +71,11 @@ def test_its_weights_are_its_seeds_and_the_global_stream_stays_where_it_is(name:
     assert losses[0] != losses[2]
 
 
+@pytest.mark.parametrize(("name", "ignores"), [("curiosity", True), ("rnd", True), ("gail", False)])
+def test_novelty_is_worth_something_beyond_an_end_and_imitation_is_not(name: str, ignores: bool, tmp_path: Path):
+    assert signal(name, SPECS[0], tmp_path).ignores_ends is ignores
+
+
 @pytest.mark.parametrize("name", LEARNED)
 def test_judging_changes_nothing(name: str, tmp_path: Path):
     one = signal(name, EVERYTHING, tmp_path)
@@ -100,7 +106,6 @@ def test_all_of_them_at_once_keep_the_contract_of_a_trainer(tmp_path: Path):
 
 def test_their_losses_have_the_names_that_ml_agents_gives_them(tmp_path: Path):
     trees = {name: tree(name, EVERYTHING, tmp_path) for name in LEARNED}
-    trees["gail"] |= {"use_vail": True}
     signals = RewardSignals(
         EVERYTHING, {name: REWARDS[name].model_validate(one) for name, one in trees.items()}, CPU, 0
     )

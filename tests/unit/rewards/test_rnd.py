@@ -62,10 +62,3 @@ def test_with_normalize_the_range_of_an_observation_does_not_matter():
     assert_close(large.reward(seen_as(obs * scale)), small.reward(seen_as(obs)), rtol=0.02, atol=0.02)
     apart = (small.reward(seen_as(obs)) - rnd().reward(seen_as(obs * scale))).abs()
     assert apart.max() > 100  # without it, the thousand decides
-
-
-def test_it_ignores_ends_and_a_seed_gives_one_pair_of_networks():
-    assert rnd().ignores_ends
-    batch = transitions(VECTOR, 4)
-    assert torch.equal(rnd(seed=3).reward(batch), rnd(seed=3).reward(batch))
-    assert not torch.equal(rnd(seed=3).reward(batch), rnd(seed=4).reward(batch))

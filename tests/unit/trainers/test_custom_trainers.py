@@ -76,16 +76,11 @@ def test_the_dqn_keeps_the_contract_and_refuses_numbers():
     assert refused == ("DQN cannot learn this: it takes discrete actions alone, and the behavior has 2 continuous",)
 
 
-def test_the_a2c_keeps_the_contract():
-    assert (
-        check_trainer(trainer_class("examples.a2c:A2C"), behavior_settings("examples.a2c:A2C"), *SPECS[:3], EVERYTHING)
-        == ()
-    )
-
-
-def test_the_a2c_with_memory_keeps_the_contract():
-    given = behavior_settings("examples.a2c:A2C", memory={"sequence_length": 5, "memory_size": 8})
-    check_trainer(trainer_class("examples.a2c:A2C"), given, SPECS[1], SPECS[4])
+def test_the_a2c_keeps_the_contract_with_and_without_memory():
+    trainer = trainer_class("examples.a2c:A2C")
+    assert check_trainer(trainer, behavior_settings("examples.a2c:A2C"), *SPECS[:3], EVERYTHING) == ()
+    memory = {"sequence_length": 5, "memory_size": 8}
+    check_trainer(trainer, behavior_settings("examples.a2c:A2C", memory=memory), SPECS[1], SPECS[4])
 
 
 def play(
@@ -135,7 +130,6 @@ def test_an_example_is_shorter_than_175_lines_and_shows_settings_that_load(name:
         ),
         ({"behavioral_cloning": {"demo_path": "x"}}, "it does not imitate: leave out behavioral_cloning$"),
         ({"network_settings": {"compile": True}}, "it does nothing with network_settings.compile: set it to false$"),
-        ({"network_settings": {"bfloat16": True}}, "it does nothing with network_settings.bfloat16: set it to false$"),
     ],
 )
 def test_what_a_trainer_cannot_do_is_refused_in_one_line(more: dict[str, Any], message: str):
@@ -144,7 +138,7 @@ def test_what_a_trainer_cannot_do_is_refused_in_one_line(more: dict[str, Any], m
         make_trainer(spec_of((2,), branches=(2,)), given, CPU, 0)
 
 
-def test_a_trainer_may_say_that_it_heeds_what_others_do_not():
+def test_a_trainer_may_support_what_others_do_not():
     given = BehaviorSettings.model_validate({"network_settings": {"bfloat16": True}})
     refuse("Mine", spec_of((2,), branches=(2,)), given, speedups=("bfloat16",))
 
@@ -186,8 +180,6 @@ class Unset(Half):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("no_such:Mine", "trainer 'no_such:Mine': there is no module 'no_such', neither in"),
-        (f"{__name__}:Hal", f"trainer '{__name__}:Hal': module '{__name__}' .* has no 'Hal'; did you mean 'Half'?"),
         (
             f"{__name__}:Half",
             "lacks Settings, make_network, state_dict, load_state_dict; docs/guides/own-trainer.md says",
@@ -213,10 +205,10 @@ def test_a_class_that_is_no_trainer_is_refused_with_file_and_line(
 
 def test_hyperparameters_are_checked_by_the_trainers_own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    told = refused("examples.dqn:DQN", "{n_step: 3, tau: 2}")
-    assert "own.yaml:4: behaviors.Ball.hyperparameters.n_step: unknown key; did you mean 'n_steps'?" in told
+    message = refused("examples.dqn:DQN", "{n_step: 3, tau: 2}")
+    assert "own.yaml:4: behaviors.Ball.hyperparameters.n_step: unknown key; did you mean 'n_steps'?" in message
     # keys come first
-    assert "own.yaml:4: behaviors.Ball.hyperparameters.tau: expected a number of at most 1, got 2" not in told
+    assert "own.yaml:4: behaviors.Ball.hyperparameters.tau: expected a number of at most 1, got 2" not in message
     assert "expected a number" in refused("examples.dqn:DQN", "{tau: 2}")
 
 

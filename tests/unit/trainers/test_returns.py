@@ -18,38 +18,27 @@ def half(reward: Tensor, value: Tensor, next_value: Tensor, cut: Tensor) -> Tens
     return gae(reward, value, next_value, cut.bool(), gamma=0.5, gae_lambda=0.5)
 
 
-def test_gae_of_an_episode_that_is_terminated():
-    advantage = half(column(1, 2, 4), column(2, 4, 8), column(4, 8, 0), column(0, 0, 1))
+REWARD, VALUE = column(1, 2, 4), column(2, 4, 8)
+GAES = {
     # deltas: 1 + 2 - 2 = 1;  2 + 4 - 4 = 2;  4 + 0 - 8 = -4
     # 1 + ¼ (2 + ¼ * -4) = 1.25;  2 + ¼ * -4 = 1;  -4
-    assert_close(advantage, column(1.25, 1, -4))
-
-
-def test_gae_of_an_episode_that_is_truncated_bootstraps_from_its_last_view():
-    advantage = half(column(1, 2, 4), column(2, 4, 8), column(4, 8, 16), column(0, 0, 1))
+    "terminated": (column(4, 8, 0), column(0, 0, 1), column(1.25, 1, -4)),
     # the last delta is 4 + 8 - 8 = 4;  2 + ¼ * 4 = 3;  1 + ¼ * 3 = 1.75
-    assert_close(advantage, column(1.75, 3, 4))
+    "truncated": (column(4, 8, 16), column(0, 0, 1), column(1.75, 3, 4)),
+    "open": (column(4, 8, 16), column(0, 0, 0), column(1.75, 3, 4)),
+    # deltas: 1 + 2 - 2 = 1;  2 + 3 - 4 = 1, cut here;  4 + 8 - 8 = 4
+    "cut in the middle": (column(4, 6, 16), column(0, 1, 0), column(1.25, 1, 4)),
+}
 
 
-def test_gae_of_an_open_stream_stops_at_the_end_of_the_table():
-    advantage = half(column(1, 2, 4), column(2, 4, 8), column(4, 8, 16), column(0, 0, 0))
-    assert_close(advantage, column(1.75, 3, 4))
-
-
-def test_gae_does_not_look_over_a_cut_in_the_middle():
-    advantage = half(column(1, 2, 4, 0), column(2, 4, 8, 2), column(4, 6, 2, 8), column(0, 1, 0, 0))
-    # deltas: 1 + 2 - 2 = 1;  2 + 3 - 4 = 1, cut here;  4 + 1 - 8 = -3;  0 + 4 - 2 = 2
-    assert_close(advantage, column(1.25, 1, -2.5, 2))
+@pytest.mark.parametrize(("next_value", "cut", "advantage"), GAES.values(), ids=GAES)
+def test_gae_of_a_stream(next_value: Tensor, cut: Tensor, advantage: Tensor):
+    assert_close(half(REWARD, VALUE, next_value, cut), advantage)
 
 
 def test_slots_of_one_table_end_in_their_own_ways():
-    terminated = (column(1, 2, 4), column(2, 4, 8), column(4, 8, 0), column(0, 0, 1))
-    truncated = None
-    cut = None
-    truncated = (column(1, 2, 4), column(2, 4, 8), column(4, 8, 16), column(0, 0, 1))
-    cut = (column(1, 2, 4), column(2, 4, 8), column(4, 6, 16), column(0, 1, 0))
-    together = half(*(torch.cat(columns, 1) for columns in zip(terminated, truncated, cut, strict=True)))
-    assert_close(together, torch.cat([column(1.25, 1, -4), column(1.75, 3, 4), column(1.25, 1, 4)], 1))
+    next_values, cuts, expected = (torch.cat(columns, 1) for columns in zip(*GAES.values(), strict=True))
+    assert_close(half(REWARD.expand(3, 4), VALUE.expand(3, 4), next_values, cuts), expected)
 
 
 def test_with_lambda_1_advantage_and_value_make_the_discounted_return():
@@ -63,11 +52,6 @@ def test_with_lambda_1_advantage_and_value_make_the_discounted_return():
     assert float(advantage[0, 0] + value[0, 0]) == pytest.approx(discounted, rel=1e-5)
 
 
-def test_streams_are_cut_at_every_multiple_of_the_horizon():
-    cuts = horizon_ends(torch.zeros(7, 1, dtype=torch.bool), 3)
-    assert cuts[:, 0].tolist() == [False, False, True, False, False, True, False]
-
-
 def test_after_an_end_the_horizon_counts_from_1():
     ended = torch.zeros(8, 2, dtype=torch.bool)
     ended[1, 0] = True  # the next stream is rows 2, 3, 4
@@ -77,18 +61,15 @@ def test_after_an_end_the_horizon_counts_from_1():
     assert cuts[:, 1].nonzero()[:, 0].tolist() == [2, 5]
 
 
-def test_a_horizon_of_1_cuts_everywhere():
-    assert horizon_ends(torch.zeros(4, 3, dtype=torch.bool), 1).all()
-
-
-def test_horizon_ends_agree_with_counting_each_slot():
+@pytest.mark.parametrize("horizon", [1, 4])
+def test_horizon_ends_agree_with_counting_each_slot(horizon: int):
     ended = torch.rand(50, 6, generator=torch.Generator().manual_seed(1)) < 0.15
-    cuts = horizon_ends(ended, 4)
+    cuts = horizon_ends(ended, horizon)
     for slot in range(6):
         count = 0
         for tick in range(50):
             count += 1
-            assert bool(cuts[tick, slot]) == (count % 4 == 0)
+            assert bool(cuts[tick, slot]) == (count % horizon == 0)
             count = 0 if ended[tick, slot] else count
 
 

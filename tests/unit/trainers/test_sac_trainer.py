@@ -16,7 +16,6 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import FinalObs, TimeStep
 from palaestra.data.rollout import Rollout
 from palaestra.data.steady_buffer import SteadyBuffer
-from palaestra.trainers import sac
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.sac import SAC
 
@@ -198,10 +197,6 @@ def test_a_replay_that_cannot_fit_is_refused_with_sizes():
         match=r"buffer_size: a replay of 10,000,000,000,000 decisions takes .* GiB, but .* GiB of memory are",
     ):
         sac.remarks()
-
-
-def test_sizes_are_written_for_people():
-    assert [sac.format_bytes(n) for n in (512, 3 << 20, 5 << 30)] == ["0.5 KiB", "3.0 MiB", "5.0 GiB"]
 
 
 @pytest.mark.parametrize(("asked", "saved"), [(None, True), (True, True), (False, False)])
