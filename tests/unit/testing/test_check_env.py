@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -231,42 +232,22 @@ class Rewriting(Walk):
         return replace(super().table(drawn, reward), obs=(self.buffer,))
 
 
+def changed(**members: object) -> Walk:
+    """A walk with these members in place of its own."""
+    walk = Walk()
+    vars(walk).update(members)
+    return walk
+
+
+def cannot_draw(area: int) -> None:
+    raise NotImplementedError
+
+
 class Unseeded(Walk):
     def reset(self, seed):
         steps = super().reset(seed)
         self.random.seed()
         return steps
-
-
-class Forgetful(Walk):
-    def load_state_dict(self, state):
-        pass
-
-
-class SavesNumbers(Walk):
-    def state_dict(self):
-        return {"random": 3}
-
-
-class TakesAnyParameter(Walk):
-    def set_parameters(self, values):
-        pass
-
-
-class RaisesAnything(Walk):
-    def set_parameters(self, values):
-        for name in values:
-            self.parameters[name]
-
-
-class DrawsFloats(Walk):
-    def render(self, area):
-        return np.zeros((4, 5, 3))
-
-
-class CannotDraw(Walk):
-    def render(self, area):
-        raise NotImplementedError
 
 
 class ClosesOnce(Walk):
@@ -285,59 +266,44 @@ class Shrinking(Coming):
         return {NAME: self.table(torch.rand(SLOTS, generator=self.random), torch.zeros(SLOTS))}
 
 
-class Absent(Walk):
-    def step(self, actions):
-        return {}
-
-
 class Idle(Coming):
     def table(self, drawn, reward):
         step = super().table(drawn, reward)
         return replace(step, acting=step.acting & False)
 
 
-class NoAreas(Walk):
-    def __init__(self):
-        super().__init__()
-        self.num_areas = 0
-
-
-class NoTorchDevice(Walk):
-    def __init__(self):
-        super().__init__()
-        self.device = "cpu"
-
-
-class StatesTooMuch(Walk):
-    traits = EnvTraits(staggers_episodes=True)
-
-
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        (StatesTooMuch, "traits.staggers_episodes is True, but StatesTooMuch lacks stagger"),
-        (Image, "'eye' holds 255..255; an image lies within 0..1"),
-        (Rewriting, r"tick 1 wrote to 'Walk' obs\[0\] of the table returned 1 tick"),
-        (Unseeded, r"the same seed \(0\) and actions give the same stream, but 'Walk' obs\[0\] differs at tick 1"),
-        (Forgetful, "a state saved at tick 100 goes on as it did before, but .* differs at tick 101"),
-        (SavesNumbers, "'random' is a int; expected a tensor"),
-        (TakesAnyParameter, "set_parameters took 'no such parameter'"),
-        (RaisesAnything, "must raise EnvError for an unknown name; it raised KeyError"),
-        (DrawsFloats, r"render\(0\) gave float64 \(4, 5, 3\)"),
-        (CannotDraw, "where there is no picture; it raised NotImplementedError"),
-        (ClosesOnce, "the second call raised AttributeError"),
-        (Unknown, "behavior 'Run' came, but behaviors names only Walk"),
-        (Shrinking, "0 slots after 1; slots stay"),
-        (Absent, "behavior 'Walk' is steady and has no table"),
-        (Idle, "no agent awaited an action in 200 ticks"),
-        (NoAreas, "num_areas is 0"),
-        (NoTorchDevice, "device is 'cpu'; expected a torch.device"),
-        (object, "object lacks device, num_areas, parameters, behaviors"),
+        (changed(traits=EnvTraits(staggers_episodes=True)), "traits.staggers_episodes is True, but Walk lacks stagger"),
+        (Image(), "'eye' holds 255..255; an image lies within 0..1"),
+        (Rewriting(), r"tick 1 wrote to 'Walk' obs\[0\] of the table returned 1 tick"),
+        (Unseeded(), r"the same seed \(0\) and actions give the same stream, but 'Walk' obs\[0\] differs at tick 1"),
+        (
+            changed(load_state_dict=lambda state: None),
+            "a state saved at tick 100 goes on as it did before, but .* differs at tick 101",
+        ),
+        (changed(state_dict=lambda: {"random": 3}), "'random' is a int; expected a tensor"),
+        (changed(set_parameters=lambda values: None), "set_parameters took 'no such parameter'"),
+        (
+            changed(set_parameters=lambda values: [{"wind": 1.0}[name] for name in values]),
+            "must raise EnvError for an unknown name; it raised KeyError",
+        ),
+        (changed(render=lambda area: np.zeros((4, 5, 3))), r"render\(0\) gave float64 \(4, 5, 3\)"),
+        (changed(render=cannot_draw), "where there is no picture; it raised NotImplementedError"),
+        (ClosesOnce(), "the second call raised AttributeError"),
+        (Unknown(), "behavior 'Run' came, but behaviors names only Walk"),
+        (Shrinking(), "0 slots after 1; slots stay"),
+        (changed(step=lambda actions: {}), "behavior 'Walk' is steady and has no table"),
+        (Idle(), "no agent awaited an action in 200 ticks"),
+        (changed(num_areas=0), "num_areas is 0"),
+        (changed(device="cpu"), "device is 'cpu'; expected a torch.device"),
+        (object(), "object lacks device, num_areas, parameters, behaviors"),
     ],
 )
-def test_an_environment_that_breaks_a_rule_is_caught(broken: type, message: str):
+def test_an_environment_that_breaks_a_rule_is_caught(broken: Any, message: str):
     with pytest.raises(EnvError, match=message):
-        check_env(broken())
+        check_env(broken)
 
 
 def test_final_observations_of_episodes_that_go_on_may_be_anything_on_an_accelerator():

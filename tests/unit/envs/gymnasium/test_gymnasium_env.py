@@ -125,22 +125,14 @@ def test_at_an_end_obs_is_the_next_episodes_first_and_ends_has_the_final_one(nam
     assert all(step.reward.tolist() == [0.5, 0.5] for step in steps)
 
 
-def test_a_time_limit_truncates_an_episode():
-    env = GymnasiumEnv("Cut-v0", 1)
+@pytest.mark.parametrize(("last", "truncated"), [(3, True), (2, False)])
+def test_a_time_limit_truncates_an_episode_that_does_not_end_there(last: int, truncated: bool):
+    env = GymnasiumEnv("Cut-v0", 1, last=last)
     first(env)
     act(env, discrete=[0])
     step = act(env, discrete=[0])
-    assert step.truncated.item()
-    assert not step.terminated.item()
+    assert (step.terminated.item(), step.truncated.item()) == (not truncated, truncated)
     assert step.final_obs.obs[0][0, 0] == 2
-
-
-def test_an_episode_that_ends_at_its_time_limit_is_terminated_only():
-    env = GymnasiumEnv("Cut-v0", 1, last=2)
-    first(env)
-    act(env, discrete=[0])
-    step = act(env, discrete=[0])
-    assert (step.terminated.item(), step.truncated.item()) == (True, False)
 
 
 def pole(seed: int, ticks: int) -> list[TimeStep]:

@@ -18,31 +18,33 @@ from palaestra.envs.gymnasium import GymnasiumEnv
 from palaestra.envs.gymnasium.packages import nearest_ids
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.parallel.closing import close_safely
+from palaestra.runtime.environments.custom_envs import as_env
 from palaestra.runtime.environments.make import make_env
 from palaestra.runtime.environments.unity_games import GameSettings
 
 
 class Steps(gymnasium.Env):
-    """Returns what it is told to return."""
+    """Shows, returns and raises what is given; `returned` is all that `step` returns."""
 
-    observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float64)
-    action_space = spaces.Discrete(2)
+    shown: Any = np.zeros(3)
+    info: Any = {}  # noqa: RUF012
+    obs: Any = (0.0, 0.0, 0.0)
+    reward: Any = 0.0
+    terminated: Any = False
+    error: BaseException | None = None
 
-    def __init__(self, obs: Any = (0.0, 0.0, 0.0), reward: Any = 0.0, terminated: Any = False) -> None:
-        self.obs = obs
-        self.reward = reward
-        self.terminated = terminated
+    def __init__(self, **given: Any) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float64)
+        self.action_space = spaces.Discrete(2)
+        vars(self).update(given)
 
     def reset(self, *, seed=None, options=None):
-        return np.zeros(3), {}
+        return self.shown, self.info
 
     def step(self, action):
-        return self.obs, self.reward, self.terminated, False, {}
-
-
-class Fails(Steps):
-    def step(self, action):
-        raise ZeroDivisionError("the wheel fell off")
+        if self.error is not None:
+            raise self.error
+        return vars(self).get("returned", (self.obs, self.reward, self.terminated, False, {}))
 
 
 class Unmakable(Steps):
@@ -50,13 +52,8 @@ class Unmakable(Steps):
         raise FileNotFoundError("no level in ./levels")
 
 
-class FourValues(Steps):
-    def step(self, action):
-        return np.zeros(3), 0.0, False, {}
-
-
 def fails() -> gymnasium.Env:
-    return Fails()
+    return Steps(error=ZeroDivisionError("the wheel fell off"))
 
 
 def step(*envs: gymnasium.Env) -> TimeStep:
@@ -144,6 +141,11 @@ def test_an_old_version_is_taken_with_a_warning_that_names_the_newest():
         ({"terminated": [True, False]}, r"environment Steps, area 1: `terminated` is \[True, False\]"),
         ({"obs": None}, "area 1: observation 'observation' is None; expected an array of shape \\(3,\\)"),
         ({"obs": ["a", "b", "c"]}, "environment Steps, area 1: observation 'observation' is 'a'; expected numbers"),
+        ({"reward": np.zeros(3)}, r"area 1: the reward has shape \(3,\); expected a number"),
+        (
+            {"returned": None},
+            "environment Steps, area 1: `step` returned None; expected obs, reward, terminated, truncated, info",
+        ),
     ],
 )
 def test_numbers_that_do_not_fit_are_named(given: dict[str, Any], message: str):
@@ -157,11 +159,15 @@ def test_flags_may_be_numbers_of_any_library(flag: Any):
     assert step(Steps(terminated=flag), Steps()).terminated.tolist() == [False, False]
 
 
+def test_a_reward_may_be_an_array_of_one_number():
+    assert step(Steps(reward=np.array([0.5])), Steps()).reward.tolist() == [0.5, 0.0]
+
+
 def test_an_environment_of_four_values_is_told_what_to_do():
     with pytest.raises(
         EnvError, match=r"`step` returned 4 values; expected five: .*pip install shimmy.*GymV21Environment-v0"
     ):
-        step(FourValues())
+        step(Steps(returned=(np.zeros(3), 0.0, False, {})))
 
 
 def test_an_exception_in_a_constructor_is_told_with_its_place():
@@ -189,12 +195,11 @@ def test_an_exception_in_a_copy_names_the_copy_the_area_and_the_line():
     assert "raised an error in step, area 0: ZeroDivisionError: the wheel fell off (" in str(raised.value)
     assert "test_gymnasium_errors.py, line " in str(raised.value)
     # the copy's traceback, which --debug prints
-    assert 'raise ZeroDivisionError("the wheel fell off")' in str(raised.value.__cause__)
+    assert "raise self.error" in str(raised.value.__cause__)
 
 
 def test_areas_of_different_spaces_are_refused():
-    other = Steps()
-    other.action_space = spaces.Discrete(3)
+    other = Steps(action_space=spaces.Discrete(3))
     with pytest.raises(EnvError, match=r"area 1 has the action_space Discrete\(3\), but area 0 has Discrete\(2\)"):
         GymnasiumEnv.wrap([Steps(), other])
 
@@ -203,43 +208,27 @@ class Fallen(BaseException):
     """Like the exceptions of Rust's panics."""
 
 
-class Panics(Steps):
-    def step(self, action):
-        raise Fallen("odd")
-
-
-class Interrupts(Steps):
-    def step(self, action):
-        raise KeyboardInterrupt
-
-
 def test_an_exception_that_is_no_exception_is_named_and_ctrl_c_stays_what_it_is():
     with pytest.raises(
         EnvError,
         match=r"environment Steps raised an error in step, area 1: Fallen: odd \(.*test_gymnasium_errors.py, line "
         r"\d+\)",
     ):
-        step(Steps(), Panics())
+        step(Steps(), Steps(error=Fallen("odd")))
     with pytest.raises(KeyboardInterrupt):
-        step(Interrupts())
+        step(Steps(error=KeyboardInterrupt()))
 
 
 class Shown(Steps):
-    """Shows `seen` in its space, and `last` as the third observation, at which the episode ends."""
+    """Shows `shown` in its space, and `last` as the third observation, at which the episode ends."""
 
-    def __init__(self, space: spaces.Space, seen: Any, last: Any) -> None:
-        self.observation_space = space
-        self.seen = seen
-        self.last = last
-
-    def reset(self, *, seed=None, options=None):
-        self.ticks = 0
-        return self.seen, {}
+    ticks = 0
+    last: Any = None
 
     def step(self, action):
         self.ticks += 1
         over = self.ticks == 2
-        return self.last if over else self.seen, 0.0, over, False, {}
+        return self.last if over else self.shown, 0.0, over, False, {}
 
 
 SHOWN = [
@@ -275,7 +264,7 @@ SHOWN = [
 def test_a_last_observation_that_does_not_fit_names_the_area_that_ended(
     space: spaces.Space, seen: Any, last: Any, message: str
 ):
-    env = GymnasiumEnv.wrap([Shown(space, seen, seen), Shown(space, seen, seen), Shown(space, seen, last)])
+    env = GymnasiumEnv.wrap([Shown(observation_space=space, shown=seen, last=end) for end in (seen, seen, last)])
     env.reset(0)
     idle = Action(torch.zeros(3, 0), torch.zeros(3, 1, dtype=torch.int64))
     env.step({env.behavior: idle})
@@ -329,11 +318,9 @@ def test_a_wrong_option_is_named(id: str, options: dict[str, Any], message: str)
 class Closes(Steps):
     """Counts who was closed; those of `bad` raise."""
 
-    def __init__(self, area: int, bad: dict[int, BaseException], closed: list[int]) -> None:
-        super().__init__()
-        self.area = area
-        self.bad = bad
-        self.closed = closed
+    area: int
+    bad: dict[int, BaseException]
+    closed: list[int]
 
     def close(self):
         self.closed.append(self.area)
@@ -345,9 +332,77 @@ class Closes(Steps):
 def test_all_areas_are_closed_though_some_raise_and_the_first_error_is_named(error: BaseException):
     closed = list[int]()
     told = list[str]()
-    env = GymnasiumEnv.wrap([Closes(i, {1: error, 2: OSError("so is this one")}, closed) for i in range(4)])
+    env = GymnasiumEnv.wrap(
+        [Closes(area=i, bad={1: error, 2: OSError("so is this one")}, closed=closed) for i in range(4)]
+    )
     close_safely(env.close, "the environment", told.append)
     assert closed == [0, 1, 2, 3]
     (text,) = told
     assert "environment Closes raised an error in close, area 1:" in text
     assert f"{type(error).__name__}: the port is gone" in text
+
+
+def test_a_reset_without_return_is_named():
+    env = Steps()
+    env.reset = lambda *, seed=None, options=None: None
+    with pytest.raises(EnvError, match="`reset` returned None; expected obs, info: does it end without `return`"):
+        GymnasiumEnv.wrap(env).reset(0)
+
+
+@pytest.mark.parametrize("attribute", ["observation_space", "action_space"])
+def test_an_environment_without_a_space_is_told_which_one_it_lacks(attribute: str):
+    env = Steps(**{f"{attribute}s": 1})
+    delattr(env, attribute)
+    with pytest.raises(EnvError, match=rf"environment Steps has no `{attribute}`; did you mean '{attribute}s'"):
+        GymnasiumEnv.wrap(env)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"action_space": spaces.Discrete}, "`action_space` is the class Discrete, not an instance of it"),
+        ({"observation_space": None}, "`observation_space` is None; expected a space of gymnasium.spaces"),
+        ({"metadata": ["rgb_array"]}, "`metadata` is ['rgb_array']; expected a dictionary"),
+        ({"info": []}, "area 0: the info that `reset` returned, its second value, is []; expected a dictionary"),
+        (
+            {"shown": np.array([0.5, "x", 0], object)},
+            "is 'x'; expected numbers, as its space says (entry [1] of an array of dtype object)",
+        ),
+        (
+            {"observation_space": spaces.Discrete(4), "shown": 2.5},
+            "observation 'observation' is 2.5; expected a whole number",
+        ),
+    ],
+)
+def test_what_a_class_declares_or_returns_in_a_wrong_form_is_named(attributes: dict[str, Any], message: str):
+    with pytest.raises(EnvError) as error:
+        GymnasiumEnv.wrap(Steps(**attributes)).reset(0)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "attributes", [{"metadata": None}, {"metadata": {"render_fps": "fast"}}, {"shown": np.array([0.5, 1, 0], object)}]
+)
+def test_what_is_clearly_meant_is_taken(attributes: dict[str, Any]):
+    env = GymnasiumEnv.wrap(Steps(**attributes))
+    expected = [[0.5, 1.0, 0.0]] if "shown" in attributes else [[0.0] * 3]
+    assert env.reset(0)["Steps"].obs[0].tolist() == expected
+
+
+def test_an_array_of_rows_of_numbers_is_an_array_of_numbers():
+    rows = np.empty(2, object)
+    rows[:] = [[0.0, 1.0], np.array([0.5, 1.0])]
+    env = GymnasiumEnv.wrap(Steps(observation_space=spaces.Box(-1, 1, (2, 2), np.float32), shown=rows))
+    assert env.reset(0)["Steps"].obs[0].tolist() == [[0.0, 1.0, 0.5, 1.0]]
+
+
+def test_a_class_that_only_looks_like_an_environment_is_told_what_to_derive_from():
+    class Look:
+        def reset(self) -> None: ...
+
+        def step(self, action: int) -> None: ...
+
+    with pytest.raises(
+        EnvError, match=r"has `reset` and `step` but is no gymnasium\.Env: derive its class from gymnasium\.Env"
+    ):
+        as_env(Look(), None, "cpu")

@@ -297,28 +297,3 @@ def test_whether_an_episode_was_successful_is_told_at_its_end(made):
     steps = play(GymnasiumEnv.wrap(made), 8)
     assert all(step.success is None for step in steps if not len(step.final_obs.slots))
     assert [step.success.tolist() for step in steps if step.success is not None] == [[1, 1], [0, 0]]
-
-
-class OddNumbers(Counts):
-    """Returns rewards as arrays of one number, and flags as NumPy values."""
-
-    def step(self, action):
-        obs, reward, terminated, truncated, info = super().step(action)
-        return obs.tolist(), np.array([reward]), np.bool_(terminated), np.array(truncated), info
-
-
-def test_rewards_and_flags_may_be_arrays_of_one_number():
-    step = play(GymnasiumEnv.wrap([OddNumbers(), OddNumbers()]), LENGTH)[-1]
-    assert step.reward.tolist() == [1, 1]
-    assert step.terminated.tolist() == [True, True]
-
-
-class ManyRewards(Counts):
-    def step(self, action):
-        obs, _, *rest = super().step(action)
-        return obs, np.ones(3), *rest
-
-
-def test_several_rewards_for_one_agent_are_refused():
-    with pytest.raises(EnvError, match=r"area 0: the reward has shape \(3,\); expected a number"):
-        play(GymnasiumEnv.wrap([ManyRewards(), ManyRewards()]), 1)
