@@ -129,7 +129,6 @@ def _script(command: str) -> str:
 
 
 def _found(name: str) -> Path | None:
-    """Returns the file that a name runs, as PATH is."""
     found = shutil.which(name)
     return None if found is None else Path(found)
 

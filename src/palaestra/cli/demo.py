@@ -86,7 +86,6 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _convert(sources: list[Path | str], target: Path, *, force: bool) -> int:
-    """Writes the demonstrations as one file and prints where it is. Raises DemoError or ConfigError."""
     from palaestra.datasets import read_demo
     from palaestra.demos.joining import write_demo
 
@@ -186,7 +185,6 @@ def _finite(value: float) -> float | None:
 
 
 def _print(shown: dict[str, Any]) -> None:
-    """Prints the summary, one fact per line."""
     _say(shown["file"])
     if "error" in shown:
         _say(f"  error      {shown['error']}")

@@ -84,7 +84,6 @@ def main(args: argparse.Namespace) -> None:
 
 
 def _list(console: Console) -> None:
-    """Prints a line for each environment; on a wide terminal also actions, areas and benchmark."""
     wide = console.width >= WIDE
     table = Table(box=None, pad_edge=False, header_style="bold")
     names = registry("envs").names()
@@ -178,7 +177,6 @@ def _add_spec(table: Table, spec: BehaviorSpec) -> None:
 
 
 def _add_facts(table: Table, env: EnvWrapper) -> None:
-    """Adds what the environment says about itself, as built-in ones do."""
     table.add_row("areas", f"{env.num_areas} unless --num-areas says otherwise")
     ranges = env.traits.parameter_ranges
     for i, (name, default) in enumerate(env.parameters.items()):

@@ -100,7 +100,6 @@ def _lines(name: str, result: Evaluation) -> Iterator[str]:
 
 
 def _table(played: Mapping[str, Mapping[str, Evaluation]]) -> list[str]:
-    """Returns a row for each run and behavior, with columns for groups and successes if some have them."""
     from palaestra.runtime.comparison.comparison_report import columns
     from palaestra.runtime.play.evaluation import cells
 

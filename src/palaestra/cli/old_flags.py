@@ -75,7 +75,6 @@ def settle(options: argparse.Namespace) -> list[str]:
 
 
 def _refuse(options: argparse.Namespace) -> None:
-    """Raises ConfigError for the first argument that cannot be followed."""
     if options.config is not None and options.env_path is None and _is_environment(options.config):
         name = shlex.quote(str(options.config))
         raise ConfigError(

@@ -93,7 +93,6 @@ def main(options: argparse.Namespace) -> None:
 
 
 def _record(folder: Path, options: argparse.Namespace) -> None:
-    """Records a GIF as `palaestra record` does; says why if that is not possible."""
     from palaestra.runtime.recording.filming import record
 
     try:

@@ -83,7 +83,6 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _steps(text: str) -> tuple[int, ...]:
-    """Returns steps, such as 20000,1e5. Raises ArgumentTypeError."""
     try:
         steps = tuple(dict.fromkeys(int(float(part)) for part in text.split(",") if part.strip()))
     except (ValueError, OverflowError):

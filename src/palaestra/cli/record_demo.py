@@ -50,7 +50,6 @@ def record(options: argparse.Namespace) -> int:
 
 
 def _record(options: argparse.Namespace, parts: list[BrainSpec], models: Models | None, path: Path) -> int:
-    """Plays and writes the files; returns the exit status."""
     from palaestra.parallel.closing import closing_safely
     from palaestra.runtime.logging.waiting import on_stderr
     from palaestra.runtime.play.brain_assignment import BrainAssignment

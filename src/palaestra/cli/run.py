@@ -93,7 +93,6 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _open_page(options: argparse.Namespace) -> int:
-    """Opens the page on which a person plays, until Ctrl-C. Raises ConfigError for flags of Unity games elsewhere."""
     from palaestra.cli.view import open_page
     from palaestra.runtime.environments.make import is_game
     from palaestra.web.site import Site
@@ -174,7 +173,6 @@ def _open(options: argparse.Namespace) -> EnvWrapper:
 
 
 def _pace(env: EnvWrapper, options: argparse.Namespace) -> Callable[[], object]:
-    """Waits before each tick to play in real time; a Unity game keeps the time itself."""
     from palaestra.runtime.environments.make import is_game
 
     if options.time_scale is None or is_game(options.env):
@@ -204,8 +202,6 @@ def _available_behaviors(plays: BrainAssignment, env: Env) -> str:
 
 
 class _Live:
-    """Progress line, on a terminal only."""
-
     def __init__(self, players: Players, episodes: int) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -245,7 +241,6 @@ class _Live:
 
 
 def _report(plays: BrainAssignment, players: Players, seconds: float, *, as_json: bool) -> None:
-    """Prints a table, or JSON."""
     from palaestra.runtime.play.evaluation import as_json as numbers
     from palaestra.runtime.play.evaluation import cells, results
 

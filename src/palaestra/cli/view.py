@@ -137,7 +137,6 @@ def announce(listener: PageSocket, path: str = "/") -> None:
 
 
 def _site(options: argparse.Namespace) -> Site:
-    """Returns what to show: a folder of runs, a run, or an environment, in this order."""
     from palaestra.envs.unity import executable
     from palaestra.runtime.environments.make import EDITOR, is_game
     from palaestra.runtime.monitor.run_list import find_runs

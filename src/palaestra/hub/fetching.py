@@ -154,7 +154,6 @@ def _chosen(name: HubName, contents: Contents) -> str:
 
 
 def _fetch(name: HubName, contents: Contents, wanted: Iterable[str]) -> Path:
-    """Downloads files to the cache, and returns the folder that they are in."""
     chosen = contents.only(wanted)
     listing = contents.listing
     must_fit(chosen.size, Path(cache()), f"{name.repo} on {host()}")
@@ -175,7 +174,6 @@ def _remember(name: HubName, file: RemoteFile, listing: Listing) -> None:
 
 
 def _cached(name: HubName) -> Listing | None:
-    """Returns what the cache has of a repository."""
     hub = library()
     with suppress(Exception):
         folder = Path(

@@ -159,7 +159,6 @@ def explained(name: HubName, doing: str) -> Iterator[None]:
 
 @contextmanager
 def _bars_on_terminals() -> Iterator[None]:
-    """Shows the library's progress bars on a terminal only."""
     bars = library().utils
     silenced = not is_terminal(sys.stderr) and not bars.are_progress_bars_disabled()
     if silenced:

@@ -89,7 +89,6 @@ def _bands(
 def _estimates(
     axes: Axes, task: str, values: Mapping[str, Estimate], looks: Mapping[str, Look], found: RunComparison
 ) -> None:
-    """Draws a dot and its interval for each group, the first one at the top."""
     for row, (name, one) in enumerate(values.items()):
         color = looks[name].color
         if one.low is not None and one.high is not None:

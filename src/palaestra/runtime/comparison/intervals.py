@@ -126,7 +126,6 @@ def _again(scores: Floats, count: int, rng: np.random.Generator) -> Floats:
 
 
 def _wins(left: Floats, right: Floats) -> Floats:
-    """Returns the share of pairs that the left one wins, in each row."""
     mine = left[:, :, None]
     theirs = right[:, None, :]
     return ((mine > theirs) + 0.5 * (mine == theirs)).mean(axis=(1, 2))

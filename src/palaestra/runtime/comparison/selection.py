@@ -192,7 +192,6 @@ def _by_patterns(runs: Mapping[str, Path], patterns: Mapping[str, Sequence[str]]
 
 
 def _fits(run: str, path: Path, pattern: str) -> bool:
-    """Whether a run's name, or the end of its folder's path, is or matches a pattern."""
     plain = Path(pattern).as_posix()
     ends = plain if Path(pattern).is_absolute() else f"*/{plain}"
     if any(sign in pattern for sign in SIGNS):

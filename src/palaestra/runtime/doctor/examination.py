@@ -108,8 +108,6 @@ def examine(settings: RunSettings, limit: Limit, visitor: Visitor, *, listed: bo
 
 
 class _ExaminedEnv:
-    """Environment under examination."""
-
     def __init__(self, settings: RunSettings, visitor: Visitor, logs: Path) -> None:
         self.settings = settings
         self._visitor = visitor
@@ -181,7 +179,6 @@ class _ExaminedEnv:
         return steps
 
     def _measure(self, env: Env, steps: Mapping[str, TimeStep]) -> None:
-        """Checks and measures the observations and rewards of a tick. Raises EnvError for invalid ones."""
         for name, step in steps.items():
             spec = env.behaviors[name]
             check_shapes(name, spec, step)
@@ -220,8 +217,6 @@ class _ExaminedEnv:
 
 
 class _Clock:
-    """Measures the time of an environment's ticks."""
-
     def __init__(self, game: UnityEnv | None) -> None:
         self._game = game
         self._seconds = 0.0

@@ -108,7 +108,6 @@ def make_with(
 
 
 def _repeated(first: Any, make: Callable[[], Any], name: str, areas: int | None) -> list[Any]:
-    """Makes one Gymnasium or PettingZoo environment for each area."""
     from palaestra.envs.gymnasium import DEFAULT_AREAS
 
     made = [first]
@@ -207,7 +206,6 @@ def _missing(env: object) -> list[str]:
 
 
 def _lacking(env: object) -> str:
-    """Says what an object lacks to be an environment."""
     if any(base.__module__.partition(".")[0] == "gym" for base in type(env).__mro__):
         return (
             "is of the package gym, the forerunner of gymnasium: derive its class from gymnasium.Env, or adapt it "

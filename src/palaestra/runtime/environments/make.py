@@ -109,7 +109,6 @@ def _copies(name: str, areas: int | None, options: Mapping[str, Any], games: Gam
 
 
 def _on_runners(name: str, areas: int | None, options: Mapping[str, Any], games: GameSettings) -> Env:
-    """Opens the copies of an environment in runners, on any number of machines."""
     from palaestra.runtime.environments.on_runners import open_on_runners
 
     kind = name.partition(":")[0]
@@ -149,7 +148,6 @@ def make_on_runner(
 
 
 def _shares(name: str, areas: int | None, count: int) -> list[int | None]:
-    """Returns the areas of each copy; None: the environment's own number. Raises EnvError."""
     kind = name.partition(":")[0]
     if kind not in IN_PROCESS:
         raise EnvError(

@@ -96,7 +96,6 @@ def _join(runners: RunnerOptions, group: RankGroup) -> RayCluster:
 def _tasks(
     name: str, areas: int | None, shares: list[int | None] | None, options: Mapping[str, Any], games: GameSettings
 ) -> Iterator[tuple[Any, ...]]:
-    """Yields what each runner makes: its part of the copies."""
     assert games.runners is not None
     count = games.runners.runners
     first = 0
@@ -125,7 +124,6 @@ def _name_there(name: str, cluster: RayCluster) -> str:
 
 
 def _summary(links: Sequence[RunnerLink], copies: int) -> str:
-    """Returns a sentence on where the copies are."""
     machines = Counter(link.machine for link in links)
     where = ", ".join(f"{count} on {machine}" for machine, count in sorted(machines.items()))
     return f"{copies} copies of the environment in {sum(machines.values())} runners: {where}"

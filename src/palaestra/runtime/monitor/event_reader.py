@@ -175,5 +175,4 @@ def _scalars(reader: EventAccumulator) -> list[str]:
 
 
 def _tensors(reader: EventAccumulator) -> list[str]:
-    """Returns the tags of scalars that are written as tensors."""
     return [tag for tag in reader.Tags()["tensors"] if reader.SummaryMetadata(tag).plugin_data.plugin_name == "scalars"]

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.runtime.monitor.bounded_reading import LOG_TAIL, ResultsFiles
-from palaestra.runtime.monitor.run_status import STATUS, TIMERS, BehaviorStatus, RunStatus
+from palaestra.runtime.monitor.run_status import (
+    STATUS,
+    TIMERS,
+    BehaviorStatus,
+    RunStatus,
+    is_number,
+    section,
+    sections,
+)
 
 MISSING = "(not set)"
 IGNORED = frozenset(
@@ -36,7 +44,7 @@ class LessonStatus:
     value: str
     needs: str  # empty for the last lesson
     share: float | None = None
-    """How far the criterion is met, from 0 to 1; None if it cannot be told."""
+    """How far the criterion is met, from 0 to 1; None if it cannot be measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +71,11 @@ class TimeShares:
 
 def lessons(files: ResultsFiles, status: RunStatus, settings: Mapping[str, Any]) -> list[LessonStatus]:
     """Returns the current lesson of every parameter with a curriculum."""
-    parameters = settings.get("environment_parameters")
+    parameters = section(settings, "environment_parameters")
     reached = files.json(files.root / status.run_id / STATUS)
     found = []
-    for name, form in parameters.items() if isinstance(parameters, Mapping) else ():
-        steps = form.get("curriculum") if isinstance(form, Mapping) else None
-        steps = [step for step in steps if isinstance(step, Mapping)] if isinstance(steps, list) else []
+    for name in parameters:
+        steps = sections(section(parameters, name).get("curriculum"))
         if not steps:
             continue
         number = min(max(_lesson_number(str(name), status, reached), 0), len(steps) - 1)
@@ -87,21 +94,20 @@ def _lesson_number(name: str, status: RunStatus, reached: Mapping[str, Any]) -> 
     for each in status.behaviors:
         if (number := each.values.get(f"Environment/Lesson Number/{name}")) is not None:
             return int(number)
-    section = reached.get(name)
-    number = section.get("lesson_num") if isinstance(section, Mapping) else None
+    number = section(reached, name).get("lesson_num")
     return number if isinstance(number, int) else 0
 
 
 def _needs(criterion: Mapping[str, Any], status: RunStatus) -> tuple[str, float | None]:
     """Returns what ends a lesson as a sentence, and how far it is met by the last summary."""
-    behavior = next((each for each in status.behaviors if each.name == criterion.get("behavior")), None)
-    behavior = behavior or next(iter(status.behaviors), None)
+    named = [each for each in status.behaviors if each.name == criterion.get("behavior")]
+    behavior = next(iter([*named, *status.behaviors]), None)
     measure = str(criterion.get("measure", ""))
     threshold = criterion.get("threshold")
     now = None if behavior is None else _measured(behavior, measure)
     what = {"reward": "mean reward", "progress": "progress", "Elo": "Elo", "elo": "Elo"}.get(measure, measure)
     if not isinstance(threshold, (int, float)):
-        return f"{what}", None
+        return what, None
     below = bool(criterion.get("below"))
     of = f" of {behavior.name}" if behavior is not None else ""
     shown = "not measured yet" if now is None else f"{now:.4g}"
@@ -109,10 +115,9 @@ def _needs(criterion: Mapping[str, Any], status: RunStatus) -> tuple[str, float 
     length = criterion.get("min_lesson_length")
     if isinstance(length, int) and length > 0:
         text += f" over at least {length:,} episodes"
-    share = None
-    if now is not None and threshold > 0 and not below:
-        share = min(1.0, max(0.0, now / threshold))
-    return text, share
+    if now is None or below or threshold <= 0:
+        return text, None
+    return text, min(1.0, max(0.0, now / threshold))
 
 
 def _measured(behavior: BehaviorStatus, measure: str) -> float | None:
@@ -124,7 +129,6 @@ def _measured(behavior: BehaviorStatus, measure: str) -> float | None:
 
 
 def _value(value: object) -> str:
-    """Returns a lesson's value, or the sampler that draws it, as text."""
     if not isinstance(value, Mapping):
         return "" if value is None else str(value)
     kind = value.get("sampler_type")
@@ -169,31 +173,22 @@ def league(files: ResultsFiles, run_id: str) -> LeagueTable | None:
 
 def time_shares(files: ResultsFiles, status: RunStatus) -> TimeShares | None:
     """Returns where the time of the newest session went, and what holds it up; None if not known."""
-    if isinstance(told := status.progress.get("bottleneck"), str) and isinstance(
-        shares := status.progress.get("shares"), Mapping
-    ):
-        return TimeShares(_sorted(_numbers(shares)), told)
+    sentence = status.progress.get("bottleneck")
+    shares = status.progress.get("shares")
+    if isinstance(sentence, str) and isinstance(shares, Mapping):
+        return TimeShares(_sorted(_numbers(shares)), sentence)
     timers = files.json(files.root / status.run_id / TIMERS)
-    children = timers.get("children")
-    metadata = timers.get("metadata")
-    if not isinstance(children, Mapping):
-        return None
-    seconds = {
-        str(name): _numbers(child).get("total", 0.0) for name, child in children.items() if isinstance(child, Mapping)
-    }
+    children = section(timers, "children")
+    seconds = {str(name): _numbers(section(children, name)).get("total", 0.0) for name in children}
     total = max(_numbers(timers).get("total", 0.0), sum(seconds.values()))
-    if total <= 0:
+    if not isinstance(timers.get("children"), Mapping) or total <= 0:
         return None
-    told = metadata.get("bottleneck", "") if isinstance(metadata, Mapping) else ""
-    return TimeShares(_sorted({**{name: each / total for name, each in seconds.items()}}), str(told))
+    sentence = section(timers, "metadata").get("bottleneck", "")
+    return TimeShares(_sorted({name: each / total for name, each in seconds.items()}), str(sentence))
 
 
 def _numbers(tree: Mapping[str, Any]) -> dict[str, float]:
-    return {
-        str(key): float(each)
-        for key, each in tree.items()
-        if isinstance(each, (int, float)) and not isinstance(each, bool)
-    }
+    return {str(key): float(each) for key, each in tree.items() if is_number(each)}
 
 
 def _sorted(shares: Mapping[str, float]) -> dict[str, float]:
@@ -249,15 +244,11 @@ def shown_differences(trees: Sequence[Mapping[str, Any]], most: int = 500, longe
 
 
 def _without_name(tree: Mapping[str, Any]) -> Mapping[str, Any]:
-    behaviors = tree.get("behaviors")
-    if not isinstance(behaviors, Mapping) or len(behaviors) != 1:
+    behaviors = section(tree, "behaviors")
+    if len(behaviors) != 1:
         return tree
     ((name, block),) = behaviors.items()
-    return {
-        "behavior": name,
-        "behaviors": {"*": block},
-        **{key: value for key, value in tree.items() if key != "behaviors"},
-    }
+    return {"behavior": name, **tree, "behaviors": {"*": block}}
 
 
 def _flat(tree: object, path: str = "") -> Iterator[tuple[str, str]]:

@@ -14,9 +14,19 @@ from palaestra.runtime.monitor.bounded_reading import ResultsFiles, Signature, s
 from palaestra.runtime.monitor.curve_cache import CurveCache
 from palaestra.runtime.monitor.event_reader import event_files
 from palaestra.runtime.monitor.run_list import find_runs
-from palaestra.runtime.monitor.run_status import LIVE, PROGRESS, STATUS, TIMERS, RunStatus, read_settings, read_status
+from palaestra.runtime.monitor.run_status import (
+    LIVE,
+    PROGRESS,
+    STATUS,
+    TIMERS,
+    RunStatus,
+    lives,
+    read_settings,
+    read_status,
+    writer_of,
+)
 from palaestra.runtime.storage.run_folder import CONFIGURATION
-from palaestra.runtime.storage.writer_lock import WRITER, LockHolder
+from palaestra.runtime.storage.writer_lock import WRITER
 
 FRESHNESS = 0.7
 """Seconds for which a status counts as new: however many pages ask, files are looked at no more often."""
@@ -43,8 +53,6 @@ class RunIndex:
         self._settings: dict[str, tuple[Signature | None, Mapping[str, Any]]] = {}
         self._lock = threading.Lock()
         self._looked = 0.0
-        self.version = 0
-        """Grows with each change of any status."""
 
     def statuses(self) -> list[RunStatus]:
         """Returns the status of every run, those that learn first, then the newest. It reads files: use a thread."""
@@ -81,7 +89,6 @@ class RunIndex:
         for gone in self._known.keys() - set(ids):
             del self._known[gone]
             self._settings.pop(gone, None)
-            self.version += 1
         for run_id in ids:
             before = self._known.get(run_id)
             now = self._signature(run_id)
@@ -90,7 +97,6 @@ class RunIndex:
             if before is None:  # known from here on, for `settings`
                 self._known[run_id] = _KnownRun(None, RunStatus(run_id, "recorded"))
             self._known[run_id] = _KnownRun(now, read_status(self.files, run_id, self.settings(run_id)))
-            self.version += 1
 
     def _signature(self, run_id: str) -> object:
         """Returns what changes if the status of a run does."""
@@ -99,12 +105,8 @@ class RunIndex:
         settings = signature(f"{run}/{CONFIGURATION}")
         metrics, progress, _, writer, _ = signs
         if writer is not None:
-            holder = LockHolder.read(run / WRITER) if self.files.contains(run / WRITER) else None
-            # a process of another machine shows that it is alive by touching the file
-            alive: object = (
-                None if holder is None else holder.alive if holder.here else time.time() - writer[0] / 1e9 < 120
-            )
-            return settings, signs, alive
+            holder = writer_of(self.files, run)
+            return settings, signs, holder is not None and lives(run, holder)
         if metrics is None and progress is None:
             events = event_files(self.files, run)
             newest = max((sign[0] for sign in events.values()), default=0) / 1e9

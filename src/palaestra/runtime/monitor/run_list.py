@@ -21,13 +21,6 @@ def find_runs(results: Path) -> list[str]:
     return sorted(found)
 
 
-def run_path(results: Path, run_id: str) -> Path | None:
-    """Returns the folder of a run that `find_runs` would list, so that no id from outside leads to another place; None
-    if there is none.
-    """
-    return results / run_id if run_id in find_runs(results) else None
-
-
 def _search(folder: Path, prefix: str, found: list[str], depth: int) -> None:
     try:
         entries = [
@@ -62,7 +55,6 @@ def with_models(results: Path, runs: Iterable[str]) -> list[str]:
 
 
 def _has_model(folder: Path, depth: int = 2) -> bool:
-    """Whether a model lies in a run's folder or in one of its behaviors'."""
     try:
         with os.scandir(folder) as entries:
             found = sorted(entries, key=lambda entry: not entry.name.endswith(MODEL_FILES))

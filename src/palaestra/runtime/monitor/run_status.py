@@ -102,11 +102,6 @@ class RunStatus:
         """Mean reward in the last summary; of several behaviors the first that has one."""
         return next((each.reward for each in self.behaviors if each.reward is not None), None)
 
-    @property
-    def tags(self) -> list[str]:
-        """Tags of the last summaries, sorted."""
-        return sorted({tag for each in self.behaviors for tag in each.values})
-
 
 def read_status(files: ResultsFiles, run_id: str, settings: Mapping[str, Any] | None = None) -> RunStatus:
     """Reads a run's progress. `settings`: those of the run, if they are known already."""
@@ -120,9 +115,9 @@ def read_status(files: ResultsFiles, run_id: str, settings: Mapping[str, Any] | 
     behaviors = tuple(
         _behavior(name, lines, tree, progress) for name, lines in _named(summaries, progress, tree).items()
     )
-    writer = LockHolder.read(run / WRITER) if files.contains(run / WRITER) else None
+    writer = writer_of(files, run)
     last = max(
-        (line["time"] for lines in summaries.values() for line in lines if _is_number(line.get("time"))), default=0.0
+        (line["time"] for lines in summaries.values() for line in lines if is_number(line.get("time"))), default=0.0
     )
     return RunStatus(
         run_id,
@@ -166,17 +161,24 @@ def last_summaries(files: ResultsFiles, path: Path) -> dict[str, list[dict[str, 
 
 def environment_of(tree: Mapping[str, Any]) -> str:
     """Returns the environment that settings name."""
-    section = tree.get("env_settings")
-    name = section.get("env_path") if isinstance(section, Mapping) else None
-    return str(name) if name else "Unity Editor" if section else ""
+    env = section(tree, "env_settings")
+    return str(env.get("env_path") or "Unity Editor") if env else ""
+
+
+def writer_of(files: ResultsFiles, run: Path) -> LockHolder | None:
+    """Returns the process that writes to a run, as its file names it."""
+    return LockHolder.read(run / WRITER) if files.contains(run / WRITER) else None
+
+
+def lives(run: Path, writer: LockHolder) -> bool:
+    """Whether a run's writer lives; one of another machine shows it by touching the file."""
+    return writer.alive if writer.here else (signature(run / WRITER) or (0,))[0] / 1e9 > time.time() - FRESH
 
 
 def _named(
     summaries: Mapping[str, Any], progress: Mapping[str, Any], tree: Mapping[str, Any]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Returns the summaries by behavior, behaviors without one included."""
-    live = progress.get("behaviors")
-    names = [*summaries, *(live if isinstance(live, Mapping) else {})] or list(_section(tree, "behaviors"))
+    names = [*summaries, *section(progress, "behaviors")] or list(section(tree, "behaviors"))
     return {str(name): summaries.get(name, []) for name in dict.fromkeys(names)}
 
 
@@ -184,9 +186,9 @@ def _behavior(
     name: str, lines: list[dict[str, Any]], tree: Mapping[str, Any], progress: Mapping[str, Any]
 ) -> BehaviorStatus:
     values = (
-        {tag: float(value) for tag, value in lines[0].items() if tag not in HEAD and _is_number(value)} if lines else {}
+        {tag: float(value) for tag, value in lines[0].items() if tag not in HEAD and is_number(value)} if lines else {}
     )
-    live = _section(_section(progress, "behaviors"), name)
+    live = section(section(progress, "behaviors"), name)
     rate = None
     if len(lines) == 2 and (passed := lines[0]["elapsed"] - lines[1]["elapsed"]) > 0:
         rate = (lines[0]["step"] - lines[1]["step"]) / passed
@@ -204,8 +206,7 @@ def _state(
     run: Path, behaviors: Iterable[BehaviorStatus], writer: LockHolder | None, progress: Mapping[str, Any], last: float
 ) -> RunState:
     if writer is not None:
-        fresh = (signature(run / WRITER) or (0, 0, 0))[0] / 1e9 > time.time() - FRESH
-        return "learning" if (writer.alive if writer.here else fresh) else "died"
+        return "learning" if lives(run, writer) else "died"
     ended = progress.get("state")
     if ended in ("finished", "stopped"):
         return "finished" if ended == "finished" else "stopped"
@@ -242,22 +243,22 @@ def _of_others(files: ResultsFiles, run_id: str, tree: Mapping[str, Any], status
             name, max(step, before.step if before else 0), _most(tree, name), reward, None, values
         )
         last = max(last, when)
-    writer = LockHolder.read(run / WRITER) if files.contains(run / WRITER) else None
+    writer = writer_of(files, run)
     ours = "trackers" in tree or writer is not None
     source = "Palaestra" if ours else "ML-Agents" if tree else "TensorBoard"
     shown = tuple(behaviors[name] for name in sorted(behaviors)) or tuple(
-        BehaviorStatus(str(name), 0, _most(tree, name)) for name in _section(tree, "behaviors")
+        BehaviorStatus(str(name), 0, _most(tree, name)) for name in section(tree, "behaviors")
     )
     if ours:
         state = _state(run, shown, writer, {}, last)
     elif last > time.time() - LIVE:
         state = "learning"
-    elif any("final_checkpoint" in _section(status, name) for name in behaviors):
+    elif any("final_checkpoint" in section(status, name) for name in behaviors):
         done = all(each.max_steps and each.step >= each.max_steps for each in shown)
         state = "finished" if done else "stopped"
     else:
         state = "recorded"
-    timers = _section(files.json(run / TIMERS), "metadata")
+    timers = section(files.json(run / TIMERS), "metadata")
     began = _number(timers.get("start_time_seconds")) or (None if writer is None else writer.since)
     return RunStatus(
         run_id, state, shown, environment_of(tree), _trainers(tree), began, last, source, str(writer or "")
@@ -268,13 +269,13 @@ def _of_status(tree: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[dict
     """Returns the behaviors of `training_status.json` with step and reward of their last model, and its time."""
     found: dict[str, BehaviorStatus] = {}
     newest = 0.0
-    for name, section in status.items():
-        models = section.get("checkpoints") if isinstance(section, Mapping) else None
-        models = [model for model in models if isinstance(model, Mapping)] if isinstance(models, list) else []
+    for name in status:
+        listed = section(status, name)
+        models = sections(listed.get("checkpoints"))
         if not models:
             continue
         step = int(_number(models[-1].get("steps")) or 0)
-        elo = _number(section.get("elo"))
+        elo = _number(listed.get("elo"))
         values = {} if elo is None else {"Self-play/ELO": elo}
         found[name] = BehaviorStatus(name, step, _most(tree, name), _number(models[-1].get("reward")), None, values)
         newest = max(newest, _number(models[-1].get("creation_time")) or 0.0)
@@ -282,25 +283,30 @@ def _of_status(tree: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[dict
 
 
 def _most(tree: Mapping[str, Any], behavior: str) -> int | None:
-    section = _section(_section(tree, "behaviors"), behavior) or _section(tree, "default_settings")
-    most = _number(section.get("max_steps"))
+    block = section(section(tree, "behaviors"), behavior) or section(tree, "default_settings")
+    most = _number(block.get("max_steps"))
     return None if most is None else int(most)
 
 
 def _trainers(tree: Mapping[str, Any]) -> str:
-    behaviors = _section(tree, "behaviors")
-    names = [_section(behaviors, name).get("trainer_type") for name in behaviors] or [
-        _section(tree, "default_settings").get("trainer_type")
-    ]
-    return ", ".join(dict.fromkeys(str(name) for name in names if name))
+    behaviors = section(tree, "behaviors")
+    blocks = [section(behaviors, name) for name in behaviors] or [section(tree, "default_settings")]
+    return ", ".join(dict.fromkeys(str(block["trainer_type"]) for block in blocks if block.get("trainer_type")))
 
 
-def _section(tree: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def section(tree: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Returns a section of a file that anybody may have written; an empty one if there is none."""
     found = tree.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
-def _is_number(value: object) -> bool:
+def sections(found: object) -> list[Mapping[str, Any]]:
+    """Returns the sections in a list; none if it is no list."""
+    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+
+
+def is_number(value: object) -> bool:
+    """Whether a value of a file is a number; True and False are none."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

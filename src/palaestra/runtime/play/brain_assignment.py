@@ -1,14 +1,16 @@
 """Assigns brains to behaviors and teams, as `--brain` says.
 
-=====================================  ================================================================
-`Ball=model:first`                     the newest model of the behavior in the run 'first'
-`Ball=model:first@500000`              its model of that step
-`Ball=model:hub:ann/ppo-Ball`          its model in a repository of the Hugging Face Hub; `hub:ann/ppo-Ball/Ball.onnx`
-is one file `Ball=model:Ball.onnx`                 a model file; `model:FILE.onnx,NAMES.yaml` where its tensors have
-other names than ours `Ball?team=1=random`                   one team of a behavior; its other teams are played by what
-is named without a team `heuristic`                            every behavior that nothing else is named for
-`Ball=python:module:function`          code of yours =====================================
-================================================================
+=======================================  ================================================================
+`Ball=model:first`                       the newest model of the behavior in the run 'first'
+`Ball=model:first@500000`                its model of that step
+`Ball=model:hub:ann/ppo-Ball`            its model in a repository of the Hugging Face Hub
+`Ball=model:hub:ann/ppo-Ball/Ball.onnx`  one file of it
+`Ball=model:Ball.onnx`                   a model file
+`Ball=model:Ball.onnx,names.yaml`        a model file whose tensors have other names than ours
+`Ball?team=1=random`                     one team; `Ball=...` without a team plays the others
+`heuristic`                              every behavior that nothing else is named for
+`Ball=python:module:function`            code of yours
+=======================================  ================================================================
 """
 
 from __future__ import annotations
@@ -172,7 +174,6 @@ class BrainAssignment:
         return CheckedBrain(brain, part.brain, behavior, spec)
 
     def _argument(self, part: BrainSpec, behavior: str) -> str:
-        """Returns the brain as typed, but with the file of a run's model."""
         file, names = split_names(part.argument)
         if part.kind != "model" or not file or file.endswith(MODEL_FILES):
             return part.argument

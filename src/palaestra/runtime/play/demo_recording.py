@@ -28,8 +28,6 @@ class _Take:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """One tick of a behavior, on the CPU."""
-
     obs: tuple[NDArray[np.float32], ...]
     final_obs: tuple[NDArray[np.float32], ...]
     final_row: Mapping[int, int]  # of an end's slot
@@ -136,7 +134,6 @@ class DemoRecorder:
             self._record(take, table, slot, spec, done=False)
 
     def _begin(self, side: Side) -> _Take | None:
-        """Starts an episode; None if there are enough."""
         if side not in self.writers:
             behavior, team = side
             spec = self._env.behaviors[behavior]

@@ -154,7 +154,6 @@ def _of_run(folder: RunFolder, trust: bool, step: int | None) -> Models:
 
 
 def _how_to_get_one(folder: RunFolder) -> str:
-    """Returns the rest of a sentence: where the first model of a run comes from."""
     learns = is_written(folder.path)
     if any(path.name.isdecimal() for path in folder.checkpoints.glob("*")):
         return (
@@ -292,7 +291,6 @@ def _print(level: str, text: str) -> None:
 
 
 def _with_flags(settings: RunSettings, name: str, flags: Mapping[str, Mapping[str, Any]]) -> RunSettings:
-    """Returns the settings with flags in their place, checked as in `palaestra learn`. Raises ConfigError."""
     of_env = {**flags.get("env_settings", {}), "env_path": None if name == EDITOR else name}
     tree = {section: getattr(settings, section).model_dump() for section in ("env_settings", "engine_settings")}
     checked = load({"default_settings": {}, **tree}, {**flags, "env_settings": of_env}).settings

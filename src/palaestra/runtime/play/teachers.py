@@ -242,6 +242,5 @@ def _blocks(settings: RunSettings) -> Iterator[tuple[str, BehaviorSettings]]:
 
 
 def _without_probabilities(action: Action) -> Decision:
-    """Returns a decision without probabilities and without recurrent state."""
     none = torch.zeros((len(action.discrete), 0), device=action.discrete.device)
     return Decision(action, action, none, none)

@@ -51,7 +51,6 @@ def _is_picture(shape: Sequence[int]) -> bool:
 
 
 def _colored(values: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Returns a picture (C, H, W) within 0 to 1 as colors (H, W, 3), enlarged by a whole factor."""
     picture = (np.clip(np.moveaxis(values, 0, -1), 0, 1) * 255).astype(np.uint8)
     factor = max(1, HEIGHT // picture.shape[0])
     return np.broadcast_to(picture, (*picture.shape[:2], 3)).repeat(factor, 0).repeat(factor, 1)

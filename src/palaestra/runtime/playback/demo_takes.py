@@ -119,7 +119,6 @@ class DemoTakes:
 
 
 def _alone(step: TimeStep, slot: int, *, ends: bool, acts: bool) -> TimeStep:
-    """Returns a table in which nobody but this slot acts or ends."""
     own = torch.zeros_like(step.acting)
     if slot < len(own):
         own[slot] = True

@@ -126,7 +126,6 @@ def _joined(names: Any) -> str:
 
 
 def _inline(text: str) -> str:
-    r"""Returns text that Markdown shows as it is."""
     return re.sub(r"([\\`*_\[\]<>#|&!])", r"\\\1", escaped(text))
 
 

@@ -129,7 +129,6 @@ def _alone(staging: Path) -> Iterator[None]:
 
 
 def _download(contents: Contents, staging: Path) -> None:
-    """Downloads all files and checks their hashes. Equal files of an interrupted pull are kept."""
     staging.mkdir(exist_ok=True)
     for file in contents.files:
         target = staging / file.path
@@ -159,7 +158,6 @@ def _patiently(contents: Contents, path: str, staging: Path) -> None:
 
 
 def _is_same(file: Path, remote: RemoteFile) -> bool:
-    """Whether a file has the size and the hash that the repository lists."""
     if not file.is_file() or file.stat().st_size != remote.size:
         return False
     if remote.sha256 is None and remote.blob is None:
@@ -176,7 +174,6 @@ def _is_same(file: Path, remote: RemoteFile) -> bool:
 
 
 def _install(staging: Path, folder: RunFolder, force: bool) -> None:
-    """Puts the downloaded files in the run's place."""
     _must_be_free(folder, force)
     old: Path | None = None
     if folder.path.is_dir():

@@ -150,7 +150,6 @@ def _existing(name: HubName, found: Models, private: bool, force: bool) -> Listi
 
 
 def _is_own_card(listing: Listing) -> bool:
-    """Whether the card of a repository was written by its owner."""
     card = next((file for file in listing.files if file.path == CARD), None)
     if card is None:
         return False

@@ -76,7 +76,6 @@ def rows_of(models: Models, evaluations: Mapping[str, Evaluation]) -> list[Row]:
 
 
 def _step(status: TrainingStatus, behavior: str, file: Path) -> int | None:
-    """Returns the step that a model file was written at, if the list of models has it."""
     final = status.final(behavior)
     listed = [*status.models(behavior), *([final] if final else ())]
     return next((model.steps for model in listed if Path(model.file_path).name == file.name), None)

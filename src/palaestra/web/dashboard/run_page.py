@@ -95,7 +95,6 @@ class RunEntrance:
                 self._say(started)
 
     def _say(self, started: StartedRun | None) -> None:
-        """Says that the run is starting, that it ended before it began, or that there is none."""
         name = escaped(self._id)
         if started is None:
             with card("No such run"):

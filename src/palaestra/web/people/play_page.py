@@ -94,7 +94,6 @@ class PlayPage:
             self.game.begin()
 
     def _sit(self, place: AgentSeat) -> None:
-        """Takes another seat."""
         if self.person is not None and self.person.place == place:
             return
         self.game.stand_up(self._name)
@@ -156,7 +155,6 @@ class PlayPage:
         self._demos.show(self.person)
 
     def _show_start(self, state: PlaybackState, person: Person) -> None:
-        """Shows how to begin, or how long the countdown still lasts."""
         self._start.visible = not self.game.begun
         self._count.visible = self.game.begun and state.held > 0 and not state.paused
         outcome = "" if person.last_result is None else f"{person.last_result} Next round in "

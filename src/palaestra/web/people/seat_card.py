@@ -75,7 +75,6 @@ class SeatCard:
             self._sit(places[number])
 
     def _show_sides(self) -> None:
-        """Builds a choice for each side: what plays its agents that no person plays."""
         game = self._game
         self._sides.clear()
         with self._sides, card("All others are played by"):

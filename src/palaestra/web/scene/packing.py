@@ -96,7 +96,6 @@ def blend(before: NDArray[np.float32], now: NDArray[np.float32], share: float, e
 
 
 def _packed(group: Solids, middles: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns the numbers (areas * n, NUMBERS) of a group."""
     areas, each = group.position.shape[:2]
     packed = np.empty((areas, each, NUMBERS), np.float32)
     packed[..., :3] = group.position + middles[:, None]

@@ -65,7 +65,6 @@ class AgentPanel:
             self.refresh()
 
     def _options(self, game: PlayedEnv) -> dict[str, str]:
-        """Returns the agents to choose from, with their texts."""
         found: dict[str, str] = {}
         for name, step in game.steps.items():
             slots = list(range(len(step.reward))) if game.slots is None else agents_in_play(game, name)
@@ -113,7 +112,6 @@ class AgentPanel:
 
 
 def _form(found: AgentInspection) -> object:
-    """Returns what decides which elements an agent needs."""
     shapes = [(name, values.shape) for name, values in found.obs.items()]
     return (
         len(found.continuous),
@@ -237,6 +235,5 @@ def _image(values: NDArray[np.float32]) -> str:
 
 
 def _address(image: NDArray[np.floating[Any]], scale: int) -> str:
-    """Returns a picture (H, W, 3) from 0 to 1, enlarged by a whole factor, as a data address."""
     large = (np.clip(image, 0, 1) * 255).astype(np.uint8).repeat(scale, 0).repeat(scale, 1)
     return f"data:image/jpeg;base64,{base64.b64encode(as_jpeg(large)).decode()}"

@@ -75,7 +75,6 @@ class WatchPage:
         self._parameters_shown = False
 
     def _choices(self, source: PlaybackSource, runs: list[str]) -> None:
-        """Builds the row that chooses what to watch; another choice opens another address."""
         what = {"run": source.run} if source.run else {"env": source.env or ""}
         with ui.row().classes("w-full items-center gap-3"):
             choice_of_what("/watch", source, runs)
@@ -92,7 +91,6 @@ class WatchPage:
             self._play = Offer("Play it yourself", "sports_esports", lambda: address("/play", **what))
 
     def _buttons(self) -> None:
-        """Builds the buttons under the scene."""
         with ui.row().classes("w-full items-center gap-1") as self._row:
             self._transport = Transport(self.watched.playback)
             ui.space()
@@ -116,7 +114,6 @@ class WatchPage:
         )
 
     async def _download(self, encode: Callable[[Sequence[Picture]], bytes], rate: int, name: str) -> None:
-        """Records and hands the file to the person."""
         ui.notify("Recording 6 seconds")
         taken = await worker.io_bound(self.watched.playback.take_pictures, RECORDED, rate)
         if not taken:
@@ -125,7 +122,6 @@ class WatchPage:
             ui.download.content(content, name)
 
     async def _refresh(self) -> None:
-        """Updates the texts, twice a second."""
         playback = self.watched.playback
         game = playback.game
         state = playback.state
@@ -146,7 +142,6 @@ class WatchPage:
             await self.watched.show_step(None)
 
     def _parameters(self, game: PlayedEnv) -> None:
-        """Builds a slider for each parameter of the environment."""
         playback = self.watched.playback
         if not game.env.parameters:
             return

@@ -123,7 +123,6 @@ def close_all(wait: float) -> None:
 
 
 def _print(text: str) -> None:
-    """Prints for the person at the terminal too."""
     with suppress(OSError, ValueError):
         print_now(f"palaestra: {escaped_lines(text)}", sys.stderr)
 
