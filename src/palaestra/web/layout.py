@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from nicegui import ui
+from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 
 from palaestra.core.display import escaped_lines
 
+E = TypeVar("E", bound=Element)
 PLACES = {"Runs": "/", "Watch": "/watch", "Play": "/play", "Demonstrations": "/demos"}
 """Address of each page, by its name in the bar."""
 
@@ -191,9 +194,30 @@ def within(value: object, low: float, high: float) -> float | None:
     return float(min(max(value, low), high))
 
 
+def marked(element: E, mark: str, classes: str = "", props: str = "") -> E:
+    """Gives an element the mark by which it is found, its classes and its props."""
+    return element.classes(classes).props(f"{props} data-mark={mark}")
+
+
 def marked_label(mark: str, classes: str = "text-sm p-message") -> ui.label:
     """Adds a text that is empty so far, and is found by its mark."""
-    return ui.label().classes(classes).props(f"data-mark={mark}")
+    return marked(ui.label(), mark, classes)
+
+
+def table_column(name: str, label: str, align: str = "right", *, sortable: bool = True) -> dict[str, Any]:
+    """Returns a column of a table, whose rows have its values by its name."""
+    return {"name": name, "label": label, "field": name, "sortable": sortable, "align": align}
+
+
+def while_open(refresh: Callable[[], Awaitable[object]], seconds: float) -> None:
+    """Calls this again and again as long as a browser has the page open."""
+    client = ui.context.client
+
+    async def look() -> None:
+        if client.has_socket_connection:
+            await refresh()
+
+    ui.timer(seconds, look)
 
 
 def quiet(text: str) -> ui.label:

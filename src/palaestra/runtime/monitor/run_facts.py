@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from palaestra.core.metrics import ELO
 from palaestra.runtime.monitor.bounded_reading import LOG_TAIL, ResultsFiles
 from palaestra.runtime.monitor.run_status import (
     STATUS,
@@ -125,7 +126,7 @@ def _measured(behavior: BehaviorStatus, measure: str) -> float | None:
         return behavior.step / behavior.max_steps if behavior.max_steps else None
     if measure == "reward":
         return behavior.reward
-    return behavior.values.get("Self-play/ELO" if measure.casefold() == "elo" else measure)
+    return behavior.values.get(ELO if measure.casefold() == "elo" else measure)
 
 
 def _value(value: object) -> str:

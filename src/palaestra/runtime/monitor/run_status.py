@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from palaestra.core.errors import ConfigError
-from palaestra.core.metrics import GROUP_REWARD, REWARD
+from palaestra.core.metrics import ELO, GROUP_REWARD, REWARD
 from palaestra.runtime.logging.trackers import METRICS
 from palaestra.runtime.monitor.bounded_reading import ResultsFiles, signature
 from palaestra.runtime.monitor.event_reader import event_files, last_values
@@ -276,7 +276,7 @@ def _of_status(tree: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[dict
             continue
         step = int(_number(models[-1].get("steps")) or 0)
         elo = _number(listed.get("elo"))
-        values = {} if elo is None else {"Self-play/ELO": elo}
+        values = {} if elo is None else {ELO: elo}
         found[name] = BehaviorStatus(name, step, _most(tree, name), _number(models[-1].get("reward")), None, values)
         newest = max(newest, _number(models[-1].get("creation_time")) or 0.0)
     return found, newest

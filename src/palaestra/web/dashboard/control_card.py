@@ -13,7 +13,7 @@ from palaestra.core.errors import PalaestraError
 from palaestra.runtime.control.run_requests import RunAnswer, RunRequest, answers, ask
 from palaestra.runtime.monitor.run_facts import LessonStatus
 from palaestra.runtime.monitor.run_status import RunStatus
-from palaestra.web.layout import card, complain, dialog_of, quiet
+from palaestra.web.layout import card, complain, dialog_of, marked, marked_label, quiet
 
 SCHEDULES = {"learning_rate": "Learning rate", "beta": "Entropy (beta)", "epsilon": "Clip range (epsilon)"}
 MOST = 6
@@ -25,36 +25,30 @@ class ControlCard:
 
     def __init__(self, run: Path) -> None:
         self._run = run
-        self._told: list[RunAnswer] = []
-        self._lessons: dict[str, str] = {}
+        self._answers: list[RunAnswer] = []
         with card("While it learns") as self._card:
             self._buttons = ui.column().classes("w-full gap-2")
             with self._buttons:
                 with ui.row().classes("gap-2"):
-                    ui.button("Stop", icon="stop", color="negative", on_click=self._stop).props(
-                        "dense no-caps data-mark=stop"
-                    )
-                    ui.button("Save now", icon="save", on_click=lambda: self._ask(RunRequest("save"))).props(
-                        "dense no-caps data-mark=save"
-                    )
+                    stop = ui.button("Stop", icon="stop", color="negative", on_click=self._stop)
+                    marked(stop, "stop", props="dense no-caps")
+                    save = ui.button("Save now", icon="save", on_click=lambda: self._ask(RunRequest("save")))
+                    marked(save, "save", props="dense no-caps")
                 with ui.row().classes("w-full items-center gap-2 no-wrap"):
-                    self._what = (
-                        ui.select(SCHEDULES, value="learning_rate")
-                        .props("dense outlined data-mark=change-what")
-                        .classes("grow")
-                    )
-                    self._value = ui.input("New value").props("dense outlined data-mark=change-value").classes("w-28")
-                    ui.button("Change", on_click=self._change).props("dense no-caps data-mark=change")
+                    what = ui.select(SCHEDULES, value="learning_rate")
+                    self._what = marked(what, "change-what", "grow", "dense outlined")
+                    self._value = marked(ui.input("New value"), "change-value", "w-28", "dense outlined")
+                    marked(ui.button("Change", on_click=self._change), "change", props="dense no-caps")
                 quiet(
                     "A value that is given here stays constant, also after the run is resumed. Parameters take hold "
                     "at the next episodes."
                 )
-            self._outcome = ui.label().classes("text-sm whitespace-pre-line").props("data-mark=outcome")
+            self._outcome = marked_label("outcome", "text-sm whitespace-pre-line")
 
     def show(self, status: RunStatus, lessons: list[LessonStatus], parameters: list[str]) -> None:
         """Offers what can be changed; only a run that learns can be asked."""
         self._buttons.visible = status.state == "learning" and status.source == "Palaestra"
-        self._card.visible = self._buttons.visible or bool(self._told)
+        self._card.visible = self._buttons.visible or bool(self._answers)
         options = SCHEDULES | {f"parameter:{name}": f"Parameter {name}" for name in parameters}
         options |= {
             f"lesson:{each.parameter}": f"Lesson of {each.parameter} (from 1 to {each.count})" for each in lessons
@@ -62,24 +56,20 @@ class ControlCard:
         if options != self._what.options:
             self._what.set_options(options, value=self._what.value if self._what.value in options else "learning_rate")
 
-    def tell(self, told: list[RunAnswer]) -> None:
+    async def refresh(self) -> None:
         """Shows what became of requests."""
-        if told != self._told:
-            self._told = told
-            lines = [f"{'Done' if one.done else 'Refused'} at step {one.step:,}: {one.outcome}" for one in told[-MOST:]]
+        found = (await worker.io_bound(answers, self._run) or [])[-MOST:]
+        if found != self._answers:
+            self._answers = found
+            lines = [f"{'Done' if one.done else 'Refused'} at step {one.step:,}: {one.outcome}" for one in found]
             self._outcome.set_text("\n".join(reversed(lines)))
-
-    def read(self) -> list[RunAnswer]:
-        """Reads the outcomes, in a thread."""
-        return answers(self._run)[-MOST:]
 
     async def _stop(self) -> None:
         with dialog_of("Stop the run?") as dialog:
             ui.label("It saves everything and ends; palaestra learn --resume continues it.").classes("text-sm")
             with ui.row():
-                ui.button("Stop it", color="negative", on_click=lambda: dialog.submit(True)).props(
-                    "dense no-caps data-mark=stop-it"
-                )
+                stop = ui.button("Stop it", color="negative", on_click=lambda: dialog.submit(True))
+                marked(stop, "stop-it", props="dense no-caps")
                 ui.button("Let it learn", on_click=lambda: dialog.submit(False)).props("flat dense no-caps")
         if await dialog:
             await self._ask(RunRequest("stop"))
@@ -92,13 +82,12 @@ class ControlCard:
         if not math.isfinite(value):
             complain(f"'{shortened(str(self._value.value))}' is no number")
             return
-        kind, _, name = str(self._what.value).rpartition(":")
-        match kind:
-            case "parameter":
+        match str(self._what.value).split(":", 1):
+            case ["parameter", name]:
                 await self._ask(RunRequest("parameter", name=name, value=value))
-            case "lesson":
+            case ["lesson", name]:
                 await self._ask(RunRequest("lesson", name=name, value=value - 1))
-            case _:
+            case [name, *_]:
                 await self._ask(RunRequest("hyperparameter", name=name, value=value))
 
     async def _ask(self, request: RunRequest) -> None:

@@ -12,7 +12,7 @@ from palaestra.core.metrics import REWARD
 from palaestra.runtime.monitor.run_index import RunIndex
 from palaestra.runtime.monitor.thinning import CurveView
 from palaestra.web.dashboard.chart_options import CurveLine, curve_options
-from palaestra.web.layout import card
+from palaestra.web.layout import card, marked, quiet
 
 MOST_RUNS = 12
 """Runs in one chart, at most."""
@@ -35,40 +35,27 @@ class CurvesCard:
         self._busy = False
         with card("Curves"):
             with ui.row().classes("w-full items-center gap-x-5 gap-y-1"):
-                self._metric = (
-                    ui.select([REWARD], value=REWARD, with_input=True, label="Metric", on_change=self.refresh)
-                    .props("dense outlined options-dense")
-                    .classes("p-select")
-                    .props("data-mark=metric")
+                self._metric = ui.select(
+                    [REWARD], value=REWARD, with_input=True, label="Metric", on_change=self.refresh
                 )
-                self._axis = (
-                    ui.toggle(AXES, value="steps", on_change=self.refresh)
-                    .props("dense no-caps unelevated")
-                    .props('aria-label="Horizontal axis" data-mark=axis')
-                )
+                marked(self._metric, "metric", "p-select", "dense outlined options-dense")
+                self._axis = ui.toggle(AXES, value="steps", on_change=self.refresh)
+                marked(self._axis, "axis", props='dense no-caps unelevated aria-label="Horizontal axis"')
                 with ui.row().classes("items-center gap-2 no-wrap"):
-                    ui.label("Smoothing").classes("p-quiet text-sm")
-                    self._smoothing = (
-                        ui.slider(min=0, max=0.99, step=0.01, value=0.6, on_change=self.refresh)
-                        .props("label")
-                        .classes("w-32")
-                    )
-                    self._smoothing.props("aria-label=Smoothing data-mark=smoothing")
-                self._log = ui.switch("Log scale", on_change=self.refresh).props("dense").props("data-mark=log")
-            self._note = ui.label().classes("p-quiet text-sm")
-            self.chart = (
-                ui.echart(curve_options([], over_time=False, log=False))
-                .classes("w-full p-chart")
-                .props('role=img aria-label="Curves of the chosen runs" data-mark=curves')
-            )
+                    quiet("Smoothing")
+                    self._smoothing = ui.slider(min=0, max=0.99, step=0.01, value=0.6, on_change=self.refresh)
+                    marked(self._smoothing, "smoothing", "w-32", "label aria-label=Smoothing")
+                self._log = marked(ui.switch("Log scale", on_change=self.refresh), "log", props="dense")
+            self._note = quiet("")
+            self.chart = ui.echart(curve_options([], over_time=False, log=False))
+            marked(self.chart, "curves", "w-full p-chart", 'role=img aria-label="Curves of the chosen runs"')
 
     async def show(self, runs: Sequence[str], note: str) -> None:
         """Shows other runs, or what is new of the same."""
         self._runs = tuple(runs[:MOST_RUNS])
-        extra = (
-            f"{len(runs)} runs are chosen; these are the first {MOST_RUNS} of them." if len(runs) > MOST_RUNS else ""
-        )
-        self._note.set_text(note or extra)
+        if not note and len(runs) > MOST_RUNS:
+            note = f"{len(runs)} runs are chosen; these are the first {MOST_RUNS} of them."
+        self._note.set_text(note)
         await self.refresh()
 
     async def refresh(self) -> None:
@@ -112,15 +99,10 @@ class CurvesCard:
         before = self._shown
         self._shown = state
         if isinstance(before, tuple) and before[0] == choice and self._names == [line.name for line in lines]:
-            changed = [
-                series
-                for series, old in zip(options["series"], self.chart.options["series"], strict=True)
-                if series != old
-            ]
+            pairs = zip(options["series"], self.chart.options["series"], strict=True)
+            changed = [{"id": new["id"], "data": new["data"]} for new, old in pairs if new != old]
             self.chart.options["series"] = options["series"]
-            self.chart.run_chart_method(
-                "setOption", {"series": [{"id": each["id"], "data": each["data"]} for each in changed]}
-            )
+            self.chart.run_chart_method("setOption", {"series": changed})
         else:
             self.chart.options.clear()
             self.chart.options.update(options)

@@ -10,6 +10,7 @@ from nicegui import run as worker
 from nicegui import ui
 
 from palaestra.core.display import escaped
+from palaestra.core.metrics import ELO
 from palaestra.core.plugins import registry
 from palaestra.runtime.monitor.run_facts import (
     LeagueTable,
@@ -23,14 +24,14 @@ from palaestra.runtime.monitor.run_facts import (
     warnings_in,
 )
 from palaestra.runtime.monitor.run_index import RunIndex
-from palaestra.runtime.monitor.run_status import RunStatus
+from palaestra.runtime.monitor.run_status import RunStatus, section
 from palaestra.runtime.playback.sources import PlaybackSource
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 from palaestra.web.dashboard.control_card import ControlCard
 from palaestra.web.dashboard.run_cards import show_lessons, show_ratings, show_times
 from palaestra.web.dashboard.run_rows import COLORS, MEANINGS, duration, number, steps, when
 from palaestra.web.dashboard.small_charts import SmallCharts
-from palaestra.web.layout import Offer, address, card, page, quiet
+from palaestra.web.layout import Offer, address, card, marked, marked_label, page, quiet, while_open
 from palaestra.web.recorded.demo_files import StartedRun, started_run
 from palaestra.web.site import Site
 
@@ -52,6 +53,11 @@ class RunView:
     warnings: list[str]
     obstacle: str
     """Why the run cannot be watched; empty if nothing speaks against it."""
+
+    @property
+    def ratings(self) -> dict[str, float]:
+        """Elo of each behavior in self-play."""
+        return {each.name: each.values[ELO] for each in self.status.behaviors if ELO in each.values}
 
 
 def add_run_page(site: Site, index: RunIndex) -> None:
@@ -104,12 +110,12 @@ class RunEntrance:
                 ui.link("All runs", "/")
             return
         with card("The run has not begun" if started.ended else "Starting"):
-            told = (
+            what = (
                 f"'{name}' ended before it began:" if started.ended else f"'{name}' is starting; its page opens here."
             )
-            ui.label(told).classes("text-negative" if started.ended else "").props("data-mark=starting")
+            marked(ui.label(f"'{name}' {what}"), "starting", "text-negative" if started.ended else "")
             if started.log:
-                ui.label(started.log).classes("p-log w-full").props("data-mark=log")
+                marked(ui.label(started.log), "log", "p-log w-full")
             if started.ended:
                 ui.link("Demonstrations", "/demos")
 
@@ -135,51 +141,39 @@ class RunPage:
             with ui.column().classes("gap-3"):
                 self._warnings = ui.column().classes("w-full")
                 self._texts()
-        client = ui.context.client
-
-        async def refresh() -> None:
-            if client.has_socket_connection:
-                await self.refresh()
-
-        ui.timer(REFRESH, refresh)
+        while_open(self.refresh, REFRESH)
 
     def _head(self) -> None:
         with card():
             with ui.row().classes("w-full items-center gap-x-3 gap-y-1"):
-                ui.label(escaped(self._id)).classes("text-lg font-medium").style("overflow-wrap: anywhere").props(
-                    "data-mark=name"
-                )
-                self._state = ui.badge("").classes("p-state").props("data-mark=state")
+                marked(ui.label(escaped(self._id)), "name", "text-lg font-medium p-message")
+                self._state = marked(ui.badge(""), "state", "p-state")
                 self._meaning = quiet("")
                 with ui.row().classes("no-wrap gap-1 ml-auto"):
                     self._offers = (
                         Offer("Watch", "visibility", lambda: address("/watch", run=self._id)),
                         Offer("Play", "sports_esports", lambda: address("/play", run=self._id)),
                     )
-            self._bar = ui.linear_progress(0, show_value=False, size="6px").props(
-                "rounded instant-feedback aria-label=Progress"
-            )
-            self._numbers = ui.label().classes("text-sm").props("data-mark=numbers")
+            self._bar = ui.linear_progress(0, show_value=False, size="6px")
+            self._bar.props("rounded instant-feedback aria-label=Progress")
+            self._numbers = marked_label("numbers", "text-sm")
 
     def _texts(self) -> None:
         with card():
             with ui.tabs().props("dense no-caps align=left inline-label") as tabs:
-                ui.tab("Console and logs").props("data-mark=tab-logs")
-                ui.tab("Settings").props("data-mark=tab-settings")
+                marked(ui.tab("Console and logs"), "tab-logs")
+                marked(ui.tab("Settings"), "tab-settings")
             with ui.tab_panels(tabs, value="Console and logs").classes("w-full").style("background: transparent"):
                 with ui.tab_panel("Console and logs").classes("p-0 pt-2 gap-2"):
-                    self._which = (
-                        ui.select([], label="File", on_change=self._other_log)
-                        .props("dense outlined options-dense")
-                        .classes("p-select")
-                    )
+                    self._which = ui.select([], label="File", on_change=self._other_log)
+                    self._which.props("dense outlined options-dense").classes("p-select")
                     with ui.scroll_area().classes("w-full").style("height: 420px").props("tabindex=0") as self._scroll:
-                        self._log = ui.label().classes("p-log w-full").props("data-mark=log")
+                        self._log = marked_label("log", "p-log w-full")
                 with (
                     ui.tab_panel("Settings").classes("p-0 pt-2"),
                     ui.scroll_area().classes("w-full").style("height: 480px").props("tabindex=0"),
                 ):
-                    self._settings = ui.label().classes("p-log w-full").props("data-mark=settings")
+                    self._settings = marked_label("settings", "p-log w-full")
 
     async def _other_log(self) -> None:
         self._log_name = str(self._which.value or "")
@@ -190,7 +184,7 @@ class RunPage:
         view = await worker.io_bound(self._read, self._log_name)
         if view is None:  # the run is gone, or the page is ending
             return
-        self._control.tell(await worker.io_bound(self._control.read) or [])
+        await self._control.refresh()
         self._control.show(view.status, view.lessons, self._parameters)
         before = self._seen
         self._seen = view
@@ -207,6 +201,7 @@ class RunPage:
         names = logs(files, self._id)
         text = log_tail(files, self._id, log_name if log_name in names else names[0] if names else "")
         console = text if log_name.startswith("console") or not names else log_tail(files, self._id, names[0])
+        has_model = self._seen is not None and not self._seen.obstacle  # once there is one, it stays
         return RunView(
             status,
             lessons(files, status, settings),
@@ -216,9 +211,7 @@ class RunPage:
             names,
             text,
             warnings_in(console) if names and names[0].startswith("console") else [],
-            ""
-            if self._seen is not None and not self._seen.obstacle
-            else self._source.obstacle() or "",  # a model stays
+            "" if has_model else self._source.obstacle() or "",
         )
 
     def _show(self, view: RunView, before: RunView | None) -> None:
@@ -232,25 +225,27 @@ class RunPage:
         self._numbers.set_text(headline(status))
         for offer in self._offers:
             offer.refuse(view.obstacle)
-        if before is None or view.lessons != before.lessons:
+
+        def changed(*parts: str) -> bool:
+            return before is None or any(getattr(view, part) != getattr(before, part) for part in parts)
+
+        if changed("lessons"):
             show_lessons(self._lessons, view.lessons)
-        if before is None or view.league != before.league or _ratings(view) != _ratings(before):
-            show_ratings(self._ratings, _ratings(view), self._id, view.league)
-        if before is None or view.times != before.times:
+        if changed("league", "ratings"):
+            show_ratings(self._ratings, view.ratings, self._id, view.league)
+        if changed("times"):
             show_times(self._times, view.times)
-        if before is None or view.warnings != before.warnings:
+        if changed("warnings"):
             self._show_warnings(view.warnings)
-        if before is None or view.settings != before.settings:
+        if changed("settings"):
             self._settings.set_text(view.settings or "This run has no configuration.yaml.")
-        if before is None or view.logs != before.logs:
-            self._which.set_options(
-                view.logs, value=self._log_name if self._log_name in view.logs else view.logs[0] if view.logs else None
-            )
+        if changed("logs"):
+            first = next(iter(view.logs), None)
+            self._which.set_options(view.logs, value=self._log_name if self._log_name in view.logs else first)
             self._which.visible = bool(view.logs)
-        if before is None or view.log != before.log:
-            self._log.set_text(
-                view.log or "This run has written no log so far. Unity builds write run_logs/Player-0.log."
-            )
+        if changed("log"):
+            nothing = "This run has written no log so far. Unity builds write run_logs/Player-0.log."
+            self._log.set_text(view.log or nothing)
             self._scroll.scroll_to(percent=1.0)
 
     def _show_warnings(self, found: list[str]) -> None:
@@ -261,10 +256,6 @@ class RunPage:
                     ui.label(line).classes("p-log p-warning")
 
 
-def _ratings(view: RunView) -> dict[str, float]:
-    return {each.name: each.values["Self-play/ELO"] for each in view.status.behaviors if "Self-play/ELO" in each.values}
-
-
 def headline(status: RunStatus) -> str:
     """Returns the numbers of a run as one line."""
     parts = [steps(status)]
@@ -272,11 +263,12 @@ def headline(status: RunStatus) -> str:
         parts.append(f"{status.rate:,.0f} steps/s")
     if status.left is not None:
         parts.append(f"{duration(status.left)} left")
-    for each in status.behaviors:
-        if each.reward is not None:
-            parts.append(
-                f"mean reward {number(each.reward)}" + (f" ({escaped(each.name)})" if len(status.behaviors) > 1 else "")
-            )
+    several = len(status.behaviors) > 1
+    parts += [
+        f"mean reward {number(each.reward)}" + (f" ({escaped(each.name)})" if several else "")
+        for each in status.behaviors
+        if each.reward is not None
+    ]
     parts += [escaped(text) for text in (status.environment, status.trainer) if text]
     if status.source != "Palaestra":
         parts.append(f"written by {status.source}")
@@ -287,10 +279,8 @@ def headline(status: RunStatus) -> str:
 
 def parameters_of(settings: Mapping[str, Any]) -> list[str]:
     """Returns the parameters of a run's environment: those in its settings, and all of a built-in environment."""
-    named = settings.get("environment_parameters")
-    names = list(map(str, named)) if isinstance(named, Mapping) else []
-    env = settings.get("env_settings")
-    path = str(env.get("env_path") or "").removeprefix("builtin:") if isinstance(env, Mapping) else ""
+    names = list(map(str, section(settings, "environment_parameters")))
+    path = str(section(settings, "env_settings").get("env_path") or "").removeprefix("builtin:")
     if path in (envs := registry("envs")).names():
         names += list(envs.get(path).parameter_ranges)
     return list(dict.fromkeys(names))

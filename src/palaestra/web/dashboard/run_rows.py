@@ -7,6 +7,7 @@ from typing import Any
 
 from palaestra.core.display import escaped
 from palaestra.runtime.monitor.run_status import RunStatus
+from palaestra.web.layout import table_column
 
 COLORS = {
     "learning": "primary",
@@ -25,20 +26,16 @@ MEANINGS = {
 }
 
 
-def _column(name: str, label: str, align: str = "right", **more: Any) -> dict[str, Any]:
-    return {"name": name, "label": label, "field": name, "sortable": True, "align": align, **more}
-
-
 COLUMNS = [
-    _column("id", "Run", "left"),
-    _column("state", "State", "left"),
-    _column("share", "Progress", "left"),
-    _column("reward", "Reward"),
-    _column("rate", "Steps / s"),
-    _column("left", "Time left"),
-    _column("environment", "Environment", "left"),
-    _column("trainer", "Trainer", "left"),
-    _column("started", "Begun"),
+    table_column("id", "Run", "left"),
+    table_column("state", "State", "left"),
+    table_column("share", "Progress", "left"),
+    table_column("reward", "Reward"),
+    table_column("rate", "Steps / s"),
+    table_column("left", "Time left"),
+    table_column("environment", "Environment", "left"),
+    table_column("trainer", "Trainer", "left"),
+    table_column("started", "Begun"),
 ]
 
 SLOTS = {
@@ -106,11 +103,8 @@ def row_of(status: RunStatus, now: float | None = None) -> dict[str, Any]:
 
 def steps(status: RunStatus) -> str:
     """Returns the steps that are done, of how many."""
-    return (
-        f"{short(status.step)} of {short(status.max_steps)} steps"
-        if status.max_steps
-        else f"{short(status.step)} steps"
-    )
+    of = f" of {short(status.max_steps)}" if status.max_steps else ""
+    return f"{short(status.step)}{of} steps"
 
 
 def short(count: float) -> str:
@@ -122,7 +116,7 @@ def short(count: float) -> str:
 
 
 def number(value: float) -> str:
-    """Returns a number with as many digits as tell something."""
+    """Returns a number with as many digits as matter."""
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nicegui import run as worker
 from nicegui import ui
 
@@ -14,7 +12,7 @@ from palaestra.runtime.monitor.run_status import RunStatus
 from palaestra.web.dashboard.curves_card import MOST_RUNS, CurvesCard
 from palaestra.web.dashboard.run_page import add_run_page
 from palaestra.web.dashboard.run_rows import COLUMNS, SLOTS, row_of
-from palaestra.web.layout import card, page, quiet
+from palaestra.web.layout import card, marked, marked_label, page, quiet, table_column, while_open
 from palaestra.web.site import Site
 
 REFRESH = 1.0
@@ -41,7 +39,7 @@ class RunsPage:
         self._index = index
         self._statuses: list[RunStatus] = []
         self._compared: object = None
-        self._version = -1
+
         self._first = [site.run] if site.run else []
         """Run that the command named: its curves are shown until others are chosen."""
         self._empty(site)
@@ -53,13 +51,7 @@ class RunsPage:
                 self._table()
             self.curves = CurvesCard(index)
             self._comparison = ui.column().classes("w-full")
-        client = ui.context.client
-
-        async def refresh() -> None:
-            if client.has_socket_connection:
-                await self.refresh()
-
-        ui.timer(REFRESH, refresh)
+        while_open(self.refresh, REFRESH)
 
     def _empty(self, site: Site) -> None:
         self._reading = quiet("Reading the runs...")
@@ -74,14 +66,10 @@ class RunsPage:
 
     def _head(self) -> None:
         with ui.row().classes("w-full items-center gap-3"):
-            self._counts = ui.label().classes("text-sm font-medium").props("data-mark=counts")
+            self._counts = marked_label("counts", "text-sm font-medium")
             ui.space()
-            self._search = (
-                ui.input(placeholder="Search")
-                .props("dense outlined clearable aria-label=Search")
-                .classes("w-56")
-                .props("data-mark=search")
-            )
+            search = ui.input(placeholder="Search")
+            self._search = marked(search, "search", "w-56", "dense outlined clearable aria-label=Search")
             with self._search.add_slot("prepend"):
                 ui.icon("search").classes("text-base")
 
@@ -92,13 +80,13 @@ class RunsPage:
             row_key="key",
             selection="multiple",
             pagination={"rowsPerPage": 15, "sortBy": None},
-            on_select=self._choose,
+            on_select=self._curves,
         )
         self.table.classes("w-full p-table").props(
             'flat dense :grid="Quasar.Screen.lt.md" no-data-label="No runs" no-results-label="No run matches"'
             ' rows-per-page-label="Runs on a page"'
-            """ :selected-rows-label="n => n + (n == 1 ? ' run is chosen' : ' runs are chosen')" """
-        ).props("data-mark=runs")
+            """ :selected-rows-label="n => n + (n == 1 ? ' run is chosen' : ' runs are chosen')" data-mark=runs"""
+        )
         for name, template in SLOTS.items():
             self.table.add_slot(name, template)
         self._search.bind_value_to(self.table, "filter", forward=lambda text: text or "")
@@ -121,9 +109,6 @@ class RunsPage:
             )
         if found:
             await self._curves()
-
-    async def _choose(self) -> None:
-        await self._curves()
 
     async def _curves(self) -> None:
         known = {status.run_id for status in self._statuses}
@@ -157,15 +142,11 @@ def difference_table(runs: list[str], found: list[Difference]) -> None:
     if not found:
         quiet("These runs have the same settings.")
         return
-    columns: list[dict[str, Any]] = [
-        {"name": "key", "label": "Setting", "field": "key", "align": "left", "sortable": True}
-    ]
-    columns += [
-        {"name": f"run{i}", "label": escaped(run), "field": f"run{i}", "align": "left"} for i, run in enumerate(runs)
-    ]
+    columns = [table_column("key", "Setting", "left")]
+    columns += [table_column(f"run{i}", escaped(run), "left", sortable=False) for i, run in enumerate(runs)]
     rows = [
         {"key": escaped(each.key), **{f"run{i}": escaped(value) for i, value in enumerate(each.values)}}
         for each in found
     ]
     table = ui.table(rows=rows, columns=columns, row_key="key", pagination=20 if len(rows) > 20 else None)
-    table.classes("w-full p-table").props("flat dense data-mark=differences")
+    marked(table, "differences", "w-full p-table", "flat dense")

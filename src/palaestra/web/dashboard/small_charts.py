@@ -10,7 +10,7 @@ from palaestra.core.metrics import ELO, GROUP_REWARD, LENGTH, REWARD, SUCCESS
 from palaestra.runtime.monitor.run_index import RunIndex
 from palaestra.runtime.monitor.thinning import CurveView
 from palaestra.web.dashboard.chart_options import CurveLine, curve_options
-from palaestra.web.layout import card, quiet
+from palaestra.web.layout import card, marked, quiet
 
 MAIN = (
     REWARD,
@@ -49,9 +49,8 @@ class SmallCharts:
                 ui.toggle(
                     {False: "Steps", True: "Time"}, value=False, on_change=lambda event: self._change(time=event.value)
                 ).props('dense no-caps unelevated aria-label="Horizontal axis"')
-                ui.switch("All metrics", on_change=lambda event: self._change(every=event.value)).props("dense").props(
-                    "data-mark=all-metrics"
-                )
+                every = ui.switch("All metrics", on_change=lambda event: self._change(every=event.value))
+                marked(every, "all-metrics", props="dense")
                 self._count = quiet("")
             self._grid = ui.element("div").classes("p-small-charts w-full")
 
@@ -96,21 +95,13 @@ class SmallCharts:
                 for tag in charts:
                     with ui.column().classes("gap-0 min-w-0"):
                         ui.label(escaped(tag)).classes("text-xs font-medium p-ellipsis")
-                        self._charts[tag] = (
-                            ui.echart(curve_options([], over_time=self._over_time, log=False, small=True))
-                            .classes("w-full")
-                            .style("height: 150px")
-                            .props("role=img")
-                        )
-                        self._charts[tag].props["aria-label"] = f"Curve of {escaped(tag)}"
-        for tag, lines in charts.items():
+                        chart = ui.echart({}).classes("w-full").style("height: 150px").props("role=img")
+                        chart.props["aria-label"] = f"Curve of {escaped(tag)}"
+                        self._charts[tag] = chart
+        for tag, found in charts.items():
             chart = self._charts[tag]
-            new = curve_options(
-                [CurveLine(name, data, i) for i, (name, data) in enumerate(lines)],
-                over_time=self._over_time,
-                log=False,
-                small=True,
-            )
+            lines = [CurveLine(name, data, i) for i, (name, data) in enumerate(found)]
+            new = curve_options(lines, over_time=self._over_time, log=False, small=True)
             if new != chart.options:
                 chart.options.clear()
                 chart.options.update(new)

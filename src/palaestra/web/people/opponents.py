@@ -7,6 +7,7 @@ from pathlib import Path
 
 from palaestra.core.errors import PalaestraError
 from palaestra.core.files import MODEL_FILES, file_name
+from palaestra.core.metrics import ELO
 from palaestra.runtime.monitor.bounded_reading import ResultsFiles
 from palaestra.runtime.monitor.metrics_reader import MetricsReader
 from palaestra.runtime.play.run_models import models_by_step, run_folder, split_step
@@ -44,7 +45,7 @@ def rating(results: Path, model: str, behavior: str) -> float | None:
         reader = MetricsReader(ResultsFiles(results), folder.path / "metrics.jsonl")
         reader.refresh()
         metrics = reader.behaviors.get(behavior)
-        points = None if metrics is None else metrics.points("Self-play/ELO")
+        points = None if metrics is None else metrics.points(ELO)
         return None if points is None else float(points.value[abs(points.step - step).argmin()])
     status = TrainingStatus(folder.logs / "training_status.json")
     status.load()

@@ -7,16 +7,16 @@ from nicegui import ui
 
 from palaestra.core.errors import PalaestraError
 from palaestra.core.plugins import registry
-from palaestra.web.layout import address, card, complain, page, quiet
+from palaestra.web.layout import address, card, complain, marked, marked_label, page, quiet, table_column
 from palaestra.web.recorded.demo_files import FOLDER, METHODS, DemoFacts, demo_list, start_training, training_settings
 from palaestra.web.site import Site
 
 COLUMNS = [
-    {"name": "file", "label": "File", "field": "file", "align": "left", "sortable": True},
-    {"name": "behavior", "label": "Behavior", "field": "behavior", "align": "left", "sortable": True},
-    {"name": "episodes", "label": "Episodes", "field": "episodes", "sortable": True},
-    {"name": "decisions", "label": "Decisions", "field": "decisions", "sortable": True},
-    {"name": "mean", "label": "Mean reward", "field": "mean", "sortable": True},
+    table_column("file", "File", "left"),
+    table_column("behavior", "Behavior", "left"),
+    table_column("episodes", "Episodes"),
+    table_column("decisions", "Decisions"),
+    table_column("mean", "Mean reward"),
 ]
 
 
@@ -65,43 +65,22 @@ class DemosPage:
             for number, one in enumerate(found)
         ]
         with card("Demonstrations"):
-            self._table = (
-                ui.table(rows=rows, columns=COLUMNS, row_key="id", selection="multiple")
-                .props("flat dense")
-                .classes("w-full p-table")
-            )
-            self._table.props(
-                """data-mark=demos
-                :selected-rows-label="n => n + (n == 1 ? ' file is chosen' : ' files are chosen')" """
-            )
-            self._table.on_select(lambda _: self._suggest())
+            self._table = ui.table(rows=rows, columns=COLUMNS, row_key="id", selection="multiple")
+            count = """:selected-rows-label="n => n + (n == 1 ? ' file is chosen' : ' files are chosen')\""""
+            marked(self._table, "demos", "w-full p-table", f"flat dense {count}").on_select(lambda _: self._suggest())
         with card("Learn from them"):
             quiet("Choose files of one behavior above.")
             with ui.row().classes("w-full items-center gap-3"):
                 environments = sorted(registry("envs").names())
-                self._env = (
-                    ui.select(environments, label="Environment", with_input=True)
-                    .props("dense outlined")
-                    .classes("p-select")
-                    .props("data-mark=env")
-                )
-                self._method = (
-                    ui.select(METHODS, value="bc", label="Method")
-                    .props("dense outlined")
-                    .classes("p-select")
-                    .props("data-mark=method")
-                )
-                self._steps = (
-                    ui.number("Decisions", value=100_000, min=1000)
-                    .props("dense outlined")
-                    .classes("w-36")
-                    .props("data-mark=steps")
-                )
-                self._run = ui.input("Run").props("dense outlined").classes("w-64").props("data-mark=run-id")
-                ui.button("Start", on_click=self._start).props("no-caps").props("data-mark=start")
-            self._command = (
-                ui.label().classes("p-quiet text-sm").style("overflow-wrap: anywhere").props("data-mark=command")
-            )
+                self._env = ui.select(environments, label="Environment", with_input=True)
+                marked(self._env, "env", "p-select", "dense outlined")
+                self._method = ui.select(METHODS, value="bc", label="Method")
+                marked(self._method, "method", "p-select", "dense outlined")
+                self._steps = ui.number("Decisions", value=100_000, min=1000)
+                marked(self._steps, "steps", "w-36", "dense outlined")
+                self._run = marked(ui.input("Run"), "run-id", "w-64", "dense outlined")
+                marked(ui.button("Start", on_click=self._start), "start", props="no-caps")
+            self._command = marked_label("command", "p-quiet text-sm p-message")
 
     def _chosen(self) -> list[DemoFacts]:
         return [self._found[row["id"]] for row in self._table.selected]

@@ -206,11 +206,8 @@ def _in_order(hits: list[RayHit]) -> list[RayHit]:
 
 
 def _bar() -> ui.linear_progress:
-    return (
-        ui.linear_progress(0.0, show_value=False, size="8px")
-        .props("instant-feedback rounded aria-hidden=true")
-        .classes("grow")
-    )
+    bar = ui.linear_progress(0.0, show_value=False, size="8px")
+    return bar.props("instant-feedback rounded aria-hidden=true").classes("grow")
 
 
 def _fill(bar: ui.linear_progress, share: float) -> None:

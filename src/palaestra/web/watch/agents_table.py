@@ -11,7 +11,7 @@ from palaestra.core.timestep import Action
 from palaestra.runtime.playback.cameras import has_cameras
 from palaestra.runtime.playback.played_env import PlayedEnv
 from palaestra.runtime.playback.playing import Playback
-from palaestra.web.layout import quiet
+from palaestra.web.layout import marked, quiet
 
 MOST = 64
 """Agents in the table."""
@@ -37,11 +37,8 @@ class AgentsTable:
         self._playback = playback
         with ui.column().classes("w-full gap-2") as self.whole:
             self._why = quiet("This environment draws nothing here: this is what its agents do.")
-            table = (
-                ui.table(columns=COLUMNS, rows=[], row_key="key")
-                .classes("w-full")
-                .props("dense flat hide-pagination data-mark=agents")
-            )
+            table = ui.table(columns=COLUMNS, rows=[], row_key="key")
+            marked(table, "agents", "w-full", "dense flat hide-pagination")
             table.props["pagination"] = {"rowsPerPage": 0}
             table.on(
                 "rowClick",
