@@ -208,3 +208,9 @@ def patience_of(settings: BehaviorSettings) -> int:
     """
     waits = isinstance(settings.hyperparameters, PPOSettings | POCASettings)
     return min(settings.time_horizon, ENOUGH) if waits else 0
+
+
+def must_be_finite(learners: Mapping[str, Learner]) -> None:
+    """Raises Diverged if weights are not finite."""
+    for learner in learners.values():
+        learner.must_be_finite()

@@ -6,24 +6,18 @@ import math
 import time
 import warnings
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from palaestra.core.errors import PalaestraError, exception_summary
-from palaestra.core.metrics import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD, Aggregation
-from palaestra.parallel.closing import close_safely
-from palaestra.runtime.logging.tracker import Outcome, SeesEnd, SeesModels, SeesValues, Summary, Tracker
+from palaestra.core.metrics import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD
+from palaestra.runtime.logging.tracker import Summary, Tracker
+from palaestra.runtime.logging.tracker_set import TrackerSet
 
 NO_TRACKERS: Mapping[str, Tracker] = {}
-PATIENCE = 90.0
-"""Seconds that a tracker has to close: services wait a minute for what is left to be sent."""
 FEW = 10
 """Episodes below which the mean of a period between two updates says little."""
 
@@ -61,10 +55,7 @@ class Statistics:
         """`trackers`, by name, get the summaries. `warn` is called once for each tracker that fails; training goes
         on.
         """
-        self._trackers = dict(trackers)
-        self._warn = warn
-        self._watching = {name: tracker for name, tracker in trackers.items() if isinstance(tracker, SeesValues)}
-        self._failed: set[str] = set()
+        self.trackers = TrackerSet(trackers, warn)
         self._periods: defaultdict[str, _Period] = defaultdict(_Period)
         self._since_update: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0])  # sum and count of returns
         self._before_update: dict[
@@ -82,26 +73,30 @@ class Statistics:
         if numbers := _numbers(values):
             sum_and_count = self._periods[behavior].means.setdefault(tag, [0.0, 0])
             _add(sum_and_count, numbers)
-            self._show(behavior, tag, numbers, "mean")
+            if self.trackers.watching:
+                self.trackers.values(behavior, tag, numbers, "mean")
 
     def total(self, behavior: str, tag: str, value: float) -> None:
         """Adds a value; the summary has the sum over the period."""
         for number in _numbers((value,)):
             totals = self._periods[behavior].totals
             totals[tag] = totals.get(tag, 0.0) + number
-            self._show(behavior, tag, [number], "total")
+            if self.trackers.watching:
+                self.trackers.values(behavior, tag, [number], "total")
 
     def latest(self, behavior: str, tag: str, value: float) -> None:
         """Sets a value; the summary has the last one."""
         for number in _numbers((value,)):
             self._periods[behavior].latest[tag] = number
-            self._show(behavior, tag, [number], "latest")
+            if self.trackers.watching:
+                self.trackers.values(behavior, tag, [number], "latest")
 
     def spread(self, behavior: str, tag: str, values: Iterable[float]) -> None:
         """Adds values; the summary has their mean and a histogram."""
         if numbers := _numbers(values):
             self._periods[behavior].spreads.setdefault(tag, []).extend(numbers)
-            self._show(behavior, tag, numbers, "spread")
+            if self.trackers.watching:
+                self.trackers.values(behavior, tag, numbers, "spread")
 
     def episodes(
         self,
@@ -199,69 +194,8 @@ class Statistics:
             times=times,
             grouped=period.grouped,
         )
-        self._each(lambda tracker: tracker.write(summary), f"the summary of '{behavior}' at step {step:,}")
+        self.trackers.each(lambda tracker: tracker.write(summary), f"the summary of '{behavior}' at step {step:,}")
         return summary
-
-    def text(self, behavior: str, tag: str, body: str) -> None:
-        """Sends a note to every tracker."""
-        self._each(lambda tracker: tracker.text(behavior, tag, body), f"the {tag.lower()} of '{behavior}'")
-
-    def model(self, behavior: str, path: Path, step: int, final: bool) -> None:
-        """Shows a model that was written to the trackers that take models."""
-        for name, tracker in self._trackers.items():
-            if isinstance(tracker, SeesModels):
-                self._attempt(
-                    name, partial(tracker.record_model, behavior, path, step, final), f"the model {path.name}"
-                )
-
-    def end(self, outcome: Outcome, reason: str = "") -> None:
-        """Tells the trackers that want to know how the run ended."""
-        for name, tracker in self._trackers.items():
-            if isinstance(tracker, SeesEnd):
-                self._attempt(name, partial(tracker.record_end, outcome, reason), "how the run ended")
-
-    @contextmanager
-    def telling_failure(self) -> Iterator[None]:
-        """Tells them of the error or the Ctrl-C that ends the block."""
-        try:
-            yield
-        except BaseException as error:
-            reason = str(error) if isinstance(error, PalaestraError) else exception_summary(error)
-            self.end("failed" if isinstance(error, Exception) else "stopped", reason)
-            raise
-
-    def close(self) -> None:
-        """Closes every tracker."""
-        for name, tracker in self._trackers.items():
-            close_safely(
-                partial(self._attempt, name, tracker.close, "the end of the run"),
-                f"the tracker '{name}'",
-                self._warn,
-                patience=PATIENCE,
-            )
-
-    def _show(self, behavior: str, tag: str, numbers: Sequence[float], aggregation: Aggregation) -> None:
-        for name, tracker in self._watching.items():
-            self._attempt(
-                name, partial(tracker.record_values, behavior, tag, numbers, aggregation), f"a value of {tag!r}"
-            )
-
-    def _each(self, send: Callable[[Tracker], object], what: str) -> None:
-        for name, tracker in self._trackers.items():
-            self._attempt(name, partial(send, tracker), what)
-
-    def _attempt(self, name: str, send: Callable[[], object], what: str) -> None:
-        """Sends something to a tracker; one that fails is reported once and tried again the next time."""
-        try:
-            send()
-        except Exception as error:
-            if name not in self._failed:
-                self._failed.add(name)
-                reason = str(error) if isinstance(error, PalaestraError) else exception_summary(error)
-                self._warn(
-                    f"the tracker '{name}' could not record {what}: {reason}; training continues without it, and "
-                    "further failures of this tracker are not reported"
-                )
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the open periods and the recent returns, in plain types."""

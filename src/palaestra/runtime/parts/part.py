@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from palaestra.core.timestep import TimeStep
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from palaestra.runtime.control.goals import Course
     from palaestra.runtime.control.run_requests import RunRequest
     from palaestra.runtime.logging.tracker import Summary
+
+
+P = TypeVar("P", bound="RunPart")
 
 
 class RunPart:
@@ -142,3 +145,13 @@ def observers(parts: Sequence[RunPart]) -> list[RunPart]:
 def overrides(part: RunPart, moment: str) -> bool:
     """Whether a part does something at a moment."""
     return getattr(type(part), moment) is not getattr(RunPart, moment)
+
+
+def part_of(parts: Iterable[RunPart], kind: type[P]) -> P:
+    """Returns the part of a class."""
+    return next(part for part in parts if isinstance(part, kind))
+
+
+def endings_of(parts: Iterable[RunPart]) -> Mapping[str, Course]:
+    """Returns the behaviors that need no more training, and why; empty while others still train."""
+    return next((found for part in parts if (found := part.endings())), {})

@@ -28,7 +28,7 @@ from palaestra.runtime.logging.timers import Timers
 from palaestra.runtime.logging.tracker_plugins import find_trackers
 from palaestra.runtime.logging.trackers import GaugeTracker
 from palaestra.runtime.logging.waiting import WaitingNotice
-from palaestra.runtime.parts.part import RunPart
+from palaestra.runtime.parts.part import RunPart, part_of
 from palaestra.runtime.parts.rank_warnings import RankWarnings
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.play.best_models import Reopen, reopening
@@ -211,8 +211,8 @@ def train_rank(
         timers = Timers()
         of_first = group.first(lambda: trackers(found, folder, settings, checkpoint, console)) or {}
         statistics = Statistics({**of_first, "gauges": GaugeTracker(timers)}, console.warning)
-        stack.enter_context(closing(statistics))
-        stack.enter_context(statistics.telling_failure())
+        stack.enter_context(closing(statistics.trackers))
+        stack.enter_context(statistics.trackers.noting_failure())
         status = TrainingStatus(folder.logs / "training_status.json")
         context = RunContext(settings, folder, world, journal_of(statistics, group), console, group, status)
         with first_wait(settings, env is None, console):
@@ -278,14 +278,14 @@ def carry_out(run: Run, stopper: Stopper) -> Result:
         try:
             loop(run)
             result = finish(run)
-            run.statistics.end("finished" if result.finished or result.endings else "stopped")
+            run.statistics.trackers.end("finished" if result.finished or result.endings else "stopped")
             status = exit_status(result)
             return result
         except Exception as error:  # a program's callback may raise anything
-            run.part(ProgressReport).end("failed", reason_of(error))
+            part_of(run.parts, ProgressReport).end("failed", reason_of(error))
             lost = rescue(run, error) if isinstance(error, RunError) and not isinstance(error, Diverged) else None
             if lost is None or lost.saved is None:
-                run.part(Saving).show_saved()
+                part_of(run.parts, Saving).show_saved()
             if lost is not None:
                 raise lost from error
             raise

@@ -11,12 +11,13 @@ from palaestra.parallel.closing import warning_of_failure
 from palaestra.runtime.logging.bottleneck import bottleneck
 from palaestra.runtime.logging.statistics import LastReward
 from palaestra.runtime.logging.trackers import METRICS
+from palaestra.runtime.parts.part import endings_of, part_of
 from palaestra.runtime.run.checks import unused_blocks
 from palaestra.runtime.run.commands import continue_command, more_steps, play_command, watch_command
 from palaestra.runtime.run.features.progress import ProgressReport
 from palaestra.runtime.run.features.saving import Saving
 from palaestra.runtime.run.rate_jumps import low_rate, rate_jumps
-from palaestra.runtime.run.training_run import Run
+from palaestra.runtime.run.training_run import Run, setup_of
 
 STUCK = 3
 """Exit status of a run that ended because it made no progress."""
@@ -51,7 +52,7 @@ def exit_status(result: Result) -> int:
 def finish(run: Run) -> Result:
     """Saves, writes the final models, and says where everything is; a run that was finished before stays as it is."""
     run.console.close()  # its live line shows what is over
-    endings = {} if run.inference else run.endings()
+    endings = {} if run.inference else endings_of(run.parts)
     if run.stopped and not run.inference:
         why = "; ".join(f"'{name}': {course.reason}" for name, course in endings.items())
         run.console.info(
@@ -60,13 +61,13 @@ def finish(run: Run) -> Result:
     finals = dict[str, Path]()
     lacking: tuple[str, ...] | None = None
     if not run.inference:
-        finals = run.group.from_first(run.models.finals(run.learners)) or run.part(Saving).conclude()
+        finals = run.group.from_first(run.models.finals(run.learners)) or part_of(run.parts, Saving).conclude()
         lacking = run.group.first(lambda: tuple(name for name in run.learners if name not in finals))
     with warning_of_failure("the report", run.console.warning):
         _report(run, finals)
     last = {name: run.statistics.last_reward(name) for name in run.learners}
     reason = "; ".join(f"{name}: {course.ending}, {course.reason}" for name, course in endings.items())
-    run.part(ProgressReport).end("finished" if run.finished or endings else "stopped", reason)
+    part_of(run.parts, ProgressReport).end("finished" if run.finished or endings else "stopped", reason)
     return Result(
         run.folder.path,
         steps={name: learner.step for name, learner in run.learners.items()},
@@ -134,7 +135,7 @@ def _where_time_went(run: Run) -> list[str]:
         lines = [f"rank {rank:<7} {_shares(use.parts, use.total)}" for rank, use in enumerate(uses)]
     busy = [100 * seconds / use.total for use in uses for seconds in use.copies.values()]
     if busy:
-        what = "runners" if run.setup().runners else "copies"
+        what = "runners" if setup_of(run).runners else "copies"
         lines.append(
             f"environment  {len(busy)} {what}, busy {sum(busy) / len(busy):.0f} % of the time (from {min(busy):.0f} % "
             f"to {max(busy):.0f} %)"
@@ -144,7 +145,7 @@ def _where_time_went(run: Run) -> list[str]:
             f"trainer      busy {100 * seconds / uses[0].total:.0f} % of the time, beside the run; '{name}' learns "
             "from rollouts one update old"
         )
-    return [*lines, f"speed        {bottleneck(uses, run.setup())}"]
+    return [*lines, f"speed        {bottleneck(uses, setup_of(run))}"]
 
 
 def last_reward(last: LastReward | None, next_summary: int) -> str:

@@ -12,10 +12,10 @@ import torch
 from palaestra.core.errors import EnvError
 from palaestra.core.metrics import GROUP_REWARD, SUCCESS
 from palaestra.runtime.collect.episodes import Episodes
-from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.collect.learner import Learner, must_be_finite
 from palaestra.runtime.logging.bottleneck import bottleneck
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.run.training_run import Run
+from palaestra.runtime.run.training_run import Run, setup_of
 
 PAUSE = 0.25
 """Seconds after which collecting pauses to handle signals and the progress line."""
@@ -56,7 +56,7 @@ def collect(run: Run, pause: float) -> None:
     try:
         run.collector.advance(min(ticks, default=1), lambda: run.stopped or perf_counter() > pause)
     except EnvError:
-        run.must_be_finite()
+        must_be_finite(run.learners)
         raise
     run.clock.collecting += perf_counter() - begun
     run.clock.rounds += 1
@@ -64,7 +64,7 @@ def collect(run: Run, pause: float) -> None:
 
 def meet(run: Run) -> list[str]:
     """Meets the other ranks. Returns the behaviors whose rollouts are full on all ranks."""
-    full = run.meetings.meet(run.collector, stopped=run.stopped, lost=run.may_be_lost)
+    full = run.meetings.meet(run.collector, stopped=run.stopped, lost=run.folder.may_be_lost)
     if run.meetings.lost:
         run.must_be_writable()
     elif run.meetings.have_met:
@@ -151,7 +151,7 @@ def write_summary(run: Run, learner: Learner) -> Summary:
     step = learner.summary_due()
     assert step is not None
     times = run.clock.times_since_summary(learner.name, run.meetings.times)
-    times["bottleneck"] = bottleneck(run.meetings.times, run.setup())
+    times["bottleneck"] = bottleneck(run.meetings.times, setup_of(run))
     summary = run.statistics.summarize(
         learner.name, step, elapsed=run.clock.elapsed, training=learner.training or run.finished, times=times
     )

@@ -13,6 +13,7 @@ from typing import Any
 from palaestra.core.errors import FolderLost, PalaestraError, RunError
 from palaestra.core.files import explain
 from palaestra.runtime.logging.trackers import METRICS
+from palaestra.runtime.parts.part import part_of
 from palaestra.runtime.run.commands import resume_command
 from palaestra.runtime.run.features.saving import Saving
 from palaestra.runtime.run.training_run import Run
@@ -29,7 +30,7 @@ def rescue(run: Run, error: RunError) -> FolderLost | None:
     if run.inference:
         return None
     # what it has is safe where the last checkpoint is of this step, and can be read
-    saved_step = run.part(Saving).saved_step
+    saved_step = part_of(run.parts, Saving).saved_step
     if not together and not run.group.first(lambda: saved_step != run.step or run.folder.trouble() is not None):
         return None
     state = with_other_ranks(run.state_dict(), run.group) if together else run.state_dict(alone=True)

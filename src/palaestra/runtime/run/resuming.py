@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from palaestra.core.errors import CheckpointError, PalaestraError
+from palaestra.core.errors import CheckpointError, ConfigError, PalaestraError
 from palaestra.core.specs import BehaviorSpec
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.collect.initialization import could_start
@@ -98,7 +99,7 @@ class SavedRun:
         for name in new:
             warn(f"the behavior '{name}' is not in {self.checkpoint.path}: it starts from step 0")
 
-    def tell(
+    def send_warnings(
         self,
         learners: Mapping[str, Learner],
         specs: Mapping[str, BehaviorSpec],
@@ -128,7 +129,19 @@ class SavedRun:
                         "start a new run"
                     )
 
-    def misfit(
+    @contextmanager
+    def explaining_misfits(
+        self, settings: RunSettings, folder: RunFolder, learners: Mapping[str, Learner]
+    ) -> Iterator[None]:
+        """Turns what a checkpoint raises that does not fit into an error that says what to do."""
+        try:
+            yield
+        except (KeyError, RuntimeError, ValueError, TypeError) as error:
+            if isinstance(error, CheckpointError | ConfigError) or self.checkpoint is None:
+                raise
+            raise self._misfit(error, settings, folder, learners) from error
+
+    def _misfit(
         self, error: Exception, settings: RunSettings, folder: RunFolder, learners: Mapping[str, Learner]
     ) -> CheckpointError:
         """Returns the error of a checkpoint that does not fit the environment or the settings."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any
 from zlib import crc32
 
 import torch
 
-from palaestra.core.errors import CheckpointError, ConfigError, EnvError
+from palaestra.core.errors import ConfigError, EnvError
 from palaestra.core.files import belongs_to_run
 from palaestra.core.processes import usable_cores
 from palaestra.core.specs import BehaviorSpec, describe
@@ -20,7 +19,6 @@ from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.runtime.collect.collector_state import restore, state_of
 from palaestra.runtime.collect.learner import Learner, patience_of
 from palaestra.runtime.collect.threads import ComputeThreads
-from palaestra.runtime.control.goals import Course
 from palaestra.runtime.logging.bottleneck import EnvKind, Setup
 from palaestra.runtime.logging.run_times import RunClock, wait_for
 from palaestra.runtime.logging.statistics import Statistics
@@ -36,8 +34,6 @@ from palaestra.runtime.run.resuming import SavedRun
 from palaestra.runtime.settings import RunSettings, behavior_settings
 from palaestra.runtime.storage.checkpoints import Checkpoint
 from palaestra.runtime.storage.origins import initialize
-
-P = TypeVar("P", bound=RunPart)
 
 
 class Run:
@@ -85,10 +81,10 @@ class Run:
         self.updating: list[Learner] = []
         """Learners whose updates have not ended, the one under way first."""
         settings, env, group = context.settings, context.env, context.group
-        self.models = ModelWriter(context, statistics.model)
+        self.models = ModelWriter(context, statistics.trackers.model)
         self.meetings = meetings_of(context, warnings or RankWarnings())
         self.saved = SavedRun(checkpoint, group)
-        self._kind: EnvKind = kind
+        self.kind: EnvKind = kind
         self._own_areas = own_areas
         env.training_starts(training_facts(settings, env.device))
         self.teachers = Teachers(settings, env)
@@ -129,7 +125,7 @@ class Run:
             learner.collector.patience = patience_of(settings)
         self.learners[name] = learner
         taught = self.teachers.add_student(learner)
-        with self._explaining_misfits():
+        with self.saved.explaining_misfits(self.settings, self.folder, self.learners):
             restored = self.saved.restore(learner)
         self.console.info(f"New behavior '{name}': {describe(spec)}")
         for warning in learner.demo_warnings:
@@ -156,7 +152,7 @@ class Run:
         if saved.checkpoint is None:
             return
         saved.must_share_behaviors(self.learners, self.console.warning)
-        with self._explaining_misfits():
+        with self.saved.explaining_misfits(self.settings, self.folder, self.learners):
             seed = self.group.own_seed(self.settings.env_settings.seed + saved.checkpoint.step)
             restored = restore(self.collector, saved.run["collector"], seed, episodes=saved.same_ranks)
             self.meetings.load_state_dict(saved)
@@ -166,24 +162,10 @@ class Run:
             if not saved.same_ranks:
                 for learner in self.learners.values():
                     learner.process.reseed(self.group.own_seed(self.settings.env_settings.seed + saved.checkpoint.step))
-        saved.tell(self.learners, self.env.behaviors, self.console.warning, restored=restored)
+        saved.send_warnings(self.learners, self.env.behaviors, self.console.warning, restored=restored)
         self.statistics.load_state_dict(saved.run["statistics"])
         self.clock.before = saved.run["elapsed"]
         self.retire()
-
-    @contextmanager
-    def _explaining_misfits(self) -> Iterator[None]:
-        """Turns what a checkpoint raises that does not fit into an error that says what to do."""
-        try:
-            yield
-        except (KeyError, RuntimeError, ValueError, TypeError) as error:
-            if isinstance(error, CheckpointError | ConfigError) or self.saved.checkpoint is None:
-                raise
-            raise self.saved.misfit(error, self.settings, self.folder, self.learners) from error
-
-    def part(self, kind: type[P]) -> P:
-        """Returns the part of a class."""
-        return next(part for part in self.parts if isinstance(part, kind))
 
     @property
     def step(self) -> int:
@@ -199,18 +181,6 @@ class Run:
         """Whether every behavior has reached its max_steps."""
         return bool(self.learners) and not self.inference and not self.still_training()
 
-    def endings(self) -> Mapping[str, Course]:
-        """Returns the behaviors that need no more training by their `stop_when`; empty while others still train."""
-        return next((found for part in self.parts if (found := part.endings())), {})
-
-    def absentteachers(self) -> Iterator[tuple[str, str]]:
-        """Returns students whose teacher's behavior the environment does not have, and its name."""
-        return self.teachers.absent(self.learners)
-
-    def may_be_lost(self) -> bool:
-        """Whether it is time to look whether the run's folder can be written to, and it cannot."""
-        return self.folder.check_due() and self.folder.trouble() is not None
-
     def must_be_writable(self) -> None:
         """Raises FolderLost if the run's folder can no longer be written to. All ranks take part, and all raise it."""
         trouble = self.group.from_first(self.group.first(self.folder.trouble))
@@ -225,19 +195,6 @@ class Run:
             collector.meter.mark()
         if restarts:
             self.collector.restart(self.group.own_seed(self.settings.env_settings.seed + self.step))
-
-    def setup(self) -> Setup:
-        """Returns the facts on which advice about speed depends."""
-        return Setup(
-            kind=self._kind,
-            agents=max(round(sum(learner.collector.meter.agents for learner in self.learners.values())), 1),
-            copies=self.settings.env_settings.num_envs,
-            runners=self.settings.env_settings.env_runners is not None,
-            cores=usable_cores(),
-            gpus=torch.cuda.device_count(),
-            on_gpu=self.env.device.type == "cuda",
-            threaded=any(learner.process.learning_seconds is not None for learner in self.learners.values()),
-        )
 
     def start(self) -> None:
         """Begins to collect: all ranks have rank 0's networks, and every part is ready."""
@@ -291,12 +248,8 @@ class Run:
             if not learner.training and not self.inference:
                 learner.collector.rollout_size = None
                 learner.collector.buffer = None
-        self.teachers.retire(self.learners)
-
-    def must_be_finite(self) -> None:
-        """Raises Diverged if weights are not finite."""
-        for learner in self.learners.values():
-            learner.must_be_finite()
+        if self.teachers.collectors:
+            self.teachers.retire(self.learners)
 
     def state_dict(self, *, alone: bool = False) -> dict[str, Any]:
         """Returns everything that the next tick depends on. Call it between two ticks, on all ranks.
@@ -321,6 +274,20 @@ class Run:
         }
         learned = {name: learner.state_dict() for name, learner in self.learners.items()}
         return {"run": whole, **self.saved.learned, **learned}
+
+
+def setup_of(run: Run) -> Setup:
+    """Returns the facts on which advice about speed depends."""
+    return Setup(
+        kind=run.kind,
+        agents=max(round(sum(learner.collector.meter.agents for learner in run.learners.values())), 1),
+        copies=run.settings.env_settings.num_envs,
+        runners=run.settings.env_settings.env_runners is not None,
+        cores=usable_cores(),
+        gpus=torch.cuda.device_count(),
+        on_gpu=run.env.device.type == "cuda",
+        threaded=any(learner.process.learning_seconds is not None for learner in run.learners.values()),
+    )
 
 
 MOST_PLACES = 100_000

@@ -240,6 +240,10 @@ class RunFolder:
             self._checked_at = now
         return due
 
+    def may_be_lost(self) -> bool:
+        """Whether it is time to look whether the folder can be written to, and it cannot."""
+        return self.check_due() and self.trouble() is not None
+
     def report(self, trouble: str | None) -> None:
         """Raises FolderLost if there is any trouble."""
         if trouble is not None:

@@ -33,7 +33,7 @@ def write_run(tracker: Tracker, behaviors: Mapping[str, list[int]], seconds: flo
         for count, step in enumerate(steps):
             statistics.episodes(behavior, [step / 10], [5])
             statistics.summarize(behavior, step, elapsed=seconds * (count + 1), training=True)
-    statistics.close()
+    statistics.trackers.close()
 
 
 def command(*words: str) -> None:
@@ -162,7 +162,7 @@ def test_the_overview_of_other_metrics_shows_those(tmp_path: Path):
     statistics = Statistics({"tracker": JSONLTracker(tracked_run(tmp_path, {}))})
     statistics.add("B", "Game/Score", 1.0)
     statistics.summarize("B", 1, elapsed=1.0, training=True)
-    statistics.close()
+    statistics.trackers.close()
     assert [axes.get_title(loc="left") for axes in overview(read_history(tmp_path)).axes] == ["Score"]
 
 
@@ -173,7 +173,7 @@ def test_the_overview_of_self_play_shows_elo_instead_of_the_learning_rate(tmp_pa
         statistics.add("B", ELO, 1200.0 + step)
         statistics.add("B", "Policy/Learning Rate", 3e-4)
         statistics.summarize("B", step, elapsed=1.0, training=True)
-    statistics.close()
+    statistics.trackers.close()
     titles = [axes.get_title(loc="left") for axes in overview(read_history(tmp_path)).axes]
     assert titles == ["Cumulative Reward", "Elo", "Episode Length"]
 

@@ -55,8 +55,8 @@ def test_every_tracker_gets_the_summary_and_the_next_period_is_empty():
     assert [shelf.summaries for shelf in shelves] == [[first, second]] * 2
     assert (first.behavior, first.step, first.elapsed, first.training) == ("B", 10, 1.5, True)
     assert second.values == {}
-    statistics.text("B", "Hyperparameters", "x")
-    statistics.close()
+    statistics.trackers.text("B", "Hyperparameters", "x")
+    statistics.trackers.close()
     assert shelves[1].texts == [("B", "Hyperparameters", "x")]
     assert shelves[0].closed
 
@@ -220,8 +220,8 @@ def test_a_tracker_that_fails_is_reported_once_tried_again_and_keeps_nothing_fro
     statistics = Statistics({"torn": torn, "shelf": shelf}, message.append)
     for step in (10, 20, 30):
         summarize(statistics, step)
-    statistics.text("B", "Hyperparameters", "x")
-    statistics.close()
+    statistics.trackers.text("B", "Hyperparameters", "x")
+    statistics.trackers.close()
     assert [summary.step for summary in shelf.summaries] == [summary.step for summary in torn.summaries] == [10, 20, 30]
     assert shelf.closed
     assert torn.texts == shelf.texts

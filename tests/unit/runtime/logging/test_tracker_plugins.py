@@ -153,7 +153,7 @@ def test_a_stats_writer_of_ml_agents_is_called_with_its_arguments(distribution: 
     calls = their_writer.CALLS
     assert calls == [("made", str(Path("results/ppo")), [])]
     assert "mlagents" not in sys.modules
-    statistics.text("Ball", "Hyperparameters", "as text")
+    statistics.trackers.text("Ball", "Hyperparameters", "as text")
     assert calls[-1][:2] == ("property", "Ball")
     assert calls[-1][2]["trainer_type"] == "ppo"
     statistics.add("Ball", "Losses/Policy Loss", 1.0)

@@ -21,10 +21,10 @@ from palaestra.core.metrics import REWARD
 from palaestra.envs.base import Env
 from palaestra.export import onnx
 from palaestra.parallel.closing import reason_of
-from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.collect.learner import Learner, must_be_finite
 from palaestra.runtime.logging.bottleneck import EVALUATION
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.parts.part import RunPart
+from palaestra.runtime.parts.part import RunPart, endings_of
 from palaestra.runtime.play.best_models import Reopen, untouched_random_numbers
 from palaestra.runtime.play.evaluation import Evaluation, evaluate
 from palaestra.runtime.run.training_run import Run
@@ -68,6 +68,11 @@ class KeepBest(RunPart):
         """Summaries of the present round."""
         self._refused: set[str] = set()
         """Behaviors that appeared late, whose settings cannot be followed."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether no behavior keeps its best model."""
+        return all(self._wanted(learner) is None for learner in self._run.learners.values())
 
     def joined(self, learner: Learner) -> None:
         """Raises ConfigError for settings that cannot be followed. In a run that goes on it warns of them."""
@@ -132,7 +137,7 @@ class KeepBest(RunPart):
     def finished(self) -> None:
         """Evaluates the final policies, whether or not a summary falls on the end of the run."""
         run = self._run
-        if run.inference or run.step == run.first_step or not (run.finished or run.endings()):
+        if run.inference or run.step == run.first_step or not (run.finished or endings_of(run.parts)):
             return
         for learner in run.learners.values():
             wanted = self._wanted(learner)
@@ -220,7 +225,7 @@ class KeepBest(RunPart):
     def _keep(self, learner: Learner, value: float) -> None:
         """Writes `<Behavior>-best.onnx` and the checkpoint of this moment. Raises Diverged or RunError."""
         run = self._run
-        run.must_be_finite()
+        must_be_finite(run.learners)
         state = with_other_ranks(run.state_dict(), run.group)
         run.group.first(lambda: self._write(learner, value, state))
 

@@ -9,7 +9,7 @@ from typing import Any
 from palaestra.runtime.control.progress_file import ConsoleLog, ProgressFile
 from palaestra.runtime.logging.bottleneck import OTHER, bottleneck, mean_of
 from palaestra.runtime.parts.part import RunPart
-from palaestra.runtime.run.training_run import Run
+from palaestra.runtime.run.training_run import Run, setup_of
 
 
 class ProgressReport(RunPart):
@@ -56,7 +56,7 @@ class ProgressReport(RunPart):
             behaviors,
             message,
             shares={part: mean.share(part) for part in (*mean.parts, OTHER)},
-            bottleneck=bottleneck(uses, run.setup()),
+            bottleneck=bottleneck(uses, setup_of(run)),
             elapsed=run.clock.elapsed,
             **{key: value for part in run.parts for key, value in part.progress().items()},
         )

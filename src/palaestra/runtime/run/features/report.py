@@ -11,7 +11,7 @@ from palaestra.runtime.logging.console import ProgressRow
 from palaestra.runtime.logging.symptoms import Symptoms
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.parts.part import RunPart
-from palaestra.runtime.run.training_run import Run
+from palaestra.runtime.run.training_run import Run, setup_of
 
 LONG = 60.0
 """Seconds of a session after which a run says once what holds it up."""
@@ -42,24 +42,20 @@ class Report(RunPart):
     def _write_settings(self, learner: Learner) -> None:
         saved = self._run.saved.checkpoint
         if not learner.inference and (saved is None or learner.name not in saved.state):
-            self._run.statistics.text(learner.name, "Hyperparameters", as_text(learner.settings.model_dump()))
+            self._run.statistics.trackers.text(learner.name, "Hyperparameters", as_text(learner.settings.model_dump()))
 
     def summarized(self, learner: Learner, summary: Summary) -> None:
         """Warns of signs of trouble."""
         for symptom in self._symptoms.note(summary, learner.settings, learner.spec.action):
             self._run.console.warning(symptom)
 
-    def round_ended(self) -> None:
-        """Prints what holds a long run up, once."""
+    def paused(self) -> None:
+        """Prints what holds a long run up, once, and updates the progress line."""
         run = self._run
         uses = run.meetings.times
         if not self._has_named_bottleneck and not run.inference and uses and uses[0].total > LONG:
             self._has_named_bottleneck = True
-            run.console.info(f"So far, {bottleneck(uses, run.setup())}")
-
-    def paused(self) -> None:
-        """Updates the progress line."""
-        run = self._run
+            run.console.info(f"So far, {bottleneck(uses, setup_of(run))}")
         if not run.console.due():
             return
         rows = [

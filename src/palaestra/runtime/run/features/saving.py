@@ -9,12 +9,12 @@ from time import perf_counter
 from palaestra.core.errors import Diverged, RankLost
 from palaestra.core.versions import MLAGENTS, palaestra_version
 from palaestra.parallel.closing import warning_of_failure
-from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.collect.learner import Learner, must_be_finite
 from palaestra.runtime.control.run_requests import RunRequest
 from palaestra.runtime.logging.bottleneck import ENVIRONMENT, EXCHANGE, INFERENCE, RANKS, SAVING, TRAINER, bottleneck
 from palaestra.runtime.parts.part import Refused, RunPart
 from palaestra.runtime.run.commands import continue_command
-from palaestra.runtime.run.training_run import Run
+from palaestra.runtime.run.training_run import Run, setup_of
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.rank_states import with_other_ranks
@@ -81,7 +81,6 @@ class Saving(RunPart):
         run = self._run
         if run.inference:
             return
-        run.meetings.check_folder(run.folder)
         self._write_models()
         # While an update is under way in another process a checkpoint is put off, since it has to wait for that update;
         # so it is while much of a rollout is collected, which nothing needs after its update: 131,072 pictures of
@@ -91,6 +90,13 @@ class Saving(RunPart):
             if not (busy and run.meetings.may_put_off) or perf_counter() - self._due_since > PATIENCE:
                 self.save()
 
+    def paused(self) -> None:
+        """Raises FolderLost if the run's folder can no longer be written to; several ranks hear of it when they
+        meet.
+        """
+        if not self._run.inference:
+            self._run.meetings.check_folder(self._run.folder)
+
     def _write_models(self) -> None:
         """Writes the models of behaviors whose checkpoint_interval has passed, and notes whether a checkpoint is
         due.
@@ -99,12 +105,13 @@ class Saving(RunPart):
         if any(learner.step >= learner.next_checkpoint for learner in run.learners.values()):
             run.must_be_writable()  # before a model counts as written
         due = [learner for learner in run.learners.values() if learner.checkpoint_due()]
-        late, much = run.group.gather_numbers([self._is_late(), self._saves_much()])[0]
-        if due and much and not run.finished and not any(learner.settings.even_checkpoints for learner in due):
+        late = run.group.from_first(self._is_late())
+        much = bool(due) and run.group.from_first(self._saves_much())
+        if much and not run.finished and not any(learner.settings.even_checkpoints for learner in due):
             self._explain_omission()
             due = []
         if due:
-            run.must_be_finite()
+            must_be_finite(run.learners)
             run.meetings.report()
             with run.clock.spending_on(SAVING):
                 for learner in run.group.first(lambda: due) or ():
@@ -144,7 +151,7 @@ class Saving(RunPart):
                 part.saved()
             run.models.status.save()
 
-        run.must_be_finite()
+        must_be_finite(run.learners)
         run.must_be_writable()
         with run.clock.spending_on(SAVING):
             state = with_other_ranks(run.state_dict(), run.group)
@@ -249,4 +256,4 @@ def _add_times(run: Run) -> dict[str, str]:
             add((*place, part), seconds)
         for name, seconds in use.copies.items():
             add((*place, ENVIRONMENT, "workers", name), seconds, parallel=True)
-    return {"bottleneck": bottleneck(run.meetings.times, run.setup())}
+    return {"bottleneck": bottleneck(run.meetings.times, setup_of(run))}

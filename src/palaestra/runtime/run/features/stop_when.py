@@ -31,6 +31,11 @@ class StopWhen(RunPart):
         self._still_training = still_training
         self._lessons_are_over = lessons_are_over
 
+    @property
+    def idle(self) -> bool:
+        """Whether no behavior has a goal."""
+        return not any(learner.settings.stop_when for learner in self._context.learners.values())
+
     def summarized(self, learner: Learner, summary: Summary) -> None:
         """Notes whether a behavior needs no more training."""
         wanted = learner.settings.stop_when if learner.training else None

@@ -18,6 +18,7 @@ import palaestra
 from palaestra.cli.main import main
 from palaestra.core.errors import FolderLost, RunError
 from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.run import loop
 from palaestra.runtime.run.features import saving
 from palaestra.runtime.storage import run_folder as run_folder
 from palaestra.runtime.storage.writer_lock import WRITER
@@ -115,6 +116,7 @@ def test_a_checkpoint_waits_for_the_end_of_a_large_rollout(
 
 def test_a_folder_that_went_is_noticed_before_the_next_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(run_folder, "CHECK_EVERY", 0.0)
+    monkeypatch.setattr(loop, "PAUSE", 0.0)
     config = settings("Basic", 100_000, summary_freq=300)
     with pytest.raises(FolderLost) as caught:
         train(tmp_path, shutil.rmtree, config=config)
