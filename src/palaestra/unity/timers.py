@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from palaestra.runtime.logging.timers import Timers
+from palaestra.runtime.logging.run_times import Timers
 
 F = TypeVar("F", bound=Callable[..., Any])
 

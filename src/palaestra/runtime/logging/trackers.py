@@ -25,7 +25,7 @@ from palaestra.core.metrics import ELO, GROUP_REWARD
 from palaestra.runtime.logging.tracker import Summary, TrackedRun
 
 if TYPE_CHECKING:
-    from palaestra.runtime.logging.timers import Timers
+    from palaestra.runtime.logging.run_times import Timers
 
 METRICS = "metrics.jsonl"
 _BINS = 30

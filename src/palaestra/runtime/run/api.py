@@ -23,8 +23,8 @@ from palaestra.runtime.curriculum.parameters import Parameters, invalid_values
 from palaestra.runtime.environments.make import EDITOR
 from palaestra.runtime.environments.run_env import open_env, take_env
 from palaestra.runtime.logging.console import Console
+from palaestra.runtime.logging.run_times import Timers
 from palaestra.runtime.logging.statistics import Statistics
-from palaestra.runtime.logging.timers import Timers
 from palaestra.runtime.logging.tracker_plugins import find_trackers
 from palaestra.runtime.logging.trackers import GaugeTracker
 from palaestra.runtime.logging.waiting import WaitingNotice

@@ -20,9 +20,8 @@ from palaestra.runtime.collect.collector_state import restore, state_of
 from palaestra.runtime.collect.learner import Learner, patience_of
 from palaestra.runtime.collect.threads import ComputeThreads
 from palaestra.runtime.logging.bottleneck import EnvKind, Setup
-from palaestra.runtime.logging.run_times import RunClock, wait_for
+from palaestra.runtime.logging.run_times import RunClock, Timers, wait_for
 from palaestra.runtime.logging.statistics import Statistics
-from palaestra.runtime.logging.timers import Timers
 from palaestra.runtime.parts.part import RunPart, at_work, observers
 from palaestra.runtime.parts.rank_warnings import RankWarnings
 from palaestra.runtime.parts.run_context import RunContext

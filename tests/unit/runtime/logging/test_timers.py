@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.core.errors import RunError
-from palaestra.runtime.logging.timers import Timers
+from palaestra.runtime.logging.run_times import Timers
 
 
 def test_a_block_has_the_time_that_its_children_leave():

@@ -16,7 +16,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from palaestra.core.errors import RunError
 from palaestra.core.metrics import ELO, GROUP_REWARD, REWARD
 from palaestra.runtime.logging.history import read_history
-from palaestra.runtime.logging.timers import Timers
+from palaestra.runtime.logging.run_times import Timers
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.logging.trackers import (
     ConsoleTracker,
