@@ -64,6 +64,29 @@ def find_plugin(kind: str, title: str, name: str) -> Any:
     return found
 
 
+def find_class(kind: str, title: str, name: str, members: Sequence[str], guide: str, base: type) -> type[Any]:
+    """Loads a class as `find_plugin` does. Raises PluginError where it is none or lacks one of `members`, which `guide`
+    explains, or where its `Settings` do not inherit from `base`.
+    """
+    found = find_plugin(kind, title, name)
+    if not isinstance(found, type):
+        raise PluginError(f"{title} is {found!r}; expected a class")
+    must_have(found, members, title, guide)
+    settings = found.Settings
+    if not (isinstance(settings, type) and issubclass(settings, base)):
+        expected = f"{base.__module__}.{base.__name__}"
+        raise PluginError(f"{title}: its Settings is {settings!r}; expected a class that inherits from {expected}")
+    return found
+
+
+def must_have(found: object, members: Sequence[str], title: str, guide: str) -> None:
+    """Raises PluginError, whose message `title` begins, where an object lacks one of the members that `guide`
+    explains.
+    """
+    if missing := [name for name in members if not hasattr(found, name)]:
+        raise PluginError(f"{title} lacks {', '.join(missing)}; {guide} says what each of them is")
+
+
 @cache
 def registry(kind: str) -> Registry:
     """Returns the registry of a group, built once."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from palaestra.core.errors import PluginError
-from palaestra.core.plugins import find_plugin, nearest, registry
+from palaestra.core.plugins import find_class, nearest, registry
 from palaestra.core.settings import Settings
 from palaestra.models.settings import NetworkSettings
 
@@ -131,13 +131,5 @@ def signal_class(name: str) -> type[Any]:
             "package.module:Class)"
         )
     title = f"reward signal '{name}'"
-    found = find_plugin("rewards", title, name)
-    if not isinstance(found, type):
-        raise PluginError(f"{title} is {found!r}; expected a class")
-    if missing := [member for member in MEMBERS if not hasattr(found, member)]:
-        raise PluginError(f"{title} lacks {', '.join(missing)}; docs/guides/own-reward.md says what each of them is")
-    settings = found.Settings
-    if name not in REWARDS and not (isinstance(settings, type) and issubclass(settings, SignalSettings)):
-        base = f"{SignalSettings.__module__}.{SignalSettings.__name__}"
-        raise PluginError(f"{title}: its Settings is {settings!r}; expected a class that inherits from {base}")
-    return found
+    base = Settings if name in REWARDS else SignalSettings
+    return find_class("rewards", title, name, MEMBERS, "docs/guides/own-reward.md", base)

@@ -9,6 +9,7 @@ import torch
 
 from palaestra.core.errors import ConfigError, PluginError
 from palaestra.core.metrics import Metrics
+from palaestra.core.plugins import must_have
 from palaestra.core.settings import Settings
 from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.data.rollout import Rollout, RolloutNeeds
@@ -16,7 +17,7 @@ from palaestra.models.policy import NetworkPolicy
 from palaestra.models.trunk import Trunk
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.parallel.rank_setup import make_in_group
-from palaestra.trainers.behavior_settings import OF_A_CLASS, OF_AN_INSTANCE, BehaviorSettings, must_have, trainer_class
+from palaestra.trainers.behavior_settings import GUIDE, OF_A_CLASS, OF_AN_INSTANCE, BehaviorSettings, trainer_class
 
 
 class Trainer(Protocol):
@@ -111,7 +112,7 @@ def make_trainer(
 
 def check_members(trainer: Trainer, title: str) -> None:
     """Raises PluginError, whose message `title` begins, where a trainer lacks a member."""
-    must_have(trainer, OF_A_CLASS + OF_AN_INSTANCE, title)
+    must_have(trainer, OF_A_CLASS + OF_AN_INSTANCE, title, GUIDE)
     size: object = trainer.rollout_size
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise PluginError(f"{title}: rollout_size is {size!r}; expected a whole number of at least 1")

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, SerializeAsAny, TypeAdapter, ValidationI
 from typing_extensions import TypedDict
 
 from palaestra.core.errors import PluginError
-from palaestra.core.plugins import find_plugin, installed, nearest, registry
+from palaestra.core.plugins import find_class, installed, nearest, registry
 from palaestra.core.settings import SKIP_USER_CODE, Settings, field_error
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import REWARDS, ExtrinsicSettings, RewardSettings, UnreadSignalSettings, signal_class
@@ -177,25 +177,14 @@ def hyperparameters_class(trainer_type: str, own_code: bool = True) -> type[Sett
     return TRAINERS[trainer_type] if trainer_type in TRAINERS else trainer_class(trainer_type).Settings
 
 
-GUIDE = "docs/guides/own-trainer.md says what each of them is"
+GUIDE = "docs/guides/own-trainer.md"
 OF_A_CLASS = ("Settings", "make_network", "update", "state_dict", "load_state_dict")
 OF_AN_INSTANCE = ("network", "policy", "rollout_size", "needs")
 
 
 def trainer_class(name: str) -> type[Any]:
     """Returns the class that a `trainer_type` names. Raises PluginError where there is no such trainer."""
-    title = f"trainer '{name}'"
-    found = find_plugin("trainers", title, name)
-    if not isinstance(found, type):
-        raise PluginError(f"{title} is {found!r}; expected a class")
-    must_have(found, OF_A_CLASS, title)
-    settings = found.Settings
-    if not (isinstance(settings, type) and issubclass(settings, Settings)):
-        raise PluginError(
-            f"{title}: its Settings is {settings!r}; expected a class that inherits from "
-            "palaestra.core.settings.Settings"
-        )
-    return found
+    return find_class("trainers", f"trainer '{name}'", name, OF_A_CLASS, GUIDE, Settings)
 
 
 def _unknown_trainer(name: str, known: Sequence[str]) -> str:
@@ -221,9 +210,3 @@ def _unknown_trainer(name: str, known: Sequence[str]) -> str:
             "complete)"
         )
     return f"{usual}; a trainer of a plug-in for ML-Agents ({packages}) is {what}" if points else usual
-
-
-def must_have(found: Any, members: tuple[str, ...], title: str) -> None:
-    """Raises PluginError, whose message `title` begins, where a trainer or its class lacks a member."""
-    if missing := [name for name in members if not hasattr(found, name)]:
-        raise PluginError(f"{title} lacks {', '.join(missing)}; {GUIDE}")

@@ -105,20 +105,6 @@ class Cloning:
         self._parts.load_state_dict(state)
 
 
-def make_cloning(
-    student: Student,
-    parameters: Sequence[Tensor],
-    settings: BehaviorSettings,
-    device: torch.device,
-    seed: int,
-    group: RankGroup = ALONE,
-) -> Cloning | None:
-    """Returns behavioral cloning beside a trainer, where its settings ask for it."""
-    if settings.behavioral_cloning is None:
-        return None
-    return Cloning(student, parameters, settings, device, seed, group)
-
-
 class Imitation:
     """Trains a network to act as teachers did: squared error of the action without noise, cross-entropy of choices."""
 
@@ -152,7 +138,7 @@ class Imitation:
         action = self.student.spec.action
         shown = batch.decisions
         output = student.outputs(student.prepare(shown.obs), batch.sequences)
-        errors = squared_errors(student.played(output), shown.action.continuous)
+        errors = (student.played(output) - shown.action.continuous).square().mean(0)
         loss = errors.mean() if action.continuous else output.new_zeros(())
         if action.branches:
             loss = loss + cross_entropy(student.branch_log_probs(output, shown.mask), shown.action.discrete)
@@ -208,11 +194,6 @@ def imitation_batches(
     last = demonstrations.last
     empty = torch.zeros((1, student.memory_size), device=last.device).expand(len(last), -1)
     return ImitationBatches(demonstrations.decisions, StreamTable(last.cpu().numpy(), sequence_length, empty))
-
-
-def squared_errors(played: Tensor, demonstrated: Tensor) -> Tensor:
-    """Returns each continuous action's mean squared error, (continuous,). Both (N, continuous), as acted."""
-    return (played - demonstrated).square().mean(0)
 
 
 def cross_entropy(log_probs: Sequence[Tensor], demonstrated: Tensor) -> Tensor:

@@ -24,9 +24,10 @@ from palaestra.trainers.advantages import VALUE_ROWS
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.forward import Forward
 from palaestra.trainers.group_advantages import GroupValues, group_advantages
-from palaestra.trainers.ppo import PPO, Coefficients, Experience, Losses, initialized, surrogate_and_entropy
+from palaestra.trainers.ppo import PPO, Coefficients, Experience, Losses, surrogate_and_entropy
 from palaestra.trainers.settings import POCASettings
 from palaestra.trainers.stale_rollouts import actor_outputs, all_outputs, corrected
+from palaestra.trainers.trainer_setup import initialized
 
 BASELINE_SHARE = 0.5
 """Weight of the baseline's loss, as a share of the value loss's. ML-Agents'."""

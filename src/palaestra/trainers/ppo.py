@@ -6,7 +6,6 @@ critic, and with it other advantages and another loss. Shapes: see ARCHITECTURE.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -36,14 +35,14 @@ from palaestra.models.distributions import branch_log_probs, log_prob_and_entrop
 from palaestra.models.optimizer import Adam, gradient_norm, optimized, scheduled
 from palaestra.models.policy import NetworkPolicy
 from palaestra.parallel.rank_group import ALONE, RankGroup
-from palaestra.rewards.signals import EXTRINSIC, RewardSignals
+from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.advantages import advantages
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.forward import Forward, bfloat16_pays
-from palaestra.trainers.imitation import make_cloning
+from palaestra.trainers.imitation import Cloning
 from palaestra.trainers.settings import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, POCASettings, PPOSettings
 from palaestra.trainers.stale_rollouts import WEIGHT, all_outputs, corrected
-from palaestra.trainers.trainer_setup import Parts, seeded_generator, seeded_network
+from palaestra.trainers.trainer_setup import Parts, initialized, seeded_generator, seeded_network
 from palaestra.trainers.update_metrics import GRADIENT_NORM, at_bounds, policy_change, value_metrics
 
 
@@ -125,7 +124,9 @@ class PPO:
         self.shuffle_rng = seeded_generator(device, seed + 2, group)
         self.policy = NetworkPolicy(network, self.action_rng, settings.network_settings.deterministic)
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3, group)
-        self.cloning = make_cloning(network, self.parameters, settings, device, seed + 4, group)
+        self.cloning: Cloning | None = None
+        if settings.behavioral_cloning is not None:
+            self.cloning = Cloning(network, self.parameters, settings, device, seed + 4, group)
         self.rollout_size = group.share(self.hyper.buffer_size)
         self.needs = self.signals.needs
         self.batch_size = group.share(self.hyper.batch_size)
@@ -369,20 +370,3 @@ def coefficients(hyper: PPOSettings | POCASettings, step: int, max_steps: int) -
 def clip_gradients(parameters: Sequence[Tensor], max_norm: float | None) -> Tensor:
     """Scales gradients down to a norm of `max_norm` (None: leaves them) and returns their norm before, ()."""
     return gradient_norm(parameters) if max_norm is None else nn.utils.clip_grad_norm_(parameters, max_norm)
-
-
-@torch.no_grad()
-def initialized(network: ActorCritic, values: nn.Linear, settings: BehaviorSettings) -> ActorCritic:
-    """Returns a new network with random values for learned rewards, from its layer `values`, and the settings' standard
-    deviation of continuous actions.
-
-    Before a learned signal pays, a policy that follows a random value explores further than one that follows none;
-    values of the environment's reward start at 0.
-    """
-    hyper = settings.hyperparameters
-    assert isinstance(hyper, PPOSettings | POCASettings)
-    for row, name in zip(values.weight, settings.reward_signals, strict=True):
-        if name != EXTRINSIC:
-            nn.init.xavier_uniform_(row.unsqueeze(0))
-    network.log_std.fill_(math.log(hyper.initial_deviation))
-    return network

@@ -23,7 +23,7 @@ from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.forward import bfloat16_pays
-from palaestra.trainers.imitation import make_cloning
+from palaestra.trainers.imitation import Cloning
 from palaestra.trainers.sac_gradient import SoftGradient
 from palaestra.trainers.settings import LAST_LEARNING_RATE, STEPS_BESIDE, SACSettings
 from palaestra.trainers.trainer_setup import Parts, seeded_generator, seeded_network
@@ -66,7 +66,9 @@ class SAC:
         self.gradient = SoftGradient(
             self.network, self.hyper, self.signals, self.gradient_rng, bfloat16=bfloat16, group=group
         )
-        self.cloning = make_cloning(self.network, self.gradient.deciding, settings, device, seed + 5, group)
+        self.cloning: Cloning | None = None
+        if settings.behavioral_cloning is not None:
+            self.cloning = Cloning(self.network, self.gradient.deciding, settings, device, seed + 5, group)
         stretch = shape.memory.sequence_length if shape.memory else 0
         self.replay = Replay(
             spec, group.share(self.hyper.buffer_size), device, memory=self.network.memory_size, stretch=stretch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -10,8 +11,11 @@ from torch import nn
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.system_memory import keep_freed_memory
+from palaestra.models.actor_critic import ActorCritic
 from palaestra.parallel.rank_group import RankGroup
+from palaestra.rewards.signals import EXTRINSIC
 from palaestra.trainers.behavior_settings import BehaviorSettings
+from palaestra.trainers.settings import POCASettings, PPOSettings
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -27,6 +31,23 @@ def seeded_network(
     keep_freed_memory()
     torch.manual_seed(seed)
     return make(spec, settings).to(device)
+
+
+@torch.no_grad()
+def initialized(network: ActorCritic, values: nn.Linear, settings: BehaviorSettings) -> ActorCritic:
+    """Returns a new network with random values for learned rewards, from its layer `values`, and the settings' standard
+    deviation of continuous actions.
+
+    Before a learned signal pays, a policy that follows a random value explores further than one that follows none;
+    values of the environment's reward start at 0.
+    """
+    hyper = settings.hyperparameters
+    assert isinstance(hyper, PPOSettings | POCASettings)
+    for row, name in zip(values.weight, settings.reward_signals, strict=True):
+        if name != EXTRINSIC:
+            nn.init.xavier_uniform_(row.unsqueeze(0))
+    network.log_std.fill_(math.log(hyper.initial_deviation))
+    return network
 
 
 def seeded_generator(device: torch.device | str, seed: int, group: RankGroup) -> torch.Generator:

@@ -25,7 +25,6 @@ from palaestra.trainers.imitation import (
     ImitationBatch,
     cross_entropy,
     imitation_batches,
-    squared_errors,
 )
 from palaestra.trainers.ppo import PPO
 from palaestra.trainers.sac import SAC
@@ -77,10 +76,7 @@ def cloning(path: str, spec: BehaviorSpec, **settings: Any) -> tuple[Cloning, Ac
     return Cloning(network, list(network.parameters()), whole, CPU, 1), network
 
 
-def test_squared_errors_and_cross_entropy_worked_by_hand():
-    played = torch.tensor([[0.5, 0.0], [0.1, 1.0]])
-    shown = torch.tensor([[0.9, 0.0], [0.1, 0.0]])
-    assert_close(squared_errors(played, shown), torch.tensor([0.08, 0.5]))  # 0.4² / 2, and 1 / 2
+def test_cross_entropy_worked_by_hand():
     branches = [torch.tensor([[0.5, 0.5], [0.25, 0.75]]).log(), torch.tensor([[0.1, 0.9], [1.0, 1e-9]]).log()]
     # -(ln 0.5 + ln 0.25 + ln 0.9 + ln 1) / 4
     assert cross_entropy(branches, torch.tensor([[1, 1], [0, 0]])).item() == pytest.approx(
