@@ -128,7 +128,7 @@ def test_what_is_saved_goes_on_and_what_has_ended_begins_anew():
         ({"at_least": 1.0, "episodes": 0}, "greater than 0"),
     ],
 )
-def test_what_could_never_end_is_refused(given: dict[str, Any], message: str):
+def test_what_could_never_end_is_refused(given, message):
     with pytest.raises(ValidationError, match=message):
         StopSettings(**given)
 
@@ -179,7 +179,7 @@ def test_a_lesson_that_begins_gives_time_for_progress_again():
         assert each.note(summary(70, [0.8]), wanted) is not None
 
 
-def test_a_run_ends_saved_when_its_goal_is_met_and_says_why(tmp_path: Path):
+def test_a_run_ends_saved_when_its_goal_is_met_and_says_why(tmp_path):
     result = run(tmp_path, "a")
     assert result.endings == {"Basic": "goal"}
     assert not result.finished
@@ -195,7 +195,7 @@ def test_a_run_ends_saved_when_its_goal_is_met_and_says_why(tmp_path: Path):
     assert progress["behaviors"]["Basic"]["reward"] == last["Environment/Cumulative Reward"]
 
 
-def test_an_interrupted_run_meets_its_goal_at_the_same_step(tmp_path: Path):
+def test_an_interrupted_run_meets_its_goal_at_the_same_step(tmp_path):
     whole = run(tmp_path, "whole")
     stopped = run(tmp_path, "cut", callbacks=[lambda summary: summary.step >= 500])
     assert stopped.endings == {}
@@ -205,7 +205,7 @@ def test_an_interrupted_run_meets_its_goal_at_the_same_step(tmp_path: Path):
     assert differences(state(whole.folder), state(resumed.folder)) == []
 
 
-def test_a_run_that_is_resumed_after_its_goal_trains_until_the_goal_is_met_anew(tmp_path: Path):
+def test_a_run_that_is_resumed_after_its_goal_trains_until_the_goal_is_met_anew(tmp_path):
     first = run(tmp_path, "a")
     again = run(tmp_path, "a", resume=True)
     assert again.endings == {"Basic": "goal"}
@@ -220,7 +220,7 @@ def test_a_run_that_is_resumed_after_its_goal_trains_until_the_goal_is_met_anew(
         ("--stop-without-progress=1", 3, "(no progress)"),
     ],
 )
-def test_the_command_line_says_why_it_ended_and_its_exit_status_tells(flag: str, code: int, says: str, tmp_path: Path):
+def test_the_command_line_says_why_it_ended_and_its_exit_status_tells(flag, code, says, tmp_path):
     file = tmp_path / "settings.yaml"
     file.write_text(yaml.safe_dump(settings("Basic", 60_000, summary_freq=500)))
     command = [
@@ -251,7 +251,7 @@ def two_behaviors(folder: Path, run_id: str, **more: Any) -> Result:
     return palaestra.train({"behaviors": blocks}, results_dir=str(folder), run_id=run_id, quiet=True, **env, **more)
 
 
-def test_an_interrupted_run_knows_which_behavior_was_good_enough(tmp_path: Path):
+def test_an_interrupted_run_knows_which_behavior_was_good_enough(tmp_path):
     whole = two_behaviors(tmp_path, "whole")
     assert whole.endings == {"Goalie": "goal", "Striker": "goal"}
     stopped = two_behaviors(
@@ -266,7 +266,7 @@ def test_an_interrupted_run_knows_which_behavior_was_good_enough(tmp_path: Path)
     assert differences(state(whole.folder), state(resumed.folder)) == []
 
 
-def test_a_goal_is_not_met_in_the_first_lesson(tmp_path: Path):
+def test_a_goal_is_not_met_in_the_first_lesson(tmp_path):
     lessons = [
         {
             "name": "easy",

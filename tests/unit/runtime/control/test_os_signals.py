@@ -34,9 +34,7 @@ class Playing:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_first_signal_asks_the_run_to_stop_and_the_handlers_go_back(
-    number: signal.Signals, capfd: pytest.CaptureFixture[str]
-):
+def test_the_first_signal_asks_the_run_to_stop_and_the_handlers_go_back(number, capfd):
     run = Playing()
     outside = signal.getsignal(number)
     before = signal.default_int_handler  # whatever the tests were started with: under nohup a SIGHUP is ignored
@@ -53,7 +51,7 @@ def test_the_first_signal_asks_the_run_to_stop_and_the_handlers_go_back(
 
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_only_ctrl_c_ends_the_process_before_it_has_saved(first: signal.Signals, monkeypatch: pytest.MonkeyPatch):
+def test_only_ctrl_c_ends_the_process_before_it_has_saved(first, monkeypatch):
     """Job systems send SIGTERM again and again, `timeout` twice, systemd with SendSIGHUP two signals, and some also
     SIGINT at once.
     """
@@ -79,7 +77,7 @@ def test_only_ctrl_c_ends_the_process_before_it_has_saved(first: signal.Signals,
     assert left[-1:] == [signal.SIGINT]
 
 
-def test_a_signal_in_a_long_update_says_how_long_it_will_take(capfd: pytest.CaptureFixture[str]):
+def test_a_signal_in_a_long_update_says_how_long_it_will_take(capfd):
     with stop_on_signals(Playing(waits_for="an update is under way, about 12 s left")):
         os.kill(os.getpid(), signal.SIGTERM)
     message = capfd.readouterr().err
@@ -133,7 +131,7 @@ def begun(tmp_path: Path) -> list[str]:
     return [file, "--env=Basic", "--seed=3", "--num-areas=4"]
 
 
-def test_an_interrupted_command_saves_ends_well_and_resumes_to_the_same_end(tmp_path: Path, begun: list[str]):
+def test_an_interrupted_command_saves_ends_well_and_resumes_to_the_same_end(tmp_path, begun):
     whole = learn(tmp_path, *begun, "--run-id=whole")
     assert whole.communicate()[1] == ""
     process = learn(tmp_path, *begun, "--run-id=first")
@@ -186,9 +184,7 @@ def repeated(place: Path, begun: list[str], number: int) -> subprocess.Popen[str
 
 
 @pytest.mark.slow
-def test_sigterm_that_is_repeated_does_not_cost_the_save(
-    tmp_path: Path, begun: list[str], monkeypatch: pytest.MonkeyPatch
-):
+def test_sigterm_that_is_repeated_does_not_cost_the_save(tmp_path, begun, monkeypatch):
     monkeypatch.chdir(tmp_path)
     process = repeated(tmp_path, begun, signal.SIGTERM)
     message, complaint = process.communicate(timeout=180)
@@ -199,9 +195,7 @@ def test_sigterm_that_is_repeated_does_not_cost_the_save(
 
 
 @pytest.mark.slow
-def test_a_second_ctrl_c_ends_at_once_and_the_run_resumes(
-    tmp_path: Path, begun: list[str], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_second_ctrl_c_ends_at_once_and_the_run_resumes(tmp_path, begun, monkeypatch):
     monkeypatch.chdir(tmp_path)
     process = repeated(tmp_path, begun, signal.SIGINT)
     process.communicate(timeout=180)

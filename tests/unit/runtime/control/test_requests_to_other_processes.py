@@ -41,7 +41,7 @@ def small(steps: int, **block: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_trainer_in_a_process_of_its_own_obeys(tmp_path: Path):
+def test_a_trainer_in_a_process_of_its_own_obeys(tmp_path):
     run = tmp_path / "apart"
     left = [[RunRequest("stop")], CHANGES]
 
@@ -64,7 +64,7 @@ def test_a_trainer_in_a_process_of_its_own_obeys(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_all_ranks_obey(tmp_path: Path):
+def test_all_ranks_obey(tmp_path):
     file = tmp_path / "settings.yaml"
     run = tmp_path / "ranks"
     file.write_text(yaml.safe_dump(small(30_000)))

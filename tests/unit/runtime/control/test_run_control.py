@@ -63,7 +63,7 @@ def network_of(folder: Path) -> dict[str, torch.Tensor]:
     return Checkpoints(folder / "checkpoints", 0).load().state["Basic"]["trainer"]["network"]
 
 
-def test_a_stop_saves_and_ends_the_run_and_is_told(tmp_path: Path):
+def test_a_stop_saves_and_ends_the_run_and_is_told(tmp_path):
     (answer,) = answered(tmp_path / "first", RunRequest("stop"))
     assert answer.done
     assert 960 <= answer.step < 3200
@@ -77,7 +77,7 @@ def test_a_stop_saves_and_ends_the_run_and_is_told(tmp_path: Path):
     assert (progress["state"], progress["behaviors"]["Basic"]["step"]) == ("finished", 3200)
 
 
-def test_a_checkpoint_is_saved_on_request(tmp_path: Path):
+def test_a_checkpoint_is_saved_on_request(tmp_path):
     (answer,) = answered(tmp_path / "first", RunRequest("save"))
     assert answer.done
     assert any(
@@ -85,7 +85,7 @@ def test_a_checkpoint_is_saved_on_request(tmp_path: Path):
     )
 
 
-def test_a_learning_rate_is_changed_from_the_next_update_on_and_stays_after_a_resume(tmp_path: Path):
+def test_a_learning_rate_is_changed_from_the_next_update_on_and_stays_after_a_resume(tmp_path):
     change = RunRequest("hyperparameter", name="learning_rate", value=2e-5)
     (answer,) = answered(tmp_path / "whole", change)
     before = (
@@ -118,14 +118,14 @@ REFUSED = [
 ]
 
 
-def test_requests_that_make_no_sense_are_refused_with_the_reason(tmp_path: Path):
+def test_requests_that_make_no_sense_are_refused_with_the_reason(tmp_path):
     given = answered(tmp_path / "first", *(request for request, _ in REFUSED))
     assert not any(answer.done for answer in given)
     for answer, (_, why) in zip(given, REFUSED, strict=True):
         assert why in answer.outcome
 
 
-def test_requests_of_before_the_session_are_stale(tmp_path: Path):
+def test_requests_of_before_the_session_are_stale(tmp_path):
     ask(tmp_path, RunRequest("stop"))
     file = next((tmp_path / "run_logs" / "requests").iterdir())
     entry = json.loads(file.read_text())
@@ -135,7 +135,7 @@ def test_requests_of_before_the_session_are_stale(tmp_path: Path):
     assert "before this session" in answer.outcome
 
 
-def test_requests_that_lie_there_when_the_session_begins_are_stale_whatever_their_date(tmp_path: Path):
+def test_requests_that_lie_there_when_the_session_begins_are_stale_whatever_their_date(tmp_path):
     ask(tmp_path, RunRequest("stop"))
     file = next((tmp_path / "run_logs" / "requests").iterdir())
     file.write_text(json.dumps({**json.loads(file.read_text()), "time": time.time() + 60}))
@@ -173,7 +173,7 @@ LESSON = '{"kind": "lesson", "name": "size", "time": NOW, "value": %s}'
         ),
     ],
 )
-def test_files_that_are_no_requests_are_refused_and_removed(tmp_path: Path, content: str):
+def test_files_that_are_no_requests_are_refused_and_removed(tmp_path, content):
     box = RequestBox(tmp_path)
     folder = tmp_path / "run_logs" / "requests"
     folder.mkdir(parents=True)
@@ -184,7 +184,7 @@ def test_files_that_are_no_requests_are_refused_and_removed(tmp_path: Path, cont
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "folder", "bytes"])
-def test_what_is_no_regular_file_of_text_is_refused_once_and_told(tmp_path: Path, kind: str):
+def test_what_is_no_regular_file_of_text_is_refused_once_and_told(tmp_path, kind):
     folder = tmp_path / "run_logs" / "requests"
     told = []
     folder.mkdir(parents=True)
@@ -209,7 +209,7 @@ def test_what_is_no_regular_file_of_text_is_refused_once_and_told(tmp_path: Path
     assert target.exists()
 
 
-def test_a_request_that_does_not_have_the_form_of_one_is_not_written(tmp_path: Path):
+def test_a_request_that_does_not_have_the_form_of_one_is_not_written(tmp_path):
     for request in (
         RunRequest("lesson", value=math.nan),
         RunRequest("stop", name="\ud800"),
@@ -219,7 +219,7 @@ def test_a_request_that_does_not_have_the_form_of_one_is_not_written(tmp_path: P
             ask(tmp_path, request)
 
 
-def test_a_request_says_who_asked_and_is_read_once(tmp_path: Path):
+def test_a_request_says_who_asked_and_is_read_once(tmp_path):
     box = RequestBox(tmp_path)
     number = ask(tmp_path, RunRequest("parameter", name="gravity", value=3.5))
     time.sleep(0.55)
@@ -230,7 +230,7 @@ def test_a_request_says_who_asked_and_is_read_once(tmp_path: Path):
     assert box.take() == []
 
 
-def test_damaged_lines_of_the_log_are_left_out(tmp_path: Path):
+def test_damaged_lines_of_the_log_are_left_out(tmp_path):
     RequestBox(tmp_path)
     (tmp_path / "run_logs").mkdir()
     RequestBox(tmp_path).answer(RunRequest("save"), "saved", 7)
@@ -239,7 +239,7 @@ def test_damaged_lines_of_the_log_are_left_out(tmp_path: Path):
     assert [answer.step for answer in answers(tmp_path)] == [7]
 
 
-def test_progress_is_read_while_a_run_learns(tmp_path: Path):
+def test_progress_is_read_while_a_run_learns(tmp_path):
     seen: list[dict[str, Any]] = []
 
     def callback(summary: Any) -> bool:

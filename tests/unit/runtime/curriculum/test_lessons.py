@@ -57,7 +57,7 @@ def lesson(folder: Path, parameter: str = "mass") -> int:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("measure", MEASURES)
-def test_an_interrupted_curriculum_that_goes_on_ends_as_one_that_never_stopped(measure: str, tmp_path: Path):
+def test_an_interrupted_curriculum_that_goes_on_ends_as_one_that_never_stopped(measure, tmp_path):
     config = ball({"mass": curriculum(MEASURES[measure], 1.0, SAMPLERS["uniform"], 3.0, 4.0)}, 1500)
     whole = train(config, tmp_path / "whole")
     train(config, tmp_path / "parts", until=500)
@@ -66,7 +66,7 @@ def test_an_interrupted_curriculum_that_goes_on_ends_as_one_that_never_stopped(m
     assert differences(state(whole.folder), state(resumed.folder)) == []
 
 
-def test_an_interrupted_run_draws_the_numbers_that_it_would_have_drawn(tmp_path: Path):
+def test_an_interrupted_run_draws_the_numbers_that_it_would_have_drawn(tmp_path):
     config = ball(
         {"mass": SAMPLERS["uniform"], "scale": SAMPLERS["gaussian"], "gravity": SAMPLERS["multirangeuniform"]}, 3900
     )
@@ -79,7 +79,7 @@ def test_an_interrupted_run_draws_the_numbers_that_it_would_have_drawn(tmp_path:
 
 
 @pytest.mark.parametrize("areas", [3, 5])
-def test_a_parameter_taken_out_of_the_settings_is_what_it_would_be_without_them(areas: int, tmp_path: Path):
+def test_a_parameter_taken_out_of_the_settings_is_what_it_would_be_without_them(areas, tmp_path):
     config = ball(
         {"mass": SAMPLERS["multirangeuniform"], "scale": 2.0, "gravity": curriculum(MEASURES["progress"], 5.0, 6.0)},
         600,
@@ -90,7 +90,7 @@ def test_a_parameter_taken_out_of_the_settings_is_what_it_would_be_without_them(
     assert pending.flatten(0, 1).unique(dim=0).tolist() == [[3.0, pytest.approx(9.81), 1.0]]  # scale, gravity, mass
 
 
-def test_how_often_the_loop_looks_up_changes_no_lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_how_often_the_loop_looks_up_changes_no_lesson(tmp_path, monkeypatch):
     config = ball({"mass": curriculum(MEASURES["reward"], 1.0, 2.0, 3.0)}, 900)
     calm = train(config, tmp_path / "calm")
     monkeypatch.setattr(loop, "PAUSE", 0.0)
@@ -98,9 +98,7 @@ def test_how_often_the_loop_looks_up_changes_no_lesson(tmp_path: Path, monkeypat
     assert differences(state(calm.folder), state(hasty.folder)) == []
 
 
-def test_lessons_are_announced_written_down_and_shown_with_what_the_next_one_needs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_lessons_are_announced_written_down_and_shown_with_what_the_next_one_needs(tmp_path, capsys):
     config = ball({"mass": curriculum(MEASURES["progress"], 1.0, SAMPLERS["uniform"], 3.0), "scale": 1.5})
     folder = train(config, tmp_path, quiet=False).folder
     out = capsys.readouterr().out
@@ -116,9 +114,7 @@ def test_lessons_are_announced_written_down_and_shown_with_what_the_next_one_nee
     assert lesson(folder, "scale") == 0
 
 
-def test_the_first_reset_after_a_resume_is_in_the_lesson_that_was_reached(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_the_first_reset_after_a_resume_is_in_the_lesson_that_was_reached(tmp_path, capsys):
     config = ball({"mass": curriculum(MEASURES["progress"], 1.0, 2.0)}, 1500)
     folder = train(config, tmp_path, until=1000).folder
     assert lesson(folder) == 1
@@ -130,7 +126,7 @@ def test_the_first_reset_after_a_resume_is_in_the_lesson_that_was_reached(
     assert environment["parameters"][:, 2].tolist() == [2.0] * 5
 
 
-def test_lessons_start_anew_in_a_run_that_starts_from_another_s_networks(tmp_path: Path):
+def test_lessons_start_anew_in_a_run_that_starts_from_another_s_networks(tmp_path):
     config = ball({"mass": curriculum(MEASURES["progress"], 1.0, 2.0)}, 1000)
     first = train(config, tmp_path).folder
     assert lesson(first) == 1
@@ -149,7 +145,7 @@ def test_lessons_start_anew_in_a_run_that_starts_from_another_s_networks(tmp_pat
     assert lesson(second.folder) == 0
 
 
-def test_a_run_is_evaluated_in_the_lesson_that_it_reached_drawing_what_was_drawn(tmp_path: Path):
+def test_a_run_is_evaluated_in_the_lesson_that_it_reached_drawing_what_was_drawn(tmp_path):
     config = ball({"mass": curriculum(MEASURES["progress"], 1.0, 4.0), "scale": SAMPLERS["uniform"]}, 900)
     folder = train(config, tmp_path).folder
     env = open_for(find_models(str(folder), tmp_path), None, 8, 8)
@@ -159,7 +155,7 @@ def test_a_run_is_evaluated_in_the_lesson_that_it_reached_drawing_what_was_drawn
     assert len(set(scale.tolist())) == 8
 
 
-def test_a_criterion_of_a_behavior_that_the_settings_do_not_have_is_refused_with_its_line(tmp_path: Path):
+def test_a_criterion_of_a_behavior_that_the_settings_do_not_have_is_refused_with_its_line(tmp_path):
     file = tmp_path / "ball.yaml"
     file.write_text(CRITERION.format(behavior="3DBal", measure="reward", threshold=1, length=0, below=False))
     with pytest.raises(
@@ -189,9 +185,7 @@ def test_a_criterion_of_a_behavior_that_the_settings_do_not_have_is_refused_with
         ({"measure": "Losses/Q1 Loss"}, 12, "writes no metric 'Losses/Q1 Loss'"),
     ],
 )
-def test_a_criterion_that_can_never_be_met_is_refused_with_its_line(
-    change: dict[str, Any], line: int, sentence: str, tmp_path: Path
-):
+def test_a_criterion_that_can_never_be_met_is_refused_with_its_line(change, line, sentence, tmp_path):
     file = tmp_path / "ball.yaml"
     file.write_text(
         CRITERION.format(
@@ -205,9 +199,7 @@ def test_a_criterion_that_can_never_be_met_is_refused_with_its_line(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_criterion_that_can_never_be_met_is_refused_where_tables_go_to_an_accelerator_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_criterion_that_can_never_be_met_is_refused_where_tables_go_to_an_accelerator_too(tmp_path, monkeypatch):
     monkeypatch.setattr(run_env, "on_device", lambda env, device: Transfer(env, torch.device(device)))
     file = tmp_path / "ball.yaml"
     file.write_text(CRITERION.format(behavior="3DBall", measure="rewrd", threshold=1, length=0, below=False))
@@ -215,7 +207,7 @@ def test_a_criterion_that_can_never_be_met_is_refused_where_tables_go_to_an_acce
         train(file, tmp_path)
 
 
-def test_a_behavior_that_the_environment_does_not_have_is_refused(tmp_path: Path):
+def test_a_behavior_that_the_environment_does_not_have_is_refused(tmp_path):
     config = {
         "default_settings": settings("x")["behaviors"]["x"],
         "environment_parameters": {"mass": curriculum({"behavior": "Ball"}, 1.0, 2.0)},
@@ -247,9 +239,7 @@ environment_parameters:
 """
 
 
-def test_a_metric_that_nobody_has_written_is_warned_of_where_a_game_might_have(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_metric_that_nobody_has_written_is_warned_of_where_a_game_might_have(tmp_path, capsys):
     lessons = curriculum({"behavior": "Fighter", "measure": "Fighter/Score"}, 1.0, 2.0)
     config = {**settings("Fighter", 300), "environment_parameters": {"pace": lessons}}
     train(config, tmp_path, env=Paced(), num_areas=None, quiet=False)
@@ -281,7 +271,7 @@ class Paced(Rumble):
 
 
 @pytest.mark.slow
-def test_lessons_that_follow_a_rating_go_on_as_if_never_interrupted(tmp_path: Path):
+def test_lessons_that_follow_a_rating_go_on_as_if_never_interrupted(tmp_path):
     self_play = {"save_steps": 90, "team_change": 250, "swap_steps": 40, "window": 3}
     # met after 300 to 1,500 decisions, of each seed from 1 to 10
     met = {"behavior": "Fighter", "measure": "Elo", "threshold": 1205}
@@ -320,9 +310,7 @@ def unnamed(*values: float) -> dict[str, Any]:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("listed", [True, False], ids=["listed", "by default_settings"])
-def test_a_criterion_that_names_no_behavior_goes_by_the_one_that_learns(
-    listed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_criterion_that_names_no_behavior_goes_by_the_one_that_learns(listed, tmp_path, capsys):
     named = ball({"mass": curriculum(UNNAMED, 1.0, 3.0, 4.0)}, 1500)
     config = ball({"mass": unnamed(1.0, 3.0, 4.0)}, 1500)
     if not listed:
@@ -337,7 +325,7 @@ def test_a_criterion_that_names_no_behavior_goes_by_the_one_that_learns(
     assert differences(state(whole.folder), state(resumed.folder)) == []
 
 
-def test_a_criterion_that_names_no_behavior_is_refused_where_several_learn(tmp_path: Path):
+def test_a_criterion_that_names_no_behavior_is_refused_where_several_learn(tmp_path):
     block = settings("x")["behaviors"]["x"]
     config = {"default_settings": block, "environment_parameters": {"pace": unnamed(1.0, 2.0)}}
     with pytest.raises(ConfigError, match=r"several behaviors learn \('Fighter', 'Guard'\): name the one to measure"):
@@ -353,7 +341,7 @@ class Pair(Paced):
         self.pace = torch.ones(4)
 
 
-def test_a_run_can_begin_with_a_later_lesson_and_goes_on_where_it_got(tmp_path: Path):
+def test_a_run_can_begin_with_a_later_lesson_and_goes_on_where_it_got(tmp_path):
     forms = {
         "mass": curriculum({"threshold": 10_000}, 1.0, 2.0, 3.0, 4.0),
         "scale": curriculum({"threshold": 10_000}, 1.0, 2.0),

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -185,7 +184,7 @@ def test_playing_takes_the_lesson_that_was_reached():
     assert env.state_dict()["parameters"][:, 2].tolist() == [2.0, 2.0]
 
 
-def test_a_game_names_no_parameters_and_has_those_of_the_settings_when_played(tmp_path: Path):
+def test_a_game_names_no_parameters_and_has_those_of_the_settings_when_played(tmp_path):
     game = UnityEnv(UnityOptions(executable=str(make_build(tmp_path, "Ball"))))
     forms: Mapping[str, Parameter] = {"mass": lessons(1.0, 2.0, 3.0), "scale": uniform(1, 2), "gravity": 9.0}
     played = with_parameters(EnvWrapper(game), forms, {"mass": 1}, seed=0)

@@ -66,7 +66,7 @@ def of_game(**facts: int | bool) -> Setup:
         (use(learning=2), EIGHT_CORES, ("records", "summary_freq")),
     ],
 )
-def test_the_largest_part_is_named_with_what_helps(times: TimeUse, setup: Setup, said: tuple[str, ...]):
+def test_the_largest_part_is_named_with_what_helps(times, setup, said):
     sentence = bottleneck([times], setup)
     assert all(part in sentence for part in said), sentence
 

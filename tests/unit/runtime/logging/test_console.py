@@ -44,12 +44,12 @@ def test_debug_lines_have_time_and_origin():
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d DEBUG \[test_console\.py:\d+\] d\n", out.getvalue())
 
 
-def test_standard_output_is_where_lines_go(capsys: pytest.CaptureFixture[str]):
+def test_standard_output_is_where_lines_go(capsys):
     Console(False).info("x")
     assert capsys.readouterr().out == "[INFO] x\n"
 
 
-def test_where_there_is_no_terminal_progress_is_silent_for_a_minute(monkeypatch: pytest.MonkeyPatch):
+def test_where_there_is_no_terminal_progress_is_silent_for_a_minute(monkeypatch):
     out = io.StringIO()
     now = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
@@ -63,7 +63,7 @@ def test_where_there_is_no_terminal_progress_is_silent_for_a_minute(monkeypatch:
     ]
 
 
-def test_progress_looks_at_most_four_times_a_second(monkeypatch: pytest.MonkeyPatch):
+def test_progress_looks_at_most_four_times_a_second(monkeypatch):
     now = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     console = Console(False, Screen())
@@ -76,7 +76,7 @@ def test_progress_looks_at_most_four_times_a_second(monkeypatch: pytest.MonkeyPa
     assert looks == 8
 
 
-def test_on_a_terminal_lines_go_above_the_live_one_which_leaves_no_trace(monkeypatch: pytest.MonkeyPatch):
+def test_on_a_terminal_lines_go_above_the_live_one_which_leaves_no_trace(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
     screen = Screen()
@@ -90,7 +90,7 @@ def test_on_a_terminal_lines_go_above_the_live_one_which_leaves_no_trace(monkeyp
     assert screen.getvalue().endswith("\x1b[2K")
 
 
-def test_no_color_takes_the_color_away(monkeypatch: pytest.MonkeyPatch):
+def test_no_color_takes_the_color_away(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
     screen = Screen()
@@ -98,7 +98,7 @@ def test_no_color_takes_the_color_away(monkeypatch: pytest.MonkeyPatch):
     assert screen.getvalue() == "[WARNING] careful\n"
 
 
-def test_a_dumb_terminal_has_no_live_line(monkeypatch: pytest.MonkeyPatch):
+def test_a_dumb_terminal_has_no_live_line(monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
     screen = Screen()
     Console(False, screen).progress([ROW])
@@ -145,7 +145,7 @@ def test_without_an_end_there_is_neither_share_nor_time_left():
         (0.0, "reward 98.250"),
     ],
 )
-def test_time_left_is_told_in_fitting_units(rate: float, left: str):
+def test_time_left_is_told_in_fitting_units(rate, left):
     assert sentence(ROW, rate).endswith(left)
 
 
@@ -182,7 +182,7 @@ def test_a_reader_that_has_gone_away_does_not_stop_the_run():
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_silences_the_console_and_standard_error_says_so_once(capsys: pytest.CaptureFixture[str]):
+def test_a_full_disk_silences_the_console_and_standard_error_says_so_once(capsys):
     with open("/dev/full", "w") as out:
         console = Console(False, out)
         console.info("x")
@@ -204,9 +204,7 @@ def test_names_cannot_pretend_to_be_lines_or_colors():
     assert "\x1b" not in live_line(row, None, {}, (80, 10), plain=True).plain
 
 
-def test_remarks_stand_below_the_live_line_and_below_the_sentences_where_there_is_no_terminal(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_remarks_stand_below_the_live_line_and_below_the_sentences_where_there_is_no_terminal(monkeypatch):
     now = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     monkeypatch.setenv("TERM", "dumb")
@@ -247,9 +245,7 @@ class Broken(Tee):
 
 
 @pytest.mark.parametrize("stream", [Tee(), Broken(), None])
-def test_a_run_needs_no_more_of_the_standard_streams_than_write(
-    stream: Tee | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_run_needs_no_more_of_the_standard_streams_than_write(stream, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdout", stream)
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(sys, "stdin", None)

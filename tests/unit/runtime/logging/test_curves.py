@@ -55,7 +55,7 @@ def results(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_curves_are_read_from_metrics_and_from_event_files_alike(results: Path):
+def test_curves_are_read_from_metrics_and_from_event_files_alike(results):
     ours = read_history(results / "first")
     theirs = read_history(results / "original")
     assert ours["3DBall"][REWARD].step.tolist() == [10, 20, 30]
@@ -65,19 +65,19 @@ def test_curves_are_read_from_metrics_and_from_event_files_alike(results: Path):
     assert read_history(results / "original" / "3DBall")["3DBall"][REWARD].step.tolist() == [10, 20]
 
 
-def test_training_time_goes_on_after_a_resume(tmp_path: Path):
+def test_training_time_goes_on_after_a_resume(tmp_path):
     write_run(JSONLTracker(tracked_run(tmp_path, {})), {"B": [10, 20]})
     write_run(JSONLTracker(tracked_run(tmp_path, {"B": 20})), {"B": [30, 40]})
     assert read_history(tmp_path)["B"][REWARD].seconds.tolist() == [10, 20, 30, 40]
 
 
-def test_a_line_that_is_being_written_is_left_out(results: Path):
+def test_a_line_that_is_being_written_is_left_out(results):
     with (results / "first" / "metrics.jsonl").open("a") as file:
         file.write('{"behavior": "3DBall", "step": 40')
     assert read_history(results / "first")["3DBall"][REWARD].step.tolist() == [10, 20, 30]
 
 
-def test_a_run_without_metrics_says_when_they_come(tmp_path: Path):
+def test_a_run_without_metrics_says_when_they_come(tmp_path):
     with pytest.raises(RunError, match="summary_freq"):
         read_history(tmp_path)
 
@@ -86,14 +86,14 @@ def test_a_run_without_metrics_says_when_they_come(tmp_path: Path):
     ("name", "tag"),
     [(REWARD, REWARD), ("entropy", "Policy/Entropy"), ("environment/EPISODE length", LENGTH), ("Value Loss", TAGS[3])],
 )
-def test_a_tag_is_found_by_its_last_part(name: str, tag: str):
+def test_a_tag_is_found_by_its_last_part(name, tag):
     assert find_tag(name, TAGS) == tag
 
 
 @pytest.mark.parametrize(
     ("name", "near"), [("Policy/Entropi", "Policy/Entropy"), ("cumulative rewad", REWARD), ("reward", REWARD)]
 )
-def test_a_misspelt_tag_names_the_nearest_and_all_others(name: str, near: str):
+def test_a_misspelt_tag_names_the_nearest_and_all_others(name, near):
     with pytest.raises(RunError, match=f"did you mean '{near}'") as caught:
         find_tag(name, TAGS)
     assert all(f"\n    {tag}" in str(caught.value) for tag in TAGS)
@@ -104,7 +104,7 @@ def test_smoothing_is_a_weighted_mean_of_the_past():
     np.testing.assert_allclose(smoothed(np.array([0.0, 2.0, 4.0]), 0.5), [0.0, 2 / 1.5, 5 / 1.75])
 
 
-def test_lines_are_named_by_what_tells_them_apart(results: Path):
+def test_lines_are_named_by_what_tells_them_apart(results):
     def names(**runs: str) -> set[str]:
         figure = learning_curves({label: read_history(results / run) for label, run in runs.items()}, [REWARD])
         return {text.get_text() for text in figure.axes[0].texts}
@@ -115,7 +115,7 @@ def test_lines_are_named_by_what_tells_them_apart(results: Path):
     assert names(one="first") == {"Environment  ·  one  ·  3DBall"}
 
 
-def test_names_at_the_ends_of_lines_keep_apart(results: Path):
+def test_names_at_the_ends_of_lines_keep_apart(results):
     history = read_history(results / "first")
     figure = learning_curves({f"run {i}": history for i in range(6)}, [REWARD])
     heights = sorted(
@@ -126,14 +126,14 @@ def test_names_at_the_ends_of_lines_keep_apart(results: Path):
     assert min(np.diff(heights)) * 4.5 * 72 > 10
 
 
-def test_time_is_in_a_fitting_unit(tmp_path: Path):
+def test_time_is_in_a_fitting_unit(tmp_path):
     for seconds, unit in ((10.0, "seconds"), (1000.0, "minutes"), (9000.0, "hours")):
         write_run(JSONLTracker(tracked_run(tmp_path, {})), {"B": [10, 20]}, seconds)
         axes = learning_curves({"run": read_history(tmp_path)}, [REWARD], by_time=True).axes[0]
         assert unit in axes.get_xlabel()
 
 
-def test_steps_have_thousands_separators(tmp_path: Path):
+def test_steps_have_thousands_separators(tmp_path):
     write_run(JSONLTracker(tracked_run(tmp_path, {})), {"B": [100_000, 2_000_000]})
     figure = learning_curves({"run": read_history(tmp_path)}, [REWARD])
     save(figure, tmp_path / "a.png")
@@ -142,7 +142,7 @@ def test_steps_have_thousands_separators(tmp_path: Path):
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["$x_", "_hidden", "日本", "a/b", "<&>"])
-def test_any_name_and_a_single_point_at_the_start_can_be_drawn(tmp_path: Path, name: str):
+def test_any_name_and_a_single_point_at_the_start_can_be_drawn(tmp_path, name):
     write_run(JSONLTracker(tracked_run(tmp_path, {})), {name: [0], "other": [0]}, seconds=0.0)
     history = read_history(tmp_path)
     save(learning_curves({name: history}, [REWARD], by_time=True, smooth=0.5), tmp_path / "a.png")
@@ -150,7 +150,7 @@ def test_any_name_and_a_single_point_at_the_start_can_be_drawn(tmp_path: Path, n
     assert is_png(tmp_path / "b.png")
 
 
-def test_the_overview_is_written_into_the_run(results: Path):
+def test_the_overview_is_written_into_the_run(results):
     file = save_curves(results / "second")
     assert file == results / "second" / "curves.png"
     assert is_png(file)
@@ -158,7 +158,7 @@ def test_the_overview_is_written_into_the_run(results: Path):
     assert titles == {"Cumulative Reward", "Episode Length"}
 
 
-def test_the_overview_of_other_metrics_shows_those(tmp_path: Path):
+def test_the_overview_of_other_metrics_shows_those(tmp_path):
     statistics = Statistics({"tracker": JSONLTracker(tracked_run(tmp_path, {}))})
     statistics.add("B", "Game/Score", 1.0)
     statistics.summarize("B", 1, elapsed=1.0, training=True)
@@ -166,7 +166,7 @@ def test_the_overview_of_other_metrics_shows_those(tmp_path: Path):
     assert [axes.get_title(loc="left") for axes in overview(read_history(tmp_path)).axes] == ["Score"]
 
 
-def test_the_overview_of_self_play_shows_elo_instead_of_the_learning_rate(tmp_path: Path):
+def test_the_overview_of_self_play_shows_elo_instead_of_the_learning_rate(tmp_path):
     statistics = Statistics({"tracker": JSONLTracker(tracked_run(tmp_path, {}))})
     for step in (1, 2):
         statistics.episodes("B", [step / 10], [5])
@@ -187,16 +187,16 @@ def test_the_overview_of_self_play_shows_elo_instead_of_the_learning_rate(tmp_pa
         (["*length"], [LENGTH]),
     ],
 )
-def test_several_metrics_and_patterns_of_them_can_be_named(words: list[str], found: list[str]):
+def test_several_metrics_and_patterns_of_them_can_be_named(words, found):
     assert find_tags(words, TAGS) == found
 
 
-def test_a_pattern_without_a_metric_names_all(tmp_path: Path):
+def test_a_pattern_without_a_metric_names_all(tmp_path):
     with pytest.raises(RunError, match=r"no metric matches 'Los\*/x'\n  there are:\n    Environment/Cumulative Reward"):
         find_tags(["Los*/x"], TAGS)
 
 
-def test_several_metrics_have_a_panel_each_and_one_legend(results: Path):
+def test_several_metrics_have_a_panel_each_and_one_legend(results):
     figure = learning_curves({run: read_history(results / run) for run in ("first", "original")}, [REWARD, LENGTH])
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["Cumulative Reward", "Episode Length"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [" first", " original"]
@@ -204,7 +204,7 @@ def test_several_metrics_have_a_panel_each_and_one_legend(results: Path):
     assert colors[0] == colors[1] == list(COLORS[:2])
 
 
-def test_two_hundred_lines_differ_in_color_pattern_or_mark_and_are_named_in_the_order_in_which_they_end(tmp_path: Path):
+def test_two_hundred_lines_differ_in_color_pattern_or_mark_and_are_named_in_the_order_in_which_they_end(tmp_path):
     runs = {}
     for i in range(200):
         write_run(JSONLTracker(tracked_run(tmp_path / f"run {i}", {})), {"B": [10, 10 + i]})
@@ -216,7 +216,7 @@ def test_two_hundred_lines_differ_in_color_pattern_or_mark_and_are_named_in_the_
     assert [text.get_text() for text in figure.legends[0].get_texts()][:2] == [" run 199", " run 198"]
 
 
-def test_the_command_takes_patterns_of_runs_and_several_metrics(results: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_command_takes_patterns_of_runs_and_several_metrics(results, capsys):
     (results / "notes").mkdir()  # no run
     out = results / "out.png"
     command(
@@ -250,12 +250,12 @@ def test_the_command_takes_patterns_of_runs_and_several_metrics(results: Path, c
         command("x*", "--results-dir", str(results))
 
 
-def test_a_picture_of_an_unknown_kind_names_the_known_ones(results: Path):
+def test_a_picture_of_an_unknown_kind_names_the_known_ones(results):
     with pytest.raises(RunError, match=r"must end in one of .*\.png"):
         save(overview(read_history(results / "first")), results / "curves.txt")
 
 
-def test_the_command_takes_run_ids_and_paths(results: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_command_takes_run_ids_and_paths(results, capsys):
     out = results / "pictures" / "out.png"
     command(
         "first",
@@ -273,23 +273,23 @@ def test_the_command_takes_run_ids_and_paths(results: Path, capsys: pytest.Captu
     assert is_png(out)
 
 
-def test_the_command_lists_the_tags(results: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_command_lists_the_tags(results, capsys):
     command("first", "--results-dir", str(results), "--list")
     assert capsys.readouterr().out.splitlines() == tags([read_history(results / "first")])
 
 
-def test_a_misspelt_run_names_the_nearest(results: Path):
+def test_a_misspelt_run_names_the_nearest(results):
     with pytest.raises(RunError, match="did you mean 'first'"):
         command("frist", "--results-dir", str(results))
 
 
-def test_a_smoothing_of_one_is_refused(results: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_smoothing_of_one_is_refused(results, capsys):
     with pytest.raises(SystemExit):
         command("first", "--smooth", "1")
     assert "from 0 to below 1" in capsys.readouterr().err
 
 
-def test_numbers_that_no_axis_shows_are_left_out(tmp_path: Path):
+def test_numbers_that_no_axis_shows_are_left_out(tmp_path):
     """JSON has numbers of any size."""
     whole = f'{{"behavior": "B", "step": 1, "elapsed": 1, "{REWARD}": 2}}'
     lines = [
@@ -306,7 +306,7 @@ def test_numbers_that_no_axis_shows_are_left_out(tmp_path: Path):
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["x" * 5000, "\ud800", "\x1b[31m\u202e"])
-def test_names_that_no_picture_can_hold_are_shortened_and_escaped(tmp_path: Path, name: str):
+def test_names_that_no_picture_can_hold_are_shortened_and_escaped(tmp_path, name):
     point = {"behavior": name, "step": 1, "elapsed": 1, REWARD: 2, name: 3}
     (tmp_path / "metrics.jsonl").write_text(
         "\n".join(json.dumps({**point, "behavior": one}) for one in (name, f"{name}2"))
@@ -319,7 +319,7 @@ def test_names_that_no_picture_can_hold_are_shortened_and_escaped(tmp_path: Path
     save_curves(tmp_path)
 
 
-def test_a_picture_shows_no_more_than_it_can(tmp_path: Path):
+def test_a_picture_shows_no_more_than_it_can(tmp_path):
     point = {"step": 1, "elapsed": 1, REWARD: 2, **{f"Other/{i}": 1 for i in range(100)}}
     (tmp_path / "metrics.jsonl").write_text("\n".join(json.dumps({**point, "behavior": f"{i}"}) for i in range(1001)))
     history = read_history(tmp_path)
@@ -344,7 +344,7 @@ def record(data: bytes) -> bytes:
     )
 
 
-def test_an_event_file_takes_no_more_memory_than_it_is_large(tmp_path: Path):
+def test_an_event_file_takes_no_more_memory_than_it_is_large(tmp_path):
     length = struct.pack("<Q", 2**40)
     damaged(tmp_path, "events.out.tfevents.9", length + struct.pack("<I", masked_crc32c(length)))
     with pytest.raises(
@@ -353,7 +353,7 @@ def test_an_event_file_takes_no_more_memory_than_it_is_large(tmp_path: Path):
         read_history(tmp_path)
 
 
-def test_a_damaged_record_is_an_error_and_a_cut_off_one_is_not(tmp_path: Path):
+def test_a_damaged_record_is_an_error_and_a_cut_off_one_is_not(tmp_path):
     damaged(tmp_path / "cut", "events.out.tfevents.9", record(b"")[:-1])
     damaged(tmp_path / "wrong", "events.out.tfevents.9", struct.pack("<QI", 2**40, 0))
     for folder in ("cut", "wrong"):
@@ -364,7 +364,7 @@ def test_a_damaged_record_is_an_error_and_a_cut_off_one_is_not(tmp_path: Path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes there")
-def test_a_pipe_that_tensorboard_would_take_for_an_event_file_is_not_waited_for(tmp_path: Path):
+def test_a_pipe_that_tensorboard_would_take_for_an_event_file_is_not_waited_for(tmp_path):
     damaged(tmp_path, "tfevents", b"").joinpath("B", "tfevents").unlink()
     os.mkfifo(tmp_path / "B" / "tfevents")
     with pytest.raises(RunError, match="it is not a regular file"):

@@ -167,7 +167,7 @@ def test_the_last_reward_counts_a_group_once_with_what_it_earned_as_one():
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2])
-def test_an_open_summary_survives_a_resume_to_the_last_bit(cut: int):
+def test_an_open_summary_survives_a_resume_to_the_last_bit(cut):
     whole = Statistics()
     first = Statistics()
     statistics = first

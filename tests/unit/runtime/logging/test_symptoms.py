@@ -108,7 +108,7 @@ def test_a_reward_that_is_always_the_same_is_told_as_such():
 
 
 @pytest.mark.parametrize("rewards", [RISING, CEILING], ids=["rising", "at its ceiling"])
-def test_of_a_reward_that_has_risen_nothing_is_told_whatever_entropy_and_values_are(rewards: list[list[float]]):
+def test_of_a_reward_that_has_risen_nothing_is_told_whatever_entropy_and_values_are(rewards):
     assert reported(rewards, entropy=0.0, values=-10.0) == []
 
 
@@ -198,16 +198,14 @@ def run(env: Bandit, results: Path, **hyper: Any) -> None:
     )
 
 
-def test_a_run_says_that_actions_sit_at_their_bounds_and_one_that_learns_says_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_run_says_that_actions_sit_at_their_bounds_and_one_that_learns_says_nothing(tmp_path, capsys):
     run(Hard(8, continuous=2), tmp_path / "hard")
     assert capsys.readouterr().out.count("of its continuous actions are at -1 or 1") == 1
     run(Bandit(8, branches=(2,)), tmp_path / "easy")
     assert "WARNING" not in capsys.readouterr().out
 
 
-def test_a_run_whose_rewards_are_noise_says_that_nothing_is_learned(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_run_whose_rewards_are_noise_says_that_nothing_is_learned(tmp_path, capsys):
     run(Blind(8, branches=(2,)), tmp_path)
     out = capsys.readouterr().out
     assert out.count("the mean reward has not risen (") >= 1

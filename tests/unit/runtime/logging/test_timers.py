@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +20,7 @@ def test_a_block_has_the_time_that_its_children_leave():
     assert "children" not in advance["children"]["env"]
 
 
-def test_the_file_has_the_layout_that_tools_know(tmp_path: Path):
+def test_the_file_has_the_layout_that_tools_know(tmp_path):
     timers = Timers()
     timers.add(("advance", "env"), 1.0)
     for value in (2.0, 1.0, 3.0):
@@ -41,7 +40,7 @@ def test_the_file_has_the_layout_that_tools_know(tmp_path: Path):
     assert data["children"]["advance"]["children"]["env"]["count"] == 1
 
 
-def test_a_file_in_the_way_is_a_clear_error(tmp_path: Path):
+def test_a_file_in_the_way_is_a_clear_error(tmp_path):
     (tmp_path / "run_logs").write_text("in the way")
     with pytest.raises(RunError, match=r"timers\.json: a file stands"):
         Timers().write(tmp_path / "run_logs" / "timers.json", {})

@@ -77,7 +77,7 @@ def test_the_default_is_the_console_tensorboard_and_jsonl():
     assert loaded.trackers == {"console": {}, "tensorboard": {}, "jsonl": {}}
 
 
-def test_trackers_are_a_list_or_a_map_and_read_back_to_the_same(tmp_path: Path):
+def test_trackers_are_a_list_or_a_map_and_read_back_to_the_same(tmp_path):
     assert names_of(["wandb", "jsonl"]) == ["wandb", "jsonl"]
     tree = {**settings("Basic"), "trackers": {"jsonl": None, "my:Own": {"file": "x"}}}
     loaded = load(tree).settings
@@ -105,7 +105,7 @@ def test_an_option_that_a_tracker_does_not_take_is_refused():
         find_trackers(wanted)
 
 
-def test_a_run_with_the_examples_tracker_alone_writes_no_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_with_the_examples_tracker_alone_writes_no_other_files(tmp_path, monkeypatch):
     monkeypatch.chdir(Path(__file__).parents[4])
     tree = {**settings("Basic"), "trackers": {"examples.own_tracker:BestReward": {"file": "record.json"}}}
     done = palaestra.train(tree, env="Basic", run_id="own", results_dir=str(tmp_path))
@@ -114,7 +114,7 @@ def test_a_run_with_the_examples_tracker_alone_writes_no_other_files(tmp_path: P
     assert not [*done.folder.glob("Basic/events*")]
 
 
-def test_a_plug_in_is_found_by_its_entry_point(distribution: Callable[..., Any]):
+def test_a_plug_in_is_found_by_its_entry_point(distribution):
     code = """
         class Kept:
             def __init__(self, run, project):
@@ -131,7 +131,7 @@ def test_a_plug_in_is_found_by_its_entry_point(distribution: Callable[..., Any])
     assert (made.project, made.run) == ("mine", run)
 
 
-def test_a_tracker_that_lacks_a_method_is_refused(distribution: Callable[..., Any]):
+def test_a_tracker_that_lacks_a_method_is_refused(distribution):
     distribution(
         "bare_tracker",
         "class Bare:\n    def __init__(self, run): pass\n    def write(self, summary): pass",
@@ -144,7 +144,7 @@ def test_a_tracker_that_lacks_a_method_is_refused(distribution: Callable[..., An
         make_trackers(find_trackers(wanted), type(run)(run.folder, wanted, {}), pytest.fail)
 
 
-def test_a_stats_writer_of_ml_agents_is_called_with_its_arguments(distribution: Callable[..., Any]):
+def test_a_stats_writer_of_ml_agents_is_called_with_its_arguments(distribution):
     distribution("their_writer", WRITER, "mlagents.stats_writer", theirs="writers")
     run = tracked_run(Path("results/ppo"))
     statistics = Statistics(find_stats_writers(run, pytest.fail), pytest.fail)
@@ -186,7 +186,7 @@ def test_a_stats_writer_of_ml_agents_is_called_with_its_arguments(distribution: 
     assert calls[-1][2]["Is Training"].full_dist == [0.0]
 
 
-def test_a_stats_writer_that_cannot_be_made_is_reported_and_left_out(distribution: Callable[..., Any]):
+def test_a_stats_writer_that_cannot_be_made_is_reported_and_left_out(distribution):
     distribution("broken_writer", WRITER, "mlagents.stats_writer", fails="broken", works="writers")
     message: list[str] = []
     assert [*find_stats_writers(tracked_run(Path("results")), message.append)] == ["works (mlagents.stats_writer)"]
@@ -196,7 +196,7 @@ def test_a_stats_writer_that_cannot_be_made_is_reported_and_left_out(distributio
     )
 
 
-def test_a_run_calls_stats_writers_without_a_setting(distribution: Callable[..., Any], tmp_path: Path):
+def test_a_run_calls_stats_writers_without_a_setting(distribution, tmp_path):
     distribution("called_writer", WRITER, "mlagents.stats_writer", called="writers")
     palaestra.train(settings("Basic"), env="Basic", run_id="called", results_dir=str(tmp_path))
     import called_writer  # type: ignore[import-not-found]

@@ -58,7 +58,7 @@ def reported(**change: object) -> str:
     return message[0]
 
 
-def test_tensorboard_reads_scalars_histograms_and_text(tmp_path: Path):
+def test_tensorboard_reads_scalars_histograms_and_text(tmp_path):
     tracker = TensorBoardTracker(tracked_run(tmp_path, {}, pytest.fail))
     tracker.text("3DBall", "Hyperparameters", "gamma: 0.99")
     tracker.write(SUMMARY)
@@ -74,14 +74,14 @@ def test_tensorboard_reads_scalars_histograms_and_text(tmp_path: Path):
     assert read.Tensors("Hyperparameters/text_summary")[0].tensor_proto.string_val == [b"gamma: 0.99"]
 
 
-def test_a_summary_can_be_read_before_the_run_ends(tmp_path: Path):
+def test_a_summary_can_be_read_before_the_run_ends(tmp_path):
     tracker = TensorBoardTracker(tracked_run(tmp_path, {}, pytest.fail))
     tracker.write(at(10))
     assert [point.step for point in events(tmp_path / "3DBall").Scalars(REWARD)] == [10]
     tracker.close()
 
 
-def test_a_histogram_of_one_value_or_of_infinities_can_be_drawn(tmp_path: Path):
+def test_a_histogram_of_one_value_or_of_infinities_can_be_drawn(tmp_path):
     tracker = TensorBoardTracker(tracked_run(tmp_path, {}, pytest.fail))
     tracker.write(replace(SUMMARY, histograms={"one": np.array([2.0, 2.0]), "inf": np.array([math.inf])}))
     tracker.close()
@@ -99,7 +99,7 @@ def test_a_histogram_of_one_value_or_of_infinities_can_be_drawn(tmp_path: Path):
         [1e200, 2e200],
     ],
 )
-def test_a_histogram_takes_any_finite_numbers(values: list[float], tmp_path: Path):
+def test_a_histogram_takes_any_finite_numbers(values, tmp_path):
     tracker = TensorBoardTracker(tracked_run(tmp_path, {}, pytest.fail))
     tracker.write(replace(SUMMARY, histograms={"odd": np.array(values)}))
     tracker.close()
@@ -109,14 +109,14 @@ def test_a_histogram_takes_any_finite_numbers(values: list[float], tmp_path: Pat
     assert all(before < after for before, after in pairwise(histogram.bucket_limit))
 
 
-def test_a_tag_that_is_no_unicode_is_written_escaped(tmp_path: Path):
+def test_a_tag_that_is_no_unicode_is_written_escaped(tmp_path):
     tracker = TensorBoardTracker(tracked_run(tmp_path, {}, pytest.fail))
     tracker.write(replace(SUMMARY, values={"\ud800": 1.0}))
     tracker.close()
     assert events(tmp_path / "3DBall").Tags()["scalars"] == ["\\ud800"]
 
 
-def test_what_follows_a_write_that_failed_midway_can_be_read(tmp_path: Path):
+def test_what_follows_a_write_that_failed_midway_can_be_read(tmp_path):
     resource = pytest.importorskip("resource")  # POSIX
     board = TensorBoardTracker(tracked_run(tmp_path, {}, pytest.fail))
     table = JSONLTracker(tracked_run(tmp_path, {}))
@@ -138,7 +138,7 @@ def test_what_follows_a_write_that_failed_midway_can_be_read(tmp_path: Path):
     assert read_history(tmp_path)["3DBall"][REWARD].step.tolist() == [10, 30]
 
 
-def test_a_new_run_removes_left_over_event_files_and_says_so(tmp_path: Path):
+def test_a_new_run_removes_left_over_event_files_and_says_so(tmp_path):
     (tmp_path / "3DBall").mkdir()
     old = tmp_path / "3DBall" / "events.out.tfevents.1.host.2.0"
     old.write_bytes(b"old")
@@ -152,7 +152,7 @@ def test_a_new_run_removes_left_over_event_files_and_says_so(tmp_path: Path):
     assert str(old) in message[0]
 
 
-def test_a_resumed_curve_does_not_overlap_in_tensorboard(tmp_path: Path):
+def test_a_resumed_curve_does_not_overlap_in_tensorboard(tmp_path):
     for resumed, steps, value in (({}, (10, 20, 30), 1.0), ({"3DBall": 20}, (30, 40), 2.0)):
         tracker = TensorBoardTracker(tracked_run(tmp_path, resumed, pytest.fail))
         tracker.text("3DBall", "Hyperparameters", "x")
@@ -163,7 +163,7 @@ def test_a_resumed_curve_does_not_overlap_in_tensorboard(tmp_path: Path):
     assert [(point.step, point.value) for point in points] == [(10, 1.0), (20, 1.0), (30, 2.0), (40, 2.0)]
 
 
-def test_nothing_is_written_and_tensorboard_not_imported_before_the_first_summary(tmp_path: Path):
+def test_nothing_is_written_and_tensorboard_not_imported_before_the_first_summary(tmp_path):
     program = (
         "import sys; from pathlib import Path; from palaestra.runtime.logging.trackers import TensorBoardTracker\n"
         "from palaestra.runtime.logging.tracker import TrackedRun; from palaestra.runtime.settings import RunSettings\n"
@@ -175,7 +175,7 @@ def test_nothing_is_written_and_tensorboard_not_imported_before_the_first_summar
     assert [*tmp_path.iterdir()] == []
 
 
-def test_a_folder_that_cannot_be_written_is_a_clear_error(tmp_path: Path):
+def test_a_folder_that_cannot_be_written_is_a_clear_error(tmp_path):
     (tmp_path / "3DBall").write_text("in the way")
     with pytest.raises(RunError, match="a file stands where a folder is needed"):
         TensorBoardTracker(tracked_run(tmp_path, {}, pytest.fail)).write(SUMMARY)
@@ -184,7 +184,7 @@ def test_a_folder_that_cannot_be_written_is_a_clear_error(tmp_path: Path):
         JSONLTracker(tracked_run(tmp_path, {})).write(SUMMARY)
 
 
-def test_a_line_of_metrics_has_every_value(tmp_path: Path):
+def test_a_line_of_metrics_has_every_value(tmp_path):
     tracker = JSONLTracker(tracked_run(tmp_path, {}))
     tracker.write(replace(SUMMARY, values={**SUMMARY.values, "Losses/Value Loss": math.inf, "step": 7.0}))
     assert lines(tmp_path) == [
@@ -205,7 +205,7 @@ def test_a_line_of_metrics_has_every_value(tmp_path: Path):
     tracker.close()
 
 
-def test_a_resume_drops_the_lines_beyond_it_and_one_that_was_cut_off(tmp_path: Path):
+def test_a_resume_drops_the_lines_beyond_it_and_one_that_was_cut_off(tmp_path):
     first = JSONLTracker(tracked_run(tmp_path, {}))
     for step in (10, 20, 30):
         first.write(at(step))
@@ -224,7 +224,7 @@ def test_a_resume_drops_the_lines_beyond_it_and_one_that_was_cut_off(tmp_path: P
     ]
 
 
-def test_a_new_run_starts_its_metrics_empty(tmp_path: Path):
+def test_a_new_run_starts_its_metrics_empty(tmp_path):
     for value in (1.0, 2.0):
         tracker = JSONLTracker(tracked_run(tmp_path, {}))
         tracker.write(at(10, value=value))
@@ -270,7 +270,7 @@ def test_hyperparameters_are_a_detail_under_a_heading():
     assert details == ["Hyperparameters for behavior name 3DBall:\n\tgamma:\t0.99"]
 
 
-def test_gauges_have_dotted_names(tmp_path: Path):
+def test_gauges_have_dotted_names(tmp_path):
     timers = Timers()
     GaugeTracker(timers).write(SUMMARY)
     timers.write(tmp_path / "timers.json", {})

@@ -24,7 +24,7 @@ def make():
 """
 
 
-def test_what_takes_long_is_told_ever_less_often(monkeypatch: pytest.MonkeyPatch):
+def test_what_takes_long_is_told_ever_less_often(monkeypatch):
     assert FIRST < 2
     pauses: list[float] = []
 
@@ -52,9 +52,7 @@ def test_what_is_short_is_not_told():
     assert message == []
 
 
-def test_learn_and_evaluate_say_what_they_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_learn_and_evaluate_say_what_they_open(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("palaestra.runtime.logging.waiting.FIRST", 0.1)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)

@@ -69,7 +69,7 @@ def test_a_run_is_told_with_its_versions_and_numbers():
 
 
 @pytest.mark.parametrize("text", PRIVATE, ids=PRIVATE.values())
-def test_what_a_user_named_is_not_told(text: str):
+def test_what_a_user_named_is_not_told(text):
     run = settings()
     behavior = behavior_facts("BallOfDoom", run.behaviors["BallOfDoom"], run)
     assert text in run.model_dump_json()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from pathlib import Path
 from typing import Any, ClassVar
 
 import gymnasium
@@ -74,7 +73,7 @@ def test_a_gymnasium_environment_is_recorded_where_its_metadata_say_that_it_draw
     assert command("gymnasium:Invisible-v0") is None
 
 
-def test_what_draws_with_pygame_names_the_pip_line_where_it_is_missing(monkeypatch: pytest.MonkeyPatch):
+def test_what_draws_with_pygame_names_the_pip_line_where_it_is_missing(monkeypatch):
     monkeypatch.setattr("palaestra.runtime.run.commands.find_spec", lambda name: None)
     assert command("gymnasium:CartPole-v1") == 'pip install "gymnasium[classic-control]", then RECORD'
     assert command("gymnasium:FrozenLake-v1") == 'pip install "gymnasium[toy-text]", then RECORD'
@@ -82,7 +81,7 @@ def test_what_draws_with_pygame_names_the_pip_line_where_it_is_missing(monkeypat
     assert command("gymnasium:CartPole-v1") == "RECORD"
 
 
-def test_a_unity_build_is_watched_in_its_window_and_a_game_in_python_as_a_process_not_at_all(tmp_path: Path):
+def test_a_unity_build_is_watched_in_its_window_and_a_game_in_python_as_a_process_not_at_all(tmp_path):
     env = make_env("Basic", areas=1)
     assert watch_command("Game.x86_64", env, "RECORD", "PLAY") == "PLAY --time-scale=1"
     hidden = watch_command("Game.x86_64", env, "RECORD", "PLAY", no_graphics=True)
@@ -97,7 +96,7 @@ def test_a_gymnasium_environment_without_pictures_says_so_when_it_is_drawn():
         make_env("gymnasium:Invisible-v0", areas=1, options={"render": True})
 
 
-def test_the_last_lines_of_a_run_offer_what_can_be_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_last_lines_of_a_run_offer_what_can_be_done(tmp_path, capsys):
     def closing(env: str, behavior: str) -> str:
         palaestra.train(config=settings(behavior), env=env, results_dir=str(tmp_path), run_id=behavior)
         return capsys.readouterr().out

@@ -56,7 +56,7 @@ def train(results: str, run_id: str, until: int | None = None, **more: Any) -> p
     return palaestra.train("examples/own_encoder.yaml", results_dir=results, run_id=run_id, sets=sets, **given)
 
 
-def test_the_example_trains_resumes_exports_and_plays(results: str):
+def test_the_example_trains_resumes_exports_and_plays(results):
     whole = train(results, "whole")
     stopped = train(results, "parts", until=128)
     assert not stopped.finished
@@ -68,14 +68,14 @@ def test_the_example_trains_resumes_exports_and_plays(results: str):
     assert action.discrete.shape == (3, 1)
 
 
-def test_what_cannot_be_exported_ends_a_run_before_its_first_step(results: str):
+def test_what_cannot_be_exported_ends_a_run_before_its_first_step(results):
     tree = settings("Basic", network_settings={"body": f"{__name__}:Rounded"})
     with pytest.raises(ExportError, match=r"body '\w+:Rounded': Rounded.layers.1 uses Erf, .*; use nn.SiLU"):
         palaestra.train(tree, env="Basic", results_dir=results, run_id="refused", quiet=True)
     assert not Path(results, "refused").exists()
 
 
-def test_the_example_follows_its_own_rules(monkeypatch: pytest.MonkeyPatch):
+def test_the_example_follows_its_own_rules(monkeypatch):
     monkeypatch.chdir(ROOT)
     encoder = visual_encoder("examples.own_encoder:Places", "camera", (3, 64, 84), 16)
     check_exportable(nn.ModuleList([encoder, own_body("examples.own_encoder:Residual", 18, 16, 2)]))

@@ -44,9 +44,7 @@ def rates(folder: Path) -> list[float]:
     return [line["Policy/Learning Rate"] for line in lines if "Policy/Learning Rate" in line]
 
 
-def test_the_closing_mean_is_that_of_the_last_summary_with_its_count_of_episodes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_the_closing_mean_is_that_of_the_last_summary_with_its_count_of_episodes(tmp_path, capsys):
     seen: list[Summary] = []
     result = train(tmp_path, callbacks=[seen.append])
     last = [summary for summary in seen if summary.episodes][-1]
@@ -56,16 +54,14 @@ def test_the_closing_mean_is_that_of_the_last_summary_with_its_count_of_episodes
     assert result.episodes == {"Basic": last.episodes}
 
 
-def test_without_a_summary_the_closing_mean_is_of_all_episodes_so_far(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_without_a_summary_the_closing_mean_is_of_all_episodes_so_far(tmp_path, capsys):
     result = train(tmp_path, 300, sets=("behaviors.Basic.summary_freq=1000",))
     assert result.episodes["Basic"] > 0
     message = f"over the {result.episodes['Basic']} episodes so far (the first summary is due at step 1,000)"
     assert message in capsys.readouterr().out
 
 
-def test_no_model_is_listed_without_a_reward_once_episodes_have_ended(tmp_path: Path):
+def test_no_model_is_listed_without_a_reward_once_episodes_have_ended(tmp_path):
     """Basic has episodes of a few decisions; updates of 12 decisions leave most checkpoints without one since the
     last.
     """
@@ -82,9 +78,7 @@ def test_no_model_is_listed_without_a_reward_once_episodes_have_ended(tmp_path: 
     assert len(listed_rewards) > first + 5
 
 
-def test_the_hint_of_a_run_whose_max_steps_were_lowered_below_its_step_trains_it_further(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_the_hint_of_a_run_whose_max_steps_were_lowered_below_its_step_trains_it_further(tmp_path, capsys):
     train(tmp_path, 800, quiet=True)
     train(tmp_path, resume=True, config=None, sets=("behaviors.Basic.max_steps=100",), quiet=True)
     capsys.readouterr()
@@ -95,9 +89,7 @@ def test_the_hint_of_a_run_whose_max_steps_were_lowered_below_its_step_trains_it
     assert "Resuming 'run' from step 801" in capsys.readouterr().out
 
 
-def test_more_steps_say_how_far_they_raise_the_learning_rate_and_how_to_hold_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_more_steps_say_how_far_they_raise_the_learning_rate_and_how_to_hold_it(tmp_path, capsys):
     folder = train(tmp_path, 800).folder
     further, held = offered(capsys.readouterr().out)
     assert main(further) == 0
@@ -112,9 +104,7 @@ def test_more_steps_say_how_far_they_raise_the_learning_rate_and_how_to_hold_it(
     assert held == [*further, *hold[-4:]]
 
 
-def test_the_rate_of_a_run_that_was_not_finished_is_offered_as_it_was(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_the_rate_of_a_run_that_was_not_finished_is_offered_as_it_was(tmp_path, capsys):
     train(tmp_path, 800, callbacks=[lambda summary: summary.step >= 400], quiet=True)
     train(tmp_path, 1600, resume=True, callbacks=[lambda summary: True])
     message = capsys.readouterr().out
@@ -122,7 +112,7 @@ def test_the_rate_of_a_run_that_was_not_finished_is_offered_as_it_was(
     assert "--set 'behaviors.*.hyperparameters.learning_rate=0.00015'" in message
 
 
-def test_of_several_behaviors_the_one_whose_rate_rises_is_named(monkeypatch: pytest.MonkeyPatch):
+def test_of_several_behaviors_the_one_whose_rate_rises_is_named(monkeypatch):
     jumps = [RateJump("Wall", 1e-5, 1e-4, 3e-4, (100, 200)), RateJump("Goal", 2e-5, 2e-4, 3e-4, (100, 200))]
     for name, value in {"rate_jumps": jumps, "continue_command": "palaestra learn", "more_steps": 200}.items():
         monkeypatch.setattr(ending, name, lambda *given, value=value: value)
@@ -134,15 +124,13 @@ def test_of_several_behaviors_the_one_whose_rate_rises_is_named(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("sets", [(), ("behaviors.Basic.hyperparameters.learning_rate_schedule=constant",)])
-def test_rates_that_do_not_rise_are_not_spoken_of(
-    sets: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_rates_that_do_not_rise_are_not_spoken_of(sets, tmp_path, capsys):
     train(tmp_path, 400, sets=sets, callbacks=[lambda summary: True])
     train(tmp_path, 800 if sets else 400, sets=sets, resume=True)
     assert "learning rate rises" not in capsys.readouterr().out
 
 
-def test_behaviors_that_come_late_have_their_settings_in_tensorboard_as_text(tmp_path: Path):
+def test_behaviors_that_come_late_have_their_settings_in_tensorboard_as_text(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     env = Scripted({"A": {}, "B": {}}, appears={"B": 5})

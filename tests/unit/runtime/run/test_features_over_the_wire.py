@@ -116,7 +116,7 @@ def curriculum(**criterion: Any) -> dict[str, Any]:
     ],
     ids=["no behavior", "a behavior", "a reset", "the reward"],
 )
-def test_lessons_reach_a_game(criterion: dict[str, Any], windy: Path, tmp_path: Path):
+def test_lessons_reach_a_game(criterion, windy, tmp_path):
     tags = finished(train(tmp_path, windy, None, tree=curriculum(**criterion)))
     assert {wind for wind, _ in seen(windy)} == {1.0, 2.0, 3.0}
     assert {rain for _, rain in seen(windy)} == {4.0}
@@ -136,9 +136,7 @@ def test_lessons_reach_a_game(criterion: dict[str, Any], windy: Path, tmp_path: 
     ],
     ids=["uniform", "several ranges", "gaussian"],
 )
-def test_a_game_draws_what_the_settings_say(
-    sampler: dict[str, Any], ranges: list[tuple[float, float]], windy: Path, tmp_path: Path
-):
+def test_a_game_draws_what_the_settings_say(sampler, ranges, windy, tmp_path):
     finished(train(tmp_path, windy, None, tree={"environment_parameters": {"wind": sampler}}))
     drawn = [wind for wind, _ in seen(windy)]
     assert len(set(drawn)) > 4
@@ -148,7 +146,7 @@ def test_a_game_draws_what_the_settings_say(
 
 
 @SLOW
-def test_lessons_of_a_game_go_on_when_the_run_is_resumed(windy: Path, tmp_path: Path):
+def test_lessons_of_a_game_go_on_when_the_run_is_resumed(windy, tmp_path):
     lessons = curriculum(threshold=0.4)
     finished(train(tmp_path, windy, None, steps=512, tree=lessons))
     before = len(seen(windy))
@@ -185,7 +183,7 @@ FEATURES: dict[str, tuple[str, dict[str, Any], set[str]]] = {
 @pytest.mark.parametrize(
     "feature", [name if name == "self-play" else pytest.param(name, marks=SLOW) for name in FEATURES]
 )
-def test_a_feature_works_with_a_game_over_the_wire(feature: str, tmp_path: Path):
+def test_a_feature_works_with_a_game_over_the_wire(feature, tmp_path):
     kind, block, tags = FEATURES[feature]
     result = train(tmp_path, GAMES, kind, **block)
     assert tags <= finished(result)
@@ -195,7 +193,7 @@ def test_a_feature_works_with_a_game_over_the_wire(feature: str, tmp_path: Path)
 
 @SLOW
 @pytest.mark.parametrize("feature", ["self-play", "memory", "groups"])
-def test_a_run_of_a_game_is_resumed_with_what_it_had(feature: str, tmp_path: Path):
+def test_a_run_of_a_game_is_resumed_with_what_it_had(feature, tmp_path):
     kind, block, _ = FEATURES[feature]
     train(tmp_path, GAMES, kind, **block)
     again = train(tmp_path, GAMES, kind, steps=512, tree={"checkpoint_settings": {"resume": True}}, **block)
@@ -204,9 +202,7 @@ def test_a_run_of_a_game_is_resumed_with_what_it_had(feature: str, tmp_path: Pat
 
 
 @SLOW
-def test_a_game_is_imitated_from_demonstrations_that_were_recorded_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_game_is_imitated_from_demonstrations_that_were_recorded_in_it(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(GAMES.parent))
     demo = tmp_path / "Continuous.demo"
     assert (
@@ -236,7 +232,7 @@ def test_a_game_is_imitated_from_demonstrations_that_were_recorded_in_it(
 
 @SLOW
 @pytest.mark.parametrize("name", ["tag", "roll"])
-def test_the_example_files_of_games_in_python_train_their_games_as_processes(name: str, tmp_path: Path):
+def test_the_example_files_of_games_in_python_train_their_games_as_processes(name, tmp_path):
     command = [
         "learn",
         str(ROOT / f"configs/sdk/{name}.yaml"),

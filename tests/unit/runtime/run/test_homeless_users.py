@@ -46,7 +46,7 @@ def test_the_user_has_a_number_for_a_name_and_no_home():
     assert user_key(KEY) is not None
 
 
-def test_a_run_is_trained_resumed_and_asked_and_no_folder_is_named_after_a_home(tmp_path: Path):
+def test_a_run_is_trained_resumed_and_asked_and_no_folder_is_named_after_a_home(tmp_path):
     tree = settings("Any", 200)
     env = Anything((ObsSpec("vector", (3,)),), ActionSpec(1))
     for resume in (False, True):
@@ -56,7 +56,7 @@ def test_a_run_is_trained_resumed_and_asked_and_no_folder_is_named_after_a_home(
     assert list(tmp_path.rglob("*~*")) == []
 
 
-def test_nothing_of_a_home_is_taken_out_of_what_is_pushed(tmp_path: Path):
+def test_nothing_of_a_home_is_taken_out_of_what_is_pushed(tmp_path):
     (tmp_path / "file").write_text("/srv/x")
     assert not tells_home(tmp_path / "file")
     assert Cleaner().text("a/b", "at") == "a/b"

@@ -40,7 +40,7 @@ def is_close(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bo
 @pytest.mark.few(1)
 @pytest.mark.parametrize("late", [0, 5])
 @pytest.mark.parametrize("by", ["initialize_from", "init_path"])
-def test_a_behavior_starts_from_another_run_whenever_it_appears(tmp_path: Path, by: str, late: int):
+def test_a_behavior_starts_from_another_run_whenever_it_appears(tmp_path, by, late):
     first = train(tmp_path, "first")
     alone = train(tmp_path, "alone", late)
     more = {"initialize_from": "first"} if by == "initialize_from" else {}
@@ -51,9 +51,7 @@ def test_a_behavior_starts_from_another_run_whenever_it_appears(tmp_path: Path, 
     assert is_close(network(alone, "B"), network(first, "B"))  # a seed by name, not by the order of appearance
 
 
-def test_the_best_model_of_a_late_behavior_that_cannot_be_evaluated_is_not_kept_and_the_run_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_the_best_model_of_a_late_behavior_that_cannot_be_evaluated_is_not_kept_and_the_run_says_so(tmp_path, capsys):
     block = settings("A", 400)["behaviors"]["A"]
     config = {"behaviors": {"A": block, "B": {**block, "keep_best": {}}}}
     env = Scripted(STREAMS, appears={"B": 5})
@@ -63,9 +61,7 @@ def test_the_best_model_of_a_late_behavior_that_cannot_be_evaluated_is_not_kept_
 
 
 @pytest.mark.slow
-def test_the_number_of_threads_counts_a_late_behavior(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_the_number_of_threads_counts_a_late_behavior(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(threads, "usable_cores", lambda: 2)
     monkeypatch.setattr(threads, "MUCH_WORK", 40_000)
@@ -79,7 +75,7 @@ def test_the_number_of_threads_counts_a_late_behavior(
     )
 
 
-def test_a_program_that_trains_keeps_its_threads_and_its_random_numbers(tmp_path: Path):
+def test_a_program_that_trains_keeps_its_threads_and_its_random_numbers(tmp_path):
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -93,7 +89,7 @@ def test_a_program_that_trains_keeps_its_threads_and_its_random_numbers(tmp_path
         torch.set_num_threads(before)
 
 
-def test_an_error_of_a_callback_marks_the_run_as_failed(tmp_path: Path):
+def test_an_error_of_a_callback_marks_the_run_as_failed(tmp_path):
     def callback(summary: object) -> None:
         raise ValueError("no such chart")
 

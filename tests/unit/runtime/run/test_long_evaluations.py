@@ -28,7 +28,7 @@ def make(areas: int = 4):
 
 
 @pytest.mark.slow
-def test_ranks_wait_for_an_evaluation_that_takes_longer_than_rank_timeout(tmp_path: Path):
+def test_ranks_wait_for_an_evaluation_that_takes_longer_than_rank_timeout(tmp_path):
     (tmp_path / "slow_world.py").write_text(WORLD)
     tree = settings("Main", 200, keep_best={"episodes": 4}, summary_freq=100)
     (tmp_path / "settings.yaml").write_text(yaml.safe_dump(tree))

@@ -212,7 +212,7 @@ def check_counters(folder: Path, case: Case) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=[str(i) for i in range(len(CASES))])
-def test_features_go_together(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_features_go_together(case, tmp_path, monkeypatch):
     print(title(case))
     monkeypatch.chdir(tmp_path)
     children = {child.pid for child in psutil.Process().children(recursive=True)}

@@ -47,7 +47,7 @@ def train(name: str, results: Path, until: int | None = None, **more: Any) -> pa
 
 
 @pytest.mark.parametrize("env", SMALL)
-def test_an_interrupted_run_that_goes_on_ends_as_one_that_never_stopped(env: str, tmp_path: Path):
+def test_an_interrupted_run_that_goes_on_ends_as_one_that_never_stopped(env, tmp_path):
     half = SMALL[env]["behaviors"][env]["max_steps"] // 2
     whole = train(env, tmp_path / "whole")
     stopped = train(env, tmp_path / "parts", until=half)
@@ -59,9 +59,7 @@ def test_an_interrupted_run_that_goes_on_ends_as_one_that_never_stopped(env: str
     assert differences(state(whole.folder), state(resumed.folder)) == []
 
 
-def test_a_run_that_was_stopped_between_two_summaries_goes_on_from_there(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_run_that_was_stopped_between_two_summaries_goes_on_from_there(tmp_path, capsys):
     place: dict[str, Any] = {
         "env": "CartPole",
         "run_id": "run",
@@ -101,9 +99,7 @@ def test_a_run_that_was_stopped_between_two_summaries_goes_on_from_there(
         ),
     ],
 )
-def test_a_finished_run_that_is_given_more_steps_ends_as_one_that_had_them(
-    trainer: str, env: str, more: dict[str, Any], tmp_path: Path
-):
+def test_a_finished_run_that_is_given_more_steps_ends_as_one_that_had_them(trainer, env, more, tmp_path):
     constant = {"batch_size": 32, "buffer_size": 128, "learning_rate_schedule": "constant"} if trainer == "ppo" else {}
     block = {"trainer_type": trainer, **({"hyperparameters": constant} if constant else {}), **more}
 
@@ -119,14 +115,14 @@ def test_a_finished_run_that_is_given_more_steps_ends_as_one_that_had_them(
     assert differences(state(whole.folder), state(resumed.folder)) == []
 
 
-def test_how_often_the_loop_looks_up_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_how_often_the_loop_looks_up_changes_nothing(tmp_path, monkeypatch):
     calm = train("3DBall", tmp_path / "calm")
     monkeypatch.setattr(loop, "PAUSE", 0.0)
     hasty = train("3DBall", tmp_path / "hasty")
     assert differences(state(calm.folder), state(hasty.folder)) == []
 
 
-def test_two_runs_with_one_seed_are_equal_and_with_another_are_not(tmp_path: Path):
+def test_two_runs_with_one_seed_are_equal_and_with_another_are_not(tmp_path):
     first, second, other = (
         state(train("Basic", tmp_path / name, seed=seed).folder) for name, seed in (("a", 7), ("b", 7), ("c", 8))
     )
@@ -134,7 +130,7 @@ def test_two_runs_with_one_seed_are_equal_and_with_another_are_not(tmp_path: Pat
     assert differences(first["Basic"], other["Basic"]) != []
 
 
-def test_a_finished_run_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_finished_run_stays_as_it_is(tmp_path, capsys):
     folder = train("Basic", tmp_path).folder
     before = contents(folder)
     result = train("Basic", tmp_path, resume=True, quiet=False)
@@ -144,7 +140,7 @@ def test_a_finished_run_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFix
     assert {name for name in before if before[name] != after[name]} <= {"configuration.yaml", "curves.png"}
 
 
-def test_a_finished_run_trains_further_with_its_own_settings_and_more_steps(tmp_path: Path):
+def test_a_finished_run_trains_further_with_its_own_settings_and_more_steps(tmp_path):
     train("Basic", tmp_path)
     result = train(
         "Basic", tmp_path, config=None, env=None, num_areas=3, resume=True, sets=["behaviors.*.max_steps=3000"]
@@ -157,7 +153,7 @@ def test_a_finished_run_trains_further_with_its_own_settings_and_more_steps(tmp_
     )
 
 
-def test_a_run_that_was_moved_and_renamed_goes_on_where_it_is(tmp_path: Path):
+def test_a_run_that_was_moved_and_renamed_goes_on_where_it_is(tmp_path):
     folder = train("Basic", tmp_path, until=1000).folder
     moved = folder.rename(tmp_path / "elsewhere")
     result = palaestra.train(run_id="elsewhere", results_dir=str(tmp_path), resume=True, quiet=True)
@@ -166,14 +162,14 @@ def test_a_run_that_was_moved_and_renamed_goes_on_where_it_is(tmp_path: Path):
     assert not folder.exists()
 
 
-def test_a_run_goes_on_in_another_number_of_areas(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_run_goes_on_in_another_number_of_areas(tmp_path, capsys):
     stopped = train("Basic", tmp_path, until=1000)
     result = train("Basic", tmp_path, resume=True, num_areas=5, quiet=False)
     assert "[WARNING] this environment cannot go on with its old episodes" in capsys.readouterr().out
     assert result.steps["Basic"] > stopped.steps["Basic"]
 
 
-def test_a_run_in_an_environment_that_cannot_be_saved_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_run_in_an_environment_that_cannot_be_saved_goes_on(tmp_path, capsys):
     config = settings("CartPole-v1", 1000, summary_freq=200)
     train("3DBall", tmp_path, until=400, config=config, env="gymnasium:CartPole-v1")
     result = train("3DBall", tmp_path, config=config, env="gymnasium:CartPole-v1", resume=True, quiet=False)
@@ -197,9 +193,7 @@ class Board(gymnasium.Env):
         return np.ones((20, 20), np.uint8), 1.0, bool(self.np_random.random() < 0.2), False, {}
 
 
-def test_a_run_whose_images_were_scaled_otherwise_goes_on_with_a_warning(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_run_whose_images_were_scaled_otherwise_goes_on_with_a_warning(tmp_path, capsys):
     place: dict[str, Any] = {"run_id": "run", "results_dir": str(tmp_path), "num_areas": 2, "seed": 1}
     config = settings("Board", 64)
     palaestra.train(config, env=lambda: Board(255), **place)
@@ -211,7 +205,7 @@ def test_a_run_whose_images_were_scaled_otherwise_goes_on_with_a_warning(
     )
 
 
-def test_the_curves_of_an_interrupted_run_have_no_point_twice(tmp_path: Path):
+def test_the_curves_of_an_interrupted_run_have_no_point_twice(tmp_path):
     train("Basic", tmp_path, until=1000)
     folder = train("Basic", tmp_path, resume=True).folder
     steps = [json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -220,7 +214,7 @@ def test_the_curves_of_an_interrupted_run_have_no_point_twice(tmp_path: Path):
     assert read_history(folder)["Basic"][REWARD].step.tolist() == steps  # from TensorBoard's files
 
 
-def test_models_and_their_list_are_rotated_together(tmp_path: Path):
+def test_models_and_their_list_are_rotated_together(tmp_path):
     config = settings("Basic", 2400, checkpoint_interval=500, keep_checkpoints=2)
     train("Basic", tmp_path, config=config, until=1300)
     folder = train("Basic", tmp_path, config=config, resume=True).folder
@@ -231,7 +225,7 @@ def test_models_and_their_list_are_rotated_together(tmp_path: Path):
     assert len([*(folder / "checkpoints").iterdir()]) == 2
 
 
-def test_force_begins_anew(tmp_path: Path):
+def test_force_begins_anew(tmp_path):
     train("Basic", tmp_path)
     with pytest.raises(RunError, match="exists already"):
         train("Basic", tmp_path)
@@ -240,7 +234,7 @@ def test_force_begins_anew(tmp_path: Path):
     assert len((result.folder / "metrics.jsonl").read_text().splitlines()) == 1
 
 
-def test_a_run_that_was_never_saved_starts_from_step_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_run_that_was_never_saved_starts_from_step_0(tmp_path, capsys):
     folder = train("Basic", tmp_path, until=1).folder
     shutil.rmtree(folder / "checkpoints")
     shutil.rmtree(folder / "Basic", ignore_errors=True)
@@ -255,7 +249,7 @@ def test_a_run_that_was_never_saved_starts_from_step_0(tmp_path: Path, capsys: p
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("left", ["Basic.onnx", "Basic/", "metrics.jsonl", "run_logs/training_status.json"])
-def test_results_without_a_checkpoint_are_not_overwritten(tmp_path: Path, left: str):
+def test_results_without_a_checkpoint_are_not_overwritten(tmp_path, left):
     folder = train("Basic", tmp_path, until=1000).folder
     shutil.rmtree(folder / "checkpoints")
     for path in [path for path in folder.rglob("*") if path.is_file() and path.name != "configuration.yaml"]:
@@ -275,7 +269,7 @@ def test_results_without_a_checkpoint_are_not_overwritten(tmp_path: Path, left: 
     assert train("Basic", tmp_path, force=True).finished
 
 
-def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path, capsys):
     whole = train("Basic", tmp_path / "whole")
     folder = train("Basic", tmp_path / "parts", until=1000).folder
     newest = max((folder / "checkpoints").iterdir(), key=lambda path: int(path.name))
@@ -290,7 +284,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train("Basic", tmp_path_factory.mktemp("begun"), until=1000).folder
 
 
-def test_hidden_remnants_of_checkpoints_are_cleared_when_a_run_goes_on(begun: Path, tmp_path: Path):
+def test_hidden_remnants_of_checkpoints_are_cleared_when_a_run_goes_on(begun, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(begun, run)
     newest = max((run / "checkpoints").iterdir(), key=lambda path: int(path.name))
@@ -309,7 +303,7 @@ def test_hidden_remnants_of_checkpoints_are_cleared_when_a_run_goes_on(begun: Pa
     assert newest.is_dir()
 
 
-def test_what_a_behavior_learned_is_kept_until_it_is_seen_again(tmp_path: Path):
+def test_what_a_behavior_learned_is_kept_until_it_is_seen_again(tmp_path):
     def play(until: int, appears: int, **more: Any) -> Path:
         env = Scripted({"A": {"steady": True}, "B": {"steady": True}}, appears={"B": appears})
         return train("Basic", tmp_path, until, config=config, env=env, num_areas=None, **more).folder
@@ -328,14 +322,14 @@ def test_what_a_behavior_learned_is_kept_until_it_is_seen_again(tmp_path: Path):
     )
 
 
-def test_another_environment_is_refused(tmp_path: Path):
+def test_another_environment_is_refused(tmp_path):
     train("Basic", tmp_path, until=500)
     with pytest.raises(CheckpointError, match="a run with other behaviors: it has Basic, this environment has 3DBall"):
         train("3DBall", tmp_path, resume=True)
 
 
 @pytest.mark.parametrize("name", ["run", "Checkpoints", "run_logs"])
-def test_a_behavior_may_not_be_named_as_a_file_of_the_run(name: str, tmp_path: Path):
+def test_a_behavior_may_not_be_named_as_a_file_of_the_run(name, tmp_path):
     with pytest.raises(ConfigError, match=rf"behaviors\.{name}: no behavior can have this name"):
         train("Basic", tmp_path, config=settings(name), env=Scripted({name: {"steady": True}}))
     assert [*tmp_path.iterdir()] == []

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import yaml
 from small_runs import settings
@@ -31,9 +29,7 @@ def spec(*obs: ObsSpec, **action: object) -> BehaviorSpec:
         (spec(VECTOR, continuous=2), 4096, "continuous actions", (65536, 2048, 10, 3e-4)),
     ],
 )
-def test_settings_fit_observations_actions_and_areas(
-    behavior: BehaviorSpec, areas: int, said: str, values: tuple[float, ...]
-):
+def test_settings_fit_observations_actions_and_areas(behavior, areas, said, values):
     settings = load(fitted({"A": behavior}, areas)).settings.behaviors["A"]
     assert said in describe_fit("A", behavior, settings)
     hyper = settings.hyperparameters
@@ -59,14 +55,12 @@ def test_settings_fit_observations_actions_and_areas(
         (None, None),
     ],
 )
-def test_a_shipped_file_is_found_by_the_name_of_its_environment(name: str | None, file: str | None):
+def test_a_shipped_file_is_found_by_the_name_of_its_environment(name, file):
     found = preset_for(name)
     assert (None if found is None else f"{found.parent.name}/{found.name}") == file
 
 
-def test_a_run_without_a_file_takes_fitting_settings_says_which_and_writes_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_run_without_a_file_takes_fitting_settings_says_which_and_writes_them(tmp_path, capsys):
     sets = ["behaviors.*.hyperparameters.num_epoch=2", *(f"behaviors.*.{key}={value}" for key, value in FEW.items())]
     palaestra.train(env=Bandit(2, branches=(2,)), run_id="fit", results_dir=str(tmp_path), sets=sets)
     text = capsys.readouterr().out.replace("\n", " ")
@@ -87,9 +81,7 @@ def test_a_run_without_a_file_takes_fitting_settings_says_which_and_writes_them(
     assert again.steps["Bandit"] >= 96
 
 
-def test_a_run_without_a_file_takes_the_one_that_is_shipped_for_its_environment(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_run_without_a_file_takes_the_one_that_is_shipped_for_its_environment(tmp_path, capsys):
     sets = [f"behaviors.*.{key}={value}" for key, value in FEW.items()]
     palaestra.train(env="CartPole", run_id="pole", results_dir=str(tmp_path), sets=sets)
     assert "training with ppo/CartPole.yaml, which is shipped for this environment" in capsys.readouterr().out.replace(
@@ -104,7 +96,7 @@ def test_a_run_without_a_file_takes_the_one_that_is_shipped_for_its_environment(
 
 
 @pytest.mark.parametrize("trainer", ["sac", "poca", "bc"])
-def test_settings_fit_the_trainer_that_is_asked_for(trainer: str):
+def test_settings_fit_the_trainer_that_is_asked_for(trainer):
     sets = [
         f"behaviors.*.trainer_type={trainer}",
         *(["behaviors.*.hyperparameters.teacher=heuristic"] if trainer == "bc" else []),
@@ -119,9 +111,7 @@ def test_settings_fit_the_trainer_that_is_asked_for(trainer: str):
     ("flags", "alone"),
     [({}, True), ({"threads": 1}, True), ({"processes": 2}, False), ({"gpus": -1}, False)],
 )
-def test_a_run_that_several_processes_trained_is_played_by_one_unless_several_are_asked_for(
-    flags: dict[str, int], alone: bool
-):
+def test_a_run_that_several_processes_trained_is_played_by_one_unless_several_are_asked_for(flags, alone):
     tree = {**settings("Basic"), "torch_settings": {"processes": 2}}
     assert plays_alone(load(tree, {"checkpoint_settings": {"inference": True}, "torch_settings": flags})) is alone
     assert not plays_alone(load(tree))

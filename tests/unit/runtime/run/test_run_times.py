@@ -45,7 +45,5 @@ CASES = [
 @pytest.mark.parametrize(
     ("seconds", "last", "progress", "says"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
 )
-def test_a_stop_says_how_long_updates_take(
-    seconds: float, last: list[float | None], progress: float | None, says: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_stop_says_how_long_updates_take(seconds, last, progress, says, monkeypatch):
     assert after(monkeypatch, seconds, *map(Updating, last), progress=progress) == says

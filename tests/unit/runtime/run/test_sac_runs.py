@@ -38,7 +38,7 @@ def train(config: dict[str, Any], env: str, results: Path, until: int | None = N
         ("PushBlock", {}),
     ],
 )
-def test_an_interrupted_run_ends_as_one_that_never_stopped(env: str, network: dict[str, Any], tmp_path: Path):
+def test_an_interrupted_run_ends_as_one_that_never_stopped(env, network, tmp_path):
     config = tree(env, 800, **network)
     whole = train(config, env, tmp_path / "whole", quiet=True)
     stopped = train(config, env, tmp_path / "parts", until=400, quiet=True)
@@ -48,7 +48,7 @@ def test_an_interrupted_run_ends_as_one_that_never_stopped(env: str, network: di
     assert differences(state(whole.folder), state(resumed.folder)) == []
 
 
-def test_a_run_says_what_its_replay_takes_and_that_it_was_not_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_run_says_what_its_replay_takes_and_that_it_was_not_saved(tmp_path, capsys):
     config = tree("Basic", 400, {"save_replay_buffer": False})
     train(config, "Basic", tmp_path, until=200)
     told = " ".join(capsys.readouterr().out.split())
@@ -66,7 +66,7 @@ def test_a_run_says_what_its_replay_takes_and_that_it_was_not_saved(tmp_path: Pa
     assert f"{warning} (save_replay_buffer: true does); 50 decisions are collected anew before it learns again" in told
 
 
-def test_a_replay_that_cannot_fit_is_refused_before_the_start(tmp_path: Path):
+def test_a_replay_that_cannot_fit_is_refused_before_the_start(tmp_path):
     with pytest.raises(
         ConfigError,
         match=r"behavior 'Basic': hyperparameters.buffer_size: a replay of 1,000,000,000,000 decisions takes",
@@ -74,7 +74,7 @@ def test_a_replay_that_cannot_fit_is_refused_before_the_start(tmp_path: Path):
         train(tree("Basic", 400, {"buffer_size": 10**12}), "Basic", tmp_path, quiet=True)
 
 
-def test_playing_needs_no_replay(tmp_path: Path):
+def test_playing_needs_no_replay(tmp_path):
     config = tree("Basic", 200)
     train(config, "Basic", tmp_path, quiet=True)
     large = tree("Basic", 200, {"buffer_size": 10**12})

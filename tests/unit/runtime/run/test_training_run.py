@@ -28,7 +28,7 @@ def train(results: Path, **more: Any) -> palaestra.Result:
     )
 
 
-def test_a_disk_that_fills_up_ends_the_run_and_leaves_one_that_resumes(tmp_path: Path):
+def test_a_disk_that_fills_up_ends_the_run_and_leaves_one_that_resumes(tmp_path):
     def fill(summary: Summary) -> None:
         if summary.step == 1000:
             resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
@@ -49,7 +49,7 @@ def test_a_disk_that_fills_up_ends_the_run_and_leaves_one_that_resumes(tmp_path:
 
 
 @pytest.mark.curves
-def test_a_run_in_an_environment_of_ones_own_leaves_model_curves_and_settings(tmp_path: Path):
+def test_a_run_in_an_environment_of_ones_own_leaves_model_curves_and_settings(tmp_path):
     config = settings("Bandit", 2000, hyperparameters={"batch_size": 32, "buffer_size": 128, "learning_rate": 0.003})
     result = palaestra.train(
         config, env=Bandit(8, branches=(2,)), results_dir=str(tmp_path), run_id="mine", seed=1, quiet=True
@@ -73,7 +73,7 @@ def test_a_run_in_an_environment_of_ones_own_leaves_model_curves_and_settings(tm
     assert reward > 0.6
 
 
-def test_a_callback_that_returns_true_stops_the_run_saved(tmp_path: Path):
+def test_a_callback_that_returns_true_stops_the_run_saved(tmp_path):
     seen: list[int] = []
     result = train(
         tmp_path, callbacks=[lambda summary: seen.append(summary.step), lambda summary: summary.step == 1000]
@@ -83,7 +83,7 @@ def test_a_callback_that_returns_true_stops_the_run_saved(tmp_path: Path):
     assert (result.folder / "checkpoints" / str(result.steps["Basic"])).is_dir()
 
 
-def test_a_model_that_cannot_be_written_does_not_end_the_training(tmp_path: Path):
+def test_a_model_that_cannot_be_written_does_not_end_the_training(tmp_path):
     in_the_way = tmp_path / "run" / "Basic" / "Basic-2001.onnx"
     in_the_way.mkdir(parents=True)
     result = train(tmp_path, force=True)
@@ -102,7 +102,7 @@ class Rich(Bandit):
         }
 
 
-def test_returns_that_no_histogram_has_bins_for_do_not_end_a_run(tmp_path: Path):
+def test_returns_that_no_histogram_has_bins_for_do_not_end_a_run(tmp_path):
     config = settings("Bandit", 300, reward_signals={"extrinsic": {"strength": 1e-17}})
     result = palaestra.train(
         config, env=Rich(8, branches=(2,)), results_dir=str(tmp_path), run_id="run", seed=1, quiet=True
@@ -152,7 +152,7 @@ def two_behaviors() -> dict[str, Any]:
     return {"behaviors": {**red["behaviors"], "Blue": red["behaviors"]["Red"]}}
 
 
-def test_what_a_game_measures_is_in_the_summaries_of_each_behavior_once(tmp_path: Path):
+def test_what_a_game_measures_is_in_the_summaries_of_each_behavior_once(tmp_path):
     game = Game()
     ticks = dict[str, int]()
     seen = 0
@@ -177,7 +177,7 @@ def test_what_a_game_measures_is_in_the_summaries_of_each_behavior_once(tmp_path
     assert b"Game/Spread_hist" in next((tmp_path / "run" / "Blue").glob("events.*")).read_bytes()
 
 
-def test_an_environment_that_listens_hears_of_the_run_and_then_of_its_behaviors(tmp_path: Path):
+def test_an_environment_that_listens_hears_of_the_run_and_then_of_its_behaviors(tmp_path):
     game = Game()
     palaestra.train(two_behaviors(), env=game, results_dir=str(tmp_path), run_id="run", seed=1, quiet=True)
     run, reset, red, blue = game.heard
@@ -189,7 +189,7 @@ def test_an_environment_that_listens_hears_of_the_run_and_then_of_its_behaviors(
     )
 
 
-def test_a_behavior_that_has_learned_all_it_will_is_still_counted_and_summarized(tmp_path: Path):
+def test_a_behavior_that_has_learned_all_it_will_is_still_counted_and_summarized(tmp_path):
     config = settings("Short", 200, checkpoint_interval=150)
     config["behaviors"] |= settings("Long", 2000, checkpoint_interval=500)["behaviors"]
     env = Scripted(
@@ -219,7 +219,7 @@ def test_a_behavior_that_has_learned_all_it_will_is_still_counted_and_summarized
     assert seen["Late"][0] == (100, True)
 
 
-def test_staggered_episodes_are_whole_in_summaries_and_only_built_in_ones_can_be_staggered(tmp_path: Path):
+def test_staggered_episodes_are_whole_in_summaries_and_only_built_in_ones_can_be_staggered(tmp_path):
     lengths = list[float]()
 
     def look(summary: Summary) -> None:
@@ -246,7 +246,7 @@ def test_staggered_episodes_are_whole_in_summaries_and_only_built_in_ones_can_be
         ("3DBall", 1, "weights '.*' hold"),  # an action that is none is refused by the environment first
     ],
 )
-def test_a_run_that_diverges_says_so_and_saves_none_of_it(env: str, epochs: int, sign: str, tmp_path: Path):
+def test_a_run_that_diverges_says_so_and_saves_none_of_it(env, epochs, sign, tmp_path):
     hyper = {"batch_size": 64, "buffer_size": 64, "num_epoch": epochs, "learning_rate": 1e30}
     tree = settings(env, 4000, hyperparameters=hyper, checkpoint_interval=100)
     with pytest.raises(Diverged, match=rf"behavior '{env}': {sign}.* at step [\d,]+: training has diverged"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,9 +23,7 @@ def misspelt(name: str, steps: int = 200) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("env", "name", "typed"), [("Basic", "Basic", "Basik"), ("gymnasium:CartPole-v1", "CartPole-v1", "Cartpole-v1")]
 )
-def test_a_misspelt_block_is_named_with_its_line(
-    env: str, name: str, typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_a_misspelt_block_is_named_with_its_line(env, name, typed, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     palaestra.train(write("x.yaml", misspelt(typed)), env=env, num_areas=4)
     first, last = [line for line in capsys.readouterr().out.splitlines() if f"no behavior '{typed}'" in line]
@@ -42,9 +39,7 @@ def test_a_misspelt_block_is_named_with_its_line(
     assert "has appeared in this session" in last
 
 
-def test_a_game_is_given_time_to_show_its_behaviors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_a_game_is_given_time_to_show_its_behaviors(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     palaestra.train(misspelt("Bal", 60), env=str(make_build(tmp_path, "Ball")))
     first, last = [line for line in capsys.readouterr().out.splitlines() if "no behavior 'Bal'" in line]
@@ -52,7 +47,7 @@ def test_a_game_is_given_time_to_show_its_behaviors(
     assert "in this session" in last
 
 
-def test_a_behavior_that_comes_late_is_not_named_at_the_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_behavior_that_comes_late_is_not_named_at_the_end(tmp_path, capsys):
     env = Scripted({"Early": {}, "Late": {}}, appears={"Late": 5})
     tree = {"behaviors": {name: settings(name, 100)["behaviors"][name] for name in ("Early", "Late")}}
     palaestra.train(tree, env=env, results_dir=str(tmp_path))
@@ -61,7 +56,7 @@ def test_a_behavior_that_comes_late_is_not_named_at_the_end(tmp_path: Path, caps
     assert "in this session" not in message
 
 
-def test_settings_that_all_fit_are_not_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_settings_that_all_fit_are_not_named(tmp_path, capsys):
     palaestra.train(settings("Basic", 100), env="Basic", results_dir=str(tmp_path), num_areas=2)
     assert "has appeared" not in capsys.readouterr().out
 

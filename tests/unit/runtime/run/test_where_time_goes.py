@@ -47,7 +47,7 @@ def last_times(folder: Path) -> Any:
     return json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])["times"]
 
 
-def test_of_a_slow_environment_the_run_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_of_a_slow_environment_the_run_says_so(tmp_path, capsys):
     folder = train(tmp_path, block(1000), env=SLOW, num_areas=2, env_options={"ms": 1.5})
     assert "speed        the environment is the bottleneck" in capsys.readouterr().out
     tree = timers(folder)
@@ -61,14 +61,14 @@ def test_of_a_slow_environment_the_run_says_so(tmp_path: Path, capsys: pytest.Ca
     assert times["bottleneck"].startswith("the environment is the bottleneck")
 
 
-def test_of_a_large_network_the_run_says_that_learning_is_slow(tmp_path: Path):
+def test_of_a_large_network_the_run_says_that_learning_is_slow(tmp_path):
     times = last_times(train(tmp_path, block(400, **LARGE), env="3DBall", quiet=True))
     assert times["bottleneck"].startswith("learning is the bottleneck")
     assert times["ranks"][0]["learning"] > times["ranks"][0]["total"] / 2
 
 
 def test_the_page_shows_the_parts_that_its_sentence_is_about_also_if_nothing_was_learned_since_the_last_summary(
-    tmp_path: Path,
+    tmp_path,
 ):
     config = block(1400, summary_freq=300, hyperparameters={"batch_size": 32, "buffer_size": 1000, "num_epoch": 20})
     # the only update is before the last summary but one
@@ -82,7 +82,7 @@ def test_the_page_shows_the_parts_that_its_sentence_is_about_also_if_nothing_was
 
 
 @pytest.mark.slow
-def test_of_a_trainer_beside_the_run_it_says_how_long_it_learned_and_was_waited_for(tmp_path: Path):
+def test_of_a_trainer_beside_the_run_it_says_how_long_it_learned_and_was_waited_for(tmp_path):
     folder = train(tmp_path, block(800, threaded=True, **LARGE), env="3DBall", quiet=True)
     tree = timers(folder)["children"]
     (learned,) = tree["trainer_threads"]["children"].values()
@@ -92,7 +92,7 @@ def test_of_a_trainer_beside_the_run_it_says_how_long_it_learned_and_was_waited_
 
 
 @pytest.mark.slow
-def test_of_copies_it_says_how_busy_each_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_of_copies_it_says_how_busy_each_was(tmp_path, capsys):
     folder = train(tmp_path, block(800), env=SLOW, num_envs=2, num_areas=4, env_options={"ms": 4.0})
     out = capsys.readouterr().out
     assert re.search(r"environment  2 copies, busy \d+ % of the time", out), out
@@ -103,7 +103,7 @@ def test_of_copies_it_says_how_busy_each_was(tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.slow
-def test_of_several_ranks_it_names_the_slow_one_and_each_ones_times(tmp_path: Path):
+def test_of_several_ranks_it_names_the_slow_one_and_each_ones_times(tmp_path):
     file = tmp_path / "settings.yaml"
     file.write_text(yaml.safe_dump(block(1200, hyperparameters={"batch_size": 50, "buffer_size": 200})))
     shutil.copy(pool_games.__file__, tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -61,13 +60,13 @@ def test_the_mean_counts_of_who_played_two_sides():
 
 
 @pytest.mark.parametrize(("areas", "distinct", "each"), [(512, 6, 10), (7, 2, 10), (3, 3, 10), (40, 6, 1)])
-def test_every_pairing_plays_exactly_the_games_asked_for(areas: int, distinct: int, each: int):
+def test_every_pairing_plays_exactly_the_games_asked_for(areas, distinct, each):
     quota = Round([], [[0, 1]] * areas, distinct, each).quota
     assert np.bincount(np.arange(areas) % distinct, weights=quota).tolist() == [each] * distinct
     assert np.ptp(quota) <= np.ceil(each * distinct / areas)
 
 
-def test_a_league_that_decided_nothing_says_so(capsys: pytest.CaptureFixture[str]):
+def test_a_league_that_decided_nothing_says_so(capsys):
     league = League(of("A", "A"))
     league.add([0, 1], [0.0, 0.0])
     show(league)
@@ -100,7 +99,7 @@ def test_of_too_many_snapshots_the_first_and_the_last_stay_and_the_others_are_sp
     assert max(np.diff(left)) <= 300
 
 
-def test_a_run_leaves_snapshots_that_a_league_can_play(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_run_leaves_snapshots_that_a_league_can_play(tmp_path, capsys):
     tree = settings(
         "Pair", 600, self_play={"save_steps": 100, "team_change": 200, "swap_steps": 50}, checkpoint_interval=300
     )
@@ -125,7 +124,7 @@ def test_a_run_leaves_snapshots_that_a_league_can_play(tmp_path: Path, capsys: p
     assert (result.folder / "league.png").stat().st_size > 10_000
 
 
-def test_a_league_of_a_run_without_self_play_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_league_of_a_run_without_self_play_is_refused(tmp_path, capsys):
     result = palaestra.train(config=settings("Basic"), env="Basic", results_dir=str(tmp_path), run_id="run", quiet=True)
     assert main(["league", str(result.folder)]) == 1
     assert (
@@ -149,16 +148,14 @@ def test_a_league_of_behaviors_that_play_on_both_sides_is_refused():
         (["--num-areas=0"], "--num-areas is 0; expected at least 1"),
     ],
 )
-def test_a_league_that_cannot_be_played_is_refused(
-    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_league_that_cannot_be_played_is_refused(words, message, tmp_path, capsys):
     tree = settings("Fighter", 40, self_play={"save_steps": 20})
     palaestra.train(config=tree, env="python:rumble_env:symmetric", results_dir=str(tmp_path), run_id="run", quiet=True)
     assert main(["league", str(tmp_path / "run"), *words]) == 1
     assert message in capsys.readouterr().err
 
 
-def test_a_league_goes_on_as_agents_come(tmp_path: Path):
+def test_a_league_goes_on_as_agents_come(tmp_path):
     tree = settings("Duel", 60, self_play={"save_steps": 20})
     palaestra.train(
         config=tree, env="python:growing_duels:growing", results_dir=str(tmp_path), run_id="run", quiet=True
@@ -167,7 +164,7 @@ def test_a_league_goes_on_as_agents_come(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_a_league_where_an_area_holds_several_games_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_league_where_an_area_holds_several_games_is_refused(tmp_path, capsys):
     tree = settings("Duel", 40, self_play={"save_steps": 20})
     palaestra.train(
         config=tree, env="python:growing_duels:staggered", results_dir=str(tmp_path), run_id="run", quiet=True

@@ -56,16 +56,14 @@ def forge(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
     (newest / "manifest.json").write_text(json.dumps({**body, "sha256": _seal(body)}))
 
 
-def test_a_league_of_a_run_that_fits_is_played(run: Path):
+def test_a_league_of_a_run_that_fits_is_played(run):
     assert main(LEAGUE) == 0
     assert (run / "league.json").is_file()
 
 
 @pytest.mark.parametrize("command", [LEAGUE, EXPORT])
 @pytest.mark.parametrize("size", [2**31, 2**40])
-def test_a_spec_in_a_manifest_takes_no_memory(
-    command: list[str], size: int, run: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_spec_in_a_manifest_takes_no_memory(command, size, run, capsys):
     forge(run, lambda content: content["specs"]["Duel"]["obs"]["$tuple"][0].update(shape={"$tuple": [size]}))
     assert main(command) == 1
     message = capsys.readouterr().err
@@ -74,9 +72,7 @@ def test_a_spec_in_a_manifest_takes_no_memory(
 
 
 @pytest.mark.parametrize("command", [LEAGUE, EXPORT])
-def test_settings_that_the_weights_do_not_have_take_no_memory(
-    command: list[str], run: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_settings_that_the_weights_do_not_have_take_no_memory(command, run, capsys):
     file = run / "configuration.yaml"
     file.write_text(
         file.read_text().replace("hidden_units: 16", "hidden_units: 65536").replace("num_layers: 1", "num_layers: 9")
@@ -85,14 +81,14 @@ def test_settings_that_the_weights_do_not_have_take_no_memory(
     assert "the network has " in capsys.readouterr().err
 
 
-def test_a_checkpoint_of_an_early_version_is_told(run: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_checkpoint_of_an_early_version_is_told(run, capsys):
     forge(run, lambda content: content.pop("specs"))
     assert main(LEAGUE) == 1
     assert "was written by an earlier version" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("damage", ["renamed", "shape", "empty"])
-def test_snapshots_that_do_not_fit_are_an_error(damage: str, run: Path, capsys: pytest.CaptureFixture[str]):
+def test_snapshots_that_do_not_fit_are_an_error(damage, run, capsys):
     file = next((run / "Duel" / "snapshots").glob("*.safetensors"))
     weights = load_file(file)
     first = next(iter(weights))

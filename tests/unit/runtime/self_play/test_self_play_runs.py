@@ -73,9 +73,7 @@ MEMORY = {"network_settings": {"hidden_units": 16, "num_layers": 1, "memory": {"
         ),
     ],
 )
-def test_an_interrupted_run_ends_as_one_that_never_stopped(
-    make: str, names: list[str], rest: dict[str, Any], tmp_path: Path
-) -> None:
+def test_an_interrupted_run_ends_as_one_that_never_stopped(make, names, rest, tmp_path):
     tree = config(*names, **rest)
     whole = train(tree, make, tmp_path / "whole")
     stopped = train(tree, make, tmp_path / "parts", until=400)
@@ -99,7 +97,7 @@ exchanged.
     ("make", "names"),
     [("symmetric", ["Fighter"]), ("two_against_one", ["Pair", "Giant"]), ("three_teams", ["Fighter"])],
 )
-def test_each_episode_has_one_opponent_a_side(make: str, names: list[str], tmp_path: Path) -> None:
+def test_each_episode_has_one_opponent_a_side(make, names, tmp_path):
     train(config(*names, **SILENT), make, tmp_path)
     (env,) = rumble_env.MADE
     kept = dict[tuple[int, int], int]()
@@ -113,12 +111,12 @@ def test_each_episode_has_one_opponent_a_side(make: str, names: list[str], tmp_p
     assert len(numbers) > 20
 
 
-def test_the_lowest_team_learns_first_whichever_is_seen_first(tmp_path: Path) -> None:
+def test_the_lowest_team_learns_first_whichever_is_seen_first(tmp_path):
     result = train(config("Fighter", steps=100, self_play={"team_change": 10_000}), "three_teams", tmp_path)
     assert state(result.folder)["run"]["parts"]["self_play"]["learning"] == 3
 
 
-def test_teams_learn_in_turn(tmp_path: Path) -> None:
+def test_teams_learn_in_turn(tmp_path):
     seen = list[int]()
     for steps in (200, 450, 700, 950):
         tree = config("Fighter", steps=steps, self_play={"team_change": 250})
@@ -130,7 +128,7 @@ def test_teams_learn_in_turn(tmp_path: Path) -> None:
     assert seen == [3, 5, 7, 3]
 
 
-def test_counts_are_those_of_the_documented_formulas(tmp_path: Path) -> None:
+def test_counts_are_those_of_the_documented_formulas(tmp_path):
     """Two agents against one: while the pair decides 2,400 times the giant does 1,200 times, four a tick; 104 exceed
     100.
     """
@@ -148,7 +146,7 @@ def test_counts_are_those_of_the_documented_formulas(tmp_path: Path) -> None:
     assert giant["fixed_steps"] == pytest.approx(result.steps["Pair"] / 2, abs=8)
 
 
-def test_with_a_ratio_of_none_the_side_that_does_not_learn_plays_snapshots_alone(tmp_path: Path) -> None:
+def test_with_a_ratio_of_none_the_side_that_does_not_learn_plays_snapshots_alone(tmp_path):
     never = {"play_against_latest_model_ratio": 0.0, "save_steps": 10_000, "team_change": 10_000}
     train(config("Fighter", self_play=never, **SILENT), "symmetric", tmp_path)
     (env,) = rumble_env.MADE
@@ -159,14 +157,14 @@ def test_with_a_ratio_of_none_the_side_that_does_not_learn_plays_snapshots_alone
     assert max(map(len, message[1].values())) == 1
 
 
-def test_ratings_reach_the_status_file(tmp_path: Path) -> None:
+def test_ratings_reach_the_status_file(tmp_path):
     result = train(config("Fighter"), "symmetric", tmp_path)
     status = TrainingStatus(result.folder / "run_logs" / "training_status.json")
     status.load()
     assert status.elo("Fighter") == elo_of(result, "Fighter") != 1200.0
 
 
-def test_results_that_do_not_balance_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_that_do_not_balance_are_warned_of(tmp_path, capsys):
     train(config("Fighter", steps=100), "all_win", tmp_path, quiet=False)
     assert (
         "the results of a game do not balance: with the last rewards of an episode team 0 got 1, team 1 got 1"
@@ -174,7 +172,7 @@ def test_results_that_do_not_balance_are_warned_of(tmp_path: Path, capsys: pytes
     )
 
 
-def test_a_fixed_opponent_plays_every_episode_of_the_side_that_does_not_learn(tmp_path: Path) -> None:
+def test_a_fixed_opponent_plays_every_episode_of_the_side_that_does_not_learn(tmp_path):
     train(
         config("Fighter", self_play={"opponents": ["rumble_env:quarter"], "team_change": 10_000}), "symmetric", tmp_path
     )
@@ -184,14 +182,14 @@ def test_a_fixed_opponent_plays_every_episode_of_the_side_that_does_not_learn(tm
     assert all(named == {0.25} for named in rivals[len(rivals) // 4 :])
 
 
-def test_a_run_that_goes_on_with_self_play_begins_against_what_it_had_learned(tmp_path: Path) -> None:
+def test_a_run_that_goes_on_with_self_play_begins_against_what_it_had_learned(tmp_path):
     before = train(settings("Fighter", 300), "symmetric", tmp_path)
     learned = state(before.folder)["Fighter"]["trainer"]["network"]
     after = train(config("Fighter", steps=310, self_play={"save_steps": 10_000}), "symmetric", tmp_path, resume=True)
     assert differences(behavior_state(after, "Fighter")["snapshots"]["0"], learned) == []
 
 
-def test_sac_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sac_is_warned_of(tmp_path, capsys):
     train(config("Fighter", steps=100, trainer_type="sac", hyperparameters=SAC), "symmetric", tmp_path, quiet=False)
     assert (
         "Fighter: self-play with sac learns from a replay of games against opponents that are long gone"

@@ -5,7 +5,6 @@ settings on resume.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -36,32 +35,32 @@ from palaestra.scenario.self_play_schedule import LEARNING
 from palaestra.scenario.settings import SelfPlaySettings
 
 
-def test_a_team_of_several_behaviors_has_one_turn(tmp_path: Path) -> None:
+def test_a_team_of_several_behaviors_has_one_turn(tmp_path):
     tree = config("Goalie", "Striker", steps=400)
     result = train(tree, "mixed_teams", tmp_path)
     assert state(result.folder)["run"]["parts"]["self_play"]["learning"] == 1
     assert [behavior_state(result, name)["schedule"]["changes"] for name in ("Goalie", "Striker")] == [1, 1]
 
 
-def test_who_has_learned_everything_ends_no_turn_of_its_team(tmp_path: Path) -> None:
+def test_who_has_learned_everything_ends_no_turn_of_its_team(tmp_path):
     tree = config("Goalie", "Striker", steps=400)
     tree["behaviors"]["Goalie"]["max_steps"] = 100
     result = train(tree, "mixed_teams", tmp_path)
     assert behavior_state(result, "Striker")["schedule"]["changes"] == 1
 
 
-def test_several_opponents_share_what_one_game_changes(tmp_path: Path) -> None:
+def test_several_opponents_share_what_one_game_changes(tmp_path):
     result = train(config("Goalie", "Striker", steps=4), "mixed_teams", tmp_path, num_areas=1)
     for name in ("Goalie", "Striker"):
         assert abs(elo_of(result, name) - 1200) <= 0.75  # 1/2 by its own game, 1/4 as another's opponent
 
 
-def test_a_team_without_opponents_keeps_its_rating(tmp_path: Path) -> None:
+def test_a_team_without_opponents_keeps_its_rating(tmp_path):
     result = train(config("Fighter", steps=100), "one_team", tmp_path)
     assert elo_of(result, "Fighter") == 1200
 
 
-def test_decisions_of_fixed_policies_are_no_steps_of_a_behavior_that_learned_everything(tmp_path: Path) -> None:
+def test_decisions_of_fixed_policies_are_no_steps_of_a_behavior_that_learned_everything(tmp_path):
     tree = config("Pair", "Giant", steps=600)
     tree["behaviors"]["Giant"]["max_steps"] = 100
     result = train(tree, "two_against_one", tmp_path)
@@ -71,7 +70,7 @@ def test_decisions_of_fixed_policies_are_no_steps_of_a_behavior_that_learned_eve
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("out", "learns"), [("Giant", "Pair"), ("Pair", "Giant")])
-def test_a_run_goes_on_where_a_behavior_plays_itself_no_more(out: str, learns: str, tmp_path: Path) -> None:
+def test_a_run_goes_on_where_a_behavior_plays_itself_no_more(out, learns, tmp_path):
     train(config("Pair", "Giant"), "two_against_one", tmp_path, until=400)
     tree = config("Pair", "Giant")
     del tree["behaviors"][out]["self_play"]
@@ -80,7 +79,7 @@ def test_a_run_goes_on_where_a_behavior_plays_itself_no_more(out: str, learns: s
     assert result.steps[learns] >= 900
 
 
-def test_a_behavior_that_comes_late_is_waited_for_and_keeps_its_snapshots(tmp_path: Path) -> None:
+def test_a_behavior_that_comes_late_is_waited_for_and_keeps_its_snapshots(tmp_path):
     tree = config("Pair", "Giant", steps=600)
     before = train(tree, "latecomers", tmp_path, until=400)
     steps = SnapshotFiles(before.folder).steps("Giant")
@@ -90,13 +89,13 @@ def test_a_behavior_that_comes_late_is_waited_for_and_keeps_its_snapshots(tmp_pa
     assert SnapshotFiles(result.folder).steps("Giant")[: len(steps)] == steps
 
 
-def test_opponents_that_are_no_more_are_replaced(tmp_path: Path) -> None:
+def test_opponents_that_are_no_more_are_replaced(tmp_path):
     with_one = config("Fighter", self_play={"opponents": ["rumble_env:quarter"]})
     train(with_one, "symmetric", tmp_path, until=400)
     assert train(config("Fighter"), "symmetric", tmp_path, resume=True).finished
 
 
-def test_who_was_knocked_out_early_counts_in_the_skills(tmp_path: Path) -> None:
+def test_who_was_knocked_out_early_counts_in_the_skills(tmp_path):
     result = train(config("Fighter", steps=300), "knockout", tmp_path)
     assert behavior_state(result, "Fighter")["ratings"]["skills"]["-1"]["mean"] != START
 
@@ -129,7 +128,7 @@ def rated(players: list[int], rewards: list[float]) -> dict[int, Skill]:
     return {number: ratings.skill_of(number) for number in set(players)}
 
 
-def test_a_player_of_two_sides_is_rated_by_both() -> None:
+def test_a_player_of_two_sides_is_rated_by_both():
     won = rated([LEARNING, LEARNING, 0], [1, -1, -1])
     lost = rated([LEARNING, LEARNING, 0], [-1, -1, 1])
     assert won == rated([LEARNING, LEARNING, 0], [-1, 1, -1])
@@ -140,17 +139,17 @@ def test_a_player_of_two_sides_is_rated_by_both() -> None:
     assert 2 * won[0].mean + lost[0].mean == pytest.approx(3 * START, abs=0.05)
 
 
-def test_a_player_of_all_sides_is_not_rated() -> None:
+def test_a_player_of_all_sides_is_not_rated():
     assert rated([LEARNING] * 3, [1, -1, -1]) == {LEARNING: Skill(deviation=2.0)}
 
 
-def test_agents_may_come_as_others_end(tmp_path: Path) -> None:
+def test_agents_may_come_as_others_end(tmp_path):
     result = train(config("Duel", steps=300), "", tmp_path, env="python:growing_duels:growing")
     assert result.finished
     assert elo_of(result, "Duel") != 1200
 
 
-def test_who_rests_between_episodes_plays_as_it_was_decided_last(tmp_path: Path) -> None:
+def test_who_rests_between_episodes_plays_as_it_was_decided_last(tmp_path):
     env = Unseparated([("Fighter", 0, 1), ("Fighter", 1, 2)], rests=True)
     tree = config("Fighter", steps=120, self_play={"swap_steps": 10, "team_change": 50})
     saved = state(train(tree, "", tmp_path, env=env).folder)["run"]["parts"]["self_play"]
@@ -158,15 +157,13 @@ def test_who_rests_between_episodes_plays_as_it_was_decided_last(tmp_path: Path)
     assert torch.equal(saved["players"]["Fighter"][-1], saved["chosen"])
 
 
-def test_three_teams_have_an_elo_where_nobody_tells_who_plays_whom(tmp_path: Path) -> None:
+def test_three_teams_have_an_elo_where_nobody_tells_who_plays_whom(tmp_path):
     env = Unseparated([("Fighter", team, 1) for team in (0, 1, 2)], rests=False)
     result = train(config("Fighter", steps=100), "", tmp_path, env=env)
     assert '"Self-play/ELO"' in (result.folder / "metrics.jsonl").read_text()
 
 
-def test_on_an_accelerator_too_slots_of_a_shared_area_are_areas_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_an_accelerator_too_slots_of_a_shared_area_are_areas_of_their_own(tmp_path, monkeypatch):
     monkeypatch.setattr(run_env, "on_device", lambda env, device: Transfer(env, torch.device(device)))
     result = train(
         config("Duel", steps=600, self_play={"team_change": 150}), "", tmp_path, env="python:growing_duels:side_by_side"
@@ -176,13 +173,13 @@ def test_on_an_accelerator_too_slots_of_a_shared_area_are_areas_of_their_own(
     assert saved["players"]["Duel"].shape[1] == 2  # by slot, and not by area
 
 
-def test_areas_whose_episodes_never_end_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_areas_whose_episodes_never_end_are_warned_of(tmp_path, capsys):
     train(config("Fighter", steps=300), "", tmp_path, env=Relay(2, [("Fighter", 0, 1), ("Fighter", 1, 1)]), quiet=False)
     told = " ".join(capsys.readouterr().out.split())
     assert told.count("agents begin new episodes one by one, so that the episode of a whole area never ends") == 1
 
 
-def test_arenas_of_one_academy_go_on_each_by_itself(tmp_path: Path) -> None:
+def test_arenas_of_one_academy_go_on_each_by_itself(tmp_path):
     result = train(
         config("Duel", steps=600, self_play={"team_change": 150}), "", tmp_path, env="python:growing_duels:side_by_side"
     )

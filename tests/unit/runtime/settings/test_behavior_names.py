@@ -45,7 +45,7 @@ class Renamed(Basic):
         "Ball.onnx",
     ],
 )
-def test_a_name_of_a_run_s_own_files_is_refused_in_settings_and_from_an_environment(name: str, tmp_path: Path):
+def test_a_name_of_a_run_s_own_files_is_refused_in_settings_and_from_an_environment(name, tmp_path):
     tree = {"behaviors": {name: {"trainer_type": "ppo"}}}
     with pytest.raises(
         ConfigError, match="no behavior can have this name, which a run uses for its own files; rename the behavior"
@@ -57,9 +57,7 @@ def test_a_name_of_a_run_s_own_files_is_refused_in_settings_and_from_an_environm
         )
 
 
-def test_control_characters_of_a_name_are_escaped_wherever_it_is_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-):
+def test_control_characters_of_a_name_are_escaped_wherever_it_is_shown(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     tree = settings("Basic", summary_freq=100)
     tree["behaviors"][ODD] = tree["behaviors"].pop("Basic")
@@ -74,7 +72,7 @@ def test_control_characters_of_a_name_are_escaped_wherever_it_is_shown(
         assert not any(ord(char) < 32 or char == "\u202e" for char in file.name)
 
 
-def test_a_setting_of_a_name_with_control_characters_is_refused_in_one_line(tmp_path: Path):
+def test_a_setting_of_a_name_with_control_characters_is_refused_in_one_line(tmp_path):
     with pytest.raises(ConfigError) as error:
         load(Path(write(str(tmp_path / "x.yaml"), {"behaviors": {ODD: {"max_stepz": 1}}})))
     assert r"behaviors.Ba\x1b[31m\n[ERROR] d\u202e.max_stepz: unknown key" in str(error.value)

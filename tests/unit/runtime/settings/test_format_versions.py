@@ -32,7 +32,7 @@ from palaestra.runtime.settings.yaml_file import parse
         ("A: {measure: reward, thresholds: [1], parameters: {}}", "curricula"),
     ],
 )
-def test_a_file_is_told_by_its_keys(text: str, expected: str):
+def test_a_file_is_told_by_its_keys(text, expected):
     assert format_version(parse(text).tree) == expected
 
 
@@ -51,9 +51,7 @@ def test_a_file_is_told_by_its_keys(text: str, expected: str):
          "upgrade it with `palaestra upgrade TRAINER_FILE NEW_FILE --curriculum 'my x.yaml'`"),
     ],
 )  # fmt: skip
-def test_an_old_file_is_refused_with_the_command_that_upgrades_it(
-    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_old_file_is_refused_with_the_command_that_upgrades_it(text, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("my x.yaml").write_text(text)
     with pytest.raises(ConfigError) as error:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from palaestra.core.errors import ConfigError
@@ -68,9 +66,7 @@ SETTINGS = """behaviors:
     ],
     ids=range(19),
 )
-def test_a_mistake_that_the_eye_does_not_see_is_named_with_its_line(
-    tmp_path: Path, old: str, new: str, line: int, message: str
-):
+def test_a_mistake_that_the_eye_does_not_see_is_named_with_its_line(tmp_path, old, new, line, message):
     (tmp_path / "x.yaml").write_text(SETTINGS.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(ConfigError, match=f"^.*x.yaml:{line}: .*{message}"):
         load(tmp_path / "x.yaml")
@@ -89,17 +85,17 @@ def test_a_mistake_that_the_eye_does_not_see_is_named_with_its_line(
     ],
     ids=["crlf", "cr", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "cp1252"],
 )
-def test_files_are_read_in_the_encodings_and_line_ends_of_any_system(tmp_path: Path, data: bytes):
+def test_files_are_read_in_the_encodings_and_line_ends_of_any_system(tmp_path, data):
     (tmp_path / "x.yaml").write_bytes(data)
     assert load(tmp_path / "x.yaml").settings.behaviors["Ball"].hyperparameters.model_dump()["batch_size"] == 64
 
 
-def test_an_invisible_character_in_a_behaviors_name_is_a_warning(tmp_path: Path):
+def test_an_invisible_character_in_a_behaviors_name_is_a_warning(tmp_path):
     (tmp_path / "x.yaml").write_text(SETTINGS.replace("Ball", "Ball\u200b"), encoding="utf-8")
     (told,) = load(tmp_path / "x.yaml").warnings
     assert "the behavior's name has the character U+200B (zero width space); remove it" in told
 
 
 @pytest.mark.parametrize("text", ["3DBall", "Köln", "мяч", "球", "a-b_c.d", ""])
-def test_ordinary_text_of_any_language_has_no_odd_character(text: str):
+def test_ordinary_text_of_any_language_has_no_odd_character(text):
     assert not odd_character(text)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from palaestra.core.errors import ConfigError
@@ -48,19 +46,19 @@ from palaestra.runtime.settings import load
     ],
     ids=range(14),
 )
-def test_a_key_at_the_wrong_depth_is_told_where_it_belongs(tmp_path: Path, text: str, line: int, message: str):
+def test_a_key_at_the_wrong_depth_is_told_where_it_belongs(tmp_path, text, line, message):
     (tmp_path / "x.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=f"x.yaml:{line}: .*{message}"):
         load(tmp_path / "x.yaml")
 
 
-def test_nothing_is_suggested_that_is_not_near(tmp_path: Path):
+def test_nothing_is_suggested_that_is_not_near(tmp_path):
     (tmp_path / "x.yaml").write_text("behaviors:\n  A:\n    mass: 3\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"mass: unknown key$"):
         load(tmp_path / "x.yaml")
 
 
-def test_a_key_given_twice_is_a_warning_that_names_the_line_that_counts(tmp_path: Path):
+def test_a_key_given_twice_is_a_warning_that_names_the_line_that_counts(tmp_path):
     (tmp_path / "x.yaml").write_text("behaviors:\n  A:\n    max_steps: 3\n    max_steps: 5\n", encoding="utf-8")
     loaded = load(tmp_path / "x.yaml")
     assert loaded.settings.behaviors["A"].max_steps == 5

@@ -1,4 +1,3 @@
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,7 +38,7 @@ def search(**block: Any) -> SearchSettings:
         ({"pruner": "none", "report_every": 5}, "has no effect without a pruner"),
     ],
 )
-def test_a_search_that_cannot_be_done_is_refused(block: dict[str, Any], message: str):
+def test_a_search_that_cannot_be_done_is_refused(block, message):
     with pytest.raises(ConfigError) as error:
         search(**block)
     assert message in str(error.value)
@@ -69,7 +68,7 @@ def test_a_search_is_read_back_as_it_was_written():
     assert load(yaml.safe_load(to_yaml(before))).settings == before
 
 
-def test_a_run_is_told_that_it_does_not_read_the_search(tmp_path: Path):
+def test_a_run_is_told_that_it_does_not_read_the_search(tmp_path):
     file = tmp_path / "game.yaml"
     file.write_text("behaviors:\n  Game:\nsearch:\n  trials: 3\n")
     assert load(file).warnings == (f"{file}:3: search: {FOR_TUNE}",)

@@ -43,14 +43,14 @@ def ball(loaded: Loaded) -> BehaviorSettings:
     return loaded.settings.behaviors["Ball"]
 
 
-def test_a_behavior_with_nothing_under_it_has_the_defaults(write: Write):
+def test_a_behavior_with_nothing_under_it_has_the_defaults(write):
     loaded = load(write("behaviors:\n  Ball:\n"))
     assert ball(loaded) == BehaviorSettings()
     assert loaded.warnings == ()
     assert loaded.text == "behaviors:\n  Ball:\n"
 
 
-def test_default_then_file_then_flag_then_set(write: Write):
+def test_default_then_file_then_flag_then_set(write):
     path = write(block("max_steps: 10") + "env_settings: {seed: 1, base_port: 7}\n")
     assert load(path).settings.env_settings.timeout_wait is None
     assert load(path).settings.env_settings.seed == 1
@@ -60,7 +60,7 @@ def test_default_then_file_then_flag_then_set(write: Write):
     assert (settings.env_settings.seed, settings.env_settings.base_port) == (3, 7)
 
 
-def test_numbers_of_any_writing_are_read(write: Write):
+def test_numbers_of_any_writing_are_read(write):
     text = "max_steps: 5e5\nhyperparameters: {learning_rate: 1e-3, buffer_size: 1.0e+4, batch_size: '64'}"
     settings = ball(load(write(block(text))))
     assert settings.max_steps == 500_000
@@ -124,7 +124,7 @@ def test_numbers_of_any_writing_are_read(write: Write):
         ),
     ],
 )
-def test_a_wrong_value_is_named_with_line_path_expected_and_got(write: Write, text: str, message: str):
+def test_a_wrong_value_is_named_with_line_path_expected_and_got(write, text, message):
     assert refused(write(block(text))) == message
 
 
@@ -137,7 +137,7 @@ def test_a_wrong_value_is_named_with_line_path_expected_and_got(write: Write, te
         ("{trainer_type: bc, hyperparameters: {demo_path: PATH}}", "hyperparameters"),
     ],
 )
-def test_demonstrations_that_are_no_paths_are_reported_once(write: Write, text: str, at: str, path: str):
+def test_demonstrations_that_are_no_paths_are_reported_once(write, text, at, path):
     output = refused(write(f"behaviors: {{Ball: {text.replace('PATH', path)}}}"))
     expected = "expected a demonstration file, a folder of them, minari:ID, or a list of these"
     assert output == f"x.yaml:1: behaviors.Ball.{at}.demo_path: {expected}"
@@ -178,7 +178,7 @@ def test_demonstrations_that_are_no_paths_are_reported_once(write: Write, text: 
         ),
     ],
 )
-def test_a_file_that_makes_no_run_is_refused(write: Write, text: str, message: str):
+def test_a_file_that_makes_no_run_is_refused(write, text, message):
     assert refused(write(text)).startswith(message)
 
 
@@ -218,13 +218,13 @@ def test_a_file_that_makes_no_run_is_refused(write: Write, text: str, message: s
         ),
     ],
 )
-def test_a_wrong_environment_parameter_is_refused(write: Write, value: str, at: str, what: str):
+def test_a_wrong_environment_parameter_is_refused(write, value, at, what):
     message = refused(write(block() + f"environment_parameters:\n  gravity: {value}\n"))
     assert message.startswith(f"x.yaml:5: environment_parameters.gravity{at}: ")
     assert what in message
 
 
-def test_all_that_is_wrong_is_named_at_once_in_the_files_order(write: Write):
+def test_all_that_is_wrong_is_named_at_once_in_the_files_order(write):
     assert refused(write(block("time_horizon: 0\nmax_steps: many") + "debug: 3\n")) == (
         "3 settings cannot be used:\n  x.yaml:4: behaviors.Ball.time_horizon: expected a number greater than 0, got "
         "0\n  x.yaml:5: behaviors.Ball.max_steps: expected a whole number, got 'many'\n  x.yaml:6: debug: expected "
@@ -232,7 +232,7 @@ def test_all_that_is_wrong_is_named_at_once_in_the_files_order(write: Write):
     )
 
 
-def test_a_constant_parameter_is_taken_in_each_of_its_forms(write: Write):
+def test_a_constant_parameter_is_taken_in_each_of_its_forms(write):
     text = (
         "environment_parameters:\n  a: 9.81\n  b: {sampler_type: constant, sampler_parameters: {value: 2, seed: 5}}\n"
         "  c: {curriculum: [{name: only, value: 3}]}\n"
@@ -259,13 +259,13 @@ def test_a_constant_parameter_is_taken_in_each_of_its_forms(write: Write):
         ),
     ],
 )
-def test_a_key_that_ml_agents_ignores_is_left_out_with_one_warning(write: Write, text: str, where: str):
+def test_a_key_that_ml_agents_ignores_is_left_out_with_one_warning(write, text, where):
     loaded = load(write(text))
     [warning] = loaded.warnings
     assert warning.startswith(f"{where}: ignored: unknown key; did you mean")
 
 
-def test_a_key_that_ml_agents_ignores_is_an_error_when_it_is_typed(write: Write):
+def test_a_key_that_ml_agents_ignores_is_an_error_when_it_is_typed(write):
     message = refused(write(block()), ["behaviors.Ball.network_settings.hidden_unit=3"])
     assert message == (
         "--set behaviors.Ball.network_settings.hidden_unit=3: behaviors.Ball.network_settings.hidden_unit: "
@@ -292,12 +292,12 @@ def test_a_key_that_ml_agents_ignores_is_an_error_when_it_is_typed(write: Write)
         ),
     ],
 )
-def test_what_has_no_effect_is_warned_of(write: Write, text: str, warning: str):
+def test_what_has_no_effect_is_warned_of(write, text, warning):
     [found] = load(write(text)).warnings
     assert found.startswith(warning)
 
 
-def test_schedules_that_are_not_given_follow_the_learning_rates(write: Write):
+def test_schedules_that_are_not_given_follow_the_learning_rates(write):
     def schedules(text: str) -> list[str]:
         settings = ball(load(write(block(f"hyperparameters: {{{text}}}")))).hyperparameters
         assert isinstance(settings, PPOSettings)
@@ -309,14 +309,14 @@ def test_schedules_that_are_not_given_follow_the_learning_rates(write: Write):
     assert schedules("beta_schedule: constant") == ["linear", "constant", "linear"]
 
 
-def test_even_checkpoints_set_the_interval(write: Write):
+def test_even_checkpoints_set_the_interval(write):
     assert (
         ball(load(write(block("even_checkpoints: true\nmax_steps: 100\nkeep_checkpoints: 3")))).checkpoint_interval
         == 33
     )
 
 
-def test_giving_reward_signals_replaces_the_default(write: Write):
+def test_giving_reward_signals_replaces_the_default(write):
     settings = ball(load(write(block("reward_signals:\n  extrinsic: {gamma: 0.9, normalize: true}"))))
     assert {name: (signal.gamma, signal.normalize) for name, signal in settings.reward_signals.items()} == {
         "extrinsic": (0.9, True)
@@ -332,7 +332,7 @@ default_settings:
 """
 
 
-def test_a_behavior_lies_over_default_settings(write: Write):
+def test_a_behavior_lies_over_default_settings(write):
     settings = load(
         write(DEFAULTS + "behaviors: {Ball: {network_settings: {num_layers: 1}, hyperparameters: {beta: 2}}}")
     ).settings
@@ -356,12 +356,12 @@ def test_another_trainer_takes_from_default_settings_what_it_knows():
     assert ball.hyperparameters == SACSettings(tau=0.1, batch_size=7, learning_rate_schedule="constant")
 
 
-def test_a_mistake_in_default_settings_is_named_once_and_there(write: Write):
+def test_a_mistake_in_default_settings_is_named_once_and_there(write):
     message = refused(write("default_settings:\n  max_steps: -1\nbehaviors: {A: , B: , C: {max_steps: 3}}"))
     assert message == "x.yaml:2: default_settings.max_steps: expected a number greater than 0, got -1"
 
 
-def test_null_switches_off_what_default_settings_give(write: Write):
+def test_null_switches_off_what_default_settings_give(write):
     text = (
         "default_settings: {network_settings: {deterministic: true}, init_path: a.pt}\nbehaviors: {Ball: "
         "{init_path: null}}"
@@ -386,7 +386,7 @@ def test_a_tree_is_taken_as_a_file_is():
         load({"behaviors": {"Ball": {"max_stepz": 7}}})
 
 
-def test_a_behavior_without_settings_is_an_error_that_names_both_lists(write: Write):
+def test_a_behavior_without_settings_is_an_error_that_names_both_lists(write):
     settings = load(write("behaviors: {Ball: , Cube: }")).settings
     assert behavior_settings(settings, "Cube") == BehaviorSettings()
     with pytest.raises(ConfigError) as caught:
@@ -407,9 +407,7 @@ def test_a_behavior_without_settings_is_an_error_that_names_both_lists(write: Wr
         ("{resume: true}", {}, ["checkpoint_settings.initialize_from=b"], (False, "b")),
     ],
 )
-def test_where_a_run_is_to_resume_and_to_initialize_one_is_followed(
-    write: Write, text: str, flags: dict[str, object], sets: list[str], kept: tuple[bool, str | None]
-):
+def test_where_a_run_is_to_resume_and_to_initialize_one_is_followed(write, text, flags, sets, kept):
     loaded = load(write(block() + f"checkpoint_settings: {text}\n"), {"checkpoint_settings": flags}, sets)
     run = loaded.settings.checkpoint_settings
     assert (run.resume, run.initialize_from) == kept
@@ -424,9 +422,7 @@ def test_where_a_run_is_to_resume_and_to_initialize_one_is_followed(
         ("{}", {"resume": True, "force": True}, 1),
     ],
 )
-def test_a_run_that_is_to_resume_and_to_start_again_resumes(
-    write: Write, text: str, flags: dict[str, object], warned: int
-):
+def test_a_run_that_is_to_resume_and_to_start_again_resumes(write, text, flags, warned):
     loaded = load(write(block() + f"checkpoint_settings: {text}\n"), {"checkpoint_settings": flags})
     assert loaded.settings.checkpoint_settings.resume
     assert (
@@ -434,7 +430,7 @@ def test_a_run_that_is_to_resume_and_to_start_again_resumes(
     )
 
 
-def test_the_resolved_tree_reads_back_equal(write: Write):
+def test_the_resolved_tree_reads_back_equal(write):
     text = (
         DEFAULTS.replace("10", "2e4")
         + "behaviors:\n  A.b-1: {even_checkpoints: true, max_steps: 1e5}\n  '1e3': {hyperparameters: {epsilon: "
@@ -474,9 +470,7 @@ def test_the_resolved_tree_stands_in_ml_agents_order():
     assert "    self_play: null" in lines
 
 
-def test_a_plug_in_trainer_brings_its_own_hyperparameters(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Write
-):
+def test_a_plug_in_trainer_brings_its_own_hyperparameters(tmp_path, monkeypatch, write):
     (tmp_path / "their_trainer.py").write_text(
         "from palaestra.core.settings import Settings\n\n\nclass TheirSettings(Settings):\n    depth: int = 3\n\n\n"
         "class Their:\n    Settings = TheirSettings\n    make_network = update = state_dict = load_state_dict = print\n"
@@ -513,7 +507,7 @@ def test_a_plug_in_trainer_brings_its_own_hyperparameters(
     ],
 )
 def test_a_trainer_of_a_plug_in_for_ml_agents_is_refused_by_name_without_being_imported(
-    trainer: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Write
+    trainer, message, tmp_path, monkeypatch, write
 ):
     (tmp_path / "their_agents.py").write_text("raise AssertionError('imported')")
     info = tmp_path / "their_agents-1.0.dist-info"
@@ -533,5 +527,5 @@ def test_loading_settings_imports_no_torch():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_file_of_one_long_text_is_not_printed_whole(write: Write):
+def test_a_file_of_one_long_text_is_not_printed_whole(write):
     assert len(refused(write("x" * 9000))) < 300

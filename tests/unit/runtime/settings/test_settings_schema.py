@@ -85,13 +85,13 @@ def groups(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {"RunSettings": {key: schema[key] for key in ("properties", "additionalProperties")}, **schema["$defs"]}
 
 
-def test_every_key_is_in_the_schema_and_no_other(schema: dict[str, Any]):
+def test_every_key_is_in_the_schema_and_no_other(schema):
     assert {name: set(group["properties"]) for name, group in groups(schema).items()} == {
         name: set(keys.split()) for name, keys in KEYS.items()
     }
 
 
-def test_every_group_is_closed_and_every_key_explained(schema: dict[str, Any]):
+def test_every_group_is_closed_and_every_key_explained(schema):
     for name, group in groups(schema).items():
         assert group["additionalProperties"] is False, name
         for key, facts in group["properties"].items():
@@ -99,7 +99,7 @@ def test_every_group_is_closed_and_every_key_explained(schema: dict[str, Any]):
             assert described["description"].endswith("."), f"{name}.{key}"
 
 
-def test_hyperparameters_go_by_the_trainer(schema: dict[str, Any]):
+def test_hyperparameters_go_by_the_trainer(schema):
     rules = schema["$defs"]["BehaviorSettings"]["allOf"]
     chosen = {
         rule["if"]["properties"]["trainer_type"]["const"]: rule["then"]["properties"]["hyperparameters"]["$ref"]
@@ -108,13 +108,13 @@ def test_hyperparameters_go_by_the_trainer(schema: dict[str, Any]):
     assert chosen == {name: f"#/$defs/{name.upper()}Settings" for name in ("ppo", "sac", "poca", "bc")}
 
 
-def test_reward_signals_go_by_their_names(schema: dict[str, Any]):
+def test_reward_signals_go_by_their_names(schema):
     signals = schema["$defs"]["BehaviorSettings"]["properties"]["reward_signals"]
     assert set(signals["properties"]) == {"extrinsic", "curiosity", "gail", "rnd"}
     assert signals["additionalProperties"] is False
 
 
-def test_the_schema_is_json_whose_references_resolve(schema: dict[str, Any]):
+def test_the_schema_is_json_whose_references_resolve(schema):
     text = json.dumps(schema)
     references = {part.partition('"')[0] for part in text.split('"#/$defs/')[1:]}
     assert references <= set(schema["$defs"])

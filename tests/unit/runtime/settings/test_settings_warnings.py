@@ -50,7 +50,7 @@ def test_self_play_that_cannot_work_as_written_is_remarked():
 
 
 @pytest.mark.parametrize("trainer", ["ppo", "sac"])
-def test_passes_over_demonstrations_are_made_beside_any_trainer(trainer: str):
+def test_passes_over_demonstrations_are_made_beside_any_trainer(trainer):
     many = {"demo_path": "d", "num_epoch": 5, "samples_per_update": 64}
     assert remarked(trainer_type=trainer, behavioral_cloning=many) == {}
 
@@ -88,7 +88,7 @@ def test_a_student_cannot_play_for_a_teacher_of_another_behavior():
         ("sac", {"buffer_init_steps": 999, "buffer_size": 2000}, None),
     ],
 )
-def test_a_run_that_ends_before_it_learns_is_remarked(trainer: str, hyper: dict[str, Any], key: str | None):
+def test_a_run_that_ends_before_it_learns_is_remarked(trainer, hyper, key):
     block = {"trainer_type": trainer, "hyperparameters": hyper, "max_steps": 1000}
     assert list(remarked(**block)) == ([f"behaviors.Ball.hyperparameters.{key}"] if key else [])
     for later in ("resume", "inference"):  # which has learned, or is not to learn

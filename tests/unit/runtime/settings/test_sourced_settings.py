@@ -85,7 +85,7 @@ def test_an_item_of_a_list_goes_by_its_position():
         ),
     ],
 )
-def test_a_path_that_leads_nowhere_is_an_error(text: str, message: str):
+def test_a_path_that_leads_nowhere_is_an_error(text, message):
     with pytest.raises(ConfigError) as caught:
         changed(text)
     assert str(caught.value).startswith(f"--set {text}: {message}")

@@ -31,7 +31,7 @@ from palaestra.runtime.settings.yaml_file import dump, parse, read
         ("2020-01-01", "2020-01-01"),
     ],
 )
-def test_scalars_are_what_they_look_like(text: str, value: object):
+def test_scalars_are_what_they_look_like(text, value):
     assert parse(text).tree == value
     assert type(parse(text).tree) is type(value)
 
@@ -90,7 +90,7 @@ def test_anchors_and_merge_keys_work_and_may_be_overridden():
         ("a: {<<: 3}\n", 1, r"a merge key \(<<\) takes a map or a list of maps"),
     ],
 )
-def test_what_is_not_yaml_is_an_error_at_its_line(text: str, line: int | None, what: str):
+def test_what_is_not_yaml_is_an_error_at_its_line(text, line, what):
     with pytest.raises(ConfigError, match=f"^x.yaml:.*{what}") as caught:
         parse(text, Path("x.yaml"))
     assert caught.value.line == line
@@ -114,7 +114,7 @@ def bomb(levels: int, width: int) -> str:
     ],
     ids=["lists of aliases", "a chain of aliases", "merge keys", "a long list", "many keys"],
 )
-def test_a_file_that_stands_for_too_much_is_refused_before_it_is_built(text: str):
+def test_a_file_that_stands_for_too_much_is_refused_before_it_is_built(text):
     tracemalloc.start()
     with pytest.raises(ConfigError, match=r"^x.yaml:\d+: (has more than 50,000 keys and values|is nested too deeply)"):
         parse(text, Path("x.yaml"))
@@ -165,7 +165,7 @@ def test_a_path_that_no_file_can_have_is_refused():
         read(Path("a\0b.yaml"))
 
 
-def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path):
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path):
     with pytest.raises(ConfigError, match=f"there is no settings file {tmp_path}/none.yaml"):
         read(tmp_path / "none.yaml")
     with pytest.raises(ConfigError, match="is a folder"):
@@ -175,7 +175,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path):
         read(tmp_path / "latin.yaml")
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path):
+def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path):
     (tmp_path / "bom.yaml").write_bytes("a: 1\n".encode("utf-8-sig"))
     assert read(tmp_path / "bom.yaml").tree == {"a": 1}
 
@@ -201,7 +201,7 @@ def test_a_key_given_twice_can_be_noted_instead_and_the_last_one_counts():
     assert repeats == [("a", 3)]
 
 
-def test_json_is_read_with_its_tabs_and_its_lines(tmp_path: Path):
+def test_json_is_read_with_its_tabs_and_its_lines(tmp_path):
     (tmp_path / "x.json").write_text('{\n\t"a" : [1,\t2],\n\t"b": {"c":3e0}\n}\n')
     document = read(tmp_path / "x.json")
     assert document.tree == {"a": [1, 2], "b": {"c": 3.0}}

@@ -7,7 +7,6 @@ import random
 import struct
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,14 +84,14 @@ def a_state(number: float = 1.0) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_any_structure_comes_back_equal(tmp_path: Path, seed: int):
+def test_any_structure_comes_back_equal(tmp_path, seed):
     rng = random.Random(seed)
     state = {"run": random_state(rng), "3DBall": [random_state(rng) for _ in range(8)]}
     Checkpoints(tmp_path, keep=5).save(3, state)
     assert_same(Checkpoints(tmp_path, keep=5).load().state, state)
 
 
-def test_an_optimizer_goes_on_as_before(tmp_path: Path):
+def test_an_optimizer_goes_on_as_before(tmp_path):
     model = torch.nn.Linear(3, 2)
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(3)).sum().backward()
@@ -101,7 +100,7 @@ def test_an_optimizer_goes_on_as_before(tmp_path: Path):
     assert_same(Checkpoints(tmp_path, keep=5).load().state["run"], optimizer.state_dict())
 
 
-def test_tensors_that_share_memory_come_back_each_on_its_own(tmp_path: Path):
+def test_tensors_that_share_memory_come_back_each_on_its_own(tmp_path):
     base = torch.arange(6.0)
     Checkpoints(tmp_path, keep=5).save(1, {"run": {"all": base, "part": base[2:4], "again": base}})
     loaded = Checkpoints(tmp_path, keep=5).load().state["run"]
@@ -112,12 +111,12 @@ def test_tensors_that_share_memory_come_back_each_on_its_own(tmp_path: Path):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_cuda_tensors_come_back_on_the_cpu(tmp_path: Path):
+def test_cuda_tensors_come_back_on_the_cpu(tmp_path):
     Checkpoints(tmp_path, keep=5).save(1, {"run": torch.arange(3.0, device="cuda")})
     assert_same(Checkpoints(tmp_path, keep=5).load().state["run"], torch.arange(3.0))
 
 
-def test_the_files_are_plain_safetensors(tmp_path: Path):
+def test_the_files_are_plain_safetensors(tmp_path):
     path = Checkpoints(tmp_path, keep=5).save(1, {"run": {"net": {"w": torch.ones(2, 3), "flag": torch.tensor(True)}}})
     tensors = safetensors.torch.load_file(path / "run.safetensors")
     assert_same(dict(sorted(tensors.items())), {"net.flag": torch.tensor(True), "net.w": torch.ones(2, 3)})
@@ -126,14 +125,14 @@ def test_the_files_are_plain_safetensors(tmp_path: Path):
 @pytest.mark.parametrize(
     "name", ["../up", "a/b", "a\\b", "CON", "con", "..", " ", "", "x" * 300, "日本", "B?team=1", "run "]
 )
-def test_odd_behavior_names_stay_inside_the_folder_and_come_back(tmp_path: Path, name: str):
+def test_odd_behavior_names_stay_inside_the_folder_and_come_back(tmp_path, name):
     path = Checkpoints(tmp_path / "checkpoints", keep=5).save(1, {"run": 1, name: {"w": torch.ones(1)}})
     assert set(Checkpoints(tmp_path / "checkpoints", keep=5).load().state) == {"run", name}
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoints"]
     assert len([*path.iterdir()]) == 3
 
 
-def test_names_that_differ_only_in_case_have_files_of_their_own(tmp_path: Path):
+def test_names_that_differ_only_in_case_have_files_of_their_own(tmp_path):
     Checkpoints(tmp_path, keep=5).save(1, {"Ball": 1, "ball": 2, "BALL": 3})
     assert Checkpoints(tmp_path, keep=5).load().state == {"Ball": 1, "ball": 2, "BALL": 3}
     assert len({path.name.casefold() for path in (tmp_path / "1").iterdir()}) == 4
@@ -143,14 +142,14 @@ def test_names_that_differ_only_in_case_have_files_of_their_own(tmp_path: Path):
     ("value", "message"),
     [({"a": {1, 2}}, "a is a set"), ({"a": {1.5: 0}}, "key 1.5"), (torch.ones(1).to_sparse(), "sparse")],
 )
-def test_what_cannot_be_saved_is_named_and_nothing_is_left(tmp_path: Path, value: Any, message: str):
+def test_what_cannot_be_saved_is_named_and_nothing_is_left(tmp_path, value, message):
     checkpoints = Checkpoints(tmp_path, keep=5)
     with pytest.raises(TypeError, match=message):
         checkpoints.save(1, {"run": value})
     assert [*tmp_path.iterdir()] == []
 
 
-def test_the_newest_are_kept(tmp_path: Path):
+def test_the_newest_are_kept(tmp_path):
     checkpoints = Checkpoints(tmp_path, keep=2)
     for step in (5, 10, 100, 1000):
         checkpoints.save(step, a_state(step))
@@ -159,14 +158,14 @@ def test_the_newest_are_kept(tmp_path: Path):
 
 
 @pytest.mark.parametrize("keep", [0, -1])
-def test_all_are_kept_where_none_is_to_go(tmp_path: Path, keep: int):
+def test_all_are_kept_where_none_is_to_go(tmp_path, keep):
     checkpoints = Checkpoints(tmp_path, keep)
     for step in range(8):
         checkpoints.save(step, {"run": step})
     assert checkpoints.steps() == [*range(8)]
 
 
-def test_saving_a_step_again_replaces_it(tmp_path: Path):
+def test_saving_a_step_again_replaces_it(tmp_path):
     checkpoints = Checkpoints(tmp_path, keep=3)
     checkpoints.save(7, a_state(1))
     checkpoints.save(7, a_state(2))
@@ -174,7 +173,7 @@ def test_saving_a_step_again_replaces_it(tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == ["7"]
 
 
-def test_going_back_to_an_earlier_step_drops_the_abandoned_later_ones(tmp_path: Path):
+def test_going_back_to_an_earlier_step_drops_the_abandoned_later_ones(tmp_path):
     checkpoints = Checkpoints(tmp_path, keep=2)
     for step in (10, 20, 30):
         checkpoints.save(step, {"run": step})
@@ -183,7 +182,7 @@ def test_going_back_to_an_earlier_step_drops_the_abandoned_later_ones(tmp_path: 
     assert checkpoints.load().step == 25
 
 
-def test_a_killed_writers_leftovers_go_at_the_next_save(tmp_path: Path):
+def test_a_killed_writers_leftovers_go_at_the_next_save(tmp_path):
     checkpoints = Checkpoints(tmp_path, keep=3)
     checkpoints.save(1, a_state(1))
     (tmp_path / "1").rename(tmp_path / ".1.old-4194305")  # by a process that is gone: numbers end at 4194304
@@ -196,7 +195,7 @@ def test_a_killed_writers_leftovers_go_at_the_next_save(tmp_path: Path):
     assert checkpoints.load(1).state["run"]["number"] == 1
 
 
-def test_the_folder_of_a_writer_that_is_alive_is_left_alone_unless_nobody_else_can_be_writing(tmp_path: Path):
+def test_the_folder_of_a_writer_that_is_alive_is_left_alone_unless_nobody_else_can_be_writing(tmp_path):
     checkpoints = Checkpoints(tmp_path, keep=3)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         hidden = tmp_path / f".5.tmp-{other.pid}"
@@ -213,7 +212,7 @@ def test_the_folder_of_a_writer_that_is_alive_is_left_alone_unless_nobody_else_c
         other.communicate()
 
 
-def test_a_manifest_that_is_nested_beyond_all_bounds_is_passed_over(tmp_path: Path):
+def test_a_manifest_that_is_nested_beyond_all_bounds_is_passed_over(tmp_path):
     checkpoints = Checkpoints(tmp_path, keep=5)
     checkpoints.save(1, a_state())
     (checkpoints.save(2, a_state()) / "manifest.json").write_text("[" * 200_000)
@@ -222,7 +221,7 @@ def test_a_manifest_that_is_nested_beyond_all_bounds_is_passed_over(tmp_path: Pa
     assert "nested too deeply" in loaded.warnings[0]
 
 
-def test_clear_leaves_nothing_to_fall_back_on(tmp_path: Path):
+def test_clear_leaves_nothing_to_fall_back_on(tmp_path):
     checkpoints = Checkpoints(tmp_path, keep=3)
     checkpoints.save(1, a_state())
     checkpoints.clear()
@@ -230,7 +229,7 @@ def test_clear_leaves_nothing_to_fall_back_on(tmp_path: Path):
 
 
 @pytest.mark.parametrize("file", ["manifest.json", "run.safetensors", "3DBall.safetensors"])
-def test_any_flipped_bit_and_any_cut_is_noticed(tmp_path: Path, file: str):
+def test_any_flipped_bit_and_any_cut_is_noticed(tmp_path, file):
     checkpoints = Checkpoints(tmp_path, keep=5)
     checkpoints.save(1, a_state(1))
     checkpoints.save(2, a_state(2))
@@ -251,7 +250,7 @@ def test_any_flipped_bit_and_any_cut_is_noticed(tmp_path: Path, file: str):
             assert file in loaded.warnings[0]
 
 
-def test_a_missing_part_is_named(tmp_path: Path):
+def test_a_missing_part_is_named(tmp_path):
     checkpoints = Checkpoints(tmp_path, keep=5)
     checkpoints.save(1, a_state())
     (tmp_path / "1" / "3DBall.safetensors").unlink()
@@ -259,7 +258,7 @@ def test_a_missing_part_is_named(tmp_path: Path):
         checkpoints.load()
 
 
-def test_a_named_step_is_never_replaced_by_another(tmp_path: Path):
+def test_a_named_step_is_never_replaced_by_another(tmp_path):
     checkpoints = Checkpoints(tmp_path, keep=5)
     checkpoints.save(1, a_state())
     (checkpoints.save(2, a_state()) / "manifest.json").write_bytes(b"{}")
@@ -269,19 +268,19 @@ def test_a_named_step_is_never_replaced_by_another(tmp_path: Path):
         checkpoints.load(3)
 
 
-def test_an_empty_folder_says_what_to_do(tmp_path: Path):
+def test_an_empty_folder_says_what_to_do(tmp_path):
     with pytest.raises(CheckpointError, match="train without --resume"):
         Checkpoints(tmp_path / "none", keep=5).load()
 
 
-def test_a_newer_schema_is_refused_with_the_version_that_wrote_it(tmp_path: Path):
+def test_a_newer_schema_is_refused_with_the_version_that_wrote_it(tmp_path):
     manifest = Checkpoints(tmp_path, keep=5).save(1, a_state()) / "manifest.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "schema": 99, "palaestra": "9.9"}))
     with pytest.raises(CheckpointError, match=r"newer Palaestra 9\.9 \(schema 99"):
         Checkpoints(tmp_path, keep=5).load()
 
 
-def test_a_file_in_the_way_is_a_clear_error(tmp_path: Path):
+def test_a_file_in_the_way_is_a_clear_error(tmp_path):
     (tmp_path / "checkpoints").write_text("in the way")
     with pytest.raises(RunError, match="a file stands where a folder is needed"):
         Checkpoints(tmp_path / "checkpoints", keep=5).save(1, a_state())
@@ -302,7 +301,7 @@ except RunError as error:
 """
 
 
-def test_a_write_that_fails_midway_leaves_the_old_checkpoints_and_no_rubbish(tmp_path: Path):
+def test_a_write_that_fails_midway_leaves_the_old_checkpoints_and_no_rubbish(tmp_path):
     pytest.importorskip("resource")
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
@@ -349,6 +348,6 @@ print("survived", step)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
-def test_a_writer_killed_at_any_moment_leaves_a_whole_checkpoint(tmp_path: Path):
+def test_a_writer_killed_at_any_moment_leaves_a_whole_checkpoint(tmp_path):
     done = subprocess.run([sys.executable, "-c", KILLER, str(tmp_path)], capture_output=True, text=True, timeout=300)
     assert "survived" in done.stdout, done.stderr

@@ -101,7 +101,7 @@ def make_irregular(file: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["pipe", "endless", "huge"])
 @pytest.mark.parametrize("name", READERS)
-def test_a_reader_does_not_wait_for_an_irregular_file(name: str, kind: str, tmp_path: Path):
+def test_a_reader_does_not_wait_for_an_irregular_file(name, kind, tmp_path):
     place, read = READERS[name]
     make_irregular(tmp_path / place, kind)
     found: object = None
@@ -114,7 +114,7 @@ def test_a_reader_does_not_wait_for_an_irregular_file(name: str, kind: str, tmp_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pipe", "huge"])
-def test_a_checkpoint_whose_weights_are_irregular_is_damaged(kind: str, tmp_path: Path):
+def test_a_checkpoint_whose_weights_are_irregular_is_damaged(kind, tmp_path):
     checkpoints = Checkpoints(tmp_path, 0)
     checkpoints.save(5, {"run": {"step": 5}})
     weights = tmp_path / "5" / "run.safetensors"

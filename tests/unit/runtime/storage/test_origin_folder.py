@@ -2,12 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from palaestra.runtime.storage.run_folder import origin_folder
 
 
-def test_the_run_to_start_from_may_be_given_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_run_to_start_from_may_be_given_by_its_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results" / "h1").mkdir(parents=True)
     assert origin_folder(Path("results"), "results/h1").path == Path("results/h1")

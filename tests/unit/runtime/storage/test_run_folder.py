@@ -15,25 +15,25 @@ LOADED = load(settings("Basic")).settings
 
 
 @pytest.mark.parametrize("run_id", ["first", "ball/first", "3DBall_v2.1", "läuft", "a b"])
-def test_ordinary_names_are_taken(run_id: str):
+def test_ordinary_names_are_taken(run_id):
     check_run_id(run_id)
 
 
 @pytest.mark.parametrize("run_id", ["", ".", "..", "a/../b", "/a", "a/", "-x", ".x", "a\\b", "a:b", "con", "a\0"])
-def test_names_that_are_no_folder_everywhere_are_refused(run_id: str):
+def test_names_that_are_no_folder_everywhere_are_refused(run_id):
     with pytest.raises(ConfigError, match="cannot name a folder"):
         check_run_id(run_id)
 
 
 @pytest.mark.parametrize("run_id", ["x" * 300, f"a/{'x' * 121}", "字" * 100])
-def test_names_that_are_too_long_are_refused(run_id: str):
+def test_names_that_are_too_long_are_refused(run_id):
     with pytest.raises(
         ConfigError, match=r"--run-id: '.*' is too long for the name of a folder; expected at most 120 characters"
     ):
         check_run_id(run_id)
 
 
-def test_a_folder_is_made_with_its_settings_in_it(tmp_path: Path):
+def test_a_folder_is_made_with_its_settings_in_it(tmp_path):
     folder = RunFolder(tmp_path / "results", "ball/first")
     folder.create(LOADED)
     assert load(folder.path / CONFIGURATION).settings == LOADED
@@ -41,7 +41,7 @@ def test_a_folder_is_made_with_its_settings_in_it(tmp_path: Path):
     assert [path.name for path in folder.path.parent.iterdir()] == ["first"]
 
 
-def test_a_new_run_may_not_write_over_another_unless_forced(tmp_path: Path):
+def test_a_new_run_may_not_write_over_another_unless_forced(tmp_path):
     folder = RunFolder(tmp_path, "first")
     folder.create(LOADED)
     folder.must_be_free(force=True)
@@ -49,7 +49,7 @@ def test_a_new_run_may_not_write_over_another_unless_forced(tmp_path: Path):
         folder.must_be_free(force=False)
 
 
-def test_a_forced_run_keeps_models_and_drops_checkpoints_and_metrics(tmp_path: Path):
+def test_a_forced_run_keeps_models_and_drops_checkpoints_and_metrics(tmp_path):
     folder = RunFolder(tmp_path, "first")
     folder.create(LOADED)
     for name in (
@@ -68,7 +68,7 @@ def test_a_forced_run_keeps_models_and_drops_checkpoints_and_metrics(tmp_path: P
     }
 
 
-def test_a_run_that_is_missing_is_told_from_its_neighbors(tmp_path: Path):
+def test_a_run_that_is_missing_is_told_from_its_neighbors(tmp_path):
     for name in ("ball-1", "ball-2", "walker", ".ball-3.new"):
         (tmp_path / name).mkdir()
     with pytest.raises(
@@ -83,7 +83,7 @@ def test_a_run_that_is_missing_is_told_from_its_neighbors(tmp_path: Path):
         RunFolder(tmp_path / "nowhere", "zzz").must_exist("play")
 
 
-def test_a_run_in_the_folders_of_old_ml_agents_is_recognized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_in_the_folders_of_old_ml_agents_is_recognized(tmp_path, monkeypatch):
     (tmp_path / "models" / "first" / "Ball").mkdir(parents=True)
     for here, results in ((tmp_path, Path("results")), (Path.cwd(), tmp_path / "results")):
         monkeypatch.chdir(here)
@@ -96,7 +96,7 @@ def test_a_run_in_the_folders_of_old_ml_agents_is_recognized(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("half", [".writer.json.tmp-4194305", ".configuration.yaml.tmp-4194305"])
-def test_a_start_that_was_killed_before_its_first_file_can_be_started_again(tmp_path: Path, half: str):
+def test_a_start_that_was_killed_before_its_first_file_can_be_started_again(tmp_path, half):
     folder = RunFolder(tmp_path, "first")
     folder.path.mkdir()
     (folder.path / half).write_text("beh")
@@ -118,7 +118,7 @@ def test_a_start_that_was_killed_before_its_first_file_can_be_started_again(tmp_
         ("q/r/configuration.yaml", "other runs, such as 'p/q/r'"),
     ],
 )
-def test_a_folder_of_something_else_is_no_run(tmp_path: Path, file: str, named: str):
+def test_a_folder_of_something_else_is_no_run(tmp_path, file, named):
     folder = RunFolder(tmp_path, "p")
     (folder.path / file).parent.mkdir(parents=True)
     (folder.path / file).touch()
@@ -147,7 +147,7 @@ def test_a_folder_of_something_else_is_no_run(tmp_path: Path, file: str, named: 
         "Ball/checkpoint.pt",
     ],
 )
-def test_any_file_of_a_run_makes_its_folder_one(tmp_path: Path, file: str):
+def test_any_file_of_a_run_makes_its_folder_one(tmp_path, file):
     folder = RunFolder(tmp_path, "p")
     (folder.path / file).parent.mkdir(parents=True)
     (folder.path / file).touch()
@@ -156,7 +156,7 @@ def test_any_file_of_a_run_makes_its_folder_one(tmp_path: Path, file: str):
         folder.must_be_free(force=False)
 
 
-def test_halves_of_files_are_swept_away(tmp_path: Path):
+def test_halves_of_files_are_swept_away(tmp_path):
     folder = RunFolder(tmp_path, "first")
     folder.create(LOADED)
     (folder.logs / ".timers.json.tmp-4194305").touch()

@@ -24,7 +24,7 @@ def files(folder: Path) -> list[str]:
     return sorted(path.stem for path in (folder / "shared").glob("*")) if (folder / "shared").exists() else []
 
 
-def test_what_checkpoints_share_is_stored_once_and_goes_with_the_last_that_has_it(tmp_path: Path):
+def test_what_checkpoints_share_is_stored_once_and_goes_with_the_last_that_has_it(tmp_path):
     one, two, three = (snapshot(number) for number in (1.0, 2.0, 3.0))
     checkpoints = Checkpoints(tmp_path, keep=2)
     checkpoints.save(10, {"run": {"pool": [one, two]}})
@@ -44,7 +44,7 @@ def test_what_checkpoints_share_is_stored_once_and_goes_with_the_last_that_has_i
     assert not (tmp_path / "shared").exists()
 
 
-def test_another_process_that_goes_on_writes_the_same_files_and_knows_which_are_needed(tmp_path: Path):
+def test_another_process_that_goes_on_writes_the_same_files_and_knows_which_are_needed(tmp_path):
     one = snapshot(1.0)
     two = snapshot(2.0)
     Checkpoints(tmp_path, keep=2).save(10, {"run": [one, two]})
@@ -56,7 +56,7 @@ def test_another_process_that_goes_on_writes_the_same_files_and_knows_which_are_
     assert files(tmp_path) == [one.digest]
 
 
-def test_a_shared_file_that_is_damaged_is_noticed_and_written_anew(tmp_path: Path):
+def test_a_shared_file_that_is_damaged_is_noticed_and_written_anew(tmp_path):
     one = snapshot(1.0)
     two = snapshot(2.0)
     checkpoints = Checkpoints(tmp_path, keep=5)
@@ -74,7 +74,7 @@ def test_a_shared_file_that_is_damaged_is_noticed_and_written_anew(tmp_path: Pat
     assert Checkpoints(tmp_path, keep=5).load().step == 30
 
 
-def test_a_killed_writers_half_of_a_shared_file_goes(tmp_path: Path):
+def test_a_killed_writers_half_of_a_shared_file_goes(tmp_path):
     checkpoints = Checkpoints(tmp_path, keep=5)
     checkpoints.save(10, {"run": [snapshot(1.0)]})
     half = tmp_path / "shared" / f".new.tmp-{os.getppid()}"
@@ -83,7 +83,7 @@ def test_a_killed_writers_half_of_a_shared_file_goes(tmp_path: Path):
     assert not half.exists()
 
 
-def test_a_snapshot_that_a_checkpoint_has_takes_no_further_room(tmp_path: Path):
+def test_a_snapshot_that_a_checkpoint_has_takes_no_further_room(tmp_path):
     one = snapshot(1.0)
     loose = snapshot(2.0)
     (tmp_path / "checkpoints").mkdir()
@@ -105,7 +105,7 @@ def tennis(results: Path, **more: Any) -> palaestra.Result:
     )
 
 
-def test_a_run_stores_each_snapshot_once_and_resumes_exactly(tmp_path: Path):
+def test_a_run_stores_each_snapshot_once_and_resumes_exactly(tmp_path):
     whole = tennis(tmp_path / "whole")
     tennis(tmp_path / "parts", callbacks=[lambda summary: summary.step >= 1200])
     resumed = tennis(tmp_path / "parts", resume=True)
@@ -121,7 +121,7 @@ def test_a_run_stores_each_snapshot_once_and_resumes_exactly(tmp_path: Path):
     assert not [name for name in tensors if "snapshots" in name]
 
 
-def test_a_checkpoint_that_lost_what_it_shares_is_refused(tmp_path: Path):
+def test_a_checkpoint_that_lost_what_it_shares_is_refused(tmp_path):
     run = tennis(tmp_path, callbacks=[lambda summary: summary.step >= 400]).folder
     for file in (run / "checkpoints" / "shared").iterdir():
         file.unlink()

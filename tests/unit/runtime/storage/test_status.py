@@ -31,7 +31,7 @@ def write(folder: ModelsFolder, step: int, reward: float | None = 1.0) -> Path:
     return file
 
 
-def test_the_file_has_the_layout_that_tools_know(tmp_path: Path):
+def test_the_file_has_the_layout_that_tools_know(tmp_path):
     status = a_status(tmp_path)
     status.add("B", a_model(100), keep=5)
     status.add("B", a_model(200, reward=None), keep=5)
@@ -58,7 +58,7 @@ def test_the_file_has_the_layout_that_tools_know(tmp_path: Path):
     assert text.startswith('{\n    "B": {\n        "checkpoints"')
 
 
-def test_what_was_saved_is_loaded_without_a_warning(tmp_path: Path):
+def test_what_was_saved_is_loaded_without_a_warning(tmp_path):
     status = a_status(tmp_path)
     status.add("B", a_model(100), keep=5)
     status.set_final("B", a_model(100))
@@ -72,7 +72,7 @@ def test_what_was_saved_is_loaded_without_a_warning(tmp_path: Path):
     assert (again.lesson("other"), again.elo("B"), again.final("C"), again.models("C")) == (None, None, None, [])
 
 
-def test_a_missing_file_is_a_warning(tmp_path: Path):
+def test_a_missing_file_is_a_warning(tmp_path):
     (warning,) = a_status(tmp_path).load()
     assert "training_status.json is missing" in warning
 
@@ -80,7 +80,7 @@ def test_a_missing_file_is_a_warning(tmp_path: Path):
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"B": 1}', '{"B": {"checkpoints": [{"steps": 1}]}}', '{"B": {"checkpoints": 3}}', "\ud800"]
 )
-def test_a_damaged_file_says_what_to_do(tmp_path: Path, text: str):
+def test_a_damaged_file_says_what_to_do(tmp_path, text):
     status = a_status(tmp_path)
     status.file.parent.mkdir()
     status.file.write_bytes(text.encode("utf-8", "surrogatepass"))
@@ -92,7 +92,7 @@ def test_a_damaged_file_says_what_to_do(tmp_path: Path, text: str):
     ("key", "message"),
     [("torch_version", "PyTorch 0.1"), ("mlagents_version", "ML-Agents 0.1"), ("palaestra_version", "Palaestra 0.1")],
 )
-def test_another_version_is_a_warning(tmp_path: Path, key: str, message: str):
+def test_another_version_is_a_warning(tmp_path, key, message):
     status = a_status(tmp_path)
     status.save()
     data = json.loads(status.file.read_text())
@@ -102,14 +102,14 @@ def test_another_version_is_a_warning(tmp_path: Path, key: str, message: str):
     assert message in warning
 
 
-def test_a_file_without_versions_is_a_warning(tmp_path: Path):
+def test_a_file_without_versions_is_a_warning(tmp_path):
     status = a_status(tmp_path)
     status.file.parent.mkdir()
     status.file.write_text("{}")
     assert "does not name the version" in status.load()[0]
 
 
-def test_the_same_step_is_listed_once(tmp_path: Path):
+def test_the_same_step_is_listed_once(tmp_path):
     status = a_status(tmp_path)
     status.add("B", a_model(100, reward=1.0), keep=5)
     dropped = status.add("B", a_model(100, reward=2.0), keep=5)
@@ -117,7 +117,7 @@ def test_the_same_step_is_listed_once(tmp_path: Path):
     assert dropped == [a_model(100, reward=1.0)]
 
 
-def test_the_oldest_and_those_of_an_abandoned_course_drop_out(tmp_path: Path):
+def test_the_oldest_and_those_of_an_abandoned_course_drop_out(tmp_path):
     status = a_status(tmp_path)
     for step in (100, 200, 300):
         status.add("B", a_model(step), keep=2)
@@ -126,7 +126,7 @@ def test_the_oldest_and_those_of_an_abandoned_course_drop_out(tmp_path: Path):
     assert steps(status) == [200, 250]
 
 
-def test_all_stay_where_none_is_to_go(tmp_path: Path):
+def test_all_stay_where_none_is_to_go(tmp_path):
     status = a_status(tmp_path)
     for step in range(10):
         status.add("B", a_model(step), keep=0)
@@ -134,17 +134,17 @@ def test_all_stay_where_none_is_to_go(tmp_path: Path):
 
 
 @pytest.mark.parametrize("reward", [math.nan, math.inf, None])
-def test_no_reward_is_null(reward: float | None):
+def test_no_reward_is_null(reward):
     assert Model.of(Path("B.onnx"), 1, reward).reward is None
 
 
-def test_a_file_in_the_way_is_a_clear_error(tmp_path: Path):
+def test_a_file_in_the_way_is_a_clear_error(tmp_path):
     (tmp_path / "run_logs").write_text("in the way")
     with pytest.raises(RunError, match="a file stands where a folder is needed"):
         a_status(tmp_path).save()
 
 
-def test_the_models_folder_keeps_the_newest_and_the_list_agrees(tmp_path: Path):
+def test_the_models_folder_keeps_the_newest_and_the_list_agrees(tmp_path):
     folder = ModelsFolder(tmp_path, "B", keep=2, status=a_status(tmp_path))
     for step in (100, 200, 300):
         write(folder, step)
@@ -155,13 +155,13 @@ def test_the_models_folder_keeps_the_newest_and_the_list_agrees(tmp_path: Path):
     assert again.models("B")[0].file_path == (tmp_path / "B" / "B-200.onnx").as_posix()
 
 
-def test_saving_a_step_again_keeps_its_file(tmp_path: Path):
+def test_saving_a_step_again_keeps_its_file(tmp_path):
     folder = ModelsFolder(tmp_path, "B", keep=2, status=a_status(tmp_path))
     write(folder, 100)
     assert write(folder, 100).exists()
 
 
-def test_the_final_model_is_a_copy_beside_the_folder(tmp_path: Path):
+def test_the_final_model_is_a_copy_beside_the_folder(tmp_path):
     status = a_status(tmp_path)
     folder = ModelsFolder(tmp_path, "B", keep=2, status=status)
     target = folder.final(write(folder, 100), 100, reward=2.0)
@@ -172,7 +172,7 @@ def test_the_final_model_is_a_copy_beside_the_folder(tmp_path: Path):
     assert (final.steps, final.reward, final.file_path) == (100, 2.0, target.as_posix())
 
 
-def test_rotation_never_leaves_the_models_folder(tmp_path: Path):
+def test_rotation_never_leaves_the_models_folder(tmp_path):
     status = a_status(tmp_path)
     outside = tmp_path / "precious.onnx"
     outside.write_bytes(b"precious")
@@ -182,13 +182,13 @@ def test_rotation_never_leaves_the_models_folder(tmp_path: Path):
     assert steps(status) == [2]
 
 
-def test_a_missing_model_does_not_stop_the_rotation(tmp_path: Path):
+def test_a_missing_model_does_not_stop_the_rotation(tmp_path):
     folder = ModelsFolder(tmp_path, "B", keep=1, status=a_status(tmp_path))
     write(folder, 100).unlink()
     assert write(folder, 200).exists()
 
 
-def test_a_behavior_named_like_a_path_stays_inside_the_run(tmp_path: Path):
+def test_a_behavior_named_like_a_path_stays_inside_the_run(tmp_path):
     folder = ModelsFolder(tmp_path / "run", "../B", keep=1, status=a_status(tmp_path / "run"))
     file = write(folder, 1)
     assert file.parent.parent == tmp_path / "run"

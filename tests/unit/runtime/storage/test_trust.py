@@ -170,9 +170,7 @@ def test_every_argument_that_may_name_a_run_or_its_settings_is_tried():
 
 
 @pytest.mark.parametrize("command", ASKS)
-def test_an_environment_of_a_foreign_folder_is_not_opened(
-    command: str, foreign: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_an_environment_of_a_foreign_folder_is_not_opened(command, foreign, capsys):
     before = contents(foreign)
     assert main(command.split()) == 1
     message = capsys.readouterr().err
@@ -184,7 +182,7 @@ def test_an_environment_of_a_foreign_folder_is_not_opened(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command not in ASKS and "--env" not in command])
-def test_config_export_plot_and_a_model_alone_run_no_code(command: str, foreign: Path):
+def test_config_export_plot_and_a_model_alone_run_no_code(command, foreign):
     change(foreign, env_settings__side_channels=["their_code:make"])
     main(command.split())
     assert not was_run()
@@ -200,9 +198,7 @@ NETWORKS = ("network_settings__vis_encode_type", "network_settings__body")
         (command, NETWORKS) for command in COMMANDS if command.split()[0] in ("export", "league") or "resume" in command
     ],
 )
-def test_no_command_runs_code_of_agents_that_a_foreign_folder_names(
-    command: str, settings: tuple[str, ...], foreign: Path
-):
+def test_no_command_runs_code_of_agents_that_a_foreign_folder_names(command, settings, foreign):
     change(
         foreign,
         env_settings__env_path="builtin:Basic",
@@ -213,7 +209,7 @@ def test_no_command_runs_code_of_agents_that_a_foreign_folder_names(
 
 
 @pytest.mark.slow
-def test_a_teacher_and_opponents_of_a_foreign_folder_are_code(foreign: Path):
+def test_a_teacher_and_opponents_of_a_foreign_folder_are_code(foreign):
     tree = settings("Bandit", self_play={"opponents": ["heuristic", "python:their_code:Rule"]})
     tree["default_settings"] = {"trainer_type": "bc", "hyperparameters": {"teacher": "their_code:Rule"}}
     tree["behaviors"]["Bandit"]["hyperparameters"] = {}
@@ -226,9 +222,7 @@ def test_a_teacher_and_opponents_of_a_foreign_folder_are_code(foreign: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("env", ["gymnasium:their_code:Thing-v0", "./game.sh", "game.py"])
-def test_a_program_and_a_module_of_gymnasium_are_not_started(
-    env: str, foreign: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_program_and_a_module_of_gymnasium_are_not_started(env, foreign, capsys):
     for name in ("game.sh", "game.py"):
         Path(name).write_text("#!/bin/sh\ntouch was_run\n" if name.endswith("sh") else "open('was_run', 'w')")
         Path(name).chmod(0o755)
@@ -239,9 +233,7 @@ def test_a_program_and_a_module_of_gymnasium_are_not_started(
 
 
 @pytest.mark.slow
-def test_side_channels_of_a_foreign_folder_are_not_made_for_a_game_of_ones_own(
-    foreign: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_side_channels_of_a_foreign_folder_are_not_made_for_a_game_of_ones_own(foreign, capsys):
     Path("game.py").write_text("")
     change(foreign, env_settings__side_channels=["their_code:make"])
     assert main(["evaluate", "first", "--env=game.py"]) == 1
@@ -250,14 +242,14 @@ def test_side_channels_of_a_foreign_folder_are_not_made_for_a_game_of_ones_own(
 
 
 @pytest.mark.usefixtures("foreign")
-def test_an_environment_named_on_the_command_line_needs_no_trust(capsys: pytest.CaptureFixture[str]):
+def test_an_environment_named_on_the_command_line_needs_no_trust(capsys):
     assert main(["evaluate", "first", "--episodes=2", "--env=python:their_code:make"]) == 0
     assert was_run()
     assert main(["learn", "--run-id=first", "--resume", "--env=python:their_code:make"]) == 0
     assert "--trust" not in capsys.readouterr().err
 
 
-def test_trust_is_asked_for_once(foreign: Path):
+def test_trust_is_asked_for_once(foreign):
     assert main(["evaluate", "first", "--episodes=2"]) == 1
     assert main(["evaluate", "first", "--episodes=2", "--trust"]) == 0
     assert was_run()
@@ -273,19 +265,19 @@ def test_ones_own_folder_needs_no_trust_wherever_it_is_copied():
     assert main(["learn", "--run-id=first", "--resume"]) == 0
 
 
-def test_other_settings_that_run_nothing_keep_a_signature(place: Path):
+def test_other_settings_that_run_nothing_keep_a_signature(place):
     change(place / "results/first", behaviors__Bandit__max_steps=400)
     assert main(["learn", "--run-id=first", "--resume"]) == 0
 
 
 @pytest.mark.parametrize("forgery", ["", "00" * 32, "\0", "0" * 5000])
-def test_a_forged_signature_does_not_pass(forgery: str, foreign: Path):
+def test_a_forged_signature_does_not_pass(forgery, foreign):
     (foreign / SIGNATURE).write_text(forgery)
     assert main(["evaluate", "first", "--episodes=2"]) == 1
     assert not was_run()
 
 
-def test_a_signature_is_of_the_code_that_is_named(place: Path):
+def test_a_signature_is_of_the_code_that_is_named(place):
     run = place / "results/first"
     Path("other_code.py").write_text(CODE)
     change(run, env_settings__env_path="python:other_code:make")
@@ -295,15 +287,13 @@ def test_a_signature_is_of_the_code_that_is_named(place: Path):
     assert not was_run()
 
 
-def test_a_folder_signed_with_the_key_of_another_user_is_foreign(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_folder_signed_with_the_key_of_another_user_is_foreign(place, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "another"))
     assert main(["evaluate", "first", "--episodes=2"]) == 1
     assert not was_run()
 
 
-def test_training_from_python_asks_too(foreign: Path):
+def test_training_from_python_asks_too(foreign):
     with pytest.raises(RunError, match="--trust"):
         palaestra.train(resume=True, run_id="first", quiet=True)
     assert not was_run()
@@ -313,7 +303,7 @@ def test_training_from_python_asks_too(foreign: Path):
     palaestra.train(resume=True, run_id="first", quiet=True, trust=True)
 
 
-def test_resuming_with_settings_of_ones_own_runs_nothing_of_the_folder(foreign: Path, tmp_path: Path):
+def test_resuming_with_settings_of_ones_own_runs_nothing_of_the_folder(foreign, tmp_path):
     own = write(str(tmp_path / "own.yaml"), settings("Bandit", 400))
     change(foreign, behaviors__Bandit__trainer_type="their_code:Thing")
     palaestra.train(own, resume=True, run_id="first", quiet=True, env=bandit())
@@ -321,7 +311,7 @@ def test_resuming_with_settings_of_ones_own_runs_nothing_of_the_folder(foreign: 
 
 
 @pytest.mark.slow
-def test_config_shows_a_trainer_of_ones_own_without_importing_it(place: Path, capsys: pytest.CaptureFixture[str]):
+def test_config_shows_a_trainer_of_ones_own_without_importing_it(place, capsys):
     tree = {"behaviors": {"Bandit": {"trainer_type": "their_code:Thing", "hyperparameters": {"gentle": [1, 2]}}}}
     Path("own.yaml").write_text(yaml.safe_dump(tree))
     assert main(["config", "own.yaml"]) == 0
@@ -334,7 +324,7 @@ def test_config_shows_a_trainer_of_ones_own_without_importing_it(place: Path, ca
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps both folders to the user")
-def test_the_key_is_the_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_key_is_the_users_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     key = user_key(KEY)
     assert user_key(KEY) == key
@@ -347,9 +337,7 @@ def test_the_key_is_the_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps both folders to the user")
-def test_without_a_place_for_its_key_a_folder_stays_foreign(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_without_a_place_for_its_key_a_folder_stays_foreign(place, tmp_path, monkeypatch):
     """The configuration's folder cannot be written, and someone else's lies among temporary files."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
@@ -383,9 +371,7 @@ def test_without_a_place_for_its_key_a_folder_stays_foreign(
         ),
     ],
 )
-def test_what_reaches_beyond_this_machine_is_asked_for(
-    section: str, reach: dict[str, Any], path: str, foreign: Path, capsys: Any
-):
+def test_what_reaches_beyond_this_machine_is_asked_for(section, reach, path, foreign, capsys):
     change(
         foreign,
         env_settings__env_path="builtin:Basic",
@@ -401,7 +387,7 @@ def test_what_reaches_beyond_this_machine_is_asked_for(
 
 
 @pytest.mark.slow
-def test_an_address_for_games_that_others_reach_is_asked_for(foreign: Path, capsys: pytest.CaptureFixture[str]):
+def test_an_address_for_games_that_others_reach_is_asked_for(foreign, capsys):
     Path("game.py").write_text("")
     change(foreign, env_settings__bind="0.0.0.0")
     assert main(["evaluate", "first", "--env=game.py"]) == 1
@@ -410,7 +396,7 @@ def test_an_address_for_games_that_others_reach_is_asked_for(foreign: Path, caps
     assert not learning_code(load(tree | {"env_settings": {"bind": "127.0.0.1", "env_path": "game.py"}}).settings)[1:]
 
 
-def test_a_tracker_that_the_user_types_needs_no_trust(foreign: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_tracker_that_the_user_types_needs_no_trust(foreign, capsys):
     change(foreign, env_settings__env_path="builtin:Basic", trackers={"wandb": {"base_url": "https://203.0.113.5"}})
     assert main(["learn", "--run-id=first", "--resume", "--track=wandb:project=mine"]) == 1
     assert "base_url" in capsys.readouterr().err  # which is the folder's still
@@ -420,7 +406,7 @@ def test_a_tracker_that_the_user_types_needs_no_trust(foreign: Path, capsys: pyt
 
 
 @pytest.mark.slow
-def test_choices_of_a_search_in_a_foreign_folder_are_code(foreign: Path, capsys: pytest.CaptureFixture[str]):
+def test_choices_of_a_search_in_a_foreign_folder_are_code(foreign, capsys):
     space = {"env_settings.env_path": {"choice": ["builtin:Basic", "python:their_code:make"]}}
     change(foreign, env_settings__env_path="builtin:Basic", search={"space": space})
     write("own.yaml", settings("Basic"))
@@ -435,7 +421,7 @@ def test_choices_of_a_search_in_a_foreign_folder_are_code(foreign: Path, capsys:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["configuration.yaml", "study/best.yaml", "study/trials/0/settings.yaml"])
-def test_files_that_runs_and_searches_write_are_known_wherever_they_lie(name: str, foreign: Path, tmp_path: Path):
+def test_files_that_runs_and_searches_write_are_known_wherever_they_lie(name, foreign, tmp_path):
     file = tmp_path / "copied" / name
     file.parent.mkdir(parents=True)
     shutil.copy(foreign / "configuration.yaml", file)
@@ -446,7 +432,7 @@ def test_files_that_runs_and_searches_write_are_known_wherever_they_lie(name: st
 
 
 @pytest.mark.slow
-def test_a_signature_is_kept_when_another_is_added(place: Path):
+def test_a_signature_is_kept_when_another_is_added(place):
     run = place / "results/first"
     mine = load(run / "configuration.yaml").settings
     other = load(settings("Bandit") | {"env_settings": {"env_path": "python:other:make"}}, own_code=False).settings
@@ -470,7 +456,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "command", ["learn --run-id=first --resume --env=Basic", "learn own.yaml --run-id=first --force --env=Basic"]
 )
 def test_training_does_not_write_through_links_that_lead_out_of_a_foreign_folder(
-    link: str, command: str, foreign: Path, elsewhere: Path, capsys: pytest.CaptureFixture[str]
+    link, command, foreign, elsewhere, capsys
 ):
     write("own.yaml", settings("Basic", 200))
     (foreign / link).unlink(missing_ok=True)
@@ -485,7 +471,7 @@ def test_training_does_not_write_through_links_that_lead_out_of_a_foreign_folder
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
-def test_links_of_ones_own_folder_and_those_that_stay_inside_need_no_trust(place: Path, elsewhere: Path):
+def test_links_of_ones_own_folder_and_those_that_stay_inside_need_no_trust(place, elsewhere):
     run = place / "results" / "first"
     shutil.move(run / "checkpoints", elsewhere / "checkpoints")
     (run / "checkpoints").symlink_to(elsewhere / "checkpoints")
@@ -504,7 +490,7 @@ def test_links_of_ones_own_folder_and_those_that_stay_inside_need_no_trust(place
     "command", ["record first --env=Basic", "record first --demo --env=Basic", "league first", "export first"]
 )
 def test_commands_that_play_write_into_no_foreign_folder_with_links_that_lead_out_of_it(
-    command: str, foreign: Path, elsewhere: Path, capsys: pytest.CaptureFixture[str]
+    command, foreign, elsewhere, capsys
 ):
     (foreign / "demonstrations").symlink_to(elsewhere)
     before = contents(elsewhere), contents(foreign)
@@ -514,7 +500,7 @@ def test_commands_that_play_write_into_no_foreign_folder_with_links_that_lead_ou
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
-def test_a_half_written_model_replaces_a_link(foreign: Path, elsewhere: Path):
+def test_a_half_written_model_replaces_a_link(foreign, elsewhere):
     """A stranger's folder has a link for every number that the process may have."""
     (foreign / f".new.onnx.tmp-{os.getpid()}").symlink_to(elsewhere / "precious")
     assert main(["export", "first", f"--out={foreign / 'new.onnx'}"]) == 0
@@ -523,7 +509,7 @@ def test_a_half_written_model_replaces_a_link(foreign: Path, elsewhere: Path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
-def test_pictures_replace_a_link_instead_of_the_file_that_it_leads_to(foreign: Path, elsewhere: Path):
+def test_pictures_replace_a_link_instead_of_the_file_that_it_leads_to(foreign, elsewhere):
     Path("curves.png").symlink_to(elsewhere / "precious")
     assert main(["plot", str(foreign)]) == 0
     assert (elsewhere / "precious").read_text() == "mine"
@@ -534,9 +520,7 @@ def test_pictures_replace_a_link_instead_of_the_file_that_it_leads_to(foreign: P
 @pytest.mark.parametrize(
     ("key", "value"), [("force", True), ("resume", True), ("results_dir", "{elsewhere}"), ("results_dir", "../mine")]
 )
-def test_settings_of_a_foreign_folder_overwrite_no_other_run(
-    key: str, value: Any, foreign: Path, elsewhere: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_settings_of_a_foreign_folder_overwrite_no_other_run(key, value, foreign, elsewhere, capsys):
     shutil.copytree(foreign, "results/mine")
     given = value.format(elsewhere=elsewhere) if isinstance(value, str) else value
     change(
@@ -553,7 +537,7 @@ def test_settings_of_a_foreign_folder_overwrite_no_other_run(
     assert [entry.name for entry in elsewhere.iterdir()] == ["precious"]
 
 
-def test_options_of_a_foreign_folder_are_looked_through_to_their_depth(foreign: Path):
+def test_options_of_a_foreign_folder_are_looked_through_to_their_depth(foreign):
     tree = yaml.safe_load((foreign / "configuration.yaml").read_text())
     for options in (
         {"make_kwargs": {"env_id": "their_code:Thing-v0"}},

@@ -63,7 +63,7 @@ def train(results: Path, **more: Any) -> palaestra.Result:
     return palaestra.train(config, results_dir=str(results), **given)
 
 
-def test_a_second_writer_is_refused_and_told_who_the_first_is(tmp_path: Path):
+def test_a_second_writer_is_refused_and_told_who_the_first_is(tmp_path):
     with hold(tmp_path / "run") as holder:
         since = r"since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
         told = (
@@ -74,7 +74,7 @@ def test_a_second_writer_is_refused_and_told_who_the_first_is(tmp_path: Path):
             WriterLock(tmp_path / "run").acquire()
 
 
-def test_one_process_cannot_write_to_one_run_twice(tmp_path: Path):
+def test_one_process_cannot_write_to_one_run_twice(tmp_path):
     with sole_writer(tmp_path / "run", ignore):
         with pytest.raises(RunInUse, match=rf"process {os.getpid()} \(this one\) on"):
             WriterLock(tmp_path / "run").acquire()
@@ -84,7 +84,7 @@ def test_one_process_cannot_write_to_one_run_twice(tmp_path: Path):
         assert (tmp_path / "run" / LOCK).exists()
 
 
-def test_a_killed_writer_hinders_nobody(tmp_path: Path):
+def test_a_killed_writer_hinders_nobody(tmp_path):
     with hold(tmp_path / "run") as holder:
         holder.kill()
         holder.wait()
@@ -95,7 +95,7 @@ def test_a_killed_writer_hinders_nobody(tmp_path: Path):
     assert said == []
 
 
-def test_a_folder_in_which_nothing_was_written_goes_again(tmp_path: Path):
+def test_a_folder_in_which_nothing_was_written_goes_again(tmp_path):
     with sole_writer(tmp_path / "results" / "ball" / "run", ignore):
         assert (tmp_path / "results" / "ball" / "run").is_dir()
     assert [*tmp_path.iterdir()] == []
@@ -106,7 +106,7 @@ def test_a_folder_in_which_nothing_was_written_goes_again(tmp_path: Path):
     not hasattr(os, "fork") or int(version("filelock").split(".")[0]) < 4,
     reason="needs fork, and a filelock that minds it",
 )
-def test_a_child_of_a_killed_writer_does_not_keep_the_lock(tmp_path: Path):
+def test_a_child_of_a_killed_writer_does_not_keep_the_lock(tmp_path):
     forks = "child = os.fork()\nif not child:\n    time.sleep(100)\nPath(sys.argv[1], 'child').write_text(str(child))"
     with hold(tmp_path / "run", forks) as holder:
         holder.kill()
@@ -119,7 +119,7 @@ def test_a_child_of_a_killed_writer_does_not_keep_the_lock(tmp_path: Path):
             os.kill(child, signal.SIGKILL)
 
 
-def test_a_name_that_is_no_writer_is_nobody(tmp_path: Path):
+def test_a_name_that_is_no_writer_is_nobody(tmp_path):
     file = tmp_path / WRITER
     for text in ("", "[]", "{}", '{"pid": -1}', "[" * 100_000, json.dumps(asdict(replace(LockHolder.this(), pid=-1)))):
         file.write_text(text)
@@ -140,9 +140,7 @@ def without_locks(monkeypatch: pytest.MonkeyPatch, number: str) -> None:
 
 
 @pytest.mark.parametrize("number", ["ENOLCK", "ENOSYS", "EOPNOTSUPP"])
-def test_where_there_are_no_locks_a_run_says_so_and_goes_on(
-    number: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_where_there_are_no_locks_a_run_says_so_and_goes_on(number, tmp_path, monkeypatch):
     without_locks(monkeypatch, number)
     for _ in range(2):
         said: list[str] = []
@@ -154,7 +152,7 @@ def test_where_there_are_no_locks_a_run_says_so_and_goes_on(
 
 
 @pytest.mark.slow
-def test_where_there_are_no_locks_a_writer_that_is_alive_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_where_there_are_no_locks_a_writer_that_is_alive_is_noticed(tmp_path, monkeypatch):
     with hold(tmp_path / "run") as holder:
         without_locks(monkeypatch, "ENOLCK")
         with pytest.raises(
@@ -168,9 +166,7 @@ def test_where_there_are_no_locks_a_writer_that_is_alive_is_noticed(tmp_path: Pa
 
 
 @pytest.mark.parametrize("locks", [True, False])
-def test_a_writer_on_another_machine_is_warned_of_where_it_saved_just_now(
-    locks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_writer_on_another_machine_is_warned_of_where_it_saved_just_now(locks, tmp_path, monkeypatch):
     (tmp_path / LOCK).touch()
     (tmp_path / WRITER).write_text(json.dumps(asdict(replace(LockHolder.this(), host="elsewhere"))))
     if not locks:
@@ -185,18 +181,18 @@ def test_a_writer_on_another_machine_is_warned_of_where_it_saved_just_now(
     assert ("wrote to" in said[0] and "elsewhere" in said[0]) == locks
 
 
-def test_a_lock_file_that_was_deleted_does_not_let_another_in(tmp_path: Path):
+def test_a_lock_file_that_was_deleted_does_not_let_another_in(tmp_path):
     with hold(tmp_path / "run") as holder:
         (tmp_path / "run" / LOCK).unlink()
         with pytest.raises(RunInUse, match=f"process {holder.pid}"):
             WriterLock(tmp_path / "run").acquire()
 
 
-def test_a_local_folder_is_on_no_network(tmp_path: Path):
+def test_a_local_folder_is_on_no_network(tmp_path):
     assert network_file_system(tmp_path) is None
 
 
-def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path):
+def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path):
     (tmp_path / "results").write_text("in the way")
     with pytest.raises(RunError, match=r"cannot write to the run's folder .*: a file stands where a folder is needed"):
         WriterLock(tmp_path / "results" / "run").acquire()
@@ -213,7 +209,7 @@ def meanwhile(results: Path, act: Callable[[], object]) -> palaestra.Result:
 
 
 @pytest.mark.parametrize("how", [{}, {"resume": True}, {"force": True}])
-def test_no_other_training_touches_a_run_that_goes_on(how: dict[str, Any], tmp_path: Path):
+def test_no_other_training_touches_a_run_that_goes_on(how, tmp_path):
     def act() -> None:
         before = contents(tmp_path / "run")
         with pytest.raises(RunInUse, match="the run 'run' is in use"):
@@ -226,9 +222,7 @@ def test_no_other_training_touches_a_run_that_goes_on(how: dict[str, Any], tmp_p
     assert not [*result.folder.rglob(".*")]
 
 
-def test_commands_that_read_work_while_a_run_goes_on_and_export_does_not_write_over_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_commands_that_read_work_while_a_run_goes_on_and_export_does_not_write_over_it(tmp_path, capsys):
     def act() -> None:
         run = str(tmp_path / "run")
         assert main(["plot", run, "--out", str(tmp_path / "curves.png")]) == 0
@@ -248,7 +242,7 @@ def test_commands_that_read_work_while_a_run_goes_on_and_export_does_not_write_o
     assert main(["export", str(tmp_path / "run")]) == 0
 
 
-def test_a_start_that_is_refused_leaves_a_finished_run_as_it_was(tmp_path: Path):
+def test_a_start_that_is_refused_leaves_a_finished_run_as_it_was(tmp_path):
     train(tmp_path)
     before = contents(tmp_path / "run")
     with pytest.raises(RunError, match="exists already"):
@@ -277,11 +271,11 @@ def check_pairs(folder: Path, pairs: int, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_of_two_writers_one_refuses_and_nothing_is_lost(tmp_path: Path):
+def test_of_two_writers_one_refuses_and_nothing_is_lost(tmp_path):
     check_pairs(tmp_path, 1, seed=1)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_of_two_writers_at_a_hundred_random_offsets_one_refuses_and_nothing_is_lost(tmp_path: Path):
+def test_of_two_writers_at_a_hundred_random_offsets_one_refuses_and_nothing_is_lost(tmp_path):
     check_pairs(tmp_path, 100, seed=2)

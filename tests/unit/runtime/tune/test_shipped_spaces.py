@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 
 from palaestra.core.errors import ConfigError
@@ -9,7 +7,7 @@ from palaestra.runtime.tune.study_plan import make_plan
 
 
 @pytest.mark.parametrize("example", ["ppo/3DBall", "sac/3DBall", "poca/PushBlockCollab"])
-def test_the_space_of_each_trainer_is_one_that_it_can_train_with(example: str):
+def test_the_space_of_each_trainer_is_one_that_it_can_train_with(example):
     plan = make_plan(find_example(example), {})  # which checks both ends of every range
     assert len(plan.dimensions) > 7
     assert plan.start is not None  # the example's own values are in the ranges
@@ -24,7 +22,7 @@ def test_minibatches_are_never_larger_than_a_rollout():
         assert max(batches) <= min(rollouts)
 
 
-def test_a_block_is_read_with_its_key_or_without(tmp_path: Path):
+def test_a_block_is_read_with_its_key_or_without(tmp_path):
     (tmp_path / "with.yaml").write_text("search:\n  trials: 3\n")
     (tmp_path / "without.yaml").write_text("trials: 3\n")
     assert read_block(tmp_path / "with.yaml") == read_block(tmp_path / "without.yaml") == {"trials": 3}
@@ -44,7 +42,7 @@ def test_a_block_is_read_with_its_key_or_without(tmp_path: Path):
         ("a: [", "is not YAML"),
     ],
 )
-def test_a_mistake_in_a_file_of_ranges_is_told_with_its_line(tmp_path: Path, text: str, message: str):
+def test_a_mistake_in_a_file_of_ranges_is_told_with_its_line(tmp_path, text, message):
     (tmp_path / "s.yaml").write_text(text)
     with pytest.raises(ConfigError) as error:
         read_block(tmp_path / "s.yaml")

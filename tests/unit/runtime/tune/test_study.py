@@ -1,5 +1,4 @@
 import os
-from pathlib import Path
 
 import pytest
 from tune_runs import RATE, opened, plan
@@ -9,7 +8,7 @@ from palaestra.runtime.tune.study import StudyFolder
 
 
 @pytest.mark.parametrize("storage", ["sqlite", "journal"])
-def test_two_holders_of_one_study_never_get_the_same_trial(tmp_path: Path, storage: str):
+def test_two_holders_of_one_study_never_get_the_same_trial(tmp_path, storage):
     with (
         opened(tmp_path, plan(trials=4, storage=storage)) as first,
         opened(tmp_path, plan(trials=4, storage=storage)) as second,
@@ -20,7 +19,7 @@ def test_two_holders_of_one_study_never_get_the_same_trial(tmp_path: Path, stora
         assert (first.others(), second.others()) == (2, 2)
 
 
-def test_a_trial_whose_holder_is_gone_is_gone_on_with_under_its_number_and_values(tmp_path: Path):
+def test_a_trial_whose_holder_is_gone_is_gone_on_with_under_its_number_and_values(tmp_path):
     with opened(tmp_path, plan(trials=3)) as first:
         before = first.claim()
         assert before is not None
@@ -33,7 +32,7 @@ def test_a_trial_whose_holder_is_gone_is_gone_on_with_under_its_number_and_value
         assert other.number == 1
 
 
-def test_a_trial_that_ended_is_never_run_again(tmp_path: Path):
+def test_a_trial_that_ended_is_never_run_again(tmp_path):
     with opened(tmp_path, plan(trials=2)) as study:
         for _ in range(2):
             trial = study.claim()
@@ -44,14 +43,14 @@ def test_a_trial_that_ended_is_never_run_again(tmp_path: Path):
         assert study.finished()
 
 
-def test_the_first_trial_has_the_files_own_values(tmp_path: Path):
+def test_the_first_trial_has_the_files_own_values(tmp_path):
     with opened(tmp_path, plan()) as study:
         trial = study.claim()
         assert trial is not None
         assert trial.params == {RATE: 3e-4}
 
 
-def test_a_study_that_exists_is_not_begun_again_by_accident(tmp_path: Path):
+def test_a_study_that_exists_is_not_begun_again_by_accident(tmp_path):
     folder = StudyFolder(tmp_path, "study")
     folder.begin(plan(), force=False)
     with pytest.raises(RunError, match=r"exists already.*--resume"):
@@ -61,14 +60,14 @@ def test_a_study_that_exists_is_not_begun_again_by_accident(tmp_path: Path):
     assert not (folder.path / "trials").exists()
 
 
-def test_a_study_in_use_is_not_removed(tmp_path: Path):
+def test_a_study_in_use_is_not_removed(tmp_path):
     with opened(tmp_path, plan()) as study:
         assert study.claim() is not None
         with pytest.raises(RunError, match="is in use"):
             study.folder.begin(plan(), force=True)
 
 
-def test_a_folder_that_is_no_study_is_left_alone(tmp_path: Path):
+def test_a_folder_that_is_no_study_is_left_alone(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "notes.txt").touch()
     with pytest.raises(RunError, match="is no study"):
@@ -76,19 +75,19 @@ def test_a_folder_that_is_no_study_is_left_alone(tmp_path: Path):
     assert os.listdir(tmp_path / "run") == ["notes.txt"]
 
 
-def test_a_name_that_leads_out_of_the_results_is_refused(tmp_path: Path):
+def test_a_name_that_leads_out_of_the_results_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"--study: '\.\./x'"):
         StudyFolder(tmp_path, "../x")
 
 
-def test_a_damaged_store_is_told(tmp_path: Path):
+def test_a_damaged_store_is_told(tmp_path):
     with opened(tmp_path, plan()) as study:
         study.folder.path.joinpath("study.db").write_bytes(b"no database" * 99)
     with pytest.raises(RunError, match="cannot open the study"), opened(tmp_path, plan()):
         pass
 
 
-def test_values_outside_the_ranges_are_not_taken_from_a_store(tmp_path: Path):
+def test_values_outside_the_ranges_are_not_taken_from_a_store(tmp_path):
     with opened(tmp_path, plan(start_values=False)) as study:
         study.optuna.enqueue_trial({RATE: 0.5}, user_attrs={})
         with pytest.warns(UserWarning, match="out of range"), pytest.raises(RunError, match="not in its range"):

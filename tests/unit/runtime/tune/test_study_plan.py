@@ -1,4 +1,3 @@
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,7 +39,7 @@ def test_the_files_own_values_come_first_if_they_are_in_the_ranges():
     assert any("own values are not tried first" in note for note in outside.notes)
 
 
-def test_ranges_in_a_file_of_their_own_replace_those_of_the_file(tmp_path: Path):
+def test_ranges_in_a_file_of_their_own_replace_those_of_the_file(tmp_path):
     (tmp_path / "ranges.yaml").write_text("space:\n  behaviors.*.max_steps: {integer: [200, 400]}\n")
     plan = make_plan(tree(trials=9), {"search": {"jobs": 2}}, block=tmp_path / "ranges.yaml")
     assert [each.path for each in plan.dimensions] == ["behaviors.*.max_steps"]
@@ -56,7 +55,7 @@ def test_ranges_in_a_file_of_their_own_replace_those_of_the_file(tmp_path: Path)
         ("behaviors.*.trainer_type", {"choice": ["ppo", "pppo"]}, "no trainer is named 'pppo'"),
     ],
 )
-def test_a_range_that_no_trial_could_use_is_refused_with_its_line(tmp_path: Path, path: str, values: Any, message: str):
+def test_a_range_that_no_trial_could_use_is_refused_with_its_line(tmp_path, path, values, message):
     file = tmp_path / "game.yaml"
     file.write_text(yaml.safe_dump({**settings("CartPole"), "search": {"space": {path: values}}}, sort_keys=False))
     with pytest.raises(ConfigError) as error:

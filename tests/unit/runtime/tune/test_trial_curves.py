@@ -57,7 +57,7 @@ def test_a_reward_at_a_mark_waits_for_the_slowest_behavior():
     assert final_value({}, 5) is None
 
 
-def test_courses_are_those_of_groups_where_there_are_any_and_half_a_line_is_left_out(tmp_path: Path):
+def test_courses_are_those_of_groups_where_there_are_any_and_half_a_line_is_left_out(tmp_path):
     run = write_run(
         tmp_path, line(10, 0.0, **{GROUP_REWARD: 7.0, ELO: 1200.0}), line(20, 1.0), line(10, 3.0, behavior="B")
     )
@@ -68,13 +68,13 @@ def test_courses_are_those_of_groups_where_there_are_any_and_half_a_line_is_left
     assert read_curves(run, ELO) == {"A": [CurvePoint(10, 1200.0, 1.0, 50)]}
 
 
-def test_a_finished_run_is_worth_its_reward_and_its_way_to_the_bar(tmp_path: Path):
+def test_a_finished_run_is_worth_its_reward_and_its_way_to_the_bar(tmp_path):
     run = write_run(tmp_path, line(10, 1.0), line(20, 5.0), line(30, 8.0), cpu=((10, 1.5), (20, 2.5), (30, 3.0)))
     search = SearchSettings(objectives=("reward", "decisions", "cpu_seconds"), bar=5.0, episodes=50)
     assert worth([run, run], search, {"A": 30}) == [[8.0, 20.0, 2.5]] * 2
 
 
-def test_a_run_that_misses_the_bar_counts_more_than_its_length_the_further_the_more(tmp_path: Path):
+def test_a_run_that_misses_the_bar_counts_more_than_its_length_the_further_the_more(tmp_path):
     near, far = (
         write_run(tmp_path / name, line(50, reward), cpu=((50, 4.0),)) for name, reward in (("near", 4.0), ("far", 1.0))
     )
@@ -89,10 +89,10 @@ def test_a_run_that_misses_the_bar_counts_more_than_its_length_the_further_the_m
     ("value", "bar", "missing"),
     [(5.0, 5.0, 0.0), (0.0, 5.0, 1.0), (-9.0, 5.0, 1.0), (-2.0, -1.0, 1.0), (-1.5, -1.0, 0.5)],
 )
-def test_a_shortfall_is_within_0_and_1(value: float, bar: float, missing: float):
+def test_a_shortfall_is_within_0_and_1(value, bar, missing):
     assert shortfall(value, bar) == pytest.approx(missing)
 
 
-def test_a_run_without_episodes_is_worth_nothing(tmp_path: Path):
+def test_a_run_without_episodes_is_worth_nothing(tmp_path):
     with pytest.raises(NoValue, match="an episode that ended"):
         worth([tmp_path], SearchSettings(), {})

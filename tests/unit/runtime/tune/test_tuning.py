@@ -33,7 +33,7 @@ def rows(folder: Path) -> list[dict[str, str]]:
     return list(csv.DictReader((folder / "trials.csv").read_text().splitlines()))
 
 
-def test_a_search_ends_with_settings_that_train_a_table_and_pictures(tmp_path: Path):
+def test_a_search_ends_with_settings_that_train_a_table_and_pictures(tmp_path):
     with opened(tmp_path, plan(trials=3)) as study:
         lines: list[str] = []
         launcher = Here()
@@ -53,7 +53,7 @@ def test_a_search_ends_with_settings_that_train_a_table_and_pictures(tmp_path: P
 
 
 @pytest.mark.slow
-def test_each_trial_trains_with_every_seed_and_is_worth_their_mean(tmp_path: Path):
+def test_each_trial_trains_with_every_seed_and_is_worth_their_mean(tmp_path):
     with opened(tmp_path, plan(trials=1, seeds=2, pruner="none")) as study:
         launcher = Here()
         Tuning(study, launcher, silent).run()
@@ -65,7 +65,7 @@ def test_each_trial_trains_with_every_seed_and_is_worth_their_mean(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_trial_whose_first_seed_misses_the_bar_is_not_trained_with_others(tmp_path: Path):
+def test_a_trial_whose_first_seed_misses_the_bar_is_not_trained_with_others(tmp_path):
     with opened(tmp_path, plan(trials=1, seeds=3, bar=500)) as study:
         launcher = Here()
         Tuning(study, launcher, silent).run()
@@ -73,7 +73,7 @@ def test_a_trial_whose_first_seed_misses_the_bar_is_not_trained_with_others(tmp_
         assert study.all()[0].values[0] > 400
 
 
-def test_a_trial_that_fails_harms_no_other(tmp_path: Path):
+def test_a_trial_that_fails_harms_no_other(tmp_path):
     with opened(tmp_path, plan(trials=3)) as study:
         Tuning(study, Here(Outcome("failed", "no such game"), Outcome("diverged", "weights are NaN")), silent).run()
         found = list(csv.DictReader(trials_table(study).splitlines()))
@@ -82,7 +82,7 @@ def test_a_trial_that_fails_harms_no_other(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_a_training_that_was_killed_is_started_again_twice(tmp_path: Path):
+def test_a_training_that_was_killed_is_started_again_twice(tmp_path):
     with opened(tmp_path, plan(trials=1)) as study:
         launcher = Here(Outcome("lost", "killed"), Outcome("stopped"))
         Tuning(study, launcher, silent).run()
@@ -91,7 +91,7 @@ def test_a_training_that_was_killed_is_started_again_twice(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_a_search_whose_first_trials_all_fail_ends(tmp_path: Path):
+def test_a_search_whose_first_trials_all_fail_ends(tmp_path):
     with opened(tmp_path, plan(trials=30)) as study:
         launcher = Here(*[Outcome("failed", "no such game")] * 9)
         with pytest.raises(RunError, match="the first 3 trials failed, the last with: no such game"):
@@ -100,7 +100,7 @@ def test_a_search_whose_first_trials_all_fail_ends(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_a_process_that_finds_nothing_to_do_ends_once_all_trials_have_ended(tmp_path: Path):
+def test_a_process_that_finds_nothing_to_do_ends_once_all_trials_have_ended(tmp_path):
     with opened(tmp_path, plan(trials=1)) as study:
         trial = study.claim()
         assert trial is not None
@@ -116,7 +116,7 @@ def test_a_process_that_finds_nothing_to_do_ends_once_all_trials_have_ended(tmp_
 
 
 @pytest.mark.slow
-def test_a_result_that_nobody_took_is_taken_without_training_again(tmp_path: Path):
+def test_a_result_that_nobody_took_is_taken_without_training_again(tmp_path):
     with opened(tmp_path, plan(trials=1)) as study:
         Tuning(study, Here(), silent).run()
         value = study.all()[0].values
@@ -129,7 +129,7 @@ def test_a_result_that_nobody_took_is_taken_without_training_again(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_rewards_of_a_search_for_the_bar_are_reported_to_the_last_mark(tmp_path: Path):
+def test_rewards_of_a_search_for_the_bar_are_reported_to_the_last_mark(tmp_path):
     with opened(tmp_path, plan(trials=1, bar=5)) as study:
         Tuning(study, Here(), silent).run()
         (trial,) = study.all()
@@ -139,7 +139,7 @@ def test_rewards_of_a_search_for_the_bar_are_reported_to_the_last_mark(tmp_path:
         assert all(value < 0 for value in trial.intermediate_values.values())
 
 
-def test_several_objectives_end_with_the_front(tmp_path: Path):
+def test_several_objectives_end_with_the_front(tmp_path):
     with opened(tmp_path, plan(trials=3, bar=5, objectives=["reward", "decisions"])) as study:
         Tuning(study, Here(), silent).run()
         write_best(study, ranked(study)[0])
@@ -152,7 +152,7 @@ def test_several_objectives_end_with_the_front(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_a_study_goes_on_only_with_the_settings_that_it_began_with(tmp_path: Path):
+def test_a_study_goes_on_only_with_the_settings_that_it_began_with(tmp_path):
     place: dict[str, Any] = {"results_dir": str(tmp_path), "quiet": True}
     with opened(tmp_path, plan()):
         pass
@@ -166,7 +166,7 @@ def test_a_study_goes_on_only_with_the_settings_that_it_began_with(tmp_path: Pat
         palaestra.tune(resume=True, force=True, **place)
 
 
-def test_code_in_a_study_of_someone_else_is_not_run(tmp_path: Path):
+def test_code_in_a_study_of_someone_else_is_not_run(tmp_path):
     with opened(tmp_path, plan()) as study:
         file = study.folder.plan
     found = yaml.safe_load(file.read_text())
@@ -176,14 +176,14 @@ def test_code_in_a_study_of_someone_else_is_not_run(tmp_path: Path):
         palaestra.tune(study="study", resume=True, results_dir=str(tmp_path), quiet=True)
 
 
-def test_without_optuna_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+def test_without_optuna_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(PluginError, match=r"pip install 'palaestra\[tune\]'"), quiet_optuna():
         pass
 
 
 @pytest.mark.slow
-def test_a_search_that_is_killed_loses_no_trial_and_runs_none_twice(tmp_path: Path):
+def test_a_search_that_is_killed_loses_no_trial_and_runs_none_twice(tmp_path):
     (tmp_path / "game.yaml").write_text(yaml.safe_dump({**TREE, **ENV}))
     words = [sys.executable, "-m", "palaestra", "tune"]
     begin = [*words, "game.yaml", "--trials=6", "--jobs=2", "--set", "behaviors.CartPole.max_steps=30000"]
@@ -204,7 +204,7 @@ def test_a_search_that_is_killed_loses_no_trial_and_runs_none_twice(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_ctrl_c_saves_the_trials_and_says_how_to_go_on(tmp_path: Path):
+def test_ctrl_c_saves_the_trials_and_says_how_to_go_on(tmp_path):
     (tmp_path / "game.yaml").write_text(yaml.safe_dump({**TREE, **ENV}))
     words = [sys.executable, "-m", "palaestra", "tune"]
     long = ["--set", "behaviors.CartPole.max_steps=1000000"]
@@ -222,7 +222,7 @@ def test_ctrl_c_saves_the_trials_and_says_how_to_go_on(tmp_path: Path):
     assert json.loads((tmp_path / "results/tune/trials/0/seed-1.json").read_text())["kind"] == "stopped"
 
 
-def test_where_no_trial_reached_the_bar_nothing_claims_that_one_did(tmp_path: Path):
+def test_where_no_trial_reached_the_bar_nothing_claims_that_one_did(tmp_path):
     with opened(tmp_path, plan(trials=2, bar=500)) as study:
         lines: list[str] = []
         Tuning(study, Here(), lines.append).run()
@@ -242,7 +242,7 @@ def test_where_no_trial_reached_the_bar_nothing_claims_that_one_did(tmp_path: Pa
         assert measured(study, best) == [None]
 
 
-def test_a_trial_that_reached_the_bar_is_better_than_a_short_one_that_did_not(tmp_path: Path):
+def test_a_trial_that_reached_the_bar_is_better_than_a_short_one_that_did_not(tmp_path):
     steps = "behaviors.*.max_steps"
     with opened(
         tmp_path, plan(space={steps: {"choice": [100, 400]}}, trials=2, bar=5, start_values=False, pruner="none")

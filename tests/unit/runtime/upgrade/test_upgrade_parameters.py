@@ -75,9 +75,7 @@ def test_what_a_curriculum_left_out_was_one_episode_and_no_smoothing():
     ("name", "behaviors", "measured"),
     [("B", BEHAVIORS, "B"), ("walls", "A: {trainer: ppo, batch_size: 3}", "A"), ("walls", BEHAVIORS, "A")],
 )
-def test_a_single_curriculum_is_of_the_behavior_of_its_name_or_else_of_the_first(
-    name: str, behaviors: str, measured: str
-):
+def test_a_single_curriculum_is_of_the_behavior_of_its_name_or_else_of_the_first(name, behaviors, measured):
     file = write(f"{name}.json", WALLS)
     assert parameters(behaviors, curriculum=file)["low"] == lessons(measured, [0, 4, 6])
     told = f"{file}: names no behavior: its lessons depend on 'A'; change `behavior` if they should depend on another"
@@ -121,7 +119,7 @@ def test_lessons_of_a_behavior_without_settings_give_it_the_built_in_ones():
         ),
     ],
 )
-def test_a_curriculum_that_cannot_be_used_is_named_with_its_line(change: dict[str, Any], message: str):
+def test_a_curriculum_that_cannot_be_used_is_named_with_its_line(change, message):
     write("walls/A.json", {**WALLS, **change})
     assert message in refused(BEHAVIORS, curriculum=Path("walls"))
 
@@ -252,7 +250,7 @@ def test_a_current_file_stays_as_it_is_to_the_letter():
         ),
     ],
 )
-def test_what_is_no_trainer_file_is_refused(text: str, message: str):
+def test_what_is_no_trainer_file_is_refused(text, message):
     assert refused(text) == message
 
 

@@ -130,7 +130,7 @@ def test_curiosity_that_was_not_used_stays_away():
         ),
     ],
 )
-def test_sac_learns_as_often_as_it_did(keys: str, steps: float, of_signals: float):
+def test_sac_learns_as_often_as_it_did(keys, steps, of_signals):
     hyper = loaded(
         f"A: {{trainer: sac, tau: 0.01, init_entcoef: 0.5, buffer_init_steps: 1.0e3, {keys}}}"
     ).hyperparameters
@@ -164,7 +164,7 @@ def test_self_play_and_pretraining_have_other_names():
 
 
 @pytest.mark.parametrize("trainer", ["imitation", "online_bc"])
-def test_the_brain_to_imitate_is_the_behavior_that_the_teacher_plays(trainer: str):
+def test_the_brain_to_imitate_is_the_behavior_that_the_teacher_plays(trainer):
     text = f"A: {{trainer: {trainer}, brain_to_imitate: Master, batch_size: 16, batches_per_epoch: 5}}"
     block = loaded(text)
     assert block.trainer_type == "bc"
@@ -183,7 +183,7 @@ def test_a_brain_that_was_only_a_placeholder_leaves_the_students_own_agents_to_t
     assert loaded(text, "B").hyperparameters == BCSettings(demo_path="x")
 
 
-def test_a_recurrent_student_learns_from_the_behavior_of_its_teacher(tmp_path: Path):
+def test_a_recurrent_student_learns_from_the_behavior_of_its_teacher(tmp_path):
     upgraded(
         """
         default:
@@ -278,7 +278,7 @@ def test_old_steps_were_counted_otherwise_before_0_14_and_the_report_says_so():
     assert "multiply" not in upgraded("behaviors: {A: {trainer: ppo}}").report.text()
 
 
-def test_what_was_left_of_an_upgrade_is_current(tmp_path: Path):
+def test_what_was_left_of_an_upgrade_is_current(tmp_path):
     done = upgraded(PPO + "    A:\n        batch_size: 64\n")
     again = upgrade(Path("new.yaml"))
     assert done.changed

@@ -48,7 +48,7 @@ def test_the_end_of_a_run_does_not_wait_for_a_service_that_never_answers():
     gate.set()
 
 
-def test_a_resumed_run_finds_the_id_of_its_project_and_a_new_one_does_not(tmp_path: Path):
+def test_a_resumed_run_finds_the_id_of_its_project_and_a_new_one_does_not(tmp_path):
     RunId(tracked_run(tmp_path), {"project": "p", "entity": None}).keep("abc", url=None)
     resumed = tracked_run(tmp_path, {"B": 5})
     assert RunId(resumed, {"project": "p"}).find() == "abc"
@@ -92,7 +92,7 @@ def run(tmp_path: Path, **more: object) -> palaestra.Result:
     )
 
 
-def test_a_tracker_gets_every_model_and_how_the_run_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_tracker_gets_every_model_and_how_the_run_ended(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     run(tmp_path)
     at = [step for _, _, step, _ in Noted.models]
@@ -104,7 +104,7 @@ def test_a_tracker_gets_every_model_and_how_the_run_ended(tmp_path: Path, monkey
     assert Noted.end == [("finished", "")]
 
 
-def test_a_tracker_is_told_of_a_run_that_is_stopped_and_of_one_that_fails(tmp_path: Path):
+def test_a_tracker_is_told_of_a_run_that_is_stopped_and_of_one_that_fails(tmp_path):
     run(tmp_path, callbacks=[lambda summary: True])
     assert Noted.end == [("stopped", "")]
 

@@ -39,7 +39,7 @@ def best_of(result: Result) -> dict[str, Any]:
     return json.loads((result.folder / "run_logs/training_status.json").read_text())["Basic"]["best_checkpoint"]
 
 
-def test_a_run_learns_the_same_with_and_without(tmp_path: Path):
+def test_a_run_learns_the_same_with_and_without(tmp_path):
     random.seed(1), np.random.seed(1)
     without = run(tmp_path, None, run_id="without")
     with_it = run(tmp_path, {"every": 500, "episodes": 8}, run_id="with")
@@ -52,9 +52,7 @@ def test_a_run_learns_the_same_with_and_without(tmp_path: Path):
     assert (with_it.folder / "Basic-best.onnx").is_file()
 
 
-def test_the_best_model_is_the_best_of_all_that_were_evaluated_and_has_its_checkpoint(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_the_best_model_is_the_best_of_all_that_were_evaluated_and_has_its_checkpoint(tmp_path, capsys):
     result = run(tmp_path, {"every": 500, "episodes": 20}, quiet=False)
     lines = [line for line in capsys.readouterr().out.splitlines() if "episodes of keep_best" in line]
     values = {
@@ -75,9 +73,7 @@ def evaluated(out: str) -> list[int]:
 
 
 @pytest.mark.parametrize("threaded", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_the_final_policy_is_evaluated_though_no_summary_falls_on_the_last_step(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], threaded: bool
-):
+def test_the_final_policy_is_evaluated_though_no_summary_falls_on_the_last_step(tmp_path, capsys, threaded):
     keep = {"every": 800, "episodes": 4}
     block = {"max_steps": 1000, "summary_freq": 400, "threaded": threaded}
     result = run(tmp_path, keep, quiet=False, block=block)
@@ -88,21 +84,19 @@ def test_the_final_policy_is_evaluated_though_no_summary_falls_on_the_last_step(
     assert again.finished
 
 
-def test_the_policy_that_met_the_goal_is_evaluated(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_policy_that_met_the_goal_is_evaluated(tmp_path, capsys):
     stop = {"at_least": -100.0, "summaries": 3, "episodes": 1}
     result = run(tmp_path, {"every": 10_000, "episodes": 4}, quiet=False, block={"stop_when": stop})
     assert result.endings == {"Basic": "goal"}
     assert evaluated(capsys.readouterr().out) == [500, result.steps["Basic"]]
 
 
-def test_a_run_that_is_stopped_before_its_end_evaluates_nothing_more(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_run_that_is_stopped_before_its_end_evaluates_nothing_more(tmp_path, capsys):
     run(tmp_path, {"every": 10_000, "episodes": 4}, quiet=False, callbacks=[lambda summary: summary.step >= 1500])
     assert evaluated(capsys.readouterr().out) == [500]
 
 
-def test_training_can_start_from_the_best_checkpoint(tmp_path: Path):
+def test_training_can_start_from_the_best_checkpoint(tmp_path):
     first = run(tmp_path, {"every": 500, "episodes": 8})
     (step,) = Checkpoints(first.folder / "Basic" / "best" / "checkpoints", 1).steps()
     place = first.folder / "Basic" / "best" / "checkpoints" / str(step)
@@ -110,13 +104,13 @@ def test_training_can_start_from_the_best_checkpoint(tmp_path: Path):
     assert again.steps["Basic"] >= 64
 
 
-def test_a_metric_of_the_training_needs_no_evaluation(tmp_path: Path):
+def test_a_metric_of_the_training_needs_no_evaluation(tmp_path):
     result = run(tmp_path, {"metric": REWARD, "every": 500})
     rows = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
     assert best_of(result)["reward"] == pytest.approx(max(row[REWARD] for row in rows if REWARD in row))
 
 
-def test_the_reward_of_groups_is_that_of_whole_groups(tmp_path: Path):
+def test_the_reward_of_groups_is_that_of_whole_groups(tmp_path):
     config = settings(
         "Sacrifice", 2000, summary_freq=500, trainer_type="poca", keep_best={"metric": REWARD, "every": 500}
     )
@@ -130,7 +124,7 @@ def test_the_reward_of_groups_is_that_of_whole_groups(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_keeps_the_same_best(tmp_path: Path):
+def test_an_interrupted_run_keeps_the_same_best(tmp_path):
     keep = {"every": 1000, "episodes": 8}
     whole = run(tmp_path, keep, run_id="whole")
     run(tmp_path, keep, run_id="cut", callbacks=[lambda summary: summary.step >= 1500])
@@ -154,7 +148,7 @@ class Impatient(Basic):
         return super().step(actions)
 
 
-def test_ctrl_c_leaves_an_evaluation_out_and_the_resumed_run_makes_up_for_it(tmp_path: Path):
+def test_ctrl_c_leaves_an_evaluation_out_and_the_resumed_run_makes_up_for_it(tmp_path):
     made = list[Basic]()
 
     def make() -> Basic:
@@ -193,9 +187,7 @@ class Broken(Basic):
 
 
 @pytest.mark.parametrize("where", ["reset", "step"])
-def test_any_error_of_the_environment_of_evaluations_is_told_and_the_run_goes_on(
-    where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_any_error_of_the_environment_of_evaluations_is_told_and_the_run_goes_on(where, tmp_path, capsys):
     made = list[Basic]()
 
     def make() -> Basic:
@@ -218,18 +210,18 @@ def test_any_error_of_the_environment_of_evaluations_is_told_and_the_run_goes_on
     assert list(result.folder.glob("*.onnx")) == [*result.models.values()]
 
 
-def test_an_environment_that_cannot_be_opened_twice_is_refused_with_what_to_do(tmp_path: Path):
+def test_an_environment_that_cannot_be_opened_twice_is_refused_with_what_to_do(tmp_path):
     with pytest.raises(ConfigError, match="cannot be opened twice; choose a metric"):
         run(tmp_path, {"every": 500}, env=Basic(4))
 
 
 @pytest.mark.slow
-def test_a_function_that_chooses_the_number_of_areas_makes_the_environment_of_evaluations_too(tmp_path: Path):
+def test_a_function_that_chooses_the_number_of_areas_makes_the_environment_of_evaluations_too(tmp_path):
     result = run(tmp_path, {"every": 500, "episodes": 20}, env=lambda: Basic(4), num_areas=None)
     assert best_of(result)["steps"] > 0
 
 
-def test_self_play_needs_a_metric(tmp_path: Path):
+def test_self_play_needs_a_metric(tmp_path):
     config = settings(
         "Tennis", 1000, self_play={"save_steps": 100, "swap_steps": 50, "team_change": 200}, keep_best={"every": 500}
     )
@@ -246,7 +238,7 @@ def test_random_numbers_of_the_process_are_as_they_were():
     assert (random.random(), np.random.rand(), torch.rand(1).item()) == expected
 
 
-def test_the_environment_of_evaluations_is_opened_once_and_closed_at_the_end(tmp_path: Path):
+def test_the_environment_of_evaluations_is_opened_once_and_closed_at_the_end(tmp_path):
     opened = list[Any]()
 
     class Own(Basic):

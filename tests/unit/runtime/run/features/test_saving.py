@@ -78,9 +78,7 @@ def take_over(run: Path) -> None:
         (take_over, "was taken over by process .* on elsewhere .*"),
     ],
 )
-def test_a_run_whose_folder_goes_is_saved_beside_it_and_resumes_exactly(
-    act: Callable[[Path], object], message: str, whole: dict[str, Any], tmp_path: Path
-):
+def test_a_run_whose_folder_goes_is_saved_beside_it_and_resumes_exactly(act, message, whole, tmp_path):
     with pytest.raises(
         FolderLost, match=rf"the folder of the run 'run' \(.*\) {message} while the run was training\. What"
     ) as caught:
@@ -94,9 +92,7 @@ def test_a_run_whose_folder_goes_is_saved_beside_it_and_resumes_exactly(
     assert differences(state(resumed.folder), whole) == []
 
 
-def test_a_checkpoint_waits_for_the_end_of_a_large_rollout(
-    whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_checkpoint_waits_for_the_end_of_a_large_rollout(whole, tmp_path, monkeypatch):
     config = settings("Basic", 900, summary_freq=100, checkpoint_interval=150, keep_checkpoints=-1)
 
     def open_rows() -> list[int]:
@@ -114,7 +110,7 @@ def test_a_checkpoint_waits_for_the_end_of_a_large_rollout(
     assert any(open_rows())
 
 
-def test_a_folder_that_went_is_noticed_before_the_next_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_folder_that_went_is_noticed_before_the_next_summary(tmp_path, monkeypatch):
     monkeypatch.setattr(run_folder, "CHECK_EVERY", 0.0)
     monkeypatch.setattr(loop, "PAUSE", 0.0)
     config = settings("Basic", 100_000, summary_freq=300)
@@ -125,9 +121,7 @@ def test_a_folder_that_went_is_noticed_before_the_next_summary(tmp_path: Path, m
     assert int(match[1].replace(",", "")) < 600
 
 
-def test_a_command_whose_folder_is_deleted_says_so_once_and_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-):
+def test_a_command_whose_folder_is_deleted_says_so_once_and_fails(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "game.py").write_text(
         "import shutil\nfrom palaestra.envs.builtin.basic.env import Basic\n\nclass Game(Basic):\n    ticks = 0\n    "
@@ -181,12 +175,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize(("act", "message"), [(forbid, r"the file system is read-only"), (fill, "the disk is full")])
 def test_a_run_that_can_no_longer_be_written_is_saved_among_temporary_files(
-    act: Callable[[Path], object],
-    message: str,
-    disk: Path,
-    whole: dict[str, Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    act, message, disk, whole, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(FolderLost, match=rf"can no longer be written to \({message}\).* is saved in") as caught:
@@ -199,9 +188,7 @@ def test_a_run_that_can_no_longer_be_written_is_saved_among_temporary_files(
 
 
 @pytest.mark.skipif(os.name == "nt" or not os.geteuid(), reason="needs permissions that are minded")
-def test_a_run_whose_folder_becomes_read_only_is_saved_among_temporary_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_run_whose_folder_becomes_read_only_is_saved_among_temporary_files(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     try:
         with pytest.raises(
@@ -214,7 +201,7 @@ def test_a_run_whose_folder_becomes_read_only_is_saved_among_temporary_files(
     assert caught.value.saved is not None
 
 
-def test_where_nothing_can_be_written_anywhere_both_reasons_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_where_nothing_can_be_written_anywhere_both_reasons_are_told(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     (tmp_path / "results").mkdir()
 
@@ -228,9 +215,7 @@ def test_where_nothing_can_be_written_anywhere_both_reasons_are_told(tmp_path: P
         train(tmp_path / "results", replace_results)
 
 
-def test_checkpoints_that_would_take_too_much_of_the_time_are_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-):
+def test_checkpoints_that_would_take_too_much_of_the_time_are_left_out(tmp_path, monkeypatch, capsys):
     """As on a GPU that makes more decisions in the time of one checkpoint than checkpoint_interval says."""
     monkeypatch.setattr(saving, "FREE_SECONDS", 0.0)
     monkeypatch.setattr(saving, "MOST_SHARE", 0.0)
@@ -241,9 +226,7 @@ def test_checkpoints_that_would_take_too_much_of_the_time_are_left_out(
     assert result.finished
 
 
-def test_a_run_that_leaves_out_checkpoints_is_still_saved_once_a_minute(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_run_that_leaves_out_checkpoints_is_still_saved_once_a_minute(tmp_path, monkeypatch):
     for name, value in (("FREE_SECONDS", 0.0), ("MOST_SHARE", 0.0), ("SAFETY_SECONDS", 0.0)):
         monkeypatch.setattr(saving, name, value)
     saved: list[int] = []
@@ -253,7 +236,7 @@ def test_a_run_that_leaves_out_checkpoints_is_still_saved_once_a_minute(
     assert len(saved) > 6
 
 
-def test_checkpoints_spread_evenly_are_all_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_checkpoints_spread_evenly_are_all_written(tmp_path, monkeypatch):
     monkeypatch.setattr(saving, "FREE_SECONDS", 0.0)
     monkeypatch.setattr(saving, "MOST_SHARE", 0.0)
     result = train(tmp_path, config=settings("Basic", 900, summary_freq=100, even_checkpoints=True, keep_checkpoints=3))
