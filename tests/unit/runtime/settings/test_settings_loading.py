@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -67,65 +67,52 @@ def test_numbers_of_any_writing_are_read(write):
     assert settings.hyperparameters == PPOSettings(learning_rate=0.001, buffer_size=10_000, batch_size=64)
 
 
+SIGNALS = "(there are: extrinsic, curiosity, gail, rnd; your own as package.module:Class)"
+
+
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "line", "message"),
     [
-        ("max_steps: 3.7", "x.yaml:4: behaviors.Ball.max_steps: expected a whole number, got 3.7"),
-        ("max_steps: -3", "x.yaml:4: behaviors.Ball.max_steps: expected a number greater than 0, got -3"),
-        ("max_steps:", "x.yaml:4: behaviors.Ball.max_steps: expected a whole number, got null"),
-        (
-            "network_settings:\n  normalize: perhaps",
-            "x.yaml:5: behaviors.Ball.network_settings.normalize: expected true or false, got 'perhaps'",
-        ),
-        ("network_settings: 3", "x.yaml:4: behaviors.Ball.network_settings: expected a map of keys, got 3"),
-        (
-            "hyperparameters:\n  learning_rate: fast",
-            "x.yaml:5: behaviors.Ball.hyperparameters.learning_rate: expected a number, got 'fast'",
-        ),
-        (
-            "hyperparameters: {lambd: 2}",
-            "x.yaml:4: behaviors.Ball.hyperparameters.lambd: expected a number of at most 1, got 2",
-        ),
-        (
-            "hyperparameters:\n  bach_size: 3",
-            "x.yaml:5: behaviors.Ball.hyperparameters.bach_size: unknown key; did you mean 'batch_size'?",
-        ),
+        ("max_steps: 3.7", 4, "max_steps: expected a whole number, got 3.7"),
+        ("max_steps: -3", 4, "max_steps: expected a number greater than 0, got -3"),
+        ("max_steps:", 4, "max_steps: expected a whole number, got null"),
+        ("network_settings:\n  normalize: no?", 5, "network_settings.normalize: expected true or false, got 'no?'"),
+        ("network_settings: 3", 4, "network_settings: expected a map of keys, got 3"),
+        ("hyperparameters:\n  beta: low", 5, "hyperparameters.beta: expected a number, got 'low'"),
+        ("hyperparameters: {lambd: 2}", 4, "hyperparameters.lambd: expected a number of at most 1, got 2"),
+        ("hyperparameters:\n  bata: 3", 5, "hyperparameters.bata: unknown key; did you mean 'beta'?"),
         (
             "hyperparameters: {beta_schedule: lineer}",
-            "x.yaml:4: behaviors.Ball.hyperparameters.beta_schedule: expected one of constant, linear, got 'lineer'; "
-            "did you mean 'linear'?",
+            4,
+            "hyperparameters.beta_schedule: expected one of constant, linear, got 'lineer'; did you mean 'linear'?",
         ),
-        ("summary_freqency: 1", "x.yaml:4: behaviors.Ball.summary_freqency: unknown key; did you mean 'summary_freq'?"),
-        (
-            "reward_signals: {}",
-            "x.yaml:4: behaviors.Ball.reward_signals: expected at least one reward signal, such as extrinsic",
-        ),
+        ("summary_freqency: 1", 4, "summary_freqency: unknown key; did you mean 'summary_freq'?"),
+        ("reward_signals: {}", 4, "reward_signals: expected at least one reward signal, such as extrinsic"),
         (
             "reward_signals:\n  extrinsik: {}",
-            "x.yaml:5: behaviors.Ball.reward_signals.extrinsik: no such reward signal; did you mean 'extrinsic'? "
-            "(there are: extrinsic, curiosity, gail, rnd; your own as package.module:Class)",
+            5,
+            f"reward_signals.extrinsik: no such reward signal; did you mean 'extrinsic'? {SIGNALS}",
         ),
-        (
-            "reward_signals:\n  gail: {strength: 1}",
-            "x.yaml:5: behaviors.Ball.reward_signals.gail.demo_path: is missing, but required",
-        ),
+        ("reward_signals:\n  gail: {strength: 1}", 5, "reward_signals.gail.demo_path: is missing, but required"),
         (
             "even_checkpoints: true\nkeep_checkpoints: 0",
-            "x.yaml:5: behaviors.Ball.keep_checkpoints: expected at least 1 with even_checkpoints, got 0",
+            5,
+            "keep_checkpoints: expected at least 1 with even_checkpoints, got 0",
         ),
         (
             "network_settings: {memory: {memory_size: 3}}",
-            "x.yaml:4: behaviors.Ball.network_settings.memory.memory_size: expected an even number",
+            4,
+            "network_settings.memory.memory_size: expected an even number",
         ),
         (
             "network_settings: {memory: {}}\nhyperparameters: {batch_size: 8}",
-            "x.yaml:5: behaviors.Ball.hyperparameters: batch_size (8) must be at least the memory's sequence_length "
-            "(64)",
+            5,
+            "hyperparameters: batch_size (8) must be at least the memory's sequence_length (64)",
         ),
     ],
 )
-def test_a_wrong_value_is_named_with_line_path_expected_and_got(write, text, message):
-    assert refused(write(block(text))) == message
+def test_a_wrong_value_is_named_with_line_path_expected_and_got(write, text, line, message):
+    assert refused(write(block(text))) == f"x.yaml:{line}: behaviors.Ball.{message}"
 
 
 @pytest.mark.parametrize("path", ["{a: 3}", "[x, {a: 3}]", "[[x]]", "true"])
@@ -143,43 +130,44 @@ def test_demonstrations_that_are_no_paths_are_reported_once(write, text, at, pat
     assert output == f"x.yaml:1: behaviors.Ball.{at}.demo_path: {expected}"
 
 
+BALL = "behaviors: {Ball: }\n"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "x.yaml: is empty; expected a map with the key `behaviors`"),
-        ("- a", "x.yaml: holds a list; expected a map with the key `behaviors`"),
-        ("behaviors: {}", "x.yaml: no behavior has settings; list it under `behaviors`, or add default_settings"),
-        ("behaviors: [Ball]", "x.yaml:1: behaviors: expected a map of keys, got a list of 1"),
-        ("behaviors: {Ball: 3}", "x.yaml:1: behaviors.Ball: expected a map of keys, got 3"),
-        ("behaviours: {}", "x.yaml:1: behaviours: unknown key; did you mean 'behaviors'?"),
+        ("", " is empty; expected a map with the key `behaviors`"),
+        ("- a", " holds a list; expected a map with the key `behaviors`"),
+        ("behaviors: {}", " no behavior has settings; list it under `behaviors`, or add default_settings"),
+        ("behaviors: [Ball]", "1: behaviors: expected a map of keys, got a list of 1"),
+        ("behaviors: {Ball: 3}", "1: behaviors.Ball: expected a map of keys, got 3"),
+        ("behaviours: {}", "1: behaviours: unknown key; did you mean 'behaviors'?"),
         (
             "behaviors: {Ball: {trainer_type: pppo, hyperparameters: {x: 1}}}",
-            "x.yaml:1: behaviors.Ball.trainer_type: no trainer is named 'pppo'; did you mean 'ppo'?",
+            "1: behaviors.Ball.trainer_type: no trainer is named 'pppo'; did you mean 'ppo'?",
         ),
         (
             "behaviors: {Ball: {hyperparameters: {beta: 1}}}",
-            "x.yaml:1: behaviors.Ball.hyperparameters: given without a trainer_type; add one, such as ppo, sac, poca",
+            "1: behaviors.Ball.hyperparameters: given without a trainer_type; add one, such as ppo, sac, poca",
+        ),
+        (BALL + "env_settings: {num_envs: 2}", "2: env_settings.num_envs: expected 1 without env_path (--env)"),
+        (
+            BALL + "env_settings: {num_areas: 0}",
+            "2: env_settings.num_areas: expected a number greater than 0, got 0",
         ),
         (
-            "behaviors: {Ball: }\nenv_settings: {num_envs: 2}",
-            "x.yaml:2: env_settings.num_envs: expected 1 without env_path (--env)",
+            BALL + "env_settings: {num_areas: 1000000000}",
+            "2: env_settings.num_areas: expected a number of at most 1e+06, got 1000000000",
         ),
-        (
-            "behaviors: {Ball: }\nenv_settings: {num_areas: 0}",
-            "x.yaml:2: env_settings.num_areas: expected a number greater than 0, got 0",
-        ),
-        (
-            "behaviors: {Ball: }\nenv_settings: {num_areas: 1000000000}",
-            "x.yaml:2: env_settings.num_areas: expected a number of at most 1e+06, got 1000000000",
-        ),
-        (
-            "behaviors: {Ball: }\nengine_settings: {widht: 3}",
-            "x.yaml:2: engine_settings.widht: unknown key; did you mean 'width'?",
-        ),
+        (BALL + "engine_settings: {widht: 3}", "2: engine_settings.widht: unknown key; did you mean 'width'?"),
     ],
 )
 def test_a_file_that_makes_no_run_is_refused(write, text, message):
-    assert refused(write(text)).startswith(message)
+    assert refused(write(text)).startswith(f"x.yaml:{message}")
+
+
+UNIFORM = "{sampler_type: uniform, sampler_parameters: %s}"
+LATE = "{curriculum: [{name: a, value: 1, completion_criteria: {behavior: B, measure: progress, threshold: 2}}]}"
 
 
 @pytest.mark.parametrize(
@@ -189,16 +177,8 @@ def test_a_file_that_makes_no_run_is_refused(write, text, message):
         (".inf", "", "expected a number, a sampler"),
         ("{sampler_type: uniform}", ".sampler_parameters", "is missing, but required"),
         ("{sampler_type: unifrom, sampler_parameters: {}}", ".sampler_type", "did you mean 'uniform'?"),
-        (
-            "{sampler_type: uniform, sampler_parameters: {min_valu: 1}}",
-            ".sampler_parameters.min_valu",
-            "did you mean 'min_value'?",
-        ),
-        (
-            "{sampler_type: uniform, sampler_parameters: {min_value: 2}}",
-            ".sampler_parameters.min_value",
-            "at most max_value",
-        ),
+        (UNIFORM % "{min_valu: 1}", ".sampler_parameters.min_valu", "did you mean 'min_value'?"),
+        (UNIFORM % "{min_value: 2}", ".sampler_parameters.min_value", "at most max_value"),
         ("{sampler_type: gaussian, sampler_parameters: {st_dev: -1}}", ".sampler_parameters.st_dev", "at least 0"),
         (
             "{sampler_type: multirangeuniform, sampler_parameters: {intervals: [[2, 1]]}}",
@@ -206,16 +186,8 @@ def test_a_file_that_makes_no_run_is_refused(write, text, message):
             "low <= high",
         ),
         ("{curriculum: []}", ".curriculum", "at least one lesson"),
-        (
-            "{curriculum: [{name: a, value: 1}, {name: b, value: 2}]}",
-            ".curriculum",
-            "lesson 'a' needs completion_criteria",
-        ),
-        (
-            "{curriculum: [{name: a, value: 1, completion_criteria: {behavior: B, measure: progress, threshold: 2}}]}",
-            ".curriculum[0].completion_criteria.threshold",
-            "within 0..1",
-        ),
+        ("{curriculum: [{name: a, value: 1}, {name: b, value: 2}]}", ".curriculum", "'a' needs completion_criteria"),
+        (LATE, ".curriculum[0].completion_criteria.threshold", "within 0..1"),
     ],
 )
 def test_a_wrong_environment_parameter_is_refused(write, value, at, what):
@@ -310,10 +282,8 @@ def test_schedules_that_are_not_given_follow_the_learning_rates(write):
 
 
 def test_even_checkpoints_set_the_interval(write):
-    assert (
-        ball(load(write(block("even_checkpoints: true\nmax_steps: 100\nkeep_checkpoints: 3")))).checkpoint_interval
-        == 33
-    )
+    text = "even_checkpoints: true\nmax_steps: 100\nkeep_checkpoints: 3"
+    assert ball(load(write(block(text)))).checkpoint_interval == 33
 
 
 def test_giving_reward_signals_replaces_the_default(write):
@@ -362,10 +332,7 @@ def test_a_mistake_in_default_settings_is_named_once_and_there(write):
 
 
 def test_null_switches_off_what_default_settings_give(write):
-    text = (
-        "default_settings: {network_settings: {deterministic: true}, init_path: a.pt}\nbehaviors: {Ball: "
-        "{init_path: null}}"
-    )
+    text = "default_settings: {init_path: a.pt}\nbehaviors: {Ball: {init_path: null}}"
     assert ball(load(write(text))).init_path is None
 
 
@@ -425,9 +392,7 @@ def test_where_a_run_is_to_resume_and_to_initialize_one_is_followed(write, text,
 def test_a_run_that_is_to_resume_and_to_start_again_resumes(write, text, flags, warned):
     loaded = load(write(block() + f"checkpoint_settings: {text}\n"), {"checkpoint_settings": flags})
     assert loaded.settings.checkpoint_settings.resume
-    assert (
-        sum("both resume and --force are set: resume is followed" in warning for warning in loaded.warnings) == warned
-    )
+    assert sum("both resume and --force are set: resume is followed" in one for one in loaded.warnings) == warned
 
 
 def test_the_resolved_tree_reads_back_equal(write):
@@ -454,72 +419,59 @@ def test_the_resolved_tree_reads_back_equal(write):
 def test_the_resolved_tree_stands_in_ml_agents_order():
     lines = to_yaml(load({"behaviors": {"Ball": {}}}).settings).splitlines()
     top = [line.partition(":")[0] for line in lines if not line.startswith(" ")]
-    assert top == [
-        "default_settings",
-        "behaviors",
-        "env_settings",
-        "engine_settings",
-        "environment_parameters",
-        "checkpoint_settings",
-        "torch_settings",
-        "debug",
-        "trackers",
-    ]
+    order = "default_settings behaviors env_settings engine_settings environment_parameters checkpoint_settings"
+    assert top == [*order.split(), "torch_settings", "debug", "trackers"]
     assert "        learning_rate_schedule: linear" not in lines
     assert "      learning_rate_schedule: linear" in lines
     assert "    self_play: null" in lines
 
 
-def test_a_plug_in_trainer_brings_its_own_hyperparameters(tmp_path, monkeypatch, write):
-    (tmp_path / "their_trainer.py").write_text(
-        "from palaestra.core.settings import Settings\n\n\nclass TheirSettings(Settings):\n    depth: int = 3\n\n\n"
-        "class Their:\n    Settings = TheirSettings\n    make_network = update = state_dict = load_state_dict = print\n"
-    )
-    info = tmp_path / "their_trainer-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-trainer\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[palaestra.trainers]\ntheirs = their_trainer:Their\n")
-    monkeypatch.syspath_prepend(tmp_path)
+@pytest.fixture
+def plug_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None]]:
+    """Installs a module `theirs` with an entry point."""
+
+    def install(code: str, entry_point: str) -> None:
+        (tmp_path / "theirs.py").write_text(code)
+        info = tmp_path / "their_agents-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-agents\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(entry_point)
+        monkeypatch.syspath_prepend(tmp_path)
+        forget_plugins()
+
+    yield install
     forget_plugins()
-    path = write("behaviors: {Ball: {trainer_type: theirs, hyperparameters: {depth: 1e1}}}")
-    settings = load(path).settings
+
+
+def test_a_plug_in_trainer_brings_its_own_hyperparameters(plug_in, write):
+    plug_in(
+        "from palaestra.core.settings import Settings\n\n\nclass TheirSettings(Settings):\n    depth: int = 3\n\n\n"
+        "class Their:\n    Settings = TheirSettings\n    make_network = update = state_dict = load_state_dict = 1\n",
+        "[palaestra.trainers]\nours = theirs:Their\n",
+    )
+    text = "behaviors: {Ball: {trainer_type: ours, hyperparameters: {%s: 1e1}}}"
+    settings = load(write(text % "depth")).settings
     assert settings.behaviors["Ball"].hyperparameters.model_dump() == {"depth": 10}
     assert load(write(to_yaml(settings))).settings == settings
-    assert "unknown key; did you mean 'depth'?" in refused(
-        write("behaviors: {Ball: {trainer_type: theirs, hyperparameters: {dept: 1}}}")
-    )
-    forget_plugins()
+    assert "unknown key; did you mean 'depth'?" in refused(write(text % "dept"))
+
+
+OTHERS = "of the plug-in their-agents is made of ML-Agents' own classes and does not run here; docs/guides/own-tr"
 
 
 @pytest.mark.parametrize(
     ("trainer", "message"),
     [
-        (
-            "a2c",
-            "the trainer 'a2c' of the plug-in their-agents is made of ML-Agents' own classes and does not run here; "
-            "docs/guides/own-tr",
-        ),
-        (
-            "dqn2",
-            r"no trainer is named 'dqn2' .* a trainer of a plug-in for ML-Agents \(their-agents\) is made of "
-            r"ML-Agents' own classes",
-        ),
+        ("a2c", f"the trainer 'a2c' {OTHERS}"),
+        ("dqn2", r"no trainer is named 'dqn2' .* a trainer of a plug-in for ML-Agents \(their-agents\) is made of "),
     ],
 )
 def test_a_trainer_of_a_plug_in_for_ml_agents_is_refused_by_name_without_being_imported(
-    trainer, message, tmp_path, monkeypatch, write
+    trainer, message, plug_in, write
 ):
-    (tmp_path / "their_agents.py").write_text("raise AssertionError('imported')")
-    info = tmp_path / "their_agents-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-agents\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[mlagents.trainer_type]\na2c = their_agents:types\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    forget_plugins()
-    assert re.search(
-        message, refused(write(f"behaviors: {{Ball: {{trainer_type: {trainer}, hyperparameters: {{}}}}}}"))
-    )
-    forget_plugins()
+    plug_in("raise AssertionError('imported')", "[mlagents.trainer_type]\na2c = theirs:types\n")
+    text = f"behaviors: {{Ball: {{trainer_type: {trainer}, hyperparameters: {{}}}}}}"
+    assert re.search(message, refused(write(text)))
 
 
 def test_loading_settings_imports_no_torch():
