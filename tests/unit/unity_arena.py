@@ -8,8 +8,9 @@ import time
 from typing import Any
 
 import numpy as np
-from unity_client import actions, brain, info, pictures, png, vector
+from unity_client import actions, brain, info, pictures, vector
 from unity_games import Game
+from unity_infos import png
 
 from palaestra.wire.side_channels import IncomingMessage, unpack
 from palaestra.wire.unity_channels import ENGINE, PARAMETERS

@@ -4,9 +4,7 @@ say.
 
 from __future__ import annotations
 
-import struct
 import threading
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -189,16 +187,6 @@ def entities(rows: Sequence[Sequence[float]] | np.ndarray, name: str = "BufferSe
     return _floats(np.asarray(rows, np.float32), (4, 1), name)
 
 
-def chw(values: np.ndarray, name: str = "CameraSensor") -> Any:
-    """An uncompressed image (C, H, W) within 0..1, as packages from API 1.1 on send it."""
-    return _floats(np.asarray(values, np.float32), (1, 2, 2), name)
-
-
-def hwc(values: np.ndarray, name: str = "CameraSensor") -> Any:
-    """An uncompressed image (H, W, C) within 0..1, as old packages send it."""
-    return _floats(np.asarray(values, np.float32), (2, 2, 1), name)
-
-
 def pictures(
     files: Sequence[bytes],
     shape: Sequence[int],
@@ -215,27 +203,6 @@ def pictures(
     made.compressed_channel_mapping.extend(mapping)
     made.dimension_properties.extend(properties)
     return made
-
-
-def png(pixels: np.ndarray) -> bytes:
-    """A PNG file of uint8 pixels: (H, W) is grey, (H, W, 2) grey and alpha, (H, W, 3) RGB, (H, W, 4) RGBA."""
-    pixels = np.ascontiguousarray(pixels, np.uint8)
-    height, width = pixels.shape[:2]
-    channels = 1 if pixels.ndim == 2 else pixels.shape[2]
-    color_type = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
-    # each row after its filter type: none
-    rows = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], 1)
-    head = struct.pack(">IIBBBBB", width, height, 8, color_type, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + _chunk(b"IHDR", head)
-        + _chunk(b"IDAT", zlib.compress(rows.tobytes(), 1))
-        + _chunk(b"IEND", b"")
-    )
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
 def _floats(values: np.ndarray, properties: Sequence[int], name: str, goal: bool = False) -> Any:

@@ -21,7 +21,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
     parser.add_argument("--mlagents-port", type=int, help="none: it plays without a trainer, that is, not at all")
     parser.add_argument("-logFile", "-logfile", dest="log", type=Path)
-    parser.add_argument("--game", default="Ball", help="Ball, Sleeper, Empty, Endings, Crowd, Arena")
+    parser.add_argument("--game", default="Ball", help="Ball, Hasty, Empty, Endings, Crowd, Arena")
     parser.add_argument(
         "--notes",
         type=Path,

@@ -22,7 +22,6 @@ from typing import Any
 import grpc
 from unity_client import CAPABILITIES, Client, actions, brain, header, hello, info, output, vector
 from unity_counts import ExpectedCounts
-from unity_wire import Wire
 
 from palaestra.wire.messages import UnityMessage
 from palaestra.wire.side_channels import IncomingMessage, unpack
@@ -237,49 +236,6 @@ class Hasty(Ball):
         time_scales = [message.read_float32() for message in scales if message.read_int32() == 2]
         self.episode = 5 if time_scales and time_scales[-1] > 1 else 10
         return super().step(reply)
-
-
-class Sleeper(Game):
-    """One agent whose game sleeps `ms` milliseconds a tick and does next to nothing else: its messages are made
-    beforehand.
-
-    It keeps no expected and has no Fate.
-    """
-
-    KEY = "Sleeper?team=0"
-
-    def __init__(self, ms: float = 10.0, episode: int = 100, ticks: int = 0, **talk: Any) -> None:
-        super().__init__(**talk)
-        self.pause = ms / 1000
-        self.episode = episode
-        self.ticks = ticks
-        seen = [vector([0.0] * 8)]
-        self._asks = output({self.KEY: [info(0, seen, reward=0.1)]}).SerializeToString()
-        self._first = output({self.KEY: [info(0, seen)]}, [brain(self.KEY, continuous=2)]).SerializeToString()
-        self._ends = output({self.KEY: [info(0, seen, reward=0.1, done=True), info(0, seen)]}).SerializeToString()
-
-    def _run(self, client: Client) -> str:
-        wire = Wire(client.port, patience=client.patience)
-        try:
-            return self._play(wire)
-        finally:
-            wire.close()
-
-    def _play(self, wire: Wire) -> str:
-        wire.exchange_bytes(self.greeting.SerializeToString())
-        wire.exchange_bytes(header().SerializeToString())
-        message = self._first
-        tick = 0
-        self.sent = 3
-        while wire.exchange_bytes(message).startswith(b"\x0a\x03\x08\xc8\x01"):  # status 200
-            tick += 1
-            self.sent += 1
-            if tick == self.ticks:
-                wire.quit(header(400).SerializeToString())
-                return "over"
-            time.sleep(self.pause)
-            message = self._asks if tick % self.episode else self._ends
-        return "closed"
 
 
 class Empty(Game):

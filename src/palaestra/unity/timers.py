@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from palaestra.runtime.logging.run_times import Timers
@@ -17,14 +18,25 @@ class _ThreadTimers(threading.local):
     def __init__(self) -> None:
         self.timers = Timers()
         self.metadata: dict[str, str] = {}
+        self.path: list[str] = []  # names of the blocks that are running
+        self.times: dict[tuple[str, ...], tuple[float, int]] = {}  # seconds and count of each block, by its path
 
 
 _own = _ThreadTimers()
 
 
-def hierarchical_timer(name: str) -> AbstractContextManager[None]:
+@contextmanager
+def hierarchical_timer(name: str) -> Iterator[None]:
     """Times a block, inside the timer that is running."""
-    return _own.timers(name)
+    start = time.perf_counter()
+    _own.path.append(name)
+    path = tuple(_own.path)
+    try:
+        yield
+    finally:
+        _own.path.pop()
+        seconds, count = _own.times.get(path, (0.0, 0))
+        _own.times[path] = seconds + time.perf_counter() - start, count + 1
 
 
 def timed(func: F) -> F:
@@ -51,6 +63,8 @@ def add_metadata(key: str, value: str) -> None:
 
 def get_timer_tree() -> dict[str, Any]:
     """Returns the tree as written to timers.json, with gauges and metadata at the root."""
+    for path, (seconds, count) in _own.times.items():
+        _own.timers.add(path, seconds, count=count)
     return _own.timers.whole(_own.metadata)
 
 
