@@ -13,7 +13,6 @@ from gymnasium.error import ClosedEnvironmentError
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.base import Env
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.environments.make import DRAWN, EDITOR, guarded, is_game, make_env
 
@@ -92,14 +91,9 @@ class OpenedEnv:
         self._game = is_game(name)
         self._is_fresh = False
         self.closed = False
-        given_seed = checked_seed(name, seed)
-        self._seed = (
-            given_seed
-            if given_seed is not None
-            else 0
-            if self._game
-            else int(np.random.default_rng().integers(MOST_SEED))
-        )
+        if (first := checked_seed(name, seed)) is None:
+            first = 0 if self._game else int(np.random.default_rng().integers(MOST_SEED))
+        self._seed = first
         self._take(self._open())
         try:
             self.tables: Tables = self._reset(self._seed)
@@ -107,22 +101,6 @@ class OpenedEnv:
         except BaseException:
             self.close()
             raise
-
-    @classmethod
-    def around(cls, env: Env, name: str) -> OpenedEnv:
-        """Takes an environment that is open. It can be neither copied nor pickled."""
-        opened = cls.__new__(cls)
-        opened.name = name
-        opened._given = None
-        opened._parameters = {}
-        opened._options = {}
-        opened._game = False
-        opened._seed = 0
-        opened._is_fresh = False
-        opened.closed = False
-        opened._take(EnvWrapper.of(env))
-        opened.tables = env.reset(0)
-        return opened
 
     @property
     def env(self) -> EnvWrapper:
@@ -194,7 +172,7 @@ class OpenedEnv:
         self._close()
 
     def __getstate__(self) -> dict[str, Any]:
-        saved = {} if self._given is None or self.closed else self._env.state_dict()
+        saved = {} if self.closed else self._env.state_dict()
         if not saved:
             why = "it is closed" if self.closed else "it has no state that can be saved; make another one instead"
             raise EnvError(f"{self.name} cannot be copied or pickled: {why}")
@@ -210,7 +188,6 @@ class OpenedEnv:
         self._env, self._close = env, weakref.finalize(self, env.close)
 
     def _open(self) -> EnvWrapper:
-        assert self._given is not None
         return guarded(make_env(self.name, **self._given, options=self._options), self.name)
 
     def _start_again(self, seed: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class AgentsEnv(ParallelEnv[str, Any, Any]):
         """Returns an agent's observation space, always the same object. Raises KeyError for an unknown agent."""
         if agent not in self._observation_spaces:
             of_agent = self._agents.spaces(behavior := self._agents.behavior(agent))
-            shown = of_agent.copied_observation()
+            shown = deepcopy(of_agent.observation)  # agents sample independently
             if self._shows_mask(behavior):
                 shown = spaces.Dict({OBSERVATION: shown, MASK: of_agent.mask_space()})
             self._observation_spaces[agent] = shown
@@ -56,7 +57,7 @@ class AgentsEnv(ParallelEnv[str, Any, Any]):
     def action_space(self, agent: str) -> spaces.Space[Any]:
         """Returns an agent's action space, always the same object. Raises KeyError for an unknown agent."""
         if agent not in self._action_spaces:
-            self._action_spaces[agent] = self._agents.spaces(self._agents.behavior(agent)).copied_action()
+            self._action_spaces[agent] = deepcopy(self._agents.spaces(self._agents.behavior(agent)).action)
         return self._action_spaces[agent]
 
     def reset(

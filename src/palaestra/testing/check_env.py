@@ -161,18 +161,16 @@ class _Watched:
 
 
 def _columns(steps: Steps) -> dict[str, Tensor]:
-    """Yields every tensor under a name such as "'3DBall' obs[0]"."""
+    """Returns every tensor under a name such as "'3DBall' obs[0]"."""
     columns: dict[str, Tensor] = {}
     for behavior, step in steps.items():
-        for field in fields(step):
-            value = getattr(step, field.name)
-            if field.name == "final_obs":
-                columns[f"'{behavior}' final_obs.slots"] = value.slots
-            parts = value if field.name == "obs" else value.obs if field.name == "final_obs" else ()
-            prefix = "final_obs.obs" if field.name == "final_obs" else field.name
-            columns |= {f"'{behavior}' {prefix}[{i}]": part for i, part in enumerate(parts)}
+        values = {field.name: getattr(step, field.name) for field in fields(step) if field.name != "final_obs"}
+        values |= {"final_obs.slots": step.final_obs.slots, "final_obs.obs": step.final_obs.obs}
+        for name, value in values.items():
             if isinstance(value, Tensor):
-                columns[f"'{behavior}' {field.name}"] = value
+                columns[f"'{behavior}' {name}"] = value
+            elif isinstance(value, tuple):
+                columns |= {f"'{behavior}' {name}[{i}]": part for i, part in enumerate(value)}
     return columns
 
 

@@ -12,15 +12,11 @@ import torch
 from gymnasium.error import ClosedEnvironmentError, InvalidAction, ResetNeeded
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
-from zoo_games import Duel
 
 import palaestra.gymnasium
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action
 from palaestra.envs.base import Env
-from palaestra.envs.pettingzoo.env import PettingZooEnv
-from palaestra.interop.opened_env import OpenedEnv
-from palaestra.interop.parallel_env import AgentsEnv
 from palaestra.interop.vector_env import merged
 from palaestra.pettingzoo import aec_env, parallel_env
 
@@ -147,7 +143,7 @@ def test_games_of_others_are_drawn_where_a_render_mode_asks_for_it():
 
 
 def test_players_whose_turn_comes_later_are_named_once():
-    env = AgentsEnv(OpenedEnv.around(PettingZooEnv([Duel()], "duel"), "duel"))
+    env = parallel_env("python:zoo_games:Duel")
     for _ in range(2):
         obs, _ = env.reset(seed=0)
         for _ in range(5):

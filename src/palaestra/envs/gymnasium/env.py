@@ -27,7 +27,7 @@ from palaestra.envs.gymnasium.self_resets import SelfResetDetector
 from palaestra.envs.gymnasium.single_envs import BatchedObs, SingleEnvs, Tick
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs, adapted
 from palaestra.envs.spaces.conventions import UNSAID, Conventions, tick_seconds
-from palaestra.envs.spaces.observation_leaves import NUMBERS, ObservationMisfit, as_float32, check_form, given_shape
+from palaestra.envs.spaces.observation_leaves import NUMBERS, WrongObservation, as_float32, check_form, given_shape
 from palaestra.envs.traits import EnvTraits
 
 DEFAULT_AREAS = 16
@@ -162,7 +162,7 @@ class GymnasiumEnv:
                     check_form(leaf, observation, self.num_areas)
                 leaf.write(observation, own[f"obs{i}"])
                 sums.append(own[f"obs{i}"].sum())
-        except ObservationMisfit as error:
+        except WrongObservation as error:
             raise error.of(self.name) from None
         if not all(map(math.isfinite, sums)):
             return self._tables(tick)
@@ -243,7 +243,7 @@ class GymnasiumEnv:
                 if observation.shape != shape or kind not in NUMBERS:
                     check_form(leaf, observation, len(agents))
                 column = leaf.column(observation)
-            except ObservationMisfit as error:
+            except WrongObservation as error:
                 raise error.of(self.name, agents) from None
             # A sum is cheap and detects every NaN and infinity; very large finite numbers may overflow it too.
             if kind == "f" and not math.isfinite(column.sum()):

@@ -60,13 +60,9 @@ def explain_unknown(id: str) -> EnvError:
         return EnvError(
             f"gymnasium:{id} comes with the package {found[0]}, which is not installed: pip install {found[1]}"
         )
-    near = nearest_ids(id, gymnasium.registry)
-    if not near:
-        return EnvError(f"{title} (for one of another package, name its module: gymnasium:module:Id-v0)")
-    listed = ", ".join(f"'{one}'" for one in near)
-    return EnvError(
-        f"{title}; did you mean {listed}? (for one of another package, name its module: gymnasium:module:Id-v0)"
-    )
+    near = ", ".join(f"'{one}'" for one in nearest_ids(id, gymnasium.registry))
+    meant = f"; did you mean {near}?" if near else ""
+    return EnvError(f"{title}{meant} (for one of another package, name its module: gymnasium:module:Id-v0)")
 
 
 def nearest_ids(id: str, known: Iterable[str], most: int = 4) -> list[str]:

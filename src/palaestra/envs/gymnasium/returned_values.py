@@ -30,13 +30,12 @@ FLAGS = frozenset((bool, np.bool_))
 
 def check_reset(result: Any, name: str) -> tuple[Any, dict[str, Any]]:
     """Returns the observation and info that `reset` returned. Raises EnvError for an old environment."""
-    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
-        return result
-    if isinstance(result, tuple) and len(result) == 2 and result[1] is None:
-        return result[0], {}
     if isinstance(result, tuple) and len(result) == 2:
+        obs, info = result
+        if info is None or isinstance(info, dict):
+            return obs, info or {}
         raise EnvError(
-            f"{name}: the info that `reset` returned, its second value, is {result[1]!r:.80}; expected a dictionary "
+            f"{name}: the info that `reset` returned, its second value, is {info!r:.80}; expected a dictionary "
             "({} will do)"
         )
     if result is None:
@@ -67,17 +66,13 @@ def rewards(given: Any, count: int, name: str) -> np.ndarray:
         array = np.array(given)
     except (TypeError, ValueError):
         array = np.array([None])
-    if array.dtype.kind not in "biuf":
-        wrong = next(((i, one) for i, one in enumerate(given) if np.asarray(one).dtype.kind not in "biuf"), None)
-        if wrong is not None:
-            raise EnvError(f"{name}, area {wrong[0]}: the reward is {wrong[1]!r}; expected a number")
+    if array.dtype.kind not in "biuf" or (array.size != count and isinstance(given, list)):
         for i, one in enumerate(given):
+            if np.asarray(one).dtype.kind not in "biuf":
+                raise EnvError(f"{name}, area {i}: the reward is {one!r}; expected a number")
             if np.size(one) != 1:
                 raise EnvError(f"{name}, area {i}: the reward has shape {np.shape(one)}; expected a number")
         array = np.array([np.reshape(one, ()) for one in given], np.float64)
-    if array.size != count and isinstance(given, list) and len(given) == count:
-        i, one = next((i, one) for i, one in enumerate(given) if np.size(one) != 1)
-        raise EnvError(f"{name}, area {i}: the reward has shape {np.shape(one)}; expected a number")
     if array.size != count:
         raise EnvError(f"{name} returned rewards of shape {array.shape}; expected {count}, one for each area")
     if array.dtype.itemsize > 8:

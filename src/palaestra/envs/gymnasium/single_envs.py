@@ -45,9 +45,7 @@ class Tick:
     ended: np.ndarray  # (E,) int64, rising
     last: BatchedObs  # (E, ...) final observations of the ended episodes; () if none ended
     acting: np.ndarray | None = None  # (N,) bool: awaits an action; None: all do
-    success: np.ndarray | None = (
-        None  # (N,) float32: 1 or 0 where an ended episode reports it, else NaN; None: nothing reported
-    )
+    success: np.ndarray | None = None  # (N,) float32: 1 or 0 where an ended episode reports it, else NaN
     mask: np.ndarray | None = None  # (N, choices) bool: True: allowed; None: the environment gives no masks
 
 

@@ -23,7 +23,7 @@ from palaestra.envs.spaces.action_masks import KEY
 from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.conventions import UNSAID, Conventions
 from palaestra.envs.spaces.mask_source import MaskSource
-from palaestra.envs.spaces.observation_leaves import ObservationMisfit, check_form, gathered, pick
+from palaestra.envs.spaces.observation_leaves import WrongObservation, check_form, gathered, pick
 
 
 class VectorEnvs:
@@ -89,8 +89,8 @@ class VectorEnvs:
         except (PalaestraError, *STOPS):
             raise
         except BaseException as error:  # whatever a user's environment does
-            told = self._errors.explained(error, what)
-            raise told from told.__cause__
+            explained = self._errors.explained(error, what)
+            raise explained from explained.__cause__
 
     def _split(self, observation: Any) -> BatchedObs:
         """Returns an array for each leaf, (environments, ...). Raises EnvError for observations that do not fit."""
@@ -100,7 +100,7 @@ class VectorEnvs:
             for leaf, column in zip(self.leaves, columns, strict=True):
                 if column.shape[:1] != (count,):
                     check_form(leaf, column, count)
-        except ObservationMisfit as error:
+        except WrongObservation as error:
             raise error.of(self._name) from None
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise EnvError(

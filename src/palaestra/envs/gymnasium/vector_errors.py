@@ -39,11 +39,11 @@ class VectorErrors:
             summary = exception_summary(error)
             cause = error
         where = "" if area is None else f", area {area}"
-        told = EnvError(
+        explained = EnvError(
             f"{self._name} raised an error in {method}{where}: {summary}; --debug shows the whole traceback"
         )
-        told.__cause__ = cause
-        return told
+        explained.__cause__ = cause
+        return explained
 
     def _area_of(self, error: BaseException) -> int | None:
         """Returns the environment within whose methods the exception was raised; None if unknown."""

@@ -17,7 +17,7 @@ from palaestra.core.timestep import Action
 from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.conventions import Conventions
 from palaestra.envs.spaces.mask_source import MaskSource
-from palaestra.envs.spaces.observation_leaves import NUMBERS, Leaf, ObservationMisfit, misfit, pick
+from palaestra.envs.spaces.observation_leaves import NUMBERS, Leaf, WrongObservation, pick, wrong_observation
 from palaestra.envs.spaces.observation_spaces import entry_names
 
 
@@ -48,7 +48,7 @@ class AgentSpaces:
                 if column.shape[1:] != leaf.spec.shape:
                     raise ValueError(f"shape {values.shape[1:]} came")
             except (EnvError, ValueError, TypeError, KeyError, IndexError, RuntimeError) as error:
-                who, why = self._misfit(leaf, observations, agents, error)
+                who, why = self._first_wrong(leaf, observations, agents, error)
                 raise EnvError(
                     f"{self._where}: observation '{leaf.spec.name}' of {who} does not fit its space: {why}"
                 ) from error
@@ -65,16 +65,18 @@ class AgentSpaces:
         return tuple(columns)
 
     @staticmethod
-    def _misfit(leaf: Leaf, observations: Sequence[Any], agents: Sequence[str], error: Exception) -> tuple[str, str]:
+    def _first_wrong(
+        leaf: Leaf, observations: Sequence[Any], agents: Sequence[str], error: Exception
+    ) -> tuple[str, str]:
         """Returns the first agent whose observation alone does not fit, and why."""
         for agent, one in zip(agents, observations, strict=True):
-            if found := misfit(leaf, 0, one):
+            if found := wrong_observation(leaf, 0, one):
                 return agent, f"it {found.problem}"
             try:
                 if leaf.column(leaf.gather([pick(leaf, one)])).shape[1:] == leaf.spec.shape:
                     continue
                 why = "it has another shape"
-            except ObservationMisfit as alone:
+            except WrongObservation as alone:
                 why = f"it {alone.problem}"
             except (ValueError, TypeError, KeyError, IndexError, RuntimeError) as alone:
                 why = f"{type(alone).__name__}: {alone}"

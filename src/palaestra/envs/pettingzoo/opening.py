@@ -44,7 +44,8 @@ def open_pettingzoo(place: str, areas: int | None, options: Mapping[str, Any]) -
     count = DEFAULT_AREAS if areas is None else areas
     if count < 1:
         raise EnvError(f"{name} was asked for {areas} areas; expected at least 1")
-    must_be_installed(name)
+    if find_spec("pettingzoo") is None:
+        raise EnvError(f"{name} needs the package pettingzoo: {PIP}")
     from palaestra.envs.pettingzoo.env import PettingZooEnv
 
     own = {key: value for key, value in options.items() if key not in ZOO_OPTIONS}
@@ -82,12 +83,6 @@ def _published(place: str) -> str | None:
     files = [folder.joinpath(*inner) for folder in tops]
     there = any(file.with_suffix(".py").is_file() or (file / "__init__.py").is_file() for file in files)
     return ".".join((package, *inner)) if there else None
-
-
-def must_be_installed(name: str) -> None:
-    """Raises EnvError with the line that installs PettingZoo if it is missing."""
-    if find_spec("pettingzoo") is None:
-        raise EnvError(f"{name} needs the package pettingzoo: {PIP}")
 
 
 def _made(maker: Callable[..., Any], options: Mapping[str, Any], name: str) -> ParallelEnv | AECEnv:

@@ -53,10 +53,11 @@ class Roster:
         self._name = name
         self._spaces_of = spaces_of
         self._patterns = {key: _mapping(options.get(key), key, name) for key in ("behaviors", "teams", "groups")}
-        self._shared = options.get("shared_reward", False)
-        if not isinstance(self._shared, bool):
-            raise EnvError(f"{name}: env_options.shared_reward is {self._shared!r}; expected true or false")
-        self._in_turns = in_turns and not (self._shared and not self._patterns["teams"])
+        self.shares_rewards = options.get("shared_reward", False)
+        """Whether the mean reward of a group's members is the group's."""
+        if not isinstance(self.shares_rewards, bool):
+            raise EnvError(f"{name}: env_options.shared_reward is {self.shares_rewards!r}; expected true or false")
+        self._in_turns = in_turns and not (self.shares_rewards and not self._patterns["teams"])
         self._groups: dict[object, int] = {}
         self._roles: dict[Hashable, AgentRole] = {}
         self.kinds: dict[str, Hashable] = {}
@@ -87,11 +88,6 @@ class Roster:
     def opponents(self) -> list[str]:
         """Behaviors that can learn by self-play: all, if the agents are in several teams."""
         return list(self.kinds) if len({role.team for role in self._roles.values()}) > 1 else []
-
-    @property
-    def shares_rewards(self) -> bool:
-        """Whether the mean reward of a group's members is the group's."""
-        return self._shared
 
     def lines(self) -> list[str]:
         """Describes who is in which behavior, team and group, and what a user may want to change."""
@@ -160,7 +156,7 @@ class Roster:
                 "(env_options.teams)"
             )
         group = self._chosen(
-            "groups", agent, behavior, ("team", team) if self._shared and not self._patterns["groups"] else None
+            "groups", agent, behavior, ("team", team) if self.shares_rewards and not self._patterns["groups"] else None
         )
         if not isinstance(group, Hashable):
             raise EnvError(

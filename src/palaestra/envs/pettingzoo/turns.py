@@ -51,13 +51,8 @@ class ParallelArea(Area):
         self._last = given[0]
         if not self._living:
             raise self.wrong("no agent is there after reset; expected at least one in `agents`")
-        obs = given[0]
         infos = self._infos(given[1])
-        views = [
-            AgentView(agent, self._of(obs, agent, "observations"), self.info(infos.get(agent), agent))
-            for agent in self._living
-        ]
-        return AreaTick(asking=views)
+        return AreaTick(asking=[self._view(agent, given[0], infos) for agent in self._living])
 
     def step(self, actions: Mapping[Agent, Any]) -> AreaTick:
         """Steps the environment once."""
@@ -86,10 +81,7 @@ class ParallelArea(Area):
         for agent in self._living:
             part = shared.get(agent, 0.0)
             if agent in now:
-                info = self.info(infos.get(agent), agent)
-                tick.asking.append(
-                    AgentView(agent, self._of(obs, agent, "observations"), info, earned[agent] - part, part)
-                )
+                tick.asking.append(self._view(agent, obs, infos, earned[agent] - part, part))
                 continue
             terminated = over.get(agent, False)
             truncated = cut.get(agent, False)
@@ -102,13 +94,16 @@ class ParallelArea(Area):
         if not living:
             tick.asking = self.reset(None).asking
             return tick
-        new = [agent for agent in living if agent not in acted]
-        tick.asking += [
-            AgentView(agent, self._of(obs, agent, "observations"), self.info(infos.get(agent), agent)) for agent in new
-        ]
+        tick.asking += [self._view(agent, obs, infos) for agent in living if agent not in acted]
         self._living = living
         self._last = obs
         return tick
+
+    def _view(
+        self, agent: Agent, obs: Mapping[Agent, Any], infos: Mapping[Agent, Any], own: float = 0.0, part: float = 0.0
+    ) -> AgentView:
+        """Returns the view of an agent that awaits an action."""
+        return AgentView(agent, self._of(obs, agent, "observations"), self.info(infos.get(agent), agent), own, part)
 
     def _flags(self, given: Mapping[Agent, Any], what: str) -> dict[Agent, bool]:
         """Returns the flag of each agent that acted or is there. Raises EnvError for one that is missing or is no flag.
@@ -229,13 +224,7 @@ class TurnArea(Area):
         except EnvError as error:
             if not isinstance(error.__cause__, KeyError | TypeError | AttributeError):
                 raise
-            names = {
-                "terminations": PARTS[2],
-                "truncations": PARTS[3],
-                "_cumulative_rewards": "_cumulative_rewards",
-                "infos": PARTS[4],
-            }
-            for name, what in names.items():
+            for name in ("terminations", "truncations", "_cumulative_rewards", "infos"):
                 has = getattr(self.env, name, None)
                 if has is None:
                     continue  # a wrapper keeps it to itself
@@ -245,7 +234,7 @@ class TurnArea(Area):
                     ) from None
                 if agent not in has:
                     raise self.wrong(
-                        f"the {what} lack agent '{agent}', whose turn it is (there are: {_names(has)})"
+                        f"the {name} lack agent '{agent}', whose turn it is (there are: {_names(has)})"
                     ) from None
             raise
 

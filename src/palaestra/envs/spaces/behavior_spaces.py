@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -37,14 +36,6 @@ class BehaviorSpaces:
         )
         self.action = action_space(spec.action)
         self._ends = np.cumsum(spec.action.branches)[:-1].tolist()
-
-    def copied_observation(self) -> spaces.Space[Any]:
-        """Returns an observation space of its own, so that agents sample independently."""
-        return deepcopy(self.observation)
-
-    def copied_action(self) -> spaces.Space[Any]:
-        """Returns an action space of its own."""
-        return deepcopy(self.action)
 
     def observe(self, columns: Sequence[Any]) -> Any:
         """Returns an agent's or a batch's observation from its columns in the order of the spec."""
@@ -101,11 +92,8 @@ def action_space(spec: ActionSpec) -> spaces.Space[Any]:
 
 
 def _box(obs: ObsSpec) -> spaces.Box:
-    return (
-        spaces.Box(0.0, 1.0, obs.shape, np.float32)
-        if obs.is_visual
-        else spaces.Box(-np.inf, np.inf, obs.shape, np.float32)
-    )
+    low, high = (0.0, 1.0) if obs.is_visual else (-np.inf, np.inf)
+    return spaces.Box(low, high, obs.shape, np.float32)
 
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ class MaskSource:
         """Names of methods that may return masks."""
         self._allows_all = bool(conventions.missing_mask_allows_all)
         self._key: str | None = None
-        self._told = set[str]()
+        self._warned = set[str]()
         self.path: tuple[Hashable, ...] | None = None
         """Keys of the observation's entry that is the mask; None: it is elsewhere, or there is none."""
         if self.choices:
@@ -168,8 +168,8 @@ class MaskSource:
                 continue
             if self._sure(key) or self._fits(self._unlisted(key, given[row])):
                 return key
-            if key != "mask" and key not in self._told:
-                self._told.add(key)
+            if key != "mask" and key not in self._warned:
+                self._warned.add(key)
                 warnings.warn(
                     f"{who(row)}: info['{key}'] is no mask of the actions, and is ignored: expected "
                     f"{self._masks.choices} times True or False, one for each choice",
@@ -240,8 +240,8 @@ class MaskSource:
     def _noticed(self, key: str, masks: list[Any], acting: np.ndarray | None, who: Who) -> list[Any]:
         """Returns masks; warns once if one which acts is None, unless the conventions say that this is meant."""
         missing = [i for i, mask in enumerate(masks) if mask is None and (acting is None or acting[i])]
-        if missing and not self._allows_all and not self._told.intersection([ALLOW_ALL]):
-            self._told.add(ALLOW_ALL)
+        if missing and not self._allows_all and ALLOW_ALL not in self._warned:
+            self._warned.add(ALLOW_ALL)
             warnings.warn(
                 f"{who(missing[0])}: an info has no '{key}', though others have: every choice is allowed there "
                 f"(env_settings.env_options.{ALLOW_ALL}=true says that this is meant)",

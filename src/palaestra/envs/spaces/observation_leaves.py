@@ -26,7 +26,7 @@ NUMBERS = "biuf"
 """Kinds of NumPy types that are numbers."""
 
 
-class ObservationMisfit(EnvError):
+class WrongObservation(EnvError):
     """An observation that does not fit its space."""
 
     def __init__(self, row: int | None, name: str, problem: str) -> None:
@@ -61,9 +61,9 @@ class Leaf:
         """Writes N batched values to a column (N, *spec.shape) float32."""
         column[...] = self.column(values).numpy()
 
-    def misfit(self, row: int | None, problem: str) -> ObservationMisfit:
+    def wrong(self, row: int | None, problem: str) -> WrongObservation:
         """Returns the error for one of N values that does not fit."""
-        return ObservationMisfit(row, self.spec.name, problem)
+        return WrongObservation(row, self.spec.name, problem)
 
 
 class Vector(Leaf):
@@ -88,12 +88,12 @@ class OneHot(Leaf):
     offset: np.ndarray  # added to each integer to give its index in the row
 
     def column(self, values: np.ndarray) -> Tensor:
-        """Converts N batched values to one-hots (N, sum of sizes). Raises ObservationMisfit for other integers."""
+        """Converts N batched values to one-hots (N, sum of sizes). Raises WrongObservation for other integers."""
         values = np.reshape(values, (len(values), -1))
         whole = values.astype(np.int64)
         if values.dtype.kind == "f" and (whole != values).any():
             row, place = np.argwhere(whole != values)[0].tolist()
-            raise self.misfit(row, f"is {values[row, place]}; expected a whole number, as its space says")
+            raise self.wrong(row, f"is {values[row, place]}; expected a whole number, as its space says")
         places = whole + self.offset
         ends = np.cumsum(self.sizes)
         wrong = (places < ends - self.sizes) | (places >= ends)
@@ -102,7 +102,7 @@ class OneHot(Leaf):
             least = int((ends - self.sizes - self.offset)[place])
             value = int(places[row, place] - self.offset[place])
             most = least + int(self.sizes[place]) - 1
-            raise self.misfit(row, f"is {value}; its space says {least} to {most}")
+            raise self.wrong(row, f"is {value}; its space says {least} to {most}")
         return torch.zeros(len(values), *self.spec.shape).scatter_(1, torch.from_numpy(places), 1.0)
 
 
@@ -129,12 +129,12 @@ class Elements(Leaf):
     parts: tuple[Leaf, ...]  # the leaves of one element
 
     def gather(self, values: Any) -> np.ndarray:
-        """Gathers N sequences as (N, most, size) float32. Raises ObservationMisfit for too long or unfit ones."""
+        """Gathers N sequences as (N, most, size) float32. Raises WrongObservation for too long or unfit ones."""
         column = np.zeros((len(values), *self.spec.shape), np.float32)
         for row, sequence in enumerate(values):
             elements = list(self._elements(sequence))
             if len(elements) > len(column[row]):
-                raise ObservationMisfit(
+                raise WrongObservation(
                     row,
                     self.spec.name,
                     f"has {len(elements)} elements; there is room for {len(column[row])}: --set "
@@ -155,13 +155,13 @@ class Elements(Leaf):
             problem = (
                 f"has elements of shape {values.shape[1:]} and type {values.dtype}; its space says {given_shape(part)}"
             )
-        except ObservationMisfit as error:
+        except WrongObservation as error:
             problem = (
                 f"has {'' if not part.path else f'a {part.spec.name} in '}element {error.row} that {error.problem}"
             )
         except (KeyError, IndexError, TypeError, ValueError) as error:
             problem = f"has elements that do not fit their space: {type(error).__name__}: {error}"
-        raise self.misfit(row, problem)
+        raise self.wrong(row, problem)
 
     def column(self, values: np.ndarray) -> Tensor:
         """Converts gathered sequences to a new tensor (N, most, size)."""
@@ -203,15 +203,15 @@ def pick(leaf: Leaf, observation: Any) -> Any:
 
 
 def check_form(leaf: Leaf, values: np.ndarray, rows: int) -> None:
-    """Raises ObservationMisfit unless values have this number of rows and the space's shape, and are numbers."""
+    """Raises WrongObservation unless values have this number of rows and the space's shape, and are numbers."""
     name = leaf.spec.name
     if values.shape[:1] != (rows,):
         given = f"{len(values)} rows" if values.ndim else "no rows"
-        raise ObservationMisfit(None, name, f"has {given}, shape {values.shape}; expected {rows}, one for each area")
+        raise WrongObservation(None, name, f"has {given}, shape {values.shape}; expected {rows}, one for each area")
     if values.shape[1:] != (expected := given_shape(leaf)):
-        raise ObservationMisfit(0, name, f"has shape {values.shape[1:]}; its space says {expected}")
+        raise WrongObservation(0, name, f"has shape {values.shape[1:]}; its space says {expected}")
     if values.dtype.kind not in NUMBERS:
-        raise ObservationMisfit(0, name, _no_number(values[0]))
+        raise WrongObservation(0, name, _no_number(values[0]))
 
 
 def given_shape(leaf: Leaf) -> tuple[int, ...]:
@@ -230,7 +230,7 @@ def gathered(
     """
     try:
         arrays = tuple([leaf.gather([pick(leaf, observation) for observation in observations]) for leaf in leaves])
-    except ObservationMisfit as error:
+    except WrongObservation as error:
         raise error.of(env, areas) from None
     except Exception as error:
         raise _unreadable(leaves, observations, error).of(env, areas) from error
@@ -240,36 +240,42 @@ def gathered(
     return arrays
 
 
-def _unreadable(leaves: Sequence[Leaf], observations: Sequence[Any], error: Exception | None) -> ObservationMisfit:
+def _unreadable(leaves: Sequence[Leaf], observations: Sequence[Any], error: Exception | None) -> WrongObservation:
     """Returns the error for the first observation that does not fit its space."""
     found = next(
-        (wrong for row, one in enumerate(observations) for leaf in leaves if (wrong := misfit(leaf, row, one))), None
+        (
+            wrong
+            for row, one in enumerate(observations)
+            for leaf in leaves
+            if (wrong := wrong_observation(leaf, row, one))
+        ),
+        None,
     )
-    return found or ObservationMisfit(
+    return found or WrongObservation(
         None, leaves[0].spec.name, f"cannot be read: {error or 'expected numbers, as its space says'}"
     )
 
 
-def misfit(leaf: Leaf, row: int, observation: Any) -> ObservationMisfit | None:
+def wrong_observation(leaf: Leaf, row: int, observation: Any) -> WrongObservation | None:
     """Describes how a single observation does not fit its space; None if it does."""
     try:
         value = pick(leaf, observation)
     except (KeyError, IndexError, TypeError):
         keys = f" with {', '.join(map(str, observation))}" if isinstance(observation, dict) else ""
-        return leaf.misfit(row, f"is missing from what the environment returned, a {type(observation).__name__}{keys}")
+        return leaf.wrong(row, f"is missing from what the environment returned, a {type(observation).__name__}{keys}")
     if isinstance(leaf, Elements):
         return None
     shape = given_shape(leaf)
     if value is None:
-        return leaf.misfit(row, f"is None; expected an array of shape {shape}, as its space says")
+        return leaf.wrong(row, f"is None; expected an array of shape {shape}, as its space says")
     try:
         array = as_numbers(value)
     except ValueError:
-        return leaf.misfit(row, f"is no array of shape {shape}: it has parts of different lengths")
+        return leaf.wrong(row, f"is no array of shape {shape}: it has parts of different lengths")
     if array.shape != shape:
-        return leaf.misfit(row, f"has shape {array.shape}; its space says {shape}")
+        return leaf.wrong(row, f"has shape {array.shape}; its space says {shape}")
     if array.dtype.kind not in NUMBERS:
-        return leaf.misfit(row, _no_number(array))
+        return leaf.wrong(row, _no_number(array))
     return None
 
 

@@ -62,12 +62,12 @@ def resolve(device: str | torch.device) -> torch.device:
         where = torch.device("cuda", torch.cuda.current_device() if where.index is None else where.index)
     with quiet_warp():
         start_warp()
-    tell_kernel_cache()
+    log_kernel_cache()
     return where
 
 
 @cache
-def tell_kernel_cache() -> None:
+def log_kernel_cache() -> None:
     """Logs once if compiled kernels are stored in another folder than usual."""
     if sentence := start_warp():
         logging.getLogger("palaestra").warning(sentence)
