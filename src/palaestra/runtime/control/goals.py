@@ -33,9 +33,7 @@ class Course:
     """The same as a sentence."""
 
     def value(self, settings: StopSettings) -> float | None:
-        """Returns the mean over the newest summaries; None until there are enough, or if none of them has the
-        metric.
-        """
+        """Returns the mean over the newest summaries; None if they are too few, or none has the metric."""
         total = count = 0.0
         for number, (sums, weight, _) in enumerate(self.newest):
             total, count = (total + sums, count + weight) if number >= self._first(settings) else (total, count)
@@ -160,9 +158,7 @@ class Goals:
 
 
 def _entry(summary: Summary, metric: str) -> list[float]:
-    """Returns sum, count and episodes of a summary. Each episode's reward counts once, any other metric once for each
-    summary.
-    """
+    """Returns sum, count and episodes of a summary; rewards count by episode, other metrics once."""
     if metric == REWARD:
         returns = summary.judged
         return [float(returns.sum()), float(len(returns)), float(len(returns))]

@@ -24,9 +24,7 @@ from palaestra.core.display import is_terminal
 
 SHOW_CURSOR = "\x1b[?25h"
 LAUNCHED = "PALAESTRA_LAUNCHED"
-"""Environment variable of ranks that `--processes` has started: their standard input closes when the process that did
-so ends.
-"""
+"""Environment variable of ranks of `--processes`: their standard input closes when their launcher ends."""
 
 
 class Stoppable(Protocol):
@@ -108,9 +106,7 @@ def is_read() -> bool:
 
 
 SAME_WISH = 1.0
-"""Seconds within which Ctrl-C after a signal of another kind is one wish with it: a job system may send several kinds
-at once.
-"""
+"""Seconds within which Ctrl-C after another signal is one wish with it, as a job system may send both."""
 
 
 class Stopper:
@@ -159,9 +155,7 @@ class Stopper:
 
     @property
     def leave(self) -> Callable[[], NoReturn] | None:
-        """Ends the process with the run's own exit status; None while the run goes on, or where the process is a
-        program's.
-        """
+        """Ends the process with the run's own exit status; None while it runs, or if the process is a program's."""
         return self._leave if self.status is not None and self.outer is not None and self.outer.process else None
 
     def _leave(self) -> NoReturn:
@@ -195,9 +189,7 @@ def stop_on_signals(run: Stoppable) -> Iterator[Stopper]:
 
 
 class _Guard:
-    """Ends the process if a signal is not handled within a second because the main thread is in native code, such as a
-    compiler.
-    """
+    """Ends the process if a signal is not handled within a second because native code, a compiler, runs."""
 
     PATIENCE = 1.0  # seconds
 
@@ -238,9 +230,7 @@ def _importing(frame: FrameType | None) -> bool:
 
 
 def pass_on(number: int) -> None:
-    """Sends a signal that ended a run to the program around it, as its own handlers are set: where it has none, it
-    ends.
-    """
+    """Sends a signal that ended a run to the program around it, which ends if it has no handler of its own."""
     if threading.current_thread() is threading.main_thread():
         signal.raise_signal(number)
 

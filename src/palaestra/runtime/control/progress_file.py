@@ -1,6 +1,4 @@
-"""Progress of a run as files for pages, scripts and colleagues: `run_logs/progress.json` each second,
-`run_logs/console.log`.
-"""
+"""Progress of a run for pages and scripts: `run_logs/progress.json` each second, `run_logs/console.log`."""
 
 from __future__ import annotations
 
@@ -47,9 +45,7 @@ class ProgressFile:
         return time.monotonic() >= self._due
 
     def write(self, state: str, behaviors: dict[str, dict[str, Any]], message: str = "", **more: Any) -> None:
-        """Writes the state (learning, stopped, finished, failed), and for each behavior its step, max_steps, reward and
-        so on.
-        """
+        """Writes the state (learning, stopped, finished, failed), and each behavior's step, max_steps, reward."""
         now = time.monotonic()
         self._due = now + EVERY
         steps = sum(int(entry["step"]) for entry in behaviors.values())
@@ -90,9 +86,7 @@ def read_progress(run: Path) -> dict[str, Any] | None:
 
 
 class ConsoleLog:
-    """Appends each line with its time, also when the run is resumed. A folder that is lost or full is noticed
-    elsewhere.
-    """
+    """Appends each line with its time, also when the run is resumed. A lost folder is noticed elsewhere."""
 
     def __init__(self, run: Path) -> None:
         self._file = run / "run_logs" / CONSOLE

@@ -122,9 +122,7 @@ class RequestBox:
         self._earlier = set(self._names())
 
     def take(self) -> list[RunRequest]:
-        """Returns the requests since the last call, at most every `POLL` seconds; files that are none of this session
-        are refused here.
-        """
+        """Returns new requests, at most every `POLL` seconds; refuses files that are none of this session."""
         now = time.monotonic()
         if now - self._looked < POLL:
             return []

@@ -37,9 +37,7 @@ class Lessons(RunPart):
     def __init__(
         self, context: RunContext, parameters: Parameters, saved: Mapping[str, Any] | None, began: Callable[..., None]
     ) -> None:
-        """`saved`: the state of a resumed run, whose lessons apply from the first reset on. `began` is called when
-        lessons have begun.
-        """
+        """`saved`: a resumed run's state, which holds from the first reset on. `began`: called when lessons begin."""
         self._settings = context.settings.environment_parameters or {}
         self.curricula = Curricula(
             {name: form for name, form in self._settings.items() if isinstance(form, CurriculumSettings)}

@@ -85,9 +85,7 @@ class Parameters(RunPart):
         return not self._streams
 
     def set(self, lessons: Mapping[str, int]) -> None:
-        """Sets the lesson of every parameter from each area's next episode on; parameters that are not named get lesson
-        0.
-        """
+        """Sets every parameter's lesson from each area's next episode on; 0 for those that are not named."""
         self._lessons = dict(lessons)
         self._set_all()
         self._refill()
@@ -156,9 +154,7 @@ class Parameters(RunPart):
         self._fill()
 
     def _fill(self) -> None:
-        """Fills the queue with the values drawn at the last refill, also used ones, so that a resumed run continues
-        with the same.
-        """
+        """Fills the queue with the values of the last refill, used ones too: a resumed run goes on with them."""
         if not self._streams:
             return
         length = self._queue.queue_length
@@ -215,9 +211,7 @@ class Parameters(RunPart):
 def invalid_values(
     env: EnvWrapper, forms: Mapping[str, Parameter] | None
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yields the path in the settings and an error message for each value that the environment refuses. Unity games
-    accept any value.
-    """
+    """Yields path and error of each value that the environment refuses. Unity games accept any value."""
     if env.traits.samples_parameters:
         return
     for name, form in (forms or {}).items():
@@ -233,9 +227,7 @@ def invalid_values(
 
 
 def _bounds(sampler: Sampler) -> tuple[float, ...]:
-    """Returns the bounds of a distribution. A normal one has none: its samples are clipped, so only its mean is
-    returned.
-    """
+    """Returns the bounds of a distribution; of a normal one, whose samples are clipped, its mean."""
     return (sampler.mean,) if isinstance(sampler, Gaussian) else sampler.ends or ()
 
 
@@ -284,9 +276,7 @@ def with_parameters(
 
 
 def _range(form: Parameter, lesson: int) -> tuple[float, float, float]:
-    """Returns the mean value of a parameter in a lesson, and the bounds of the values of all lessons, made wider if
-    they are one value.
-    """
+    """Returns a parameter's mean in a lesson, and the bounds of all lessons' values, widened if they are one."""
     bounds = [bound for number in range(lessons_of(form)) for bound in _bounds(sampler_of(value_of(form, number)))]
     now = _bounds(sampler_of(value_of(form, lesson)))
     value = (min(now) + max(now)) / 2 if now else 0.0
@@ -301,9 +291,7 @@ class EnvWithParameters(EnvWrapper):
     def __init__(
         self, env: EnvWrapper, parameters: Parameters, named: Mapping[str, tuple[float, float, float]]
     ) -> None:
-        """`named`: value, least and greatest value of each parameter in the settings, for a Unity game, which names
-        none.
-        """
+        """`named`: value, least and greatest of each parameter in the settings, for a Unity game, which names none."""
         super().__init__(env)
         self._parameters = parameters
         if not env.parameters:

@@ -1,6 +1,4 @@
-"""The console of a run: prints lines as ML-Agents does and, on a terminal, a progress line for each behavior below
-them.
-"""
+"""The console of a run: lines as ML-Agents prints them and, on a terminal, a live line for each behavior."""
 
 from __future__ import annotations
 
@@ -50,9 +48,7 @@ class Console:
     """
 
     def __init__(self, debug: bool, stream: TextIO | None = None) -> None:
-        """Prints to `stream`, by default standard output. `debug` shows debug lines too, and time and source file in
-        each line.
-        """
+        """Prints to `stream` (None: standard output). `debug`: also debug lines, with time and source file."""
         self._debug = debug
         self._stream = sys.stdout if stream is None else stream
         self._terminal = _terminal(self._stream)
@@ -226,9 +222,7 @@ def sentence(row: ProgressRow, rate: float | None) -> str:
 def live_line(
     row: ProgressRow, rate: float | None, shares: Mapping[str, float], room: tuple[int, int], plain: bool
 ) -> Text:
-    """Returns progress for a terminal of `room` (columns, columns for the name); a narrow one shows the most important
-    parts.
-    """
+    """Returns progress for a terminal of `room` (columns, columns for the name), the most important first."""
     from rich.text import Text
 
     columns, name = room
@@ -277,9 +271,7 @@ def _left(row: ProgressRow, rate: float | None) -> str:
 
 
 def _terminal(stream: TextIO) -> Terminal | None:
-    """Returns a console of rich if `stream` is a terminal that can move its cursor, else None. rich itself reads
-    NO_COLOR.
-    """
+    """Returns a console of rich, which reads NO_COLOR, if `stream` is a terminal that can move its cursor."""
     if not is_terminal(stream) or os.environ.get("TERM") == "dumb":
         return None
     from rich.console import Console as Terminal

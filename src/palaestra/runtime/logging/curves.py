@@ -134,9 +134,7 @@ def overview(history: History) -> Figure:
 
 
 def save(figure: Figure, file: Path, *, crop: bool = True) -> None:
-    """Writes a picture, whose suffix gives the format. `crop` fits its edges to what was drawn, at twice the time.
-    Raises RunError.
-    """
+    """Writes a picture in its suffix's format; `crop` fits its edges, at twice the time. Raises RunError."""
     kinds = figure.canvas.get_supported_filetypes()
     kind = file.suffix.removeprefix(".").lower()
     if kind not in kinds:
@@ -230,9 +228,7 @@ def _draw(axes: Axes, x: np.ndarray, y: np.ndarray, look: Look, smooth: float) -
 
 
 def _title(axes: Axes, metric: str, line: str, smooth: float) -> None:
-    """Sets the title: the metric, and below it in small letters its group, the name of the only line, and the
-    smoothing.
-    """
+    """Sets the title: the metric, and in small letters its group, the name of the only line, the smoothing."""
     group, _, title = metric.rpartition("/")
     axes.set_title(drawable(title), loc="left", fontsize=14, fontweight="bold", color=INK, pad=28, parse_math=False)
     subtitle = "  ·  ".join(part for part in (drawable(group), line, f"smoothed {smooth:g}" if smooth else "") if part)

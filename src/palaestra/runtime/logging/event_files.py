@@ -1,6 +1,4 @@
-"""Lets TensorBoard's reader read event files of unknown origin: what it would wait for, or fill the memory with, is
-refused before.
-"""
+"""TensorBoard's reader for event files of unknown origin: what would make it wait or fill memory is refused."""
 
 from __future__ import annotations
 
@@ -30,9 +28,7 @@ class GuardedEvents:
         self._checked: dict[Path, int] = {}
 
     def reload(self) -> EventAccumulator:
-        """Reads what was written since the last call; returns the reader. Raises OSError for files that are too large
-        or damaged.
-        """
+        """Reads on; returns the reader. Raises OSError for files that are too large or damaged."""
         for entry in sorted(self._folder.iterdir()):
             if ANY_EVENTS in entry.name:
                 self._checked[entry] = check_records(entry, self._checked.get(entry, 0))

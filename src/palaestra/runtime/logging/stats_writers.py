@@ -147,9 +147,7 @@ class StatsWriterTracker:
 
 
 def find_stats_writers(run: TrackedRun, warn: Callable[[str], object]) -> dict[str, StatsWriterTracker]:
-    """Makes a tracker for each writer that an installed plug-in returns. A plug-in that fails is reported with `warn`
-    and left out.
-    """
+    """Makes a tracker for each writer that a plug-in returns; `warn` gets those that fail, which are left out."""
     points = [point for point in installed(GROUP) if not point.value.startswith("mlagents.")]  # without ML-Agents' own
     if not points:
         return {}
@@ -176,9 +174,7 @@ def _written(point: EntryPoint, settings: RunSettings) -> Sequence[Any]:
 
 
 def _classes_in_use() -> tuple[Any, Any]:
-    """Returns the module of the summaries and the enum of the aggregation methods: ML-Agents' own where they are
-    imported.
-    """
+    """Returns the summaries' module and the aggregation enum: ML-Agents' own where they are imported."""
     stats = sys.modules.get(STATS)
     aggregation = sys.modules.get(AGGREGATION)
     return stats or sys.modules[

@@ -1,6 +1,4 @@
-"""Detects from its summaries that a behavior does not learn, and reports each sign once per run; see
-docs/guides/it-does-not-learn.md.
-"""
+"""Signs that a behavior does not learn, each reported once a run; see docs/guides/it-does-not-learn.md."""
 
 from __future__ import annotations
 

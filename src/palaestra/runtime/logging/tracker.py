@@ -94,9 +94,7 @@ class SeesModels(Protocol):
     """A tracker that also gets the models of a run."""
 
     def record_model(self, behavior: str, path: Path, step: int, final: bool) -> None:
-        """Records an ONNX file just written, `final` at the end of the run. Later checkpoints delete the others, so
-        read it soon.
-        """
+        """Records an ONNX file just written, which a later one may replace; `final`: at the end of the run."""
         ...
 
 

@@ -1,6 +1,4 @@
-"""Finds and makes the trackers of a run: those named under `trackers`, and ML-Agents' `mlagents.stats_writer`
-plug-ins.
-"""
+"""The trackers of a run: those under `trackers`, and ML-Agents' `mlagents.stats_writer` plug-ins."""
 
 from __future__ import annotations
 

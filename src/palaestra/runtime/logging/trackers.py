@@ -149,9 +149,7 @@ class JSONLTracker:
 
 
 class _LineFile:
-    """File that grows by whole lines. The first `append` opens it, and removes lines of later steps than those resumed
-    from.
-    """
+    """File of whole lines. The first `append` opens it, and removes lines of steps after those resumed from."""
 
     def __init__(self, path: Path, resumed: Mapping[str, int]) -> None:
         self._path = path
@@ -278,9 +276,7 @@ def _histogram(values: np.ndarray) -> Any:
 
 
 def _bin_edges(low: float, high: float) -> np.ndarray:
-    """Returns rising edges from `low` to `high`, of 30 equal bins, or fewer where floats between the two are too
-    few.
-    """
+    """Returns edges from `low` to `high` of 30 equal bins, or fewer where too few floats lie between them."""
     share = np.arange(_BINS + 1) / _BINS
     edges = np.unique(np.clip(low * (1 - share) + high * share, low, high))  # without high - low, which may overflow
     if len(edges) > 1:

@@ -1,3 +1,1 @@
-"""One run from its start to its end: `api` starts and ends it, `loop` is what it does, `run` holds what changes
-meanwhile.
-"""
+"""One run: `api` starts and ends it, `loop` is what it does, `training_run` holds what changes meanwhile."""

@@ -130,9 +130,7 @@ def learn(
 
 
 def of_rank(loaded: Loaded, folder: RunFolder, group: RankGroup) -> Loaded:
-    """Returns the settings as they hold here: torchrun, when it starts ranks again, means the same run. Raises
-    ConfigError.
-    """
+    """Returns the settings of this rank: torchrun, starting ranks again, means the same run. Raises ConfigError."""
     settings = loaded.settings
     if group.size > 1 and settings.checkpoint_settings.inference:
         raise ConfigError("--inference plays in one process; leave out --processes, --gpus and torchrun")
@@ -269,9 +267,7 @@ def parts_of(run: Run, reopen: Reopen | None, callbacks: Sequence[Callback]) -> 
 
 
 def carry_out(run: Run, stopper: Stopper) -> Result:
-    """Trains and writes the run's files. After an error, saves what the run's own folder does not take, and says what
-    is safe.
-    """
+    """Trains and writes the run's files. After an error, saves what it can elsewhere, and says what is safe."""
     status = 1
     try:
         begin(run)

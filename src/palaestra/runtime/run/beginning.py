@@ -23,9 +23,7 @@ from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 
 
 def starting_point(folder: RunFolder, settings: RunSettings, warn: Callable[[str], object]) -> Checkpoint | None:
-    """Returns the checkpoint to resume or to play; None for a new run or one killed before its first checkpoint. Raises
-    RunError.
-    """
+    """Returns the checkpoint to resume or play; None for a new run or one never saved. Raises RunError."""
     chosen = settings.checkpoint_settings
     if not chosen.resume and not chosen.inference:
         folder.must_be_free(chosen.force)
@@ -65,9 +63,7 @@ def trackers(
 
 
 def first_wait(settings: RunSettings, named: bool, console: Console) -> AbstractContextManager[object]:
-    """Shows what the run waits for until the first decision, if that takes long; waiting for the Editor has its own
-    message.
-    """
+    """Shows what a long start waits for until the first decision; the Editor has its own message."""
     name = settings.env_settings.env_path or EDITOR
     if named and name == EDITOR:
         return nullcontext()
@@ -105,9 +101,7 @@ def _prepare_folder(run: Run) -> list[str]:
 
 
 def _raised_rates(run: Run) -> list[str]:
-    """Returns warnings about learning rates that rise because the run has more steps now. Call it before the settings
-    are written again.
-    """
+    """Returns warnings about learning rates that rise with more steps, before the settings are written again."""
     try:
         before = load(run.folder.path / CONFIGURATION, own_code=False).settings
     except PalaestraError:

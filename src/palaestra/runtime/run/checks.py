@@ -61,9 +61,7 @@ def _shows_all(run: Run) -> bool:
 
 
 def unused_blocks(run: Run, when: str) -> Iterator[tuple[str, str]]:
-    """Yields each name under `behaviors` that the environment does not have, with a sentence about it. `when`: for
-    example 'so far'.
-    """
+    """Yields names under `behaviors` that the environment lacks, each with a sentence. `when`: as in 'so far'."""
     there = run.env.behaviors
     others = [name for name in there if name not in run.settings.behaviors]
     for name in run.settings.behaviors if there else ():

@@ -149,9 +149,7 @@ def _where_time_went(run: Run) -> list[str]:
 
 
 def last_reward(last: LastReward | None, next_summary: int) -> str:
-    """Returns the mean reward of the newest summary that has an episode, as text; `next_summary` is the step of the
-    next one.
-    """
+    """Returns the mean reward of the newest summary with an episode, as text; `next_summary` is a step."""
     if last is None:
         return "no episode ended"
     group = "" if last.group is None else f", mean group reward {last.group:.3f}"

@@ -27,9 +27,7 @@ class ModelWriter:
         self._last: dict[str, tuple[int, Path]] = {}  # step and file of the newest model that this process wrote
 
     def write(self, learner: Learner, reward: float | None) -> Path | None:
-        """Writes `<Behavior>/<Behavior>-<step>.onnx` and checks it against the network. Returns None if that failed,
-        which is logged.
-        """
+        """Writes and checks `<Behavior>/<Behavior>-<step>.onnx`. Returns None if that failed, which is logged."""
         folder = self._models(learner)
         try:
             from palaestra.export import check, onnx
@@ -87,9 +85,7 @@ class ModelWriter:
         return path if listed is not None and listed.steps == learner.step and path.is_file() else None
 
     def finals(self, learners: Mapping[str, Learner]) -> dict[str, Path]:
-        """Returns the final models if all were written at their learner's present step, as after resuming a finished
-        run; else none.
-        """
+        """Returns the final models if all are of their learners' present steps, as after resuming; else none."""
         there = {name: self.final(learner) for name, learner in learners.items()}
         return {} if None in there.values() else {name: path for name, path in there.items() if path is not None}
 
@@ -118,9 +114,7 @@ class ModelsFolder:
         return self.folder / f"{self._name}-{step}.onnx"
 
     def add(self, file: Path, step: int, reward: float | None) -> None:
-        """Lists a written model, saves the status, and only then deletes those that dropped out of the list. Raises
-        RunError.
-        """
+        """Lists a written model, saves the status, then deletes those dropped from the list. Raises RunError."""
         dropped = self._status.add(self._behavior, Model.of(file, step, reward), self._keep)
         self._status.save()
         kept = {name for model in self._status.models(self._behavior) for name in _names(model)}

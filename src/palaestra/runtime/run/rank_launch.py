@@ -120,9 +120,7 @@ def _free_port() -> int:
 
 
 def _wait(processes: Sequence[RankProcess]) -> RankProcess | None:
-    """Waits until all have ended; once one has failed, the others have GRACE seconds. Returns the one that failed
-    first.
-    """
+    """Waits for all; once one has failed, the others have GRACE seconds. Returns the first that failed."""
     first, deadline = None, 0.0
     while any(rank.code is None for rank in processes):
         if first is None:
@@ -135,9 +133,7 @@ def _wait(processes: Sequence[RankProcess]) -> RankProcess | None:
 
 
 def _status(processes: Sequence[RankProcess], first: RankProcess | None, ended: Sequence[int | None]) -> int:
-    """Returns the exit status of all, whose exit codes were `ended` when they were waited for no longer. Raises
-    RankLost.
-    """
+    """Returns the exit status of all. `ended`: exit codes when waiting ended. Raises RankLost."""
     if first is None:
         return 0
     for rank in processes[1:]:

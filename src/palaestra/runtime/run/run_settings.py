@@ -84,9 +84,7 @@ def run_folder(results: Path, run_id: str) -> RunFolder:
 
 
 def must_be_there(loaded: Loaded, folder: RunFolder) -> None:
-    """Raises RunError if the run to resume, or the one that a new run starts from, does not exist. One on the Hub is
-    not looked for.
-    """
+    """Raises RunError if the run to resume or to start from does not exist. One on the Hub is not looked for."""
     chosen = loaded.settings.checkpoint_settings
     if chosen.resume:
         source = None if loaded.sourced is None else loaded.sourced.source(("checkpoint_settings", "resume"))
@@ -139,9 +137,7 @@ def fitted_to(
 
 
 def sectioned(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns keywords by the section of the settings tree that they belong to. Raises ConfigError for an unknown
-    one.
-    """
+    """Returns keywords by the section that they belong to. Raises ConfigError for an unknown one."""
     tree: dict[str, Any] = {}
     sections = ("checkpoint_settings", "env_settings", "torch_settings", "engine_settings")
     for key, value in settings.items():
@@ -155,9 +151,7 @@ def sectioned(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plays_alone(loaded: Loaded) -> bool:
-    """Whether a run of several processes is only played, which one process does; that the command line asks for several
-    is an error.
-    """
+    """Whether a run of several processes is only played, which one does, unless the command line asks for them."""
     typed = loaded.sourced is not None and any(
         loaded.sourced.source(("torch_settings", key)).words for key in ("processes", "gpus")
     )

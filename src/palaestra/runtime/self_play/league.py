@@ -21,9 +21,7 @@ Numbers = NDArray[np.int64]
 Progress: TypeAlias = Callable[[int, int], None]
 """A callback that receives the number of games played so far and the total."""
 PATIENCE = 2000
-"""Episodes of agents that may end in an area before it is taken for one with several games, which end at different
-times.
-"""
+"""Episodes of agents that may end in an area before it is taken for one with several games."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +48,7 @@ class League:
         self.skills = [Skill() for _ in self.entries]
 
     def add(self, players: Sequence[int], rewards: Sequence[float]) -> None:
-        """Adds a game: the entry of each side and its last reward. The higher wins; an entry that played several sides
-        gets their mean.
-        """
+        """Adds a game: each side's entry and last reward. The higher wins; one on several sides gets their mean."""
         distinct = sorted(set(players))
         means = [
             float(np.mean([r for p, r in zip(players, rewards, strict=True) if p == player])) for player in distinct
@@ -177,9 +173,7 @@ class Round:
 
     @property
     def quota(self) -> Numbers:
-        """Returns the number of games that count in each area, (areas,): `each` for a pairing, spread evenly over its
-        areas.
-        """
+        """Returns the games that count in each area, (areas,): `each` for a pairing, spread over its areas."""
         at = np.arange(len(self.players))
         areas = np.bincount(at % self.distinct)[at % self.distinct]
         return self.each // areas + (at // self.distinct < self.each % areas)

@@ -28,9 +28,7 @@ class PolicyRows:
 
 
 class MixedPolicy:
-    """Gives each slot the action of the player that `assign` gave it; each network runs once a tick, for all its
-    slots.
-    """
+    """Gives each slot its player's action; each network runs once a tick, for all its slots."""
 
     def __init__(self, policy: NetworkPolicy, snapshots: PolicySnapshots, opponents: Sequence[BrainPolicy]) -> None:
         """`opponents`: the fixed ones."""

@@ -81,9 +81,7 @@ class SelfPlayBehavior:
             self._steps_since += self.policy.fixed_slots if steady else int((step.acting & ~learned).sum())
 
     def changes(self) -> tuple[RatingChanges, int]:
-        """Returns by how much the ratings have changed since the ranks last met, and the decisions of fixed policies
-        since then.
-        """
+        """Returns how ratings have changed since the ranks last met, and the decisions of fixed policies."""
         steps = self._steps_since
         self._steps_since = 0
         return self.ratings.changes(), steps
@@ -103,9 +101,7 @@ class SelfPlayBehavior:
         return self._copy[0]
 
     def save_if_due(self) -> None:
-        """Adds a snapshot to the pool if it is time. The first one is written only now, when no other network can
-        replace it.
-        """
+        """Adds a snapshot to the pool if it is time; the first is written now, when nothing replaces it any more."""
         training = self.learner.training
         if not self._first_written and not self.schedule.saves and training:
             self._unwritten[0] = self._snapshots.weights(self.first)

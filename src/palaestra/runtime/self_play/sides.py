@@ -83,9 +83,7 @@ class Sides:
             self._change_team(turn)
 
     def _in_order(self) -> list[tuple[int, Side]]:
-        """Returns the sides and their numbers, in an order that all ranks have, so that all draw the same opponents for
-        them.
-        """
+        """Returns numbers and sides in an order that all ranks have, so that all draw the same opponents."""
         numbered = list(enumerate(self.all))
         return numbered if self.decided_alone else sorted(numbered, key=lambda one: one[1])
 

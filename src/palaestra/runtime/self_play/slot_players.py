@@ -35,9 +35,7 @@ class SlotPlayers:
         self.side_of: dict[str, Numbers] = {}
         """Side of each slot (S,), by behavior; -1: none."""
         self._players: dict[str, Numbers] = {}
-        """Player of each side in the present episode, (areas, sides); by behavior if its slots are areas of their
-        own.
-        """
+        """Player of each side now, (areas, sides); by behavior if its slots are areas of their own."""
         self._restarts = 0
         """Episodes of agents that ended since an area's last one."""
 
@@ -83,9 +81,7 @@ class SlotPlayers:
         return self._restarts > PATIENCE * sum(len(step.acting) for step in steps.values())
 
     def assign(self, steps: Mapping[str, TimeStep], over: Tensor | None) -> None:
-        """Sets the chosen players in areas that start an episode. `over` (areas,): those whose last one has ended;
-        None: none has.
-        """
+        """Sets the chosen players in areas that start an episode, which `over` (areas,) names; None: none does."""
         for key in steps if self.by_slot else [""]:
             rows = len(steps[key].acting) if self.by_slot else self.areas.areas
             players = np.tile(self._sides.chosen, (rows, 1))

@@ -116,9 +116,7 @@ def never_met(settings: RunSettings) -> Iterator[tuple[Key, str]]:
 
 
 def never_measured(settings: RunSettings, behaviors: Collection[str]) -> Iterator[tuple[Key, str]]:
-    """Yields the path of each criterion that can never be met in an environment with these behaviors and no metrics of
-    its own, and why.
-    """
+    """Yields path and reason of criteria that these behaviors, without metrics of the game's own, can never meet."""
     for at, criterion in criteria(settings):
         name = _name(criterion, behaviors)
         if criterion.behavior is None and len(behaviors) != 1:
@@ -159,9 +157,7 @@ def _name(criterion: CompletionCriteriaSettings, behaviors: Collection[str]) -> 
 
 
 def metrics_of(block: BehaviorSettings, settings: RunSettings) -> set[str] | None:
-    """Returns the tags that a behavior may write; None if unknown, because its trainer or a reward signal is
-    user-defined.
-    """
+    """Returns the tags that a behavior may write; None if its trainer or a reward signal is user-defined."""
     from palaestra.rewards.signals import title  # imports torch, which commands that only read settings do not need
 
     if block.trainer_type not in _OF_TRAINERS or not block.reward_signals.keys() <= REWARDS.keys():

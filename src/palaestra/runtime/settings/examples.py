@@ -49,9 +49,7 @@ def extra_files(folder: str) -> list[Path]:
 
 
 def example_like(path: Path) -> str | None:
-    """Returns the example that a path such as `configs/ppo/3DBall.yaml` most likely means; None if no example has that
-    name.
-    """
+    """Returns the example that a path such as `configs/ppo/3DBall.yaml` most likely means; None if there is none."""
     names = example_names()
     return _match("/".join(path.parts[-2:]), names) or _match(path.name, names)
 
@@ -64,9 +62,7 @@ def made_for(name: str) -> Path | None:
 
 
 def example_environment(example: Path, env_path: str | None) -> str | None:
-    """Returns the built-in environment that an example is for; None if its settings name one (`env_path`), or none has
-    its name.
-    """
+    """Returns the built-in environment of an example; None if its settings name one (`env_path`) or none is alike."""
     alike = [name for name in registry("envs").names() if example.stem.startswith(name)]
     return None if env_path else max(alike, key=len, default=None)
 

@@ -44,9 +44,7 @@ _WORDS = {
 
 
 def format_version(tree: Mapping[str, Any]) -> FormatVersion:
-    """Returns the version of the format of a file's tree; `current` if none matches, because that gives the most
-    helpful errors.
-    """
+    """Returns the version of the format of a file's tree; `current`, whose errors help most, if none matches."""
     blocks = tree.get("behaviors")
     if isinstance(blocks, Mapping):
         if any(_sections(blocks)):
@@ -89,9 +87,7 @@ def is_flat(block: Any) -> bool:
 
 
 def _sections(blocks: Mapping[str, Any]) -> Iterator[bool]:
-    """Yields whether each block is a flat section. A current section, such as `hyperparameters`, that is indented too
-    little is none.
-    """
+    """Yields whether each block is a flat section; a current section that is indented too little is none."""
     yield from (is_flat(block) for name, block in blocks.items() if name not in BehaviorSettings.model_fields)
 
 

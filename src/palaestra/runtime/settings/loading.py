@@ -97,9 +97,7 @@ def load(
 
 
 def _lesson_of_old_run(settings: RunSettings, sourced: SourcedSettings) -> Iterator[tuple[Key, str]]:
-    """Yields the path of a `first_lesson` that the command line gives for a run that goes on, and why it cannot be
-    followed.
-    """
+    """Yields path and error of a `first_lesson` that the command line gives for a run that goes on."""
     run = settings.checkpoint_settings
     path = ("env_settings", "first_lesson")
     typed = sourced.source(path).words and sourced.source(path).path == path

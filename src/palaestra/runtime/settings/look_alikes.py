@@ -1,6 +1,4 @@
-"""Finds the mistakes in a YAML text that the eye does not see: characters that look like others, tabs, merge marks,
-indentation.
-"""
+"""Finds mistakes in a YAML text that the eye does not see: look-alike characters, tabs, merge marks, indentation."""
 
 from __future__ import annotations
 
@@ -131,9 +129,7 @@ def _called(char: str) -> str:
 
 
 def _letter(char: str) -> str:
-    """Returns the ASCII letter or digit that a character resembles, by its compatibility form or its place in `_LIKE`;
-    '' if none.
-    """
+    """Returns the ASCII letter or digit that a character resembles, by compatibility form or `_LIKE`; '' if none."""
     plain = unicodedata.normalize("NFKC", char)
     if plain.isascii() and plain.isalnum():
         return f"'{plain}'"

@@ -150,9 +150,7 @@ class SearchSettings(Settings):
         return self.trials or TRIALS
 
     def marks(self, max_steps: int) -> tuple[list[int], int]:
-        """Returns the decisions at which the pruner looks, and how many of these come before the first one at which it
-        may prune.
-        """
+        """Returns the decisions at which the pruner looks, and how many come before the first at which it may prune."""
         every = self.report_every or max(1, max_steps // 10)
         after = self.prune_after or 2 * every
         at = [every * number for number in range(1, math.ceil(max_steps / every) + 1)]

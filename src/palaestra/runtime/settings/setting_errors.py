@@ -47,9 +47,7 @@ _EXPECTED = {
 
 
 def config_error(problems: Iterable[tuple[Key, str]], sourced: SourcedSettings, heading: str) -> ConfigError:
-    """Returns one error for all problems, each a path and a sentence. A problem that several behaviors inherit is named
-    once.
-    """
+    """Returns one error for all problems (path and sentence); what several behaviors inherit is named once."""
     found = list(dict.fromkeys((sourced.source(path), _path(path, sourced), sentence) for path, sentence in problems))
     if len(found) == 1:
         source, path, sentence = found[0]
@@ -67,9 +65,7 @@ def config_error(problems: Iterable[tuple[Key, str]], sourced: SourcedSettings, 
 
 
 def problem(error: ErrorDetails, sourced: SourcedSettings | None = None) -> tuple[Key, str]:
-    """Returns path and message for an error of pydantic. With sourced settings, the message about an unknown key says
-    where it belongs.
-    """
+    """Returns path and message for an error of pydantic; with `sourced`, also where an unknown key belongs."""
     sentence = _sentence(error)
     unknown = error["type"] in (UNKNOWN_KEY, IGNORED_KEY) or sentence.startswith("no such reward signal")
     wrong = error["loc"][-1] if unknown and error["loc"] else error["input"]

@@ -248,9 +248,7 @@ PACE = {"max_steps", "summary_freq", "checkpoint_interval", "keep_checkpoints", 
 
 
 def changes(before: RunSettings, now: RunSettings) -> list[str]:
-    """Returns a line for each setting of a behavior that differs, with both values, if a checkpoint may depend on
-    it.
-    """
+    """Returns a line for each setting of a behavior that differs, with both values, if checkpoints depend on it."""
     old, new = (dict(_leaves(settings.model_dump(mode="json")["behaviors"])) for settings in (before, now))
     paths = [
         path

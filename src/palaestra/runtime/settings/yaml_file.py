@@ -72,9 +72,7 @@ class Document:
 
 
 def read(path: Path, repeats: list[tuple[str, int]] | None = None) -> Document:
-    """Reads a file; for `repeats` see `parse`. Raises ConfigError for a file that is missing, too large, not UTF-8 or
-    not YAML.
-    """
+    """Reads a file; `repeats`: see `parse`. Raises ConfigError if it is missing, too large, not UTF-8 or not YAML."""
     try:
         with open(
             path, "rb", opener=None if path.is_relative_to("/dev") else regular
@@ -120,9 +118,7 @@ def _decoded(data: bytes) -> str:
 
 
 def _shipped(path: Path) -> str:
-    """Returns a hint if a missing file has the name of an example, whose place depends on how the package was
-    installed.
-    """
+    """Returns a hint if a missing file has the name of an example, which lies elsewhere."""
     example = example_like(path)
     out = f"{path.stem}.yaml"
     return (
@@ -157,9 +153,7 @@ def parse(
 
 
 def dump(tree: Any, width: int = 80) -> str:
-    """Returns YAML in the order of the keys, which `parse` reads back to the same values. Text is folded beyond `width`
-    columns.
-    """
+    """Returns YAML in the keys' order, folded beyond `width` columns, which `parse` reads back to the same values."""
     return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=width)
 
 

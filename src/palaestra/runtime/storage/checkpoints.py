@@ -66,9 +66,7 @@ class Checkpoints:
     """Checkpoints of one run. One process at a time may write; any number may read."""
 
     def __init__(self, folder: Path, keep: int) -> None:
-        """`keep` is the number of newest checkpoints to keep; 0 or less keeps all. Nothing is created before the first
-        save.
-        """
+        """`keep`: number of newest checkpoints to keep; 0 or less: all. Nothing is made before the first save."""
         self.folder = folder
         self.keep = keep
         self._shared = SharedFiles(folder)
@@ -173,9 +171,7 @@ class Checkpoints:
             self._remove(step)
 
     def _remove(self, step: int) -> None:
-        """Removes a checkpoint. It is hidden first, so that no reader sees half of it; if removing fails, a later save
-        repeats it.
-        """
+        """Removes a checkpoint, hidden first, so that no reader sees half of it; a later save repeats what fails."""
         gone = self._hidden(step, "gone")
         try:
             os.rename(self.folder / str(step), gone)
@@ -184,9 +180,7 @@ class Checkpoints:
         shutil.rmtree(gone, ignore_errors=True)
 
     def sweep(self, *, alone: bool) -> None:
-        """Removes files that killed writers left. `alone`: no other process can be writing here, even if one has a
-        writer's process id.
-        """
+        """Removes what killed writers left. `alone`: nobody else can be writing, whatever has a writer's process id."""
         for step, path in self._committed().items():
             if path.name != str(step) and (alone or not _is_being_written(path)):
                 with suppress(OSError):

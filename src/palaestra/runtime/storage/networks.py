@@ -49,9 +49,7 @@ def load_networks(run: Path, step: int | None = None, trust: bool = False) -> di
 
 
 def specs_of(checkpoint: Checkpoint) -> dict[str, BehaviorSpec]:
-    """Returns the spec of each behavior. Raises CheckpointError for a checkpoint of an early version, which has
-    none.
-    """
+    """Returns the spec of each behavior. Raises CheckpointError for a checkpoint of an early version."""
     whole: Any = checkpoint.state["run"]
     if "specs" not in whole:
         raise CheckpointError(

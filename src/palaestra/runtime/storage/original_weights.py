@@ -183,9 +183,7 @@ class _NetworkState:
         self.put("normalizer.m2", torch.cat([part.take("running_variance") for part in parts]))
 
     def body(self, network: Trunk, prefix: str, index: int, source: _Source, extra: int) -> None:
-        """Loads encoders, attention, hidden layers and memory of one network: the one of this number of those stacked
-        in `network`.
-        """
+        """Loads encoders, attention, hidden layers and memory of network number `index` of those in `network`."""
         encoder = source.within(ENCODER)
         for place, i in enumerate(network.images):
             self._image(network, f"{prefix}encoders.{index}.{place}", place, encoder.within(f"processors.{i}."))
@@ -307,9 +305,7 @@ class _NetworkState:
 
 
 def _reordered(weight: Tensor, columns: Tensor) -> Tensor:
-    """Returns a layer's weight (out, in) with its inputs in our order. Raises Misfit where it has another number of
-    them.
-    """
+    """Returns a layer's weight (out, in) with its inputs in our order. Raises Misfit if their number differs."""
     if weight.shape[1] != len(columns):
         raise Misfit(f"observations: {weight.shape[1]} numbers there, {len(columns)} here")
     return weight[:, columns]

@@ -12,9 +12,7 @@ from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
 
 LOCAL_TRACKERS = ("console", "tensorboard", "jsonl")
-"""Trackers that only write to the run's folder and the console. Others send settings and models away, in the user's
-name.
-"""
+"""Trackers that only write to the run's folder and the console. Others send settings and models away."""
 SOURCES = ("demo_path", "teacher", "init_path", "initialize_from", "opponents")
 """Settings that name a run, a model or a file, which may be on the Hub or on another machine."""
 

@@ -57,9 +57,7 @@ def state_of_rank(state: Mapping[str, Any], group: RankGroup) -> dict[str, Any]:
 
 
 def gather_states(state: Mapping[str, State], group: RankGroup) -> list[RankState]:
-    """Returns, on rank 0, the states of the other ranks; on these an empty list. Each sends only tensors that rank 0
-    does not have.
-    """
+    """Returns the other ranks' states on rank 0, else nothing. Each sends only tensors that rank 0 does not have."""
     return group.of_others(lambda: _differing(state, group))
 
 

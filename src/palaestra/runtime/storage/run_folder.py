@@ -44,9 +44,7 @@ def their_checkpoints(folder: Path) -> list[Path]:
 
 
 def tensorflow_run(folder: Path) -> str:
-    """Returns what to know about a folder of ML-Agents' with TensorFlow's files, in it or one folder below; '' for any
-    other.
-    """
+    """Returns what to know about a folder of ML-Agents' with TensorFlow's files, at most one below; '' for others."""
     return (
         ""
         if (folder / "checkpoints").is_dir()
@@ -55,9 +53,7 @@ def tensorflow_run(folder: Path) -> str:
 
 
 def check_run_id(run_id: str) -> None:
-    """Raises ConfigError for a name that cannot be a folder on every system, or that leads out of the results
-    folder.
-    """
+    """Raises ConfigError for a name that some system refuses as a folder's, or that leads out of the results."""
     for part in run_id.split("/"):
         if len(part) > LONGEST_NAME or len(part.encode("utf-8", "surrogatepass")) > MOST_BYTES:
             raise ConfigError(
@@ -72,9 +68,7 @@ def check_run_id(run_id: str) -> None:
 
 
 def origin_folder(results: Path, run_id: str) -> RunFolder:
-    """Returns the folder of the run that `--initialize-from` names, or its path; of one on the Hub, the newest
-    checkpoint is downloaded.
-    """
+    """Returns the folder of the run that `--initialize-from` names; of one on the Hub, its newest checkpoint."""
     if is_hub_name(run_id):
         place = checkpoint_folder(run_id)
         return RunFolder(place.parent, place.name)
@@ -98,9 +92,7 @@ class RunFolder:
 
     @property
     def exists(self) -> bool:
-        """Whether the folder is a run's: it has settings, checkpoints, logs, metrics or models, of ours or of
-        ML-Agents.
-        """
+        """Whether it is a run's: it has settings, checkpoints, logs, metrics or models, ours or ML-Agents'."""
         if not self.path.is_dir() or self._is_bare():
             return False
         named = (CONFIGURATION, "checkpoints", "run_logs", "metrics.jsonl")
@@ -226,9 +218,7 @@ class RunFolder:
         return found
 
     def must_be_writable(self, *, at_once: bool = True) -> None:
-        """Raises FolderLost if the folder was deleted, moved or made read-only while the run trains. Checks once a
-        second, or now if `at_once`.
-        """
+        """Raises FolderLost if the folder cannot be written to. Checks once a second, or now if `at_once`."""
         if at_once or self.check_due():
             self.report(self.trouble())
 

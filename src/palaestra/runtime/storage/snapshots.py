@@ -1,6 +1,4 @@
-"""Snapshots of self-play as files, `<run>/<Behavior>/snapshots/<step>.safetensors`, which `palaestra league` plays
-against each other.
-"""
+"""Snapshots of self-play, `<run>/<Behavior>/snapshots/<step>.safetensors`, which `palaestra league` plays."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ class SnapshotFiles:
         self._run = run
 
     def add(self, behavior: str, step: int, weights: Shared) -> None:
-        """Writes a snapshot, and removes one if there are too many. Takes no disk space if a checkpoint has it too.
-        Raises RunError.
-        """
+        """Writes a snapshot, without disk space if a checkpoint has it, and removes one too many. Raises RunError."""
         folder = self.folder(behavior)
         file = folder / f"{step}{SUFFIX}"
         try:

@@ -1,6 +1,4 @@
-"""Reads and writes `run_logs/training_status.json`, which lists a run's models and current lessons for ML-Agents'
-tools.
-"""
+"""Reads and writes `run_logs/training_status.json`: a run's models and lessons, for ML-Agents' tools."""
 
 from __future__ import annotations
 

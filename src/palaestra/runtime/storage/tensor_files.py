@@ -41,9 +41,7 @@ def _none_shared(digest: object, size: object) -> State:
 
 
 def flatten(value: State, tensors: dict[str, Tensor], share: Share = lambda value: None, path: str = "") -> Any:
-    """Returns `value` as JSON. Its tensors go into `tensors` under readable names, except those that `share` takes.
-    Raises TypeError.
-    """
+    """Returns `value` as JSON; its tensors go into `tensors`, but for those that `share` takes. Raises TypeError."""
     if (reference := share(value)) is not None:
         return {"$shared": list(reference)}
     match value:
@@ -119,9 +117,7 @@ def write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> tuple[str, int]:
 
 
 def read_tensors(file: Path) -> dict[str, Tensor]:
-    """Reads the tensors of a verified file, on the CPU. They are copied, because the file may be removed while it is
-    mapped.
-    """
+    """Reads the tensors of a verified file as copies on the CPU: the file may be removed while it is mapped."""
     return {name: tensor.clone() for name, tensor in load_file(file).items()}
 
 

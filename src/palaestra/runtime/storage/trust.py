@@ -146,9 +146,7 @@ def outward_links(folder: Path) -> Iterator[Code]:
 
 
 def overwrites(settings: RunSettings) -> list[Code]:
-    """Returns the settings by which a training writes outside the current folder, or into a run that is there
-    already.
-    """
+    """Returns the settings by which a training writes outside the current folder or into an existing run."""
     place = settings.checkpoint_settings
     results = Path(place.results_dir)
     outside = results.is_absolute() or ".." in results.parts
@@ -163,9 +161,7 @@ def overwrites(settings: RunSettings) -> list[Code]:
 
 
 def in_run_folder(file: Path) -> bool:
-    """Whether a settings file is one of those that runs and searches write: it has their name, or lies in such a
-    folder.
-    """
+    """Whether a settings file is one that runs and searches write: by its name, or the folder that it lies in."""
     study = file.absolute().parents[2:3] if file.absolute().parents[1].name == "trials" else ()
     return file.name.lower() == CONFIGURATION or any(
         (folder / mark).exists() for folder in (file.parent, *study) for mark in MARKS
@@ -224,9 +220,7 @@ def network_code(settings: RunSettings) -> list[Code]:
 
 
 def agent_code(settings: RunSettings) -> list[Code]:
-    """Returns the code that training runs, networks, teachers, fixed opponents and trackers, and what it calls beyond
-    this machine.
-    """
+    """Returns the code that training runs: networks, teachers, opponents, trackers; and what it calls elsewhere."""
     found = [*network_code(settings), *calls(settings)]
     found += [(("trackers", name), name) for name in user_trackers(settings)]
     for at, block in blocks_of(settings):
@@ -268,9 +262,7 @@ def user_trackers(settings: RunSettings) -> dict[str, Any]:
 
 
 def signal_modules(name: str, signal: RewardSettings) -> list[str | None]:
-    """Returns encoder and body of a reward signal's network. For a user-defined signal, only those given as
-    `module:Class`.
-    """
+    """Returns encoder and body of a reward signal's network; of a user's signal only those as `module:Class`."""
     network = getattr(signal, "network_settings", None)  # a map where the signal's class was not imported
     found = [
         network.get(key) if isinstance(network, Mapping) else getattr(network, key, None)

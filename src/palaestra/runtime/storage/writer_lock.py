@@ -29,9 +29,7 @@ WRITER = ".writer.json"
 PATIENCE = 0.4
 """Seconds to wait for a lock: a process that was just killed may not have released it yet."""
 FRESH = 120.0
-"""Seconds after its last save for which a writer on another machine counts as alive; a run is saved at least every
-minute.
-"""
+"""Seconds after its last save for which a writer elsewhere counts as alive; runs save once a minute."""
 _WITHOUT_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
 _NETWORK = (
     "nfs",
@@ -147,9 +145,7 @@ class WriterLock:
         return now is not None and now.token == self.writer.token
 
     def trouble(self) -> str | None:
-        """Returns why the folder can no longer be written; None if it can. Also shows other machines that this writer
-        is alive.
-        """
+        """Returns why the folder cannot be written; None if it can. Also marks this writer as alive."""
         try:
             if not self.folder.is_dir():
                 return "was replaced by a file" if self.folder.exists() else "was deleted or renamed"

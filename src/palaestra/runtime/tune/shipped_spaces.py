@@ -74,9 +74,7 @@ def _checked(block: dict[str, Any], file: Path | None, lines: dict[Any, int]) ->
 
 
 def space_for(trainers: set[str]) -> dict[str, Any]:
-    """Returns the space that comes with the package for the trainer of all behaviors. Raises ConfigError if there is
-    none.
-    """
+    """Returns the package's space for the trainer of all behaviors. Raises ConfigError if there is none."""
     shipped = shipped_spaces()
     if len(trainers) == 1 and (trainer := next(iter(trainers))) in shipped:
         return read_block(shipped[trainer])["space"]

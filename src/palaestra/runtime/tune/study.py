@@ -41,9 +41,7 @@ CLAIM_SECONDS = 120.0
 
 @contextmanager
 def quiet_optuna() -> Iterator[Any]:
-    """Gives Optuna, without its log lines and its notes about experimental parts. Raises PluginError if it is not
-    installed.
-    """
+    """Gives Optuna without its log lines and notes about experiments. Raises PluginError if it is not installed."""
     try:
         import optuna
     except ImportError as error:
@@ -177,9 +175,7 @@ class TuneStudy:
         return len(trials) >= self.plan.search.total and all(trial.state.is_finished() for trial in trials)
 
     def claim(self) -> Trial | None:
-        """Returns a trial to run, which this process then holds: one that was interrupted, else a new one. None if
-        there is none now.
-        """
+        """Returns a trial for this process to run: an interrupted one, else a new one; None if there is none now."""
         with self._claiming():
             trials = self.all()
             for trial in trials:
@@ -237,9 +233,7 @@ class TuneStudy:
         return True
 
     def _take_sampler(self, number: int) -> OptunaStudy:
-        """Gives the study a sampler with a seed of its own, so that no process and no later session draws the same
-        values again.
-        """
+        """Gives the study a sampler with a seed of its own: no other process or session draws its values again."""
         self.optuna.sampler = sampler_of(self._optuna, self.plan.search, number)
         return self.optuna
 

@@ -1,6 +1,4 @@
-"""The plan of a study: settings that all trials share, the settings that differ, and how values become a trial's
-settings.
-"""
+"""The plan of a study: settings that trials share, those that differ, and how values become a trial's settings."""
 
 from __future__ import annotations
 
@@ -45,9 +43,7 @@ class StudyPlan:
     """Values of the file by path, if all are in their ranges."""
 
     def tree_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the settings tree of a trial with these values by path. Raises ConfigError for a path that leads
-        nowhere.
-        """
+        """Returns a trial's settings tree with these values by path. Raises ConfigError for an unknown path."""
         sourced = SourcedSettings(yaml_file.Document(tree=deepcopy(dict(self.tree))), None)
         for path, value in values.items():
             sourced.apply_set(f"{path}={json.dumps(value)}")
@@ -78,9 +74,7 @@ class StudyPlan:
         return list(range(first, first + self.search.seeds))
 
     def sets(self, settings: RunSettings) -> list[str]:
-        """Returns what a trial's process sets besides the trial's own settings: threads, trackers, and where the
-        training ends.
-        """
+        """Returns what a trial's process sets besides its settings: threads, trackers, where the training ends."""
         found = ["torch_settings.threads=1"] if settings.torch_settings.threads is None else []
         if "jsonl" not in settings.trackers:
             found.append("trackers.jsonl={}")
@@ -108,9 +102,7 @@ def make_plan(
     *,
     own_code: bool = True,
 ) -> StudyPlan:
-    """Reads a study's settings. `block`: a `search` block in place of the file's, as for `read_block`. Raises
-    ConfigError.
-    """
+    """Reads a study's settings. `block`: a `search` block in place of the file's. Raises ConfigError."""
     flags = overrides.get("search", {})
     if block is not None:
         whole = {**read_block(block), **flags}
@@ -148,9 +140,7 @@ def blocks_of(settings: RunSettings) -> list[BehaviorSettings]:
 
 
 def check_ranges(plan: StudyPlan, loaded: Loaded, own_code: bool = True) -> dict[str, Any]:
-    """Returns the values of the settings themselves, by path. Raises ConfigError if a path is unknown or a range goes
-    too far.
-    """
+    """Returns the settings' own values, by path. Raises ConfigError for an unknown path or too large a range."""
     problems: list[tuple[tuple[str, ...], str]] = []
     for each in plan.dimensions:
         values = each.values if each.kind == "choice" else (each.values[0], each.values[1])
@@ -216,9 +206,7 @@ def code_of_choices(plan: StudyPlan) -> list[Code]:
 
 
 def differences(before: StudyPlan, now: StudyPlan) -> list[str]:
-    """Returns the paths of settings that differ between two plans of one study, but for those that may change when it
-    goes on.
-    """
+    """Returns the paths of settings that differ between plans of one study and must not when it goes on."""
     trees = [plan.as_tree() for plan in (before, now)]
     for tree in trees:
         tree["search"] = {key: value for key, value in tree["search"].items() if key not in OF_A_STUDY}

@@ -108,9 +108,7 @@ def _plot_history_to_bar(_: Any, of: TuneStudy, number: int) -> None:
 
 
 def _evaluator() -> Any:
-    """Returns the evaluator of importances that needs no further library (PED-ANOVA,
-    https://arxiv.org/abs/2304.10255).
-    """
+    """Returns the evaluator of importances without another library (PED-ANOVA, https://arxiv.org/abs/2304.10255)."""
     from optuna.importance import PedAnovaImportanceEvaluator
 
     return PedAnovaImportanceEvaluator()

@@ -80,9 +80,7 @@ def ranked(study: TuneStudy) -> list[FrozenTrial]:
 
 
 def measured(study: TuneStudy, trial: FrozenTrial) -> list[float | None]:
-    """Returns the value of each objective of a completed trial; None where it is one to the bar, which not every seed
-    reached.
-    """
+    """Returns a trial's value of each objective; None where not every seed has reached the bar."""
     return _without_missed(study, trial.values, reached=not missed(study.endings(trial)))
 
 

@@ -54,9 +54,7 @@ def read_curves(run: Path, metric: str, behavior: str | None = None) -> dict[str
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
-    """Returns the maps in a file of JSON lines; one that is half written is left out, and so is a file that is
-    missing.
-    """
+    """Returns the maps in a file of JSON lines, without half written ones; none if it is missing."""
     found: list[dict[str, Any]] = []
     with suppress(OSError):
         for line in files.read_lines(file):
@@ -74,9 +72,7 @@ def final_step(run: Path, behavior: str) -> int:
 
 
 def mean_until(curve: Curve, end: int, episodes: int) -> tuple[float, bool]:
-    """Returns the mean over the newest of the first `end` summaries that have as many episodes, and whether they
-    have.
-    """
+    """Returns the mean over the newest of `end` summaries with as many episodes, and whether they have them."""
     total = weight = 0.0
     seen = 0
     for point in reversed(curve[:end]):
@@ -95,9 +91,7 @@ def final_value(curves: Mapping[str, Curve], episodes: int) -> float | None:
 
 
 def value_at(curves: Mapping[str, Curve], mark: int, episodes: int) -> float | None:
-    """Returns the mean reward at the first summary at or after `mark` decisions, over all behaviors; None until all are
-    there.
-    """
+    """Returns the mean reward of all behaviors at the first summary from `mark` on; None until all are there."""
     found: list[float] = []
     for curve in curves.values():
         end = next((number for number, point in enumerate(curve, 1) if point.step >= mark), None)

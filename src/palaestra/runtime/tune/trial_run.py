@@ -1,6 +1,4 @@
-"""Follows one trial: starts its trainings one after another, reports its reward's curve, and tells the study how it
-ended.
-"""
+"""Follows one trial: starts its trainings in turn, reports the reward's curve, and records how it ended."""
 
 from __future__ import annotations
 
@@ -110,9 +108,7 @@ class TrialRun:
         return False
 
     def _next_seed(self) -> bool:
-        """Goes on to the next seed, or ends the trial: after the last one, or where the first has missed the bar that
-        alone counts.
-        """
+        """Goes on to the next seed; ends the trial after the last, or if the first missed the only bar."""
         seed = self._seeds.pop(0)
         self._trained.append(seed)
         if self._seeds and "reward" not in self._search.wanted and missed(self._endings()):
@@ -144,9 +140,7 @@ class TrialRun:
         write_whole(self._study.folder.trial(self.number) / "settings.yaml", text.encode())
 
     def _report(self, ended: Outcome | None) -> None:
-        """Reports the reward of the first seed at the marks that it has passed, and notes whether the trial is to be
-        pruned.
-        """
+        """Reports the first seed's reward at the marks passed, and notes whether the trial is to be pruned."""
         if self._search.pruning == "none" or self.pruned or self._seeds[:1] != self._study.plan.seeds()[:1]:
             return
         run = self._study.folder.run(self.number, self._seeds[0])

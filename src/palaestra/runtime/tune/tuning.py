@@ -181,9 +181,7 @@ def settled_plan(request: SearchRequest) -> StudyPlan:
 
 
 def must_be_trusted_files(request: SearchRequest) -> None:
-    """Raises RunError if the file of the settings or of the search lies in a run's folder of someone else, and names
-    code.
-    """
+    """Raises RunError if the file of the settings or of the search is of someone else's run, and names code."""
     config = request.config
     block = request.block
     if isinstance(config, Path):
@@ -196,9 +194,7 @@ def must_be_trusted_files(request: SearchRequest) -> None:
 
 
 def must_name_env(plan: StudyPlan) -> None:
-    """Raises ConfigError for a study without an environment: every trial would wait until Play is pressed in the Unity
-    Editor.
-    """
+    """Raises ConfigError for a study without an environment: each trial would wait for the Editor."""
     if plan.settings.env_settings.env_path is not None:
         return
     same = [name for name in plan.settings.behaviors if name in registry("envs")]
@@ -213,9 +209,7 @@ def must_name_env(plan: StudyPlan) -> None:
 
 
 def kept_plan(folder: StudyFolder, *, trust: bool) -> StudyPlan:
-    """Returns the plan in a study's folder. Raises RunError if it would run code, and the folder is not the user's
-    own.
-    """
+    """Returns the plan in a study's folder. Raises RunError if it is not the user's own and would run code."""
     plan = make_plan(folder.plan, {}, own_code=False)
     signed = plan.settings.model_copy(update={"search": plan.search})
     must_be_trusted(folder.path, signed, code_of(plan), trust)
@@ -255,9 +249,7 @@ class Tuning:
         self._waited = False
 
     def run(self) -> None:
-        """Runs trials until all of the study have ended, those of other processes too. Raises KeyboardInterrupt, with
-        all saved.
-        """
+        """Runs trials until all have ended, in other processes too. Raises KeyboardInterrupt, with all saved."""
         try:
             while not self._step():
                 time.sleep(POLL)
@@ -280,9 +272,7 @@ class Tuning:
         return False
 
     def _fill(self) -> bool:
-        """Takes trials until as many run as shall. Returns whether there is none to run, and none will come, since all
-        have ended.
-        """
+        """Takes trials until enough run. Returns whether none is left to run and none will come."""
         while len(self._running) < self._study.plan.search.jobs and time.monotonic() >= self._next_claim:
             trial = self._study.claim()
             if trial is None:

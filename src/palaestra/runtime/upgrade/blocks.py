@@ -140,9 +140,7 @@ def convert_cloning(block: Block, old: str, place: str) -> str:
 
 
 def _teacher(block: Block) -> None:
-    """Writes `heuristic` as the teacher. A person or the game's own rule may have played it: the old file does not say
-    which.
-    """
+    """Writes `heuristic` as the teacher; the old file does not say whether a person or the game's rule played it."""
     place = block.section.place("brain_to_imitate")
     name = block.section.take("brain_to_imitate")
     named = isinstance(name, str) and "<" not in name

@@ -36,9 +36,7 @@ class OldCurriculum:
 
 
 def read_curricula(path: Path, new: NewTree, report: UpgradeReport) -> list[OldCurriculum]:
-    """Reads the curricula in a folder (a file for each behavior), in a file of all behaviors, or in a file of one.
-    Raises ConfigError.
-    """
+    """Reads curricula of a folder (a file a behavior), of a file of all behaviors or of one. Raises ConfigError."""
     if not path.is_dir():
         return _of_file(read(path, report, "curricula"), new, report)
     files = sorted(file for file in path.iterdir() if file.suffix in (".json", ".yaml", ".yml"))

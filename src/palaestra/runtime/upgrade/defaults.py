@@ -28,9 +28,7 @@ class _CannotOverride(Exception):
 
 
 def let_inherit(new: NewTree, report: UpgradeReport) -> None:
-    """Removes from all blocks the values in default_settings. Removes default_settings, with a warning, if a block
-    cannot override it.
-    """
+    """Removes values of default_settings from all blocks, or default_settings if a block cannot override it."""
     default = new.tree.get("default_settings")
     blocks = new.tree.get("behaviors", {})
     if default is None or not blocks:

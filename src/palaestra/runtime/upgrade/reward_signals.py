@@ -58,9 +58,7 @@ def _signal(block: Block, name: str, signal: Mapping[str, Any]) -> None:
 
 
 def _of_loose_keys(block: Block) -> None:
-    """Converts old keys outside `reward_signals`, such as `gamma` and `use_curiosity`; extrinsic and curiosity share
-    the one `gamma`.
-    """
+    """Converts `gamma` and `use_curiosity` outside `reward_signals`; extrinsic and curiosity share the one `gamma`."""
     section = block.section
     place = section.place("gamma")
     gamma = section.take("gamma")

@@ -93,9 +93,7 @@ def _behaviors(old: OldFile, kind: FormatVersion, new: NewTree, report: UpgradeR
 def _parameters(
     old: OldFile, curriculum: Path | None, sampler: Path | None, new: NewTree, report: UpgradeReport
 ) -> None:
-    """Converts environment parameters. The first definition counts: samplers before curricula, separate files before
-    the trainer's.
-    """
+    """Converts environment parameters; the first definition counts: samplers first, separate files first."""
     if PARAMETERS in old.tree:
         convert_parameters(old, new, report)
     if sampler:

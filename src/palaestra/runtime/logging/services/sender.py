@@ -36,9 +36,7 @@ class Sender:
         self._raise_first()
 
     def finish(self, patience: float = PATIENCE) -> bool:
-        """Waits until all calls are done, for at most `patience` seconds. Returns whether they are; raises what one of
-        them raised.
-        """
+        """Waits `patience` seconds at most. Returns whether all calls are done; raises what one of them raised."""
         if self._thread is None:
             return True
         self._waiting.put(None)

@@ -149,9 +149,7 @@ class KeepBest(RunPart):
                 self._compare(learner, best, wanted, None)
 
     def _compare(self, learner: Learner, best: Best, wanted: KeepBestSettings, summary: Summary | None) -> None:
-        """Measures the present policy, and keeps it if it is better than the best before. `summary`: None at the end of
-        a run.
-        """
+        """Measures the policy, and keeps it if it is the best so far. `summary`: None at the end of a run."""
         run = self._run
         with run.clock.spending_on(EVALUATION):
             measured, left_out = run.group.when_first_is_done(lambda: self._measure(learner, wanted, summary))
@@ -169,9 +167,7 @@ class KeepBest(RunPart):
     def _measure(
         self, learner: Learner, wanted: KeepBestSettings, summary: Summary | None
     ) -> tuple[float | None, bool]:
-        """Returns the value of the present policy; None if there is none, which is logged. Also whether it is left out,
-        as the run stops.
-        """
+        """Returns the policy's value (None if there is none), and whether it is left out as the run stops."""
         run = self._run
         if summary is not None and wanted.metric == REWARD:
             return (float(summary.judged.mean()) if len(summary.judged) else None), False
@@ -262,9 +258,7 @@ class KeepBest(RunPart):
 
 
 def _mean(behavior: str, results: Mapping[str, Evaluation]) -> float:
-    """Returns the mean return of a behavior's episodes; of groups, that of whole groups. Raises EnvError if the
-    behavior has not played.
-    """
+    """Returns a behavior's mean return, of whole groups if it has any. Raises EnvError if it has not played."""
     own = [result for name, result in results.items() if name == behavior or name.startswith(f"{behavior}?team=")]
     if not own:
         raise EnvError(

@@ -20,9 +20,7 @@ from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.rank_states import with_other_ranks
 
 SAFETY_SECONDS = 60.0
-"""A run is saved at least this often, whatever checkpoint_interval says; models are written only when that has
-passed.
-"""
+"""A run is saved at least this often; models are written only when checkpoint_interval has passed."""
 
 MOST_SHARE, FREE_SECONDS = 0.1, 5.0
 """Share of a session's time that models and checkpoints may take, beside these seconds: where a GPU makes
@@ -31,9 +29,7 @@ checkpoint_interval's decisions in less time than writing them takes, some are l
 """
 
 PATIENCE = 30.0
-"""Seconds that a due checkpoint is put off for updates in other processes, and for rollouts of which much is
-collected.
-"""
+"""Seconds that a due checkpoint waits for updates in other processes and for large unfinished rollouts."""
 
 MUCH = 2**28
 """Bytes of an unfinished rollout from which on a checkpoint is put off for its end."""
@@ -91,16 +87,12 @@ class Saving(RunPart):
                 self.save()
 
     def paused(self) -> None:
-        """Raises FolderLost if the run's folder can no longer be written to; several ranks hear of it when they
-        meet.
-        """
+        """Raises FolderLost if the folder cannot be written to; several ranks learn it when they meet."""
         if not self._run.inference:
             self._run.meetings.check_folder(self._run.folder)
 
     def _write_models(self) -> None:
-        """Writes the models of behaviors whose checkpoint_interval has passed, and notes whether a checkpoint is
-        due.
-        """
+        """Writes models whose checkpoint_interval has passed, and notes whether a checkpoint is due."""
         run = self._run
         if any(learner.step >= learner.next_checkpoint for learner in run.learners.values()):
             run.must_be_writable()  # before a model counts as written
@@ -137,9 +129,7 @@ class Saving(RunPart):
             )
 
     def save(self) -> None:
-        """Writes a checkpoint of everything, and the files that belong to it. Raises Diverged if weights are not
-        finite.
-        """
+        """Writes a checkpoint and the files that belong to it. Raises Diverged if weights are not finite."""
         run = self._run
         if run.inference:
             return
@@ -169,9 +159,7 @@ class Saving(RunPart):
             )
 
     def conclude(self) -> dict[str, Path]:
-        """Saves a last time and writes final models, settings and timers, each whatever fails before. Returns the
-        models by behavior.
-        """
+        """Saves a last time and writes what belongs to the end, whatever fails. Returns models by behavior."""
         run = self._run
         unsaved: Exception | None = None
         try:
@@ -234,9 +222,7 @@ def most_kept(settings: RunSettings) -> int:
 
 
 def _add_times(run: Run) -> dict[str, str]:
-    """Adds what was measured elsewhere to the timers, under the original's names where it has them. Returns more for
-    their metadata.
-    """
+    """Adds what others measured to the timers, by the original's names if it has any. Returns more metadata."""
     own, *others = run.meetings.times
     run.clock.add_to(run.timers)
     add = run.timers.add

@@ -23,9 +23,7 @@ class StopWhen(RunPart):
         still_training: Callable[[], Iterable[str]],
         lessons_are_over: Callable[[], bool],
     ) -> None:
-        """`still_training`: behaviors that have not reached max_steps. `lessons_are_over`: whether no curriculum has a
-        lesson to come.
-        """
+        """`still_training`: behaviors below max_steps. `lessons_are_over`: whether no lesson is to come."""
         self.goals = Goals(context.console.warning)
         self._context = context
         self._still_training = still_training
