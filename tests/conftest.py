@@ -38,5 +38,5 @@ def _runs_draw_no_curves(request: pytest.FixtureRequest, monkeypatch: pytest.Mon
 @pytest.fixture
 def patient_games(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets games that are closed end by themselves, however busy the machine: some leave a note as they do."""
-    monkeypatch.setattr("palaestra.envs.unity.env.CLOSE_SECONDS", 120.0)
+    monkeypatch.setattr("palaestra.envs.unity.game_instance.CLOSE_SECONDS", 120.0)
     monkeypatch.setattr("palaestra.envs.unity.process.TERMINATE_GRACE", 120.0)

@@ -7,27 +7,86 @@ A copy is a Unity game over gRPC (`unity/game_instance.py`), or an environment i
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from time import monotonic
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic, perf_counter
 from typing import Any, Generic, Protocol, TypeVar, overload
 
-import torch
-from torch import Tensor
-
-from palaestra.core.errors import EnvError
-from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.restarts import RestartPolicy, Restarts
+from palaestra.core.errors import EnvError, GameGone
 from palaestra.parallel.closing import close_all
 
 CHECK_INTERVAL = 0.25
 """Seconds between two checks of all copies."""
 LEAVING_INTERVAL = 0.02
 """The same for copies that are asked to end."""
+MAX_FRUITLESS_FAILURES = 5
+"""Consecutive failures of a copy, without progress of any copy in between, after which the run ends."""
+MAX_RESTART_DELAY = 30.0
+"""Longest delay before a restart, in seconds."""
+PROGRESS = 50
+"""Messages of a copy that count as progress if no episode ends."""
 
 Tell = Callable[[str, str], None]
 """Takes a level ('info' or 'warning') and a message to the user."""
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """Limits on the restarts of a copy; None: no limit while the run makes progress."""
+
+    lifetime: int | None = None  # restarts of one copy in total; -1: no limit
+    rate: int | None = None  # restarts of one copy within `period`; -1: no limit
+    period: float = 60.0  # seconds
+
+
+UNLIMITED = Restarts()
+
+
+class RestartPolicy:
+    """Decides on restarts of one copy. Without limits the run continues while any copy makes progress."""
+
+    def __init__(self, title: str, limits: Restarts) -> None:
+        """`title` is for errors, such as 'copy 3 of the game'."""
+        self._title = title
+        self._limits = limits
+        self.restarts = 0
+        self._recent: deque[float] = deque()
+        self._failures_in_a_row = 0
+        self._fruitless = 0
+        self._progress = -1
+
+    def failed(self, error: EnvError, progress: int, delivered: int) -> float:
+        """Returns the seconds to wait before the next start. Raises GameGone if there is to be none.
+
+        `progress` is a number that grows while any copy makes progress; `delivered` is the number of messages of the
+        copy that failed.
+        """
+        now = monotonic()
+        limits = self._limits
+        while self._recent and now - self._recent[0] > limits.period:
+            self._recent.popleft()
+        if limits.lifetime not in (None, -1) and self.restarts >= limits.lifetime:
+            raise GameGone(
+                f"{self._title} was restarted {self.restarts} times, which is all that --max-lifetime-restarts allows; "
+                f"{error}"
+            )
+        if limits.rate not in (None, -1) and len(self._recent) >= limits.rate:
+            raise GameGone(
+                f"{self._title} was restarted {len(self._recent)} times within {limits.period:g} s, which is all that "
+                f"--restarts-rate-limit-n allows; {error}"
+            )
+        self._failures_in_a_row = 1 if delivered >= PROGRESS else self._failures_in_a_row + 1
+        self._fruitless = self._fruitless + 1 if progress == self._progress else 1
+        self._progress = progress
+        if self._fruitless >= MAX_FRUITLESS_FAILURES:
+            raise GameGone(f"{self._title} failed {self._fruitless} times in a row without progress; {error}")
+        self._recent.append(now)
+        self.restarts += 1
+        return (
+            min(0.5 * 2.0 ** (self._failures_in_a_row - 2), MAX_RESTART_DELAY) if self._failures_in_a_row > 1 else 0.0
+        )
 
 
 class CopyFailed(Exception):
@@ -45,7 +104,11 @@ class Copy(Protocol):
     """
 
     index: int
-    delivered: int  # messages with tables since it was started
+
+    @property
+    def delivered(self) -> int:
+        """Messages with tables since it was started."""
+        ...
 
     @property
     def title(self) -> str:
@@ -91,7 +154,7 @@ C = TypeVar("C", bound=Copy)
 class Events(Protocol):
     """The messages of all copies."""
 
-    def wait(self, seconds: float) -> Iterable[tuple[int, Any]]:
+    def wait(self, seconds: float) -> Sequence[tuple[int, Any]]:
         """Returns the messages that have come, each with the index of its copy; waits for the first, or for `wake`."""
         ...
 
@@ -122,6 +185,10 @@ class Copies(Sequence[C], Generic[C]):
         self._closed = False
         self.may_start: Callable[[], bool] = lambda: True
         """Whether one more copy may load now."""
+        self.before_check: Callable[[], None] = lambda: None
+        """Called before all copies are checked; may add some."""
+        self.afterwards: Callable[[], None] = lambda: None
+        """Called when all copies have ended."""
         self.begun = False
         """Whether copies that fail are started again; set by the environment."""
         self.progress = 0
@@ -133,6 +200,8 @@ class Copies(Sequence[C], Generic[C]):
         self.interrupted = False
         self.waited = 0.0
         """Seconds spent waiting for messages."""
+        self.taking_in = 0.0
+        """Seconds spent taking them in, and checking copies."""
         self.last_message_at = monotonic()
 
     def __len__(self) -> int:
@@ -172,20 +241,26 @@ class Copies(Sequence[C], Generic[C]):
 
     def gather(self) -> None:
         """Waits for a message, or for the next check of all copies, and takes in all messages that have come."""
-        start = monotonic()
-        messages = self._events.wait(max(0.0, self._check_at - start))
-        now = monotonic()
+        start = perf_counter()
+        messages = self._events.wait(max(0.0, self._check_at - monotonic()))
+        now = perf_counter()
         self.waited += now - start
+        if messages:
+            self.last_message_at = monotonic()
         for index, message in messages:
-            self.last_message_at = now
             copy = self._all[index]
-            if self.attempt(copy, lambda copy=copy, message=message: copy.receive(message)):
-                self.ready.add(index)
+            try:
+                if copy.receive(message):
+                    self.ready.add(index)
+            except CopyFailed as failure:
+                self._fail(copy, failure.error)
         if monotonic() >= self._check_at:
             self._check()
+        self.taking_in += perf_counter() - now
 
     def _check(self) -> None:
         self._check_at = monotonic() + CHECK_INTERVAL
+        self.before_check()
         for copy in self._all:
             if copy.index not in self._starts_at:
                 self.attempt(copy, copy.check)
@@ -244,12 +319,17 @@ class Copies(Sequence[C], Generic[C]):
             copy.leave()
         deadline = monotonic() + self.grace
         while any(copy.leaving for copy in self._all) and monotonic() < deadline:
-            for index, message in self._events.wait(LEAVING_INTERVAL):
-                self._all[index].farewell(message)
+            self._say_farewell(LEAVING_INTERVAL)
+        self._say_farewell(0.0)
         try:
             close_all([copy.close for copy in self._all])
         finally:
             self._events.close()
+            self.afterwards()
+
+    def _say_farewell(self, seconds: float) -> None:
+        for index, message in self._events.wait(seconds):
+            self._all[index].farewell(message)
 
 
 def named(error: EnvError, title: str) -> EnvError:
@@ -257,64 +337,3 @@ def named(error: EnvError, title: str) -> EnvError:
     if not str(error).startswith(title):
         error.args = (f"{title}: {error}",)
     return error
-
-
-class EnvOfCopies(ABC, Generic[C]):
-    """An environment that steps all copies at once. A tick holds the copies that are ready; rows of the others are
-    inactive. It cannot be saved.
-    """
-
-    def __init__(self, copies: Copies[C]) -> None:
-        self.copies = copies
-        self.device = torch.device("cpu")
-
-    @abstractmethod
-    def send(self, actions: Mapping[str, Action]) -> None:
-        """Starts a tick in the copies whose agents acted in the newest tables."""
-
-    @abstractmethod
-    def _tables_of_tick(self) -> dict[str, TimeStep]:
-        """Returns the tables of the copies that are ready."""
-
-    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        """Starts a tick in the copies of the newest tables and waits for the next. Raises GameGone if a copy is not to
-        be restarted.
-        """
-        self.send(actions)
-        return self.receive()
-
-    def receive(self) -> dict[str, TimeStep]:
-        """Waits until a copy is ready or has failed, and returns the tables of all that are ready. Raises GameGone if a
-        copy is not to be restarted.
-        """
-        copies = self.copies
-        copies.gather()
-        while not (copies.ready or copies.failed or copies.interrupted):
-            copies.gather()
-        return self._tables_of_tick()
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Returns an empty state: copies in other processes are not saved."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Raises EnvError for any state but the empty one."""
-        if state:
-            raise EnvError(
-                "an environment in other processes cannot be restored from a saved state (this one has "
-                f"{', '.join(state)})"
-            )
-
-    def interrupt(self) -> None:
-        """Makes a waiting `receive` return soon, with tables in which no agent acts. Safe in a signal handler."""
-        self.copies.interrupt()
-
-    def abandon(self) -> None:
-        """Ends all copies at once. Safe in a signal handler."""
-        self.copies.kill()
-
-    def close(self) -> None:
-        """Ends all copies. May be called again. Raises the first error of a copy that cannot be closed, after all have
-        ended.
-        """
-        self.copies.close()

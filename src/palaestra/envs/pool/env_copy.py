@@ -51,8 +51,6 @@ class EnvCopy:
         self._runs = False
         self._made = False
         """Whether it has an environment."""
-        self._ended_for = ""
-        """Why it was ended, if its end has not been noticed."""
         self._failure: PalaestraError | None = None
         """Why its environment did not close."""
         self._busy_before = 0.0
@@ -69,6 +67,7 @@ class EnvCopy:
 
     def start(self) -> None:
         """See `Copy`."""
+        self.link.ended_for = ""
         self.link.start()
         self._runs = True
         self._listener.add(self.link.connection, self.index)
@@ -76,39 +75,32 @@ class EnvCopy:
         self.delivered = 0
 
     def ask(self, request: str, value: object = None, arrays: bytes = b"") -> None:
-        """Sends a request."""
+        """Sends a request, and what has changed."""
+        changes = self.changes
+        self.changes = None
         self.asked_at = monotonic()
         try:
-            self.link.connection.send_bytes(pack((request, value), arrays))
+            self.link.connection.send_bytes(pack((request, value, changes), arrays))
         except BROKEN as error:
             with suppress(*BROKEN):
                 while True:
                     self._read()  # raises what has ended the environment, if it has left a word
-            raise self._lost() from error
-
-    def reset(self, seed: int) -> None:
-        """Starts a reset."""
-        self.ask("reset", (seed, self._take_changes()))
+            raise self.link.failure() from error
 
     def step(self, actions: Mapping[str, Action], slots_of: Mapping[str, NDArray[np.int64]]) -> None:
         """Starts a tick with the actions of its slots."""
         assert self.tables is not None
         self.tables.write_actions(actions, slots_of)
-        self.ask("step", self._take_changes(), pack_actions(self.tables))
+        self.ask("step", arrays=pack_actions(self.tables))
 
     def draw(self, area: int) -> CopyReply:
         """Waits for an image of one of its areas."""
         self.ask("render", area)
         if not self.link.connection.poll(self.timeout):
             self.kill()
-            self._ended_for = f"it did not draw within {self.timeout:g} s (--timeout-wait)"
-            raise self._lost()
+            self.link.ended_for = f"it did not draw within {self.timeout:g} s (--timeout-wait)"
+            raise self.link.failure()
         return self._answer()
-
-    def _take_changes(self) -> Changes | None:
-        changes = self.changes
-        self.changes = None
-        return changes
 
     def receive(self, message: Any) -> bool:
         """See `Copy`."""
@@ -129,7 +121,7 @@ class EnvCopy:
         try:
             head, arrays = unpack(self._read())
         except BROKEN as error:
-            raise self._lost() from error
+            raise self.link.failure() from error
         self._made = True
         reply: CopyReply = CopyReply() if head is None else head
         if reply.layout is not None:
@@ -152,9 +144,6 @@ class EnvCopy:
             raise
         return message
 
-    def _lost(self) -> CopyFailed:
-        return CopyFailed(GameGone(self._ended_for or f"it {self.link.describe_end()}"))
-
     def check(self) -> None:
         """See `Copy`."""
         started = self.facts is not None and self.link.connected
@@ -168,7 +157,6 @@ class EnvCopy:
         self.changes = None
         self.asked_at = None
         self._made = False
-        self._ended_for = ""
         if self._runs:
             self.kill()
             self._runs = False
@@ -185,7 +173,7 @@ class EnvCopy:
         if self._made:
             self.leaving = True
             with suppress(*BROKEN):  # it has failed or ended by itself
-                self.link.connection.send_bytes(pack((CLOSE, None)))
+                self.link.connection.send_bytes(pack((CLOSE, None, None)))
 
     def farewell(self, message: Any) -> None:
         """See `Copy`."""

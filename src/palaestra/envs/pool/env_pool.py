@@ -22,13 +22,13 @@ from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec, differences
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import BehaviorFacts, Distribution, TrainingFacts
-from palaestra.envs.copies import Copies, CopyFailed, EnvOfCopies, Tell, named
+from palaestra.envs.copies import UNLIMITED, Copies, CopyFailed, Restarts, Tell, named
+from palaestra.envs.env_of_copies import EnvOfCopies
 from palaestra.envs.pool.copy_changes import CopyChanges
 from palaestra.envs.pool.env_copy import EnvCopy
 from palaestra.envs.pool.env_server import CopyReply, EnvFacts
 from palaestra.envs.pool.links import Link
 from palaestra.envs.pool.merged_table import MergedTable
-from palaestra.envs.restarts import UNLIMITED, Restarts
 from palaestra.parallel.worker import Listener
 
 DEFAULT_TIMEOUT = 60.0
@@ -64,7 +64,6 @@ class EnvPool(EnvOfCopies[EnvCopy]):
         """
         timeout = DEFAULT_TIMEOUT if timeout is None else timeout
         self._tell = tell or warn
-        self._afterwards = afterwards
         self._seed = 0
         self._warned: set[str] = set()
         """Warnings of copies, each of which is passed on once."""
@@ -75,6 +74,7 @@ class EnvPool(EnvOfCopies[EnvCopy]):
         self.behaviors: dict[str, BehaviorSpec] = {}
         listener = Listener()
         super().__init__(Copies(listener, restarts, self._tell, grace=0.0, start_tries=START_TRIES))
+        self.copies.afterwards = afterwards
         try:
             for index, link in enumerate(links):
                 self.copies.grace = max(self.copies.grace, link.grace)
@@ -112,7 +112,7 @@ class EnvPool(EnvOfCopies[EnvCopy]):
         copies.failed.clear()
         for copy in copies:
             if not copies.has_failed(copy.index):
-                copies.attempt(copy, lambda copy=copy: copy.reset(self._seed_of(copy.index)))
+                copies.attempt(copy, lambda copy=copy: copy.ask("reset", self._seed_of(copy.index)))
         for table in self._tables.values():
             table.clear()
         self._wait_for_all()
@@ -148,7 +148,7 @@ class EnvPool(EnvOfCopies[EnvCopy]):
             return
         if self.copies.begun:  # it was started again
             self._changes.restate(copy)
-            copy.reset(self._seed_of(copy.index))
+            copy.ask("reset", self._seed_of(copy.index))
         copy.facts = copy.facts or reply.facts
 
     def _tables_of_tick(self) -> dict[str, TimeStep]:
@@ -219,14 +219,6 @@ class EnvPool(EnvOfCopies[EnvCopy]):
         if reply.image is None:
             raise EnvError(f"area {area} cannot be drawn: {reply.undrawn}")
         return reply.image
-
-    def close(self) -> None:
-        """See `EnvOfCopies`."""
-        try:
-            super().close()
-        finally:
-            self._afterwards()
-            self._afterwards = lambda: None
 
 
 def warn(_: str, text: str) -> None:

@@ -150,10 +150,10 @@ def _answer_until_close(
         send_notes(False)
         arrays = pack_tables(server.tables) if reply.has_tables and server.tables is not None else b""
         connection.send_bytes(pack(None if reply == CopyReply() else reply, arrays))
-        (request, value), arrays = unpack(connection.recv_bytes())
+        (request, value, changes), arrays = unpack(connection.recv_bytes())
         if request == CLOSE:
             return
-        reply = server.answer(request, value, arrays)
+        reply = server.answer(request, value, changes, arrays)
 
 
 def texts_of(caught: list[warnings.WarningMessage]) -> list[str] | None:
@@ -172,11 +172,18 @@ class EnvServer:
         self._known = 0
         self._busy = 0.0
 
-    def answer(self, request: str, value: Any, actions: bytes | memoryview = b"") -> CopyReply:
+    def answer(
+        self, request: str, value: Any = None, changes: Changes | None = None, actions: bytes | memoryview = b""
+    ) -> CopyReply:
         """Returns the answer to a request; the tables of a tick go to `tables`, where `actions` go first."""
         start = perf_counter()
         if self.tables is not None:
             unpack_actions(self.tables, actions)
+        if changes is not None:
+            if changes.parameters:
+                self._env.set_parameters(changes.parameters)
+            for method, arguments in changes.calls:
+                methodcaller(method, *arguments)(self._env)
         reply = self._answer(request, value)
         self._busy += perf_counter() - start
         if self.tables is not None:
@@ -186,14 +193,11 @@ class EnvServer:
     def _answer(self, request: str, value: Any) -> CopyReply:
         match request:
             case "reset":
-                seed, changes = value
-                self._change(changes)
                 if self.tables is not None:
                     self.tables.forget()
-                return self._tick(self._env.reset(seed))
+                return self._tick(self._env.reset(value))
             case "step":
                 assert self.tables is not None
-                self._change(value)
                 if not self._env.traits.steps_arrays:
                     return self._tick(self._env.step(self.tables.read_actions()))
                 steps = self._env.step_arrays(self.tables.arrays)
@@ -219,14 +223,6 @@ class EnvServer:
                 undrawn=f"its `render` returned {type(image).__name__}; expected an array (height, width, 3)"
             )
         return CopyReply(image=image)
-
-    def _change(self, changes: Changes | None) -> None:
-        if changes is None:
-            return
-        if changes.parameters:
-            self._env.set_parameters(changes.parameters)
-        for method, arguments in changes.calls:
-            methodcaller(method, *arguments)(self._env)
 
     def _tick(self, steps: Mapping[str, Any]) -> CopyReply:
         reply = CopyReply()

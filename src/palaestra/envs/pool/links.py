@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from multiprocessing.connection import Connection
 from typing import Any
 
+from palaestra.core.errors import GameGone
+from palaestra.envs.copies import CopyFailed
 from palaestra.envs.pool.env_server import MakeEnv, serve
 from palaestra.parallel.worker import GRACE, WorkerProcess
 
@@ -20,6 +22,9 @@ class Link(ABC):
     """Whether `connection` is that with the environment; if not, it has a message once there is another, and ends if
     there will be none.
     """
+
+    ended_for = ""
+    """Why it was ended from this side."""
 
     @abstractmethod
     def start(self) -> None:
@@ -36,6 +41,10 @@ class Link(ABC):
     @abstractmethod
     def end(self) -> None:
         """Ends it and frees what is held for it; may be called again."""
+
+    def failure(self) -> CopyFailed:
+        """Returns the error of its end."""
+        return CopyFailed(GameGone(self.ended_for or f"it {self.describe_end()}"))
 
     def arrives(self) -> bool:
         """Whether the connection with the environment has only now been made."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from palaestra.core.errors import EnvError
 from palaestra.core.processes import free_files, free_processes, memory_of, threads_of, usable_cores
 from palaestra.core.system_memory import free_memory
+from palaestra.envs.copies import Tell
+from palaestra.envs.unity.process import GameProcess
 
 LEAST_MEMORY = 32 * 2**20
 """Least bytes of memory assumed for a game."""
@@ -36,11 +38,18 @@ class CopyCapacity:
         """Bytes of a copy, or an upper bound; None: not measured yet."""
         self.max_loading = max(2, 2 * usable_cores())
         """Copies that may load at the same time."""
+        self._full = False
+        """True if no memory is left for the copies that have not been started."""
         if copies > 1:
             self._check_limits(None, _per(free_processes(), OWN_THREADS + 1), _per(free_files(), FILES), "at most")
 
-    def measure(self, pid: int, running: int = 1) -> None:
-        """Measures the first copy while `running` copies run. Raises EnvError if the remaining copies do not fit."""
+    def measure(self, game: GameProcess | None, running: int) -> None:
+        """Measures the first copy while `running` copies run, if there are to be more. Raises EnvError if the remaining
+        copies do not fit.
+        """
+        if game is None or running >= self._copies:
+            return
+        pid = game.pid
         self.bytes_per_copy = max(memory_of(pid), LEAST_MEMORY)
         threads = threads_of(pid)
         memory = int(USABLE_SHARE * free_memory()) // self.bytes_per_copy
@@ -54,9 +63,21 @@ class CopyCapacity:
             f"with the first, which takes {self.bytes_per_copy / MIB:,.0f} MiB and {threads} threads",
         )
 
-    def fits_another(self, loading: int) -> bool:
-        """Whether there is memory for one more copy besides those that are loading."""
-        return self.bytes_per_copy is None or free_memory() >= self.bytes_per_copy * (1 + loading)
+    def fits_another(self, running: int, loading: int, tell: Tell) -> bool:
+        """Whether one more copy may start besides `running`, of which some are loading; tells the user once if there
+        will be no memory for it.
+        """
+        if self.bytes_per_copy is None or loading >= self.max_loading:
+            return False
+        if free_memory() >= self.bytes_per_copy * (1 + loading):
+            return True
+        if not loading and not self._full:
+            self._full = True
+            tell(
+                "warning",
+                f"no memory is left for more than {running} of {self._copies} copies: the run continues with {running}",
+            )
+        return False
 
     def _check_limits(self, memory: int | None, processes: int | None, files: int | None, about: str) -> None:
         limits = {"memory that is left": memory, "processes that may be started (ulimit -u, pids.max)": processes}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from palaestra.envs.restarts import UNLIMITED, Restarts
+from palaestra.envs.copies import UNLIMITED, Restarts
 from palaestra.wire.unity_channels import Engine
 
 EDITOR_PORT = 5004

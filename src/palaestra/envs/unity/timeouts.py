@@ -1,8 +1,15 @@
-"""Explanations of timeouts: each phase of a connection has its own cause and advice."""
+"""Silence of games: how long it lasts, and what it means; each phase of a connection has its own cause and advice."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from enum import Enum
+from time import monotonic
+
+from palaestra.envs.copies import Tell
+from palaestra.envs.unity.options import UnityOptions
+from palaestra.envs.unity.process import needs_display
 
 DECISIONS = (
     "give the agent a Decision Requester (or call RequestDecision), see that it is enabled in the first "
@@ -55,9 +62,99 @@ EDITOR = {
 }
 
 
-def explain(phase: Phase, seconds: float, *, editor: bool, needs_display: bool = False) -> str:
+def explain(phase: Phase, seconds: float, *, editor: bool, no_display: bool = False) -> str:
     """Returns a sentence on what is missing and what to do."""
     advice = (EDITOR if editor else ADVICE)[phase]
-    if needs_display and phase is Phase.STARTING:
+    if no_display and phase is Phase.STARTING:
         advice += "; there is no display here: add --no-graphics, or run under xvfb-run where cameras are observed"
     return f"waited {seconds:.0f} s {phase.value}: {advice}"
+
+
+class Silence:
+    """Measures how long a game has been silent in each phase, and speaks to the user about it."""
+
+    def __init__(self, options: UnityOptions, entered: Callable[[Phase], None], tell: Tell) -> None:
+        """`entered` is called when another phase begins."""
+        self._options = options
+        self._entered = entered
+        self._tell = tell
+        self._editor = options.executable is None
+        self.phase = Phase.DOWN
+        self._since = monotonic()
+        self._answered_at: float | None = None
+        """When the request before the next one was answered."""
+        self.reminders = 0
+        """Number of reminders sent about the current silence."""
+        self._notice_after = FIRST_NOTICE
+        """Seconds of silence until the user is first notified of it."""
+        self._noticed_since = 0.0
+        """Start of the silence last reported."""
+
+    def enter(self, phase: Phase) -> None:
+        """Begins a phase, whose silence is measured from now on."""
+        self._since = monotonic()
+        if phase is Phase.STARTING:
+            self.reminders = 0
+        self._change(phase)
+
+    def note(self, phase: Phase) -> None:
+        """Notes what the game has shown; a phase without decisions is reported only if it lasts."""
+        if phase is Phase.RUNNING:
+            self.reminders = 0
+        elif self.phase is Phase.RUNNING:
+            self._since = monotonic()
+        self._change(phase)
+
+    def _change(self, phase: Phase) -> None:
+        if phase is not self.phase:
+            self.phase = phase
+            self._entered(phase)
+
+    def ends(self, at: float) -> float:
+        """Notes that a request has arrived. Returns the seconds since the last answer."""
+        answered = at if self._answered_at is None else self._answered_at
+        self._answered_at = None
+        return at - answered
+
+    def begins(self, requested_at: float) -> None:
+        """Notes that a request is answered, whose time of waiting for us does not count."""
+        now = monotonic()
+        self._since = now if self.phase is Phase.RUNNING else self._since + now - requested_at
+        self._answered_at = now
+
+    def check(self, requested_at: float | None, decided: bool, title: str) -> str:
+        """Returns why a game has failed; empty: it has not, but the user may have been reminded of it.
+
+        `requested_at`: the time of a request that waits for our answer. `decided`: whether an agent has ever requested
+        a decision. `title`: the game's name.
+        """
+        if self.phase is Phase.DOWN or (requested_at is not None and self.phase is not Phase.UNDECIDED):
+            return ""  # the game waits for us; in UNDECIDED that is its normal state
+        options = self._options
+        timeout = options.wait_for()
+        phase, since = self._awaited(min(timeout, FIRST_NOTICE), decided)
+        waited = (monotonic() if requested_at is None else requested_at) - since
+        explanation = explain(phase, waited, editor=self._editor, no_display=needs_display(options, os.environ))
+        reminds = (self._editor and options.timeout_wait is None) or (decided and phase in PAUSES)
+        if waited >= timeout * (self.reminders + 1 if reminds else 1):
+            if not reminds:
+                return explanation
+            self.reminders += 1
+            self._tell("warning", f"{title}: {explanation}")
+        elif waited >= self._notice_after and self._noticed_since != since:
+            # once for each silence before it is an error, and later each time if slow ticks repeat
+            self._noticed_since = since
+            self._notice_after *= 2 if phase is Phase.RUNNING else 1
+            self._tell("info", f"{title}: {explanation}")
+        return ""
+
+    def _awaited(self, pause: float, decided: bool) -> tuple[Phase, float]:
+        """Returns what is awaited, and since when.
+
+        A game that has played may pause without decisions while it answers; if it does not answer for `pause` seconds,
+        it hangs.
+        """
+        answered = self._answered_at
+        if decided and self.phase in PAUSES and answered is not None and monotonic() - answered >= pause:
+            return Phase.RUNNING, answered
+        return self.phase, self._since

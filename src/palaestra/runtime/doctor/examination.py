@@ -18,7 +18,7 @@ from palaestra.core.processes import usable_cores
 from palaestra.core.specs import ActionSpec, describe
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
-from palaestra.envs.restarts import Restarts
+from palaestra.envs.copies import Restarts
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.closing import close_safely
@@ -246,8 +246,8 @@ class _Clock:
         seconds = self._game.seconds
         return [
             *(seconds[part] for part in ("waiting", "reading", "answering")),
-            sum(copy.received for copy in copies),
-            sum(copy.sent for copy in copies),
+            sum(copy.conversation.received for copy in copies),
+            sum(copy.conversation.sent for copy in copies),
             processor_seconds(self._process.pid) if self._process is not None else 0.0,
         ]
 

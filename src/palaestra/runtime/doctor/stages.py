@@ -131,10 +131,10 @@ class GameProgress:
                 self._visitor.says(text)
             return
         copy = self._copy()
-        ended = copy.editor and awaited is None and copy.phase in (Phase.STARTING, Phase.DOWN)
-        if ended or (copy.reminders and not copy.editor):
+        ended = copy.editor and awaited is None and copy.conversation.silence.phase in (Phase.STARTING, Phase.DOWN)
+        if ended or (copy.conversation.silence.reminders and not copy.editor):
             raise EnvError(text + copy.log_tail())
-        if copy.editor and (copy.reminders or awaited is not None):
+        if copy.editor and (copy.conversation.silence.reminders or awaited is not None):
             self._visitor.says(text)
         else:
             self.warnings.append(text)
@@ -189,8 +189,8 @@ def started(copy: GameInstance) -> list[str]:
 
 def versions(copy: GameInstance) -> list[str]:
     """Describes the versions that the game reports, and the capabilities that it lacks."""
-    assert copy.game is not None
-    game = copy.game
+    assert copy.conversation.game is not None
+    game = copy.conversation.game.version
     lines = [f"package com.unity.ml-agents {game.package or 'unknown'}, communication API {game.communication}"]
     return [*lines, f"this package has no {', no '.join(game.missing)}"] if game.missing else lines
 
@@ -198,7 +198,7 @@ def versions(copy: GameInstance) -> list[str]:
 def deciders(copy: GameInstance) -> list[str]:
     """Describes the behaviors in a game's first message, and their agents."""
     lines = []
-    for arrival in copy.arrivals:
+    for arrival in copy.conversation.arrivals:
         asking = arrival.infos.group[~arrival.infos.done]
         groups = len(set(asking[asking > 0].tolist()))
         lines.append(

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from palaestra.core.errors import EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import import_user_module, lacks, nearest
-from palaestra.envs.restarts import Restarts
+from palaestra.envs.copies import Restarts, Tell
 from palaestra.envs.runners.runner_options import RunnerOptions
-from palaestra.envs.unity.env import Tell, UnityEnv
+from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.runtime.settings import EngineSettings, RunSettings

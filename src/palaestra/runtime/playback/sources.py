@@ -14,7 +14,7 @@ from typing import Any
 from palaestra.brains.base import Brain
 from palaestra.core.errors import PalaestraError, PolicyError
 from palaestra.core.files import file_name
-from palaestra.envs.restarts import Restarts
+from palaestra.envs.copies import Restarts
 from palaestra.envs.unity.executable import explain_missing, find
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.environments.make import DRAWN, EDITOR, is_game

@@ -17,9 +17,9 @@ import torch
 import palaestra
 from palaestra.core.errors import EnvError, GameGone
 from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.copies import Restarts
 from palaestra.envs.pool.env_pool import EnvPool
 from palaestra.envs.pool.links import ProcessLink
-from palaestra.envs.restarts import Restarts
 from palaestra.envs.sampler_seeds import spacing
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.runtime.environments.make import make_env

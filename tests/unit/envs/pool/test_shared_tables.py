@@ -47,7 +47,7 @@ def test_tables_that_a_copy_writes_without_pytorch_equal_those_of_step():
     merged = MergedTable(made(2).behaviors["Counting"])
     server = EnvServer(Guarded(made(2), "counting"), LocalBlock)
     expected = plain.reset(3)["Counting"]
-    server.answer("reset", (3, None))
+    server.answer("reset", 3)
     kept = list[tuple[TimeStep, TimeStep]]()
     for tick in range(22):
         assert server.tables is not None
@@ -55,7 +55,7 @@ def test_tables_that_a_copy_writes_without_pytorch_equal_those_of_step():
         kept.append((merged.table(), expected))
         action = Action(torch.zeros(2, 0), torch.tensor([[tick % 3], [1]]))
         server.tables.write_actions({"Counting": action}, {"Counting": merged.slots_of[0]})
-        server.answer("step", None)
+        server.answer("step")
         expected = plain.step({"Counting": action})["Counting"]
     assert sum(bool(step.truncated.all()) for _, step in kept) == 2
     for given, wanted in kept:  # at the end: no table may change afterwards
@@ -72,11 +72,11 @@ def test_copies_that_are_not_ready_keep_their_places_and_do_not_act():
     merged = MergedTable(made(1).behaviors["Counting"])
     servers = [EnvServer(EnvWrapper.of(made(1)), LocalBlock) for _ in range(2)]
     for i, server in enumerate(servers):
-        server.answer("reset", (i, None))
+        server.answer("reset", i)
         assert server.tables is not None
         merged.take(i, server.tables.arrays["Counting"], i)
     first = merged.table()
-    servers[1].answer("step", None)
+    servers[1].answer("step")
     assert servers[1].tables is not None
     merged.take(1, servers[1].tables.arrays["Counting"], 1)
     merged.lose(0)

@@ -20,7 +20,7 @@ from unity_games import Ball, Fate, make_build
 from unity_play import Direct, MessageLog, Play, RandomPolicy, Run, free_port, in_thread, opened
 
 from palaestra.core.errors import EnvError, GameGone
-from palaestra.envs.restarts import Restarts
+from palaestra.envs.copies import Restarts
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.timeouts import FIRST_NOTICE
@@ -106,13 +106,17 @@ def test_the_editor_may_crash_and_come_again(tmp_path: Path) -> None:
         started: list[subprocess.Popen[bytes]] = []
 
         def crash_and_come() -> None:
-            seen = set[int]()
+            seen = set[object]()
             for _ in range(3):
                 started.append(subprocess.Popen([*command, str(port_of(env))], stdout=subprocess.DEVNULL))
                 wait_until(
-                    lambda: bool(env.copies) and env.copies[0].source not in seen and env.copies[0].delivered > 60
+                    lambda: (
+                        bool(env.copies)
+                        and env.copies[0].conversation.game not in seen
+                        and env.copies[0].delivered > 60
+                    )
                 )
-                seen.add(env.copies[0].source)
+                seen.add(env.copies[0].conversation.game)
                 started[-1].kill()
                 started[-1].wait()
             with Client(port_of(env)) as client:
@@ -202,7 +206,7 @@ def test_an_editor_port_that_is_taken_is_an_error() -> None:
 
 def test_a_silent_game_is_named_long_before_it_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert FIRST_NOTICE == 20
-    monkeypatch.setattr("palaestra.envs.unity.game_instance.FIRST_NOTICE", 0.3)
+    monkeypatch.setattr("palaestra.envs.unity.timeouts.FIRST_NOTICE", 0.3)
     log = MessageLog()
     with (
         opened(log, executable=str(silent(tmp_path)), timeout_wait=1.5) as env,

@@ -39,7 +39,7 @@ def test_more_copies_than_files_may_be_opened_are_refused_before_one_starts(tmp_
             ) as caught:
                 env.reset(1)
             assert 10 < int(str(caught.value).rpartition("=")[2]) <= 50
-            assert env.copies == []
+            assert not env.copies
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert not notes.exists()
@@ -74,7 +74,7 @@ def test_copies_start_in_waves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     at_once = []
 
     def entered(copy: int, phase: Phase) -> None:
-        at_once.append(sum(copy.phase is Phase.STARTING for copy in env.copies))
+        at_once.append(sum(copy.conversation.silence.phase is Phase.STARTING for copy in env.copies))
 
     with opened(executable=str(make_build(tmp_path, "Ball", agents=1)), copies=4) as env:
         env.entered = entered

@@ -15,7 +15,7 @@ from unity_games import Ball, Game
 from unity_play import Direct, MessageLog, Player, opened
 
 from palaestra.core.errors import GameGone
-from palaestra.envs.restarts import Restarts
+from palaestra.envs.copies import Restarts
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.timeouts import Phase
 
@@ -39,11 +39,11 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr("palaestra.envs.unity.game_instance.time", made)
+    monkeypatch.setattr("palaestra.envs.unity.timeouts.monotonic", made.monotonic)
     monkeypatch.setattr("palaestra.wire.server.monotonic", made.monotonic)
-    monkeypatch.setattr("palaestra.envs.unity.env.CHECK_INTERVAL", 0.001)
+    monkeypatch.setattr("palaestra.envs.copies.CHECK_INTERVAL", 0.001)
     monkeypatch.setattr("palaestra.envs.unity.env.LAST_TICK_SECONDS", 0.1)
-    monkeypatch.setattr("palaestra.envs.unity.env.CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr("palaestra.envs.unity.game_instance.CLOSE_SECONDS", 0.1)
     return made
 
 
@@ -95,9 +95,9 @@ def hanging(clock: Clock, env: UnityEnv, last: dict[str, Any]) -> Game:
     """A game that does not react to the answer to its last message, until it is given up."""
 
     def hang(_: int) -> None:
-        sources = [copy.source for copy in env.copies]
+        games = [copy.conversation.game for copy in env.copies]
         clock.ahead += 61
-        while sources == [copy.source for copy in env.copies] and not env._interrupted:
+        while games == [copy.conversation.game for copy in env.copies] and not env.copies.interrupted:
             time.sleep(0.002)
         raise ConnectionError("given up")
 
@@ -106,7 +106,7 @@ def hanging(clock: Clock, env: UnityEnv, last: dict[str, Any]) -> Game:
 
 def play(env: UnityEnv, done: Callable[[], bool] = lambda: False) -> None:
     """Steps until `done`, or until the environment is interrupted."""
-    while not done() and not env._interrupted:
+    while not done() and not env.copies.interrupted:
         env.step({})
 
 
@@ -220,7 +220,7 @@ def test_time_in_which_a_game_waits_for_an_update_is_not_its_silence(clock: Cloc
 
     with playing(tmp_path, make, log, copies=2) as env:
         env.reset(1)
-        while env.copies[0].delivered < 50 and not env._interrupted:
+        while env.copies[0].delivered < 50 and not env.copies.interrupted:
             env.step({})
             clock.ahead += 20  # an update
         assert env.copies[0].delivered == 50

@@ -66,7 +66,7 @@ def beside(env: UnityEnv, work: Callable[[int], None], messages: int = 20) -> It
 def whole(env: UnityEnv, play: Play) -> bool:
     """One game played from beginning to end, no episode of which is lost."""
     count = play.count("Ball")
-    return env.copies[0].policy.restarts == 0 and env.copies[0].source <= 2 and count.length == 10 * count.episodes > 0
+    return env.copies.restarts(0) == 0 and env.tables.new_source() == 2 and count.length == 10 * count.episodes > 0
 
 
 @pytest.mark.slow
@@ -78,7 +78,7 @@ def test_messages_of_other_programs_do_not_affect_a_game(tmp_path: Path) -> None
         beside(env, lambda port: [say(port, raw) for raw in 2 * GARBAGE]) as play,
     ):
         assert whole(env, play)
-        assert env.copies[0].dropped == 14
+        assert env.copies[0].conversation.dropped == 14
     assert len(log.warnings) == 1
     assert "which are ignored" in log.warnings[0]
 

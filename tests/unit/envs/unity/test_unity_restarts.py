@@ -18,7 +18,7 @@ from unity_play import MessageLog, Play, RandomPolicy, Run, opened
 
 from palaestra.core.errors import EnvError, GameGone
 from palaestra.core.timestep import Action
-from palaestra.envs.restarts import MAX_FRUITLESS_FAILURES, MAX_RESTART_DELAY, PROGRESS, RestartPolicy, Restarts
+from palaestra.envs.copies import MAX_FRUITLESS_FAILURES, MAX_RESTART_DELAY, PROGRESS, RestartPolicy, Restarts
 from palaestra.envs.sampler_seeds import spacing
 
 CRASH = GameGone("it was killed")
@@ -180,7 +180,7 @@ def test_a_restarted_game_draws_other_values_than_before_it_crashed(tmp_path: Pa
             process = env.copies[0].process
             assert process is not None
             process.kill()
-            play(lambda restarts=restarts: env.copies[0].policy.restarts == restarts and env.copies[0].delivered > 0)
+            play(lambda restarts=restarts: env.copies.restarts(0) == restarts and env.copies[0].delivered > 0)
             assert values()[0] <= drawn_by((7 + spacing(2 * restarts)) & 0x7FFFFFFF)
         env.draw_parameter("mass", "uniform", [0, 1], [70, 80])
         values()  # a tick under way still has the values of before
