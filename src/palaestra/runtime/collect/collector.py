@@ -21,7 +21,7 @@ from palaestra.envs.wrapper import EnvWrapper
 from palaestra.models.policy import PendingDecision
 from palaestra.runtime.collect.acting_policy import ActingPolicy
 from palaestra.runtime.collect.env_checks import check_ends, check_rollout, check_shapes, check_step
-from palaestra.runtime.collect.episodes import EpisodeMeter
+from palaestra.runtime.collect.episode_meter import EpisodeMeter
 
 FEW = 16
 """A rollout that would hold fewer decisions of each agent is made longer (`BehaviorCollector`), or the run warns
@@ -273,7 +273,7 @@ class Collector:
                 self._record_behavior(self.collectors[name], step)
 
     def _record_behavior(self, collector: BehaviorCollector, step: TimeStep) -> None:
-        if self.on_host:
+        if self.on_host and not (step.action_mask is None and finite(*step.obs, step.reward, step.group_reward)):
             check_step(collector.name, collector.spec, step)
         collector.meter.add(step, collector.counted)
         if collector.buffer is not None:
@@ -288,7 +288,13 @@ class Collector:
         collector = self.collectors[name]
         assert collector.buffer is not None
         rollout = collector.buffer.take(self.steps[collector.name])
-        check_ends(collector.name, collector.spec, rollout)
+        if not finite(*rollout.final_obs):
+            check_ends(collector.name, collector.spec, rollout)
         if not self.on_host:
             check_rollout(collector.name, collector.spec, rollout)
         return rollout
+
+
+def finite(*columns: Tensor) -> bool:
+    """Whether all numbers are finite. Huge ones may add up to infinity, and are looked at one by one then."""
+    return math.isfinite(sum(float(column.sum()) for column in columns))

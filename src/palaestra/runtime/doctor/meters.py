@@ -10,7 +10,7 @@ from torch import Tensor
 
 from palaestra.core.specs import BehaviorSpec, ObsSpec, describe
 from palaestra.core.timestep import TimeStep
-from palaestra.runtime.collect.episodes import EpisodeMeter
+from palaestra.runtime.collect.episode_meter import EpisodeMeter
 
 FAR = 5.0
 """Absolute value above which a number counts as far outside -1..1, the range in which networks learn best."""

@@ -29,6 +29,7 @@ from palaestra.runtime.logging.tracker_plugins import find_trackers
 from palaestra.runtime.logging.trackers import GaugeTracker
 from palaestra.runtime.logging.waiting import WaitingNotice
 from palaestra.runtime.parts.part import RunPart, part_of
+from palaestra.runtime.parts.rank_meetings import journal_of
 from palaestra.runtime.parts.rank_warnings import RankWarnings
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.play.best_models import Reopen, reopening
@@ -42,7 +43,6 @@ from palaestra.runtime.run.features.requests import Requests
 from palaestra.runtime.run.features.saving import Saving
 from palaestra.runtime.run.features.stop_when import Callback, Callbacks, StopWhen
 from palaestra.runtime.run.loop import train as loop
-from palaestra.runtime.run.meetings import journal_of
 from palaestra.runtime.run.rank_launch import count_of
 from palaestra.runtime.run.rescuing import rescue
 from palaestra.runtime.run.run_settings import (

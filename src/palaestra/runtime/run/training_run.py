@@ -23,11 +23,11 @@ from palaestra.runtime.logging.bottleneck import EnvKind, Setup
 from palaestra.runtime.logging.run_times import RunClock, Timers, wait_for
 from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.parts.part import RunPart, at_work, observers
+from palaestra.runtime.parts.rank_meetings import meetings_of
 from palaestra.runtime.parts.rank_warnings import RankWarnings
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.play.teachers import Teachers
 from palaestra.runtime.run.analytics_facts import behavior_facts, training_facts
-from palaestra.runtime.run.meetings import meetings_of
 from palaestra.runtime.run.model_writer import ModelWriter
 from palaestra.runtime.run.resuming import SavedRun
 from palaestra.runtime.settings import RunSettings, behavior_settings
@@ -154,7 +154,8 @@ class Run:
         with self.saved.explaining_misfits(self.settings, self.folder, self.learners):
             seed = self.group.own_seed(self.settings.env_settings.seed + saved.checkpoint.step)
             restored = restore(self.collector, saved.run["collector"], seed, episodes=saved.same_ranks)
-            self.meetings.load_state_dict(saved)
+            if saved.same_ranks and "meetings" in saved.run:
+                self.meetings.load_state_dict(saved.run["meetings"])
             for part in self.parts:
                 if part.name in saved.parts:
                     part.load_state_dict(saved.parts[part.name], restored=restored)

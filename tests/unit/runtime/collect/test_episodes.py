@@ -11,7 +11,7 @@ import palaestra
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.runtime.collect.area_episodes import AreaEpisodes
 from palaestra.runtime.collect.collector_state import on, pack, unpack
-from palaestra.runtime.collect.episodes import EpisodeMeter
+from palaestra.runtime.collect.episode_meter import EpisodeMeter
 
 
 def stream_of(seed: int, steady: bool, grows_at: int | None) -> list[TimeStep]:

@@ -10,7 +10,8 @@ import torch
 from tiny_envs import table
 
 from palaestra.core.timestep import TimeStep
-from palaestra.runtime.collect.episodes import EpisodeMeter, last_of_groups
+from palaestra.runtime.collect.episode_meter import EpisodeMeter
+from palaestra.runtime.collect.episodes import last_of_groups
 from palaestra.runtime.play.players import TeamEpisodes, shown
 
 GROUPS = [5, 5, 5, 9, -1]

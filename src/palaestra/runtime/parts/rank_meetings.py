@@ -1,27 +1,25 @@
-"""Meetings of the ranks of a run: which rollouts they learn from together, and what they tell each other.
+"""Meetings of several ranks of a run: which rollouts they learn from together, and what they exchange.
 
 A rank collects by itself until a rollout is full, it has made its share of the decisions until something is due, or it
 is stopped. Then all meet. Everything that a meeting decides follows from numbers that all ranks have, so that all go on
-alike. A single process meets nobody, and decides by itself.
+alike.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.collect.collector import Collector
 from palaestra.runtime.logging.bottleneck import TimeUse
 from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.parts.journal import Journal, RankJournal
+from palaestra.runtime.parts.meetings import Meetings
 from palaestra.runtime.parts.rank_warnings import RankWarnings
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.storage.run_folder import RunFolder
-
-if TYPE_CHECKING:
-    from palaestra.runtime.run.resuming import SavedRun
 
 REPORT_EVERY = 1000
 """Decisions after which ranks exchange episodes and measurements again."""
@@ -32,67 +30,6 @@ FLAGS = 3
 """Columns of what a rank tells before those of the first behavior."""
 PATIENCE = 10
 """Meetings with a full rollout that others lack before there is a warning."""
-
-
-class Meetings:
-    """Decides when a run updates. A single process meets nobody, and decides by itself."""
-
-    may_put_off: ClassVar[bool] = True
-    """Whether a checkpoint may wait for trainers: ranks must all save at the same moment."""
-
-    def __init__(self, context: RunContext) -> None:
-        self._learners = context.learners
-        self.time_use: Callable[[], TimeUse] | None = None
-        """Returns this process's times; set once its clock runs."""
-        self.times: list[TimeUse] = []
-        """Times of each rank at the last report."""
-        self.stopping = False
-        """Whether a rank was stopped, so that all save and end."""
-        self.lost = False
-        """Whether rank 0 can no longer write to the run's folder."""
-        self.meets_first = False
-        """Whether this rank was stopped when it had to meet the others, and does so before it collects again."""
-        self.have_met = False
-        """Whether several ranks have met, and go on."""
-
-    def due(self, collector: Collector, stopped: bool) -> bool:
-        """Whether this rank must meet the others now."""
-        return True
-
-    def counts(self, name: str) -> bool:
-        """Whether all ranks have a behavior, as far as they knew when they last met. Only then it is learned, and
-        anything of it is due.
-        """
-        return True
-
-    def meet(self, collector: Collector, *, stopped: bool, lost: Callable[[], bool]) -> list[str]:
-        """Meets the other ranks. Returns the behaviors whose rollouts are full on all ranks. `lost`: whether rank 0 can
-        no longer write to the run's folder.
-        """
-        self.stopping = stopped
-        return collector.full
-
-    def check_folder(self, folder: RunFolder) -> None:
-        """Raises FolderLost if the run's folder can no longer be written to, unless ranks hear of it when they meet."""
-        folder.must_be_writable(at_once=False)
-
-    def report(self) -> None:
-        """Lets all ranks take in what each of them has measured since the last report."""
-        self.times = self.newest_times()
-
-    def newest_times(self) -> list[TimeUse]:
-        """Returns the newest times of each rank that this one knows."""
-        assert self.time_use is not None
-        return [self.time_use()]
-
-    def state_dict(self, unseen: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what the next meeting depends on, for the state of a run. All ranks take part. `unseen`: collectors
-        of saved behaviors that have not appeared.
-        """
-        return {}
-
-    def load_state_dict(self, saved: SavedRun) -> None:
-        """Restores the state of a run of as many ranks; of one of another number nothing is to be restored."""
 
 
 class RankMeetings(Meetings):
@@ -223,11 +160,8 @@ class RankMeetings(Meetings):
         }
         return {"meetings": state}
 
-    def load_state_dict(self, saved: SavedRun) -> None:
-        """Restores the state of a run of as many ranks; of one of another number nothing is to be restored."""
-        if "meetings" not in saved.run or not saved.same_ranks:
-            return
-        state = saved.run["meetings"]
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores the state of a run of as many ranks."""
         self.names = list(state["names"])
         self._shared = set(state["shared"])
         self._total = state["reported"]

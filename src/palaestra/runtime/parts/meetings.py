@@ -1,0 +1,72 @@
+"""Meetings of a run that nobody else takes part in; those of several ranks: `runtime/parts/rank_meetings.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from palaestra.runtime.collect.collector import Collector
+from palaestra.runtime.logging.bottleneck import TimeUse
+from palaestra.runtime.parts.run_context import RunContext
+from palaestra.runtime.storage.run_folder import RunFolder
+
+
+class Meetings:
+    """Decides when a run updates. A single process meets nobody, and decides by itself."""
+
+    may_put_off: ClassVar[bool] = True
+    """Whether a checkpoint may wait for trainers: ranks must all save at the same moment."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._learners = context.learners
+        self.time_use: Callable[[], TimeUse] | None = None
+        """Returns this process's times; set once its clock runs."""
+        self.times: list[TimeUse] = []
+        """Times of each rank at the last report."""
+        self.stopping = False
+        """Whether a rank was stopped, so that all save and end."""
+        self.lost = False
+        """Whether rank 0 can no longer write to the run's folder."""
+        self.meets_first = False
+        """Whether this rank was stopped when it had to meet the others, and does so before it collects again."""
+        self.have_met = False
+        """Whether several ranks have met, and go on."""
+
+    def due(self, collector: Collector, stopped: bool) -> bool:
+        """Whether this rank must meet the others now."""
+        return True
+
+    def counts(self, name: str) -> bool:
+        """Whether all ranks have a behavior, as far as they knew when they last met. Only then it is learned, and
+        anything of it is due.
+        """
+        return True
+
+    def meet(self, collector: Collector, *, stopped: bool, lost: Callable[[], bool]) -> list[str]:
+        """Meets the other ranks. Returns the behaviors whose rollouts are full on all ranks. `lost`: whether rank 0 can
+        no longer write to the run's folder.
+        """
+        self.stopping = stopped
+        return collector.full
+
+    def check_folder(self, folder: RunFolder) -> None:
+        """Raises FolderLost if the run's folder can no longer be written to, unless ranks hear of it when they meet."""
+        folder.must_be_writable(at_once=False)
+
+    def report(self) -> None:
+        """Lets all ranks take in what each of them has measured since the last report."""
+        self.times = self.newest_times()
+
+    def newest_times(self) -> list[TimeUse]:
+        """Returns the newest times of each rank that this one knows."""
+        assert self.time_use is not None
+        return [self.time_use()]
+
+    def state_dict(self, unseen: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns what the next meeting depends on, for the state of a run. All ranks take part. `unseen`: collectors
+        of saved behaviors that have not appeared.
+        """
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores the state of a run of as many ranks."""
