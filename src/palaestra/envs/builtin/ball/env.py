@@ -15,7 +15,6 @@ import numpy as np
 import torch
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action
 from palaestra.envs.builtin.ball.motion import HALF_EDGE, SECONDS
 from palaestra.envs.builtin.ball.picture import FRAMES, SIDE
 from palaestra.envs.builtin.ball.rules import MOST_TICKS, PROGRAM, TICKS, VISUAL
@@ -37,15 +36,14 @@ def all_but(*seen: str) -> dict[str, tuple[int, ...]]:
     return unseen | {f"final_{name}": shape for name, shape in unseen.items()}
 
 
-def balance(columns: Mapping[str, torch.Tensor]) -> Action:
+def balance(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """Tilts against the ball's position and velocity, less so the more the block is tilted; never drops the ball."""
     tilt = columns["tilt"]
     position = columns["position"]
     velocity = columns["velocity"]
     about_z = position[:, 0] + 2 * velocity[:, 0] - 10 * tilt[:, 2]
     about_x = -position[:, 2] - 2 * velocity[:, 2] - 10 * tilt[:, 0]
-    continuous = torch.stack([about_z, about_x], 1).clamp(-1, 1)
-    return Action(continuous, torch.zeros(len(continuous), 0, dtype=torch.int64, device=continuous.device))
+    return torch.stack([about_z, about_x], 1).clamp(-1, 1)
 
 
 EYES = np.array([[-0.75, 0.6, 2.5], [0.75, 0.6, 2.5]], np.float32)

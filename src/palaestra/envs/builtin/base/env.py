@@ -113,8 +113,8 @@ class WarpEnv:
     """Inner shapes of the struct's columns of more than one dimension, and its scalars, or functions (areas, device)
     that return them. Those that follow from the spec can be left out.
     """
-    rule: Callable[[Mapping[str, Tensor]], Action] | None = None
-    """Returns the actions of all agents by a rule, from the columns."""
+    rule: Callable[[Mapping[str, Tensor]], Tensor] | None = None
+    """Returns the continuous actions of all agents, or if they have none the choices, by a rule, from the columns."""
     picture: Callable[[Rows, str], Drawing]
     """Draws some areas, from their rows of the columns and the name of the behavior."""
 
@@ -304,9 +304,13 @@ class WarpEnv:
         """Returns what `rule` does with a behavior's agents; None: there is no rule, or the behavior is another's."""
         if self.rule is None or behavior not in self.behaviors:
             return None
-        action = self.rule(self._columns)
-        rows = self._tables.rows(behavior)
-        return action if rows is None else Action(action.continuous[rows], action.discrete[rows])
+        chosen = self.rule(self._columns)
+        if (rows := self._tables.rows(behavior)) is not None:
+            chosen = chosen[rows]
+        action = self.behaviors[behavior].action
+        if action.continuous:
+            return Action(chosen, chosen.new_zeros((len(chosen), len(action.branches)), dtype=torch.int64))
+        return Action(chosen.new_zeros((len(chosen), 0), dtype=torch.float32), chosen)
 
     def drawing(self, areas: NDArray[np.int64]) -> Drawing:
         """Returns the current solids of these areas (A,), in this order; waits for the device. Raises EnvError for an

@@ -14,7 +14,6 @@ import torch
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import EndColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import Rows, checked_choice, save_final_obs
@@ -113,11 +112,10 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         start(world, i)
 
 
-def keep_upright(columns: Mapping[str, torch.Tensor]) -> Action:
+def keep_upright(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """Pushes so that the pole stays up and the cart comes back to the middle."""
     x, velocity, angle, turning = columns["state"].unbind(1)
-    right = (angle + 0.25 * turning + 0.02 * x + 0.05 * velocity > 0).long()[:, None]
-    return Action(torch.zeros(len(x), 0, device=x.device), right)
+    return (angle + 0.25 * turning + 0.02 * x + 0.05 * velocity > 0).long()[:, None]
 
 
 TRACK = -0.62  # height of the track

@@ -20,7 +20,6 @@ import torch
 from numpy.typing import ArrayLike
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures
@@ -75,7 +74,7 @@ COLUMN_BERTH, STONE_BERTH = 2.0, 1.6
 COLUMNS = [(COLUMN[0] * x, COLUMN[1] * y) for x in (-1, 1) for y in (-1, 1)]
 
 
-def escape(columns: Mapping[str, torch.Tensor]) -> Action:
+def escape(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """Sends the agent nearest the dragon into it, and the one nearest the key to the door with it; the others wait."""
     place = columns["body_position"][:, :AGENTS]
     lives = columns["acting"].view(-1, AGENTS)
@@ -93,7 +92,7 @@ def escape(columns: Mapping[str, torch.Tensor]) -> Action:
     angle = columns["body_angle"][:, :AGENTS].reshape(-1)
     stone = torch.where(columns["stone_stands"][:, None], columns["stone"], torch.full_like(columns["stone"], 1e3))
     choice = run_over(place, velocity, angle, past_obstacles(place, goal, stone.repeat_interleave(AGENTS, 0)))
-    return Action(torch.zeros(len(place), 0, device=place.device), choice * goes)
+    return choice * goes
 
 
 def past_obstacles(place: torch.Tensor, goal: torch.Tensor, stone: torch.Tensor) -> torch.Tensor:

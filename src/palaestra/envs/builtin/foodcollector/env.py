@@ -17,7 +17,6 @@ from torch import Tensor
 
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures
@@ -49,7 +48,7 @@ IMAGE = ObsSpec("GridSensor-OneHot", (len(TAGS), CELLS, CELLS))
 BERTH = 6.0  # distance from the agent's edge within which it avoids bad food
 
 
-def gather(columns: Mapping[str, Tensor]) -> Action:
+def gather(columns: Mapping[str, Tensor]) -> Tensor:
     """Goes for the nearest green food with no red food beside it, and keeps away from red on its way; never fires."""
     food = columns["food"]
     radius = 0.5 * columns["parameters"][:, 1, None, None] + FOOD_RADIUS
@@ -72,9 +71,7 @@ def gather(columns: Mapping[str, Tensor]) -> Action:
     sin = angle.sin()
     local = torch.stack([cos * way[:, 0] + sin * way[:, 1], sin * way[:, 0] - cos * way[:, 1]], 1)
     local = torch.nn.functional.normalize(local, dim=1)
-    return Action(
-        torch.cat([local, turn[:, None]], 1), torch.zeros(len(angle), 1, dtype=torch.int64, device=angle.device)
-    )
+    return torch.cat([local, turn[:, None]], 1)
 
 
 def draw_floor(rows: Rows, behavior: str) -> Drawing:

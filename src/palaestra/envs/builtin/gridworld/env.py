@@ -24,7 +24,6 @@ from torch.nn.functional import pad
 
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import Rows, checked_choice, next_parameter, save_final_obs
@@ -185,7 +184,7 @@ def draw(world: World):
             paint(world.final_obs_image, i, y, world.final_board, world.final_edge[i], -1.0e3, 1.0e3)
 
 
-def follow_shortest_path(columns: Mapping[str, torch.Tensor]) -> Action:
+def follow_shortest_path(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """Takes the first move of a shortest path to a wanted goal that avoids other goals, or stays if there is none."""
     edge = columns["edge"].long()[:, None, None]
     row, column = torch.meshgrid(*[torch.arange(LONGEST, device=edge.device)] * 2, indexing="ij")
@@ -200,8 +199,7 @@ def follow_shortest_path(columns: Mapping[str, torch.Tensor]) -> Action:
         far = torch.where(closed.view_as(far), torch.inf, nearer)
     here = (cell == columns["agent"].long()[:, None]).float().argmax(1)
     step, move = neighbors(far).flatten(2).gather(2, here[:, None, None].expand(-1, 4, 1))[:, :, 0].min(1)
-    discrete = torch.where(step.isfinite(), move + 1, 0)[:, None]
-    return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
+    return torch.where(step.isfinite(), move + 1, 0)[:, None]
 
 
 def neighbors(grid: torch.Tensor) -> torch.Tensor:

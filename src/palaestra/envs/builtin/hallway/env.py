@@ -17,7 +17,6 @@ import torch
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import Program
 from palaestra.envs.builtin.base.world_columns import Rows, checked_choice, save_final_obs
@@ -50,7 +49,7 @@ SLACK = 0.35  # radians: a decision turns by 0.31
 SPEED = 16.0  # m/s that it goes at, so that it can turn
 
 
-def go_to_matching_goal(columns: Mapping[str, torch.Tensor]) -> Action:
+def go_to_matching_goal(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """Goes around the symbol, then to the goal with its mark, without having to remember it."""
     place = columns["place"]
     symbol = columns["symbol_place"]
@@ -60,8 +59,7 @@ def go_to_matching_goal(columns: Mapping[str, torch.Tensor]) -> Action:
     target = detour(place, goal, symbol, torch.full_like(place[:, :1], SYMBOL[0] + AROUND))
     # the change of velocity to make
     ahead = SPEED * torch.nn.functional.normalize(target - place, dim=1) - columns["velocity"]
-    discrete = steer(place, columns["angle"], place + ahead, SLACK)
-    return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
+    return steer(place, columns["angle"], place + ahead, SLACK)
 
 
 def steer(place: torch.Tensor, angle: torch.Tensor, target: torch.Tensor, slack: float) -> torch.Tensor:

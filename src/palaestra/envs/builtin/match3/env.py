@@ -23,7 +23,6 @@ import warp as wp
 from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import Program
 from palaestra.envs.builtin.base.tables import Tables
@@ -145,14 +144,14 @@ def random_tie_breaks(rng: Tensor) -> Tensor:
     return ((number ^ (number >> 16)) & 0xFFFFFF) / 0x1000000
 
 
-def best_move(columns: Mapping[str, Tensor], greedy: bool) -> Action:
+def best_move(columns: Mapping[str, Tensor], greedy: bool) -> Tensor:
     """Chooses a move with the highest immediate score, ties at random; any allowed move if not `greedy`."""
     mask = columns["mask"]
     score = torch.where(mask, 0.9 * random_tie_breaks(columns["rng"]), -1.0)
     if greedy:
         row, move = mask.nonzero(as_tuple=True)
         score[row, move] += points_of_moves(columns["kind"][row], columns["worth"][row], move)
-    return Action(torch.zeros(len(score), 0, device=score.device), score.argmax(1, keepdim=True))
+    return score.argmax(1, keepdim=True)
 
 
 def exchange(first: int, second: int) -> int | None:

@@ -23,7 +23,6 @@ import numpy as np
 import torch
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures
@@ -64,7 +63,7 @@ def coast(velocity: torch.Tensor, parameters: torch.Tensor) -> torch.Tensor:
     return velocity / speed.clamp(min=1e-6) * far
 
 
-def shove(columns: Mapping[str, torch.Tensor]) -> Action:
+def shove(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """Goes around the block to its far side, and pushes it ahead; pauses now and then, against cycles."""
     agent = columns["agent_position"]
     block = columns["block_position"]
@@ -82,8 +81,7 @@ def shove(columns: Mapping[str, torch.Tensor]) -> Action:
     choice = torch.where(off > 0.2, 3, torch.where(off < -0.2, 4, choice))
     age = columns["age"]
     pauses = (age**2 // 7 % 5 == 0) & ~((choice == 1) & is_behind & (age < 60))
-    choice = torch.where(pauses, 0, choice)
-    return Action(torch.zeros(len(choice), 0, device=choice.device), choice[:, None])
+    return torch.where(pauses, 0, choice)[:, None]
 
 
 def draw_room(rows: Rows, behavior: str) -> Drawing:

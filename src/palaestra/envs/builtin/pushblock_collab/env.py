@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures
@@ -76,7 +75,7 @@ def draw_room(rows: Rows, behavior: str) -> Drawing:
     return Drawing(shapes, (ROOM + 0.6, 1.2, ROOM + 0.6), center=(0.0, 0.4, 0.0))
 
 
-def haul(columns: Mapping[str, Tensor]) -> Action:
+def haul(columns: Mapping[str, Tensor]) -> Tensor:
     """Goes around the block nearest to the goal, and pushes, all three together; dodges and turns to break jams."""
     bodies = columns["body_position"]
     device = columns["body_position"].device
@@ -119,7 +118,7 @@ def haul(columns: Mapping[str, Tensor]) -> Action:
     choice = torch.where(still, dodge[columns["age"].long() // 10 % AGENTS], choice)
     turn = torch.remainder(angle + 0.5 * torch.pi + torch.pi, 2 * torch.pi) - torch.pi  # from the direction of the goal
     choice = torch.where(turn > 0.2, pusher.TURN_RIGHT, torch.where(turn < -0.2, pusher.TURN_LEFT, choice))
-    return Action(torch.zeros(choice.numel(), 0, device=device), choice.view(-1, 1))
+    return choice.view(-1, 1)
 
 
 class CooperativePushBlock(WarpEnv):

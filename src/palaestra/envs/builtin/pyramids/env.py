@@ -29,7 +29,6 @@ import warp as wp
 from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import Program
 from palaestra.envs.builtin.base.world_columns import INLINE_MORE, Rows, checked_choice, save_final_obs
@@ -54,7 +53,7 @@ WAYS = 24  # directions that it compares
 FASTEST, SLOWEST = 30.0, 6.0  # m/s far from the target, and near it
 
 
-def fetch_gold(columns: Mapping[str, Tensor]) -> Action:
+def fetch_gold(columns: Mapping[str, Tensor]) -> Tensor:
     """Goes to the switch, then to the golden block, room by room and around what stands in the way."""
     place = columns["place"]
     pressed = columns["pressed"] > 0
@@ -67,8 +66,7 @@ def fetch_gold(columns: Mapping[str, Tensor]) -> Action:
     avoided = torch.ones(things.shape[:2], dtype=torch.bool, device=place.device)
     avoided[:, -1] = pressed
     way = free_way(place, target, things, avoided)
-    discrete = steer(columns, way, (target - place).norm(dim=1, keepdim=True))
-    return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
+    return steer(columns, way, (target - place).norm(dim=1, keepdim=True))
 
 
 def next_goal(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:

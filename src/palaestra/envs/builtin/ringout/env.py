@@ -26,7 +26,6 @@ import warp as wp
 from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
@@ -238,13 +237,12 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         start(world, i)
 
 
-def hold_center(columns: Mapping[str, Tensor]) -> Action:
+def hold_center(columns: Mapping[str, Tensor]) -> Tensor:
     """Moves to the center, slows down before it, and pushes back when driven off."""
     wish = -columns["position"] - 0.4 * columns["velocity"]
     frame = BETWEEN_AGENTS * (torch.arange(len(wish), device=wish.device) % AGENTS)
     way = torch.round((torch.atan2(wish[:, 1], wish[:, 0]) - frame) / BETWEEN_WAYS).long() % WAYS
-    choice = torch.where(wish.norm(dim=1) > 0.1, way + 1, 0)
-    return Action(torch.zeros(len(wish), 0, device=wish.device), choice[:, None])
+    return torch.where(wish.norm(dim=1) > 0.1, way + 1, 0)[:, None]
 
 
 def draw_ring(rows: Rows, behavior: str) -> Drawing:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from palaestra.core.timestep import Action
 from palaestra.envs.builtin.soccer.field import GOAL_LINE
 from palaestra.envs.builtin.soccer.motion import BALL_RADIUS, PLAYER_RADIUS
 
@@ -18,7 +17,7 @@ COAST = 0.15  # seconds by which they allow for their own speed, which their dra
 KEPT = 4.5  # meters, distance of a keeper from the middle of the goal
 
 
-def chase(columns: Mapping[str, Tensor], teams: Sequence[int]) -> Action:
+def chase(columns: Mapping[str, Tensor], teams: Sequence[int]) -> Tensor:
     """Plays every player of the columns; team 0 plays toward x. A player without a mate keeps the goal."""
     place, velocity = (columns[name].view(-1, len(teams), 2) for name in ("position", "velocity"))
     ball = (columns["ball"] + LEAD * columns["ball_velocity"])[:, None].expand_as(place)
@@ -50,7 +49,7 @@ def _approach_point(place: Tensor, ball: Tensor, goal: Tensor) -> Tensor:
     )
 
 
-def _move_to(place: Tensor, angle: Tensor, target: Tensor, ball: Tensor) -> Action:
+def _move_to(place: Tensor, angle: Tensor, target: Tensor, ball: Tensor) -> Tensor:
     """Faces the target, or near it the ball, and runs and sidesteps toward the target; all (areas, agents, ...)."""
     to = target - place
     is_there = to.norm(dim=2, keepdim=True) < 1.0
@@ -59,10 +58,8 @@ def _move_to(place: Tensor, angle: Tensor, target: Tensor, ball: Tensor) -> Acti
     ahead = to[..., 0] * angle.cos() + to[..., 1] * angle.sin()
     right = to[..., 0] * angle.sin() - to[..., 1] * angle.cos()
     right = torch.where(right.abs() > ahead.abs(), right, 0.0)  # a sidestep would replace running
-    choice = torch.stack(
-        [_direction_choice(ahead, 0.2), _direction_choice(right, 0.2), _direction_choice(off, 0.14)], 2
-    ).flatten(0, 1)
-    return Action(torch.zeros(len(choice), 0, device=choice.device), choice)
+    choices = [_direction_choice(ahead, 0.2), _direction_choice(right, 0.2), _direction_choice(off, 0.14)]
+    return torch.stack(choices, 2).flatten(0, 1)
 
 
 def _direction_choice(wish: Tensor, least: float) -> Tensor:

@@ -17,7 +17,6 @@ import warp as wp
 from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import Program
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
@@ -129,7 +128,7 @@ INNER = 14.0  # meters from the middle at which it goes around
 ALIGNED = math.radians(5)  # this close to a tile's direction, walking outward touches that tile alone
 
 
-def touch_in_order(columns: Mapping[str, Tensor]) -> Action:
+def touch_in_order(columns: Mapping[str, Tensor]) -> Tensor:
     """Goes inward first, until the next tile lies straight outward; faces the way it goes."""
     position = columns["position"]
     velocity = columns["velocity"]
@@ -145,8 +144,7 @@ def touch_in_order(columns: Mapping[str, Tensor]) -> Action:
     right = push[:, 0] * heading.cos() - push[:, 1] * heading.sin()
     turn = wrap_angle(heading - torch.atan2(away[:, 0], away[:, 1]))
     sideways = torch.where(right.abs() > forward.abs(), right, 0.0)  # it would replace the push forward
-    discrete = torch.stack([to_choice(forward, 2.0), to_choice(sideways, 2.0), to_choice(turn, math.radians(15))], 1)
-    return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
+    return torch.stack([to_choice(forward, 2.0), to_choice(sideways, 2.0), to_choice(turn, math.radians(15))], 1)
 
 
 def wrap_angle(angle: Tensor) -> Tensor:

@@ -21,7 +21,6 @@ import warp as wp
 from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
@@ -232,7 +231,7 @@ AIM = 7.0  # x of the opponent's court at which it aims
 TILTS = torch.linspace(-1.0, 0.4, 15)
 
 
-def return_ball(columns: Mapping[str, Tensor]) -> Action:
+def return_ball(columns: Mapping[str, Tensor]) -> Tensor:
     """Follows a ball that comes to its side, with the tilt that would send it into the middle of the other side."""
     mirror = torch.tensor([[[1.0, 1.0]], [[-1.0, 1.0]]], device=columns["ball"].device)
     ball = (columns["ball"] * mirror).transpose(0, 1).reshape(-1, 2)  # a row per slot, in its frame
@@ -245,8 +244,7 @@ def return_ball(columns: Mapping[str, Tensor]) -> Action:
     place = torch.where(comes, (soon[:, 0] - BEHIND).clamp(max=-1.0), READY)
     run = ((place - racket[:, 0]) / DASH).clamp(-1, 1)
     jump = torch.where(racket[:, 1] < torch.where(comes, height, motion.JUMP_BELOW), 1.0, 0.0)
-    continuous = torch.stack([run, jump, best_tilt(ball, velocity, run)], 1)
-    return Action(continuous, torch.zeros(len(run), 0, dtype=torch.int64, device=run.device))
+    return torch.stack([run, jump, best_tilt(ball, velocity, run)], 1)
 
 
 def best_tilt(ball: Tensor, velocity: Tensor, run: Tensor) -> Tensor:

@@ -26,7 +26,6 @@ import torch
 from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures
@@ -65,7 +64,7 @@ share in m/s.
 """
 
 
-def over_the_wall(columns: Mapping[str, Tensor]) -> Action:
+def over_the_wall(columns: Mapping[str, Tensor]) -> Tensor:
     """Passes small walls by a jump, big ones from the block. 0: nothing, 1: forward, left, jump, 2: back, right."""
     angle = columns["angle"]
     off = torch.remainder(angle - torch.pi / 2 + torch.pi, 2 * torch.pi) - torch.pi
@@ -75,8 +74,7 @@ def over_the_wall(columns: Mapping[str, Tensor]) -> Action:
     best = torch.where(turn > 0, 0, best)
     run = torch.where(best < 3, best, 0)
     side = torch.where(best > 2, best - 2, 0)
-    discrete = torch.stack([run, turn, side, (jump & (turn == 0)).long()], 1)
-    return Action(torch.zeros(len(angle), 0, device=angle.device), discrete)
+    return torch.stack([run, turn, side, (jump & (turn == 0)).long()], 1)
 
 
 def nearest_move(columns: Mapping[str, Tensor], target: Tensor) -> Tensor:
