@@ -110,7 +110,7 @@ def test_a_tick_with_its_decisions_and_its_bookkeeping_never_waits(name: str):
     collector = Collector(
         env, lambda behavior, spec: Learner(behavior, spec, block, DEVICE, 0, False).collector, seed=0
     )
-    collector._on_host = False  # on the CPU too: what is looked at there on every tick costs nothing there
+    collector.on_host = False  # on the CPU too: what is looked at there on every tick costs nothing there
     collector.collect(4, lambda: False)
     counts = []
     for ticks in (2, 12):

@@ -27,8 +27,8 @@ READS = {
 
 
 HOST_ONLY = {
-    ("env.py", "_take_final_obs"),
-    ("env.py", "_share"),
+    ("tables.py", "_take_final_obs"),
+    ("tables.py", "_share"),
     ("steady_buffer.py", "add"),
     ("conditioned_bodies.py", "forward"),
     ("group_critic.py", "encoded"),
