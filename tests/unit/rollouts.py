@@ -11,6 +11,9 @@ from palaestra.core.timestep import Decision, TimeStep
 from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.data.slotted_buffer import RolloutBuffer, SlottedBuffer
 from palaestra.data.steady_buffer import PLAIN, SteadyBuffer
+from palaestra.envs.base import Env
+from palaestra.runtime.collect.collector import BehaviorCollector, Collector
+from palaestra.trainers.base import Trainer
 
 Answer = Callable[[TimeStep], Decision]
 
@@ -60,3 +63,14 @@ def experience(
     """A rollout of a random stream."""
     made = Stream(seed, steady=steady, **stream)  # type: ignore[arg-type]
     return next(rollouts_of(made.next, [ticks], answers(seed), needs, steady=steady))
+
+
+def collected(env: Env, trainer: Trainer) -> Iterator[Rollout]:
+    """Rollouts of a trainer's own decisions in an environment with one behavior, without end."""
+    collector = Collector(
+        env,
+        lambda name, spec: BehaviorCollector(name, spec, trainer.policy, trainer.rollout_size, trainer.needs),
+        seed=0,
+    )
+    while True:
+        yield from collector.collect(1000, lambda: False).values()

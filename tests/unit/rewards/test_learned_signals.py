@@ -16,7 +16,6 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.rewards.base import RewardSignal
 from palaestra.rewards.settings import REWARDS
 from palaestra.rewards.signal_optimizer import flat
-from palaestra.rewards.signals import RewardSignals
 from palaestra.testing import check_trainer
 from palaestra.testing.check_trainer import SPECS
 from palaestra.trainers.behavior_settings import BehaviorSettings
@@ -102,24 +101,6 @@ def test_all_of_them_at_once_keep_the_contract_of_a_trainer(tmp_path: Path):
         "hyperparameters": {"batch_size": 16, "buffer_size": 64},
     }
     check_trainer(PPO, BehaviorSettings.model_validate({"trainer_type": "ppo", **settings}), spec)
-
-
-def test_their_losses_have_the_names_that_ml_agents_gives_them(tmp_path: Path):
-    trees = {name: tree(name, EVERYTHING, tmp_path) for name in LEARNED}
-    signals = RewardSignals(
-        EVERYTHING, {name: REWARDS[name].model_validate(one) for name, one in trees.items()}, CPU, 0
-    )
-    assert set(signals.learn(transitions(EVERYTHING, 12))) == {
-        "Losses/Curiosity Forward Loss",
-        "Losses/Curiosity Inverse Loss",
-        "Losses/RND Loss",
-        "Losses/GAIL Loss",
-        "Losses/GAIL KL Loss",
-        "Policy/GAIL Policy Estimate",
-        "Policy/GAIL Expert Estimate",
-        "Policy/GAIL Grad Mag Loss",
-        "Policy/GAIL Beta",
-    }
 
 
 def test_an_action_as_numbers_has_its_branches_one_hot():

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable
-from itertools import chain
+from itertools import chain, islice
 
 import pytest
 import torch
 from grouped_stream import Grouped
-from rollouts import rollout_of, rollouts_of
+from rollouts import collected, rollout_of, rollouts_of
 from sacrifice_env import Sacrifice
 from tiny_envs import CPU, Stream, behavior_settings, spec_of, table
 from torch import Tensor
@@ -25,7 +25,6 @@ from palaestra.data.sequences import SequenceTable
 from palaestra.models.actor_critic import CRITIC
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.group_critic import GroupCritic
-from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.testing import check_trainer
 from palaestra.trainers.advantages import ValueEstimates, gae
 from palaestra.trainers.group_advantages import GroupValues
@@ -377,19 +376,13 @@ def learned(kind: type[POCA] | type[PPO], name: str) -> float:
     """What groups earn together at the end of a training."""
     hyper = {"batch_size": 256, "buffer_size": 2048, "learning_rate": 1e-3, "beta": 0.01}
     settings = behavior_settings(hyper, {"hidden_units": 32, "num_layers": 1}, trainer_type=name, max_steps=30_000)
-    trainers: list[POCA | PPO] = []
-
-    def join(behavior: str, spec: BehaviorSpec) -> BehaviorCollector:
-        trainers.append(kind(spec, settings, CPU, 0))
-        return BehaviorCollector(behavior, spec, trainers[0].policy, trainers[0].rollout_size, trainers[0].needs)
-
-    collector = Collector(Sacrifice(32), join, 0)
-    part = collector.collectors["Sacrifice"]
+    env = Sacrifice(32)
+    trainer = kind(env.behaviors["Sacrifice"], settings, CPU, 0)
     earned = 0.0
-    while part.decisions < settings.max_steps:
-        for rollout in collector.collect(1000, lambda: False).values():
-            trainers[0].update(rollout, part.decisions)
-        earned = float(part.meter.take().group_returns.mean())
+    for rollout in islice(collected(env, trainer), 15):
+        trainer.update(rollout, 0)
+        ended = rollout.terminated | rollout.truncated
+        earned = float(rollout.group_reward.sum() / ended.sum())
     return earned
 
 
@@ -398,24 +391,22 @@ def test_someone_learns_to_die_for_its_mates_and_with_ppo_nobody_does():
     assert learned(PPO, "ppo") < 0.3
 
 
+FURTHER = {"max_grad_norm": 0.5, "value_coef": 1.0, "joint_ratio": True}
+ONE_BODY = {"shared_critic": True, "individual_values": True}
+
+
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
-    "network",
+    ("hyper", "network"),
     [
-        pytest.param({"hidden_units": 13}, marks=pytest.mark.slow),
-        {"memory": MEMORY},
-        pytest.param({"bfloat16": True}, marks=pytest.mark.slow),
-        pytest.param({"normalize": True, "num_layers": 1}, marks=pytest.mark.slow),
+        (FURTHER, {"memory": MEMORY}),
+        (ONE_BODY, {"memory": MEMORY}),
+        (ONE_BODY, {}),
+        (FURTHER, {"hidden_units": 13}),
+        (FURTHER, {"bfloat16": True}),
+        (FURTHER, {"normalize": True, "num_layers": 1}),
     ],
     ids=str,
 )
-def test_it_keeps_the_contract_of_a_trainer(network: dict[str, object]):
-    hyper = {"max_grad_norm": 0.5, "value_coef": 1.0, "joint_ratio": True}
+def test_it_keeps_the_contract_of_a_trainer(hyper: dict[str, object], network: dict[str, object]):
     check_trainer(POCA, behavior_settings(hyper, network, {"normalize": True}, trainer_type="poca"))
-
-
-@pytest.mark.parametrize("memory", [pytest.param(None, marks=pytest.mark.slow), MEMORY], ids=("no memory", "memory"))
-def test_it_keeps_the_contract_with_one_body_for_actor_and_critic(memory: dict[str, int] | None):
-    check_trainer(
-        POCA,
-        behavior_settings({"shared_critic": True, "individual_values": True}, {"memory": memory}, trainer_type="poca"),
-    )

@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 import copy
+from itertools import islice
 from typing import Any
 
 import pytest
 import torch
-from rollouts import experience, rollouts_of
+from rollouts import collected, experience, rollouts_of
 from tiny_envs import CPU, Bandit, Stream, behavior_settings, decide, fill, plainly, spec_of
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from palaestra.core.timestep import Action, TimeStep
+from palaestra.core.timestep import Action
 from palaestra.data.rollout import Rollout
 from palaestra.data.slotted_buffer import SlottedBuffer
 from palaestra.data.steady_buffer import SteadyBuffer
@@ -234,30 +235,6 @@ def test_schedules_follow_the_step():
     assert ppo.optimizer.learning_rate == metrics["Policy/Learning Rate"]
 
 
-def test_metrics_bear_ml_agents_tags():
-    metrics = trainer().update(experience(4, True), 64).read()
-    assert {
-        "Losses/Policy Loss",
-        "Losses/Value Loss",
-        "Policy/Entropy",
-        "Policy/Extrinsic Value Estimate",
-    } <= metrics.keys()
-
-
-def test_a_trainer_goes_on_from_its_state_with_the_same_digits():
-    old = trainer(network={"normalize": True})
-    new = trainer(seed=9, network={"normalize": True})
-    old.update(played(old, 1), 64)
-    new.load_state_dict(copy.deepcopy(old.state_dict()))
-    for seed in (2, 3):
-        first = played(old, seed)
-        second = played(new, seed)
-        assert plainly(first) == plainly(second)
-        assert old.update(first, 128).read() == new.update(second, 128).read()
-    for name, value in old.network.state_dict().items():
-        assert torch.equal(new.network.state_dict()[name], value), name
-
-
 @pytest.mark.parametrize(
     "action",
     [
@@ -273,21 +250,12 @@ def test_it_learns_what_is_best_in_a_bandit(action: dict[str, Any]):
     env = Bandit(64, **action)
     hyper = {"buffer_size": 512, "batch_size": 128, "learning_rate": 1e-3, "beta": 1e-3, "num_epoch": 4}
     ppo = PPO(env.behaviors["Bandit"], behavior_settings(hyper), CPU, 0)
-    step = env.reset(0)["Bandit"]
-    first = mean_reward(ppo, env, step)
-    with torch.no_grad():
-        buffer = SteadyBuffer(step, ppo.policy.act(step), 8)
-    for _ in range(20):
-        for _ in range(8):
-            with torch.no_grad():
-                decision = ppo.policy.act(step)
-            buffer.open(step, decision)
-            step = env.step({"Bandit": decision.action})["Bandit"]
-            buffer.complete(step)
-        ppo.update(buffer.take(step), 0)
+    first = mean_reward(ppo, env)
+    for rollout in islice(collected(env, ppo), 20):
+        ppo.update(rollout, 0)
     best = len(action)
     assert first < 0.8 * best
-    assert mean_reward(ppo, env, step) > 0.9 * best
+    assert mean_reward(ppo, env) > 0.9 * best
 
 
 @torch.no_grad()
@@ -302,15 +270,13 @@ def test_the_setting_deterministic_has_it_act_by_the_likeliest_action(memory: di
 
 
 @torch.no_grad()
-def mean_reward(ppo: PPO, env: Bandit, step: TimeStep) -> float:
+def mean_reward(ppo: PPO, env: Bandit) -> float:
     """Of the likeliest actions."""
+    step = env.reset(1)["Bandit"]
     ppo.policy.deterministic = True
     decision = ppo.policy.act(step)
     ppo.policy.deterministic = False
-    state = env.state_dict()
-    reward = env.step({"Bandit": decision.action})["Bandit"].reward.mean()
-    env.load_state_dict({name: value.clone() for name, value in state.items()})
-    return float(reward)
+    return float(env.step({"Bandit": decision.action})["Bandit"].reward.mean())
 
 
 @pytest.mark.parametrize("kind", [PPO, POCA])

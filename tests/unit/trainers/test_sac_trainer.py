@@ -222,22 +222,6 @@ def test_a_large_replay_is_not_saved_unless_asked_for():
     assert SAC(spec, settings({**large, "save_replay_buffer": True}), CPU, 0).saves_replay
 
 
-def test_what_it_measures_has_the_tags_of_mlagents():
-    sac = SAC(spec_of((1,), continuous=1, branches=(2,)), settings(), CPU, 0)
-    metrics = sac.update(bandit(sac, 8), 0).read()
-    assert metrics.keys() >= {
-        "Losses/Policy Loss",
-        "Losses/Value Loss",
-        "Losses/Q1 Loss",
-        "Losses/Q2 Loss",
-        "Policy/Entropy",
-        "Policy/Extrinsic Value",
-        "Policy/Continuous Entropy Coeff",
-        "Policy/Discrete Entropy Coeff",
-        "Policy/Learning Rate",
-    }
-
-
 def test_compiling_is_refused():
     with pytest.raises(ConfigError, match="compile is not available with the trainer sac"):
         SAC(spec_of((1,), continuous=1), settings(compile=True), CPU, 0)

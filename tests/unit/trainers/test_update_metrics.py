@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 from typing import Any
 
 import pytest
 import torch
+from rollouts import collected
 from tiny_envs import CPU, Bandit, behavior_settings
 from torch.testing import assert_close
 
-from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.poca import POCA
 from palaestra.trainers.ppo import PPO
@@ -37,14 +38,9 @@ def measured(
     """Of the last of some updates in a bandit."""
     env = Bandit(8, **(actions or {"continuous": 2, "branches": (2,)}))
     trainer = made(env.behaviors["Bandit"], settings, CPU, 0)
-    collector = Collector(
-        env,
-        lambda name, spec: BehaviorCollector(name, spec, trainer.policy, trainer.rollout_size, trainer.needs),
-        seed=0,
-    )
     values: dict[str, float] = {}
-    for _ in range(updates):
-        values = trainer.update(collector.collect(1000, lambda: False)["Bandit"], 0).read()
+    for rollout in islice(collected(env, trainer), updates):
+        values = trainer.update(rollout, 0).read()
     return values
 
 
