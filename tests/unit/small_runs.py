@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,12 @@ def contents(folder: Path) -> dict[str, str]:
         else "folder"
         for path in sorted(folder.rglob("*"))
     }
+
+
+def read_progress(run: Path) -> dict[str, Any] | None:
+    """The content of `progress.json`; None before there is any."""
+    file = run / "run_logs" / "progress.json"
+    return json.loads(file.read_text()) if file.is_file() else None
 
 
 def state(run: Path) -> dict[str, Any]:

@@ -27,6 +27,18 @@ LAUNCHED = "PALAESTRA_LAUNCHED"
 """Environment variable of ranks of `--processes`: their standard input closes when their launcher ends."""
 
 
+def act_on_closed_input(act: Callable[[], object]) -> None:
+    """Calls a function, from another thread, once standard input closes: the process that has started this one ends."""
+
+    def watch() -> None:
+        with suppress(OSError):
+            while os.read(0, 1):  # not by sys.stdin, whose lock would be held when the interpreter shuts down
+                pass
+        act()
+
+    threading.Thread(target=watch, daemon=True, name="palaestra parent").start()
+
+
 class Stoppable(Protocol):
     """Anything that can be asked to end."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.core.display import escaped_lines
-from palaestra.core.files import read_end, read_whole_text, regular, write_whole
+from palaestra.core.files import read_end, regular, write_whole
 
 PROGRESS = "progress.json"
 CONSOLE = "console.log"
@@ -74,15 +74,6 @@ class ProgressFile:
         }
         with suppress(OSError, ValueError):
             write_whole(self._file, json.dumps(whole, allow_nan=False).encode())
-
-
-def read_progress(run: Path) -> dict[str, Any] | None:
-    """Returns a run's last progress; None if it has none."""
-    with suppress(OSError, ValueError):
-        found = json.loads(read_whole_text(run / "run_logs" / PROGRESS))
-        if isinstance(found, dict) and isinstance(found.get("behaviors"), dict):
-            return found
-    return None
 
 
 class ConsoleLog:

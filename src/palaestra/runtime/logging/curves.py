@@ -207,12 +207,12 @@ def looks_of(names: Sequence[str]) -> dict[str, Look]:
     return dict(zip(names, _looks(), strict=False))
 
 
-def new_figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float, dpi: int = 160) -> Figure:
     """Returns an empty picture of this size in inches; it needs no display and no state of pyplot."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), dpi=160, facecolor="white")
+    figure = Figure(figsize=(width, height), dpi=dpi, facecolor="white")
     FigureCanvasAgg(figure)
     return figure
 
@@ -244,15 +244,20 @@ def _title(axes: Axes, metric: str, line: str, smooth: float) -> None:
     )
 
 
-def dress(axes: Axes, size: float, *, from_zero: bool = True) -> None:
-    """Gives a panel its grid, ticks of round numbers in letters of this size, and steps from zero as its x."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
+def add_grid(axes: Axes, size: float, pad: float = 5) -> None:
+    """Gives a panel horizontal lines in place of its frame, and labels of ticks in letters of this size."""
     axes.grid(axis="y", color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.spines["bottom"].set_color(GRID)
-    axes.tick_params(length=0, labelsize=size, labelcolor=SOFT, pad=5)
+    axes.tick_params(length=0, labelsize=size, labelcolor=SOFT, pad=pad)
+
+
+def dress(axes: Axes, size: float, *, from_zero: bool = True) -> None:
+    """Gives a panel its grid, ticks of round numbers in letters of this size, and steps from zero as its x."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    add_grid(axes, size)
     axes.margins(x=0.01, y=0.08)
     if from_zero:
         axes.set_xlim(left=0)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palaestra.demos.summary import BINS, DemoSummary
-from palaestra.runtime.logging.curves import COLORS, GRID, INK, SOFT
+from palaestra.runtime.logging.curves import COLORS, INK, SOFT, add_grid, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,11 +24,7 @@ _SIZE = 8.0  # of labels
 
 def demo_figure(summaries: Sequence[DemoSummary]) -> Figure:
     """Draws a row of three panels for each file: rewards, actions, ranges of observations."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12.0, 2.9 * len(summaries)), dpi=130 if len(summaries) < 8 else 80, facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = new_figure(12.0, 2.9 * len(summaries), 130 if len(summaries) < 8 else 80)
     for row, (summary, color) in enumerate(zip(summaries, cycle(COLORS), strict=False)):
         panels = [figure.add_subplot(len(summaries), 3, 3 * row + column + 1) for column in range(3)]
         _rewards(panels[0], summary, color)
@@ -40,19 +36,13 @@ def demo_figure(summaries: Sequence[DemoSummary]) -> Figure:
 
 def _rewards(axes: Axes, summary: DemoSummary, color: str) -> None:
     returns = np.array(summary.returns)
-    axes.plot(
-        np.arange(1, len(returns) + 1),
-        returns,
-        color=color,
-        linewidth=1.4,
-        marker="o" if len(returns) < 60 else None,
-        markersize=3.5,
-    )
+    mark = "o" if len(returns) < 60 else None
+    axes.plot(np.arange(1, len(returns) + 1), returns, color=color, linewidth=1.4, marker=mark, markersize=3.5)
     _dress(axes, f"{Path(summary.demo.title).name}  ·  reward", "episode")
 
 
 def _actions(axes: Axes, summary: DemoSummary, color: str) -> None:
-    """Draws continuous actions as outlines and discrete ones as bars, each a share of all decisions."""
+    """Draws continuous actions as lines and discrete ones as bars, each a share of all decisions."""
     decisions = max(summary.pairs, 1)
     if len(summary.histogram):
         centers = (np.arange(BINS) + 0.5) / (BINS / 2) - 1
@@ -80,14 +70,7 @@ def _ranges(axes: Axes, summary: DemoSummary, color: str) -> None:
         chosen = np.unique(np.linspace(0, size - 1, min(size, max(1, MOST_NUMBERS // len(summary.obs)))).astype(int))
         chosen = chosen[seen.count[chosen] > 0]
         places = at + np.arange(len(chosen))
-        axes.vlines(
-            places,
-            seen.least[chosen],
-            seen.greatest[chosen],
-            color=own,
-            alpha=0.35,
-            linewidth=max(0.6, min(5.0, 200 / MOST_NUMBERS)),
-        )
+        axes.vlines(places, seen.least[chosen], seen.greatest[chosen], color=own, alpha=0.35, linewidth=0.6)
         axes.plot(places, seen.mean[chosen], ".", color=own, markersize=3)
         at += len(chosen) + 2
     _dress(axes, "observations", "number: least to greatest, mean")
@@ -96,11 +79,7 @@ def _ranges(axes: Axes, summary: DemoSummary, color: str) -> None:
 def _dress(axes: Axes, title: str, below: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    axes.grid(axis="y", color=GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.spines["bottom"].set_color(GRID)
-    axes.tick_params(length=0, labelsize=_SIZE, labelcolor=SOFT)
+    add_grid(axes, _SIZE, 3.5)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=below == "episode"))
     axes.set_title(title, loc="left", fontsize=10.5, fontweight="bold", color=INK, pad=8, parse_math=False)
     axes.set_xlabel(below, fontsize=_SIZE, color=SOFT)

@@ -20,10 +20,10 @@ LONGEST = 30.0
 class WaitingNotice:
     """Context manager that reports a long wait: after 1.5 s, then at growing intervals."""
 
-    def __init__(self, what: str, tell: Callable[[str], object]) -> None:
-        """Calls `tell` from another thread, with lines such as 'opening 3DBall: 5 s so far'."""
+    def __init__(self, what: str, show: Callable[[str], object]) -> None:
+        """Calls `show` from another thread, with lines such as 'opening 3DBall: 5 s so far'."""
         self._what = what
-        self._tell = tell
+        self._show = show
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="waiting", daemon=True)
 
@@ -31,7 +31,7 @@ class WaitingNotice:
         begin = time.monotonic()
         pause = FIRST
         while not self._over.wait(pause):
-            self._tell(f"{self._what}: {time.monotonic() - begin:.0f} s so far")
+            self._show(f"{self._what}: {time.monotonic() - begin:.0f} s so far")
             pause = min(2 * pause, LONGEST)
 
     def __enter__(self) -> WaitingNotice:

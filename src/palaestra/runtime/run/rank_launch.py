@@ -20,7 +20,7 @@ from palaestra.core.display import is_terminal
 from palaestra.core.errors import ConfigError, RankLost
 from palaestra.core.plugins import own_python
 from palaestra.parallel import ranks
-from palaestra.runtime.control.os_signals import LAUNCHED
+from palaestra.runtime.control.os_signals import LAUNCHED, act_on_closed_input
 from palaestra.runtime.settings.tree import TorchSettings
 
 GRACE = 10.0
@@ -155,12 +155,10 @@ def _status(processes: Sequence[RankProcess], first: RankProcess | None, ended: 
 def end_with_launcher() -> None:
     """Stops this process, saved, when the one that launched it ends; it ends at once if that takes too long."""
     if os.environ.get(LAUNCHED):
-        threading.Thread(target=_watch_launcher, daemon=True, name="palaestra launcher").start()
+        act_on_closed_input(_save_and_end)
 
 
-def _watch_launcher() -> None:
-    while os.read(0, 1):  # not by sys.stdin, whose lock would be held when the interpreter shuts down
-        pass
+def _save_and_end() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):  # the second ends it at once
         os.kill(os.getpid(), number)
         time.sleep(PATIENCE)

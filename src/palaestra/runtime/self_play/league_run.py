@@ -15,7 +15,7 @@ from palaestra.core.errors import RunError
 from palaestra.core.files import explain, write_whole
 from palaestra.envs.base import Env
 from palaestra.models.policy import NetworkPolicy
-from palaestra.runtime.logging.curves import INK, SOFT, save
+from palaestra.runtime.logging.curves import INK, SOFT, new_figure, save
 from palaestra.runtime.self_play.league import Entry, League, Progress, play
 from palaestra.runtime.self_play.opponent_policy import MixedPolicy
 from palaestra.runtime.self_play.policy_snapshots import PolicySnapshots
@@ -126,45 +126,34 @@ def as_json(league: League) -> dict[str, Any]:
 
 def heat_map(league: League) -> Figure:
     """Draws scores of rows against columns: blue if the row wins, red if it loses."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     names = list(dict.fromkeys(entry.behavior for entry in league.entries))
     rows = [i for i, entry in enumerate(league.entries) if entry.behavior == names[0]]
     columns = [i for i, entry in enumerate(league.entries) if entry.behavior == names[-1]]
     scores = league.scores[np.ix_(rows, columns)]
     side = max(4.0, 0.5 * max(scores.shape) + 1.5)
-    figure = Figure(figsize=(side + 1.0, side), dpi=140, facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = new_figure(side + 1.0, side, 140)
     axes = figure.add_subplot()
     axes.imshow(scores, cmap="RdBu", vmin=0.0, vmax=1.0)
     for (i, j), score in np.ndenumerate(scores):
         if not np.isnan(score):
-            axes.text(
-                j,
-                i,
-                f"{100 * score:.0f}",
-                ha="center",
-                va="center",
-                fontsize=8,
-                color="white" if abs(score - 0.5) > 0.35 else INK,
-            )
-    axes.set_xticks(
-        range(len(columns)), [thousands(league.entries[i].step) for i in columns], rotation=60, fontsize=8, color=SOFT
-    )
-    axes.set_yticks(range(len(rows)), [thousands(league.entries[i].step) for i in rows], fontsize=8, color=SOFT)
+            color = "white" if abs(score - 0.5) > 0.35 else INK
+            axes.text(j, i, f"{100 * score:.0f}", ha="center", va="center", fontsize=8, color=color)
+    across, down = ([thousands(league.entries[i].step) for i in shown] for shown in (columns, rows))
+    axes.set_xticks(range(len(columns)), across, rotation=60, fontsize=8, color=SOFT)
+    axes.set_yticks(range(len(rows)), down, fontsize=8, color=SOFT)
     axes.set_xlabel(f"{names[-1]} at step", fontsize=9, color=SOFT)
     axes.set_ylabel(f"{names[0]} at step", fontsize=9, color=SOFT)
     axes.tick_params(length=0)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.spines[:].set_visible(False)
     axes.set_title("score of the row in percent", loc="left", fontsize=11, fontweight="bold", color=INK)
     return figure
 
 
 def thousands(step: int) -> str:
     """Returns a step as short text: 1500000 is 1.5M."""
-    return f"{step / 1e6:.3g}M" if step >= 1e6 else f"{step / 1e3:.3g}k" if step >= 1e3 else str(step)
+    if step >= 1e6:
+        return f"{step / 1e6:.3g}M"
+    return f"{step / 1e3:.3g}k" if step >= 1e3 else str(step)
 
 
 def _number(value: float) -> float | None:

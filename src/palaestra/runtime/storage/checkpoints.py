@@ -141,13 +141,6 @@ class Checkpoints:
         )
         raise CheckpointError(f"no usable checkpoint in {self.folder}; {advice}\n  " + "\n  ".join(damaged))
 
-    def clear(self) -> None:
-        """Removes all checkpoints, so that a new run in an old folder cannot fall back on those of the old run."""
-        for step in self.steps():
-            self._remove(step)
-        self.sweep(alone=False)
-        self._drop_shared()
-
     def _committed(self) -> dict[int, Path]:
         names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
         found = {int(name): self.folder / name for name in names if re.fullmatch(r"[0-9]+", name)}

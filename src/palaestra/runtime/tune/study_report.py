@@ -30,7 +30,7 @@ SHOWN = 10
 """Trials in the printed table."""
 
 
-def write_report(study: TuneStudy, tell: Callable[[str], object]) -> FrozenTrial:
+def write_report(study: TuneStudy, show: Callable[[str], object]) -> FrozenTrial:
     """Writes the report and prints a table. Returns the best trial. Raises RunError if none was completed."""
     complete = ranked(study)
     if not complete:
@@ -44,17 +44,17 @@ def write_report(study: TuneStudy, tell: Callable[[str], object]) -> FrozenTrial
         pictures = draw_study(study)
     except OSError as error:
         raise RunError(f"cannot write the report of {study.folder.path}: {explain(error)}") from error
-    tell("\n" + printed_table(study, complete))
-    tell(f"Wrote {study.folder.path / BEST} (trial {best.number}), {TRIALS} and {', '.join(pictures)}")
+    show("\n" + printed_table(study, complete))
+    show(f"Wrote {study.folder.path / BEST} (trial {best.number}), {TRIALS} and {', '.join(pictures)}")
     if study.none_reached():
         nearest = f"{reward_at_end(study.endings(best)):.4g} at the end"
-        tell(
+        show(
             f"No trial reached {study.plan.search.bar:g}: {BEST} is only the nearest to it ({nearest}). Search again, "
             "in another --study, with a larger --max-steps or a lower --bar"
         )
         return best
     env = study.plan.settings.env_settings.env_path
-    tell(
+    show(
         f"Train with it: palaestra learn {shlex.quote(str(study.folder.path / BEST))} --run-id={study.folder.name}-best"
         + ("" if env else " --env=...")
     )

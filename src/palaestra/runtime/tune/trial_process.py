@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -134,28 +133,21 @@ def train_trial(task: TrialTask) -> Outcome:
             return Outcome("finished" if result.finished or result.endings else "stopped")
 
 
-def end_with_parent() -> None:
-    """Sends this process SIGTERM when its standard input closes; it then saves the run and ends."""
-
-    def watch() -> None:
-        with suppress(OSError):
-            while os.read(0, 1):  # not by sys.stdin, whose lock would be held when the interpreter shuts down
-                pass
-        if os.name == "posix":
-            os.kill(os.getpid(), signal.SIGTERM)
-        else:
-            signal.raise_signal(signal.SIGTERM)
-
-    threading.Thread(target=watch, daemon=True, name="palaestra parent").start()
+def save_and_end() -> None:
+    """Sends this process SIGTERM, so that it saves the run and ends."""
+    if os.name == "posix":
+        os.kill(os.getpid(), signal.SIGTERM)
+    else:
+        signal.raise_signal(signal.SIGTERM)
 
 
 def main(argv: Sequence[str]) -> int:
     """Runs the task in `argv[1]` and writes its outcome."""
     from palaestra.core.errors import exception_summary
-    from palaestra.runtime.control.os_signals import break_on_signals
+    from palaestra.runtime.control.os_signals import act_on_closed_input, break_on_signals
 
     task = TrialTask(**json.loads(argv[1]))
-    end_with_parent()
+    act_on_closed_input(save_and_end)
     try:
         with break_on_signals(process=True):
             outcome = train_trial(task)

@@ -66,7 +66,7 @@ class TrialRun:
             return False
         self._training = None
         if self.pruned:
-            return self._tell_pruned("pruned")
+            return self._record_pruned("pruned")
         if ended.kind == "finished":
             self._restarts = 0
             return self._next_seed()
@@ -74,8 +74,8 @@ class TrialRun:
             self._restarts += 1
             return False
         if ended.kind == "diverged":
-            return self._tell_pruned(ended.message)
-        return self._tell_failed(ended.message or "its process was stopped again and again")
+            return self._record_pruned(ended.message)
+        return self._record_failed(ended.message or "its process was stopped again and again")
 
     def stop(self) -> None:
         """Has its training save and end; the trial stays unfinished, to be gone on with."""
@@ -103,7 +103,7 @@ class TrialRun:
         try:
             self._write_settings()
         except ConfigError as error:
-            return self._tell_failed(str(error))
+            return self._record_failed(str(error))
         self._training = self._launch(self._task(seed))
         return False
 
@@ -113,7 +113,7 @@ class TrialRun:
         self._trained.append(seed)
         if self._seeds and "reward" not in self._search.wanted and missed(self._endings()):
             self._seeds.clear()
-        return False if self._seeds else self._tell_worth()
+        return False if self._seeds else self._record_worth()
 
     def _endings(self) -> list[Ending]:
         """Returns how the trainings so far have ended."""
@@ -167,13 +167,13 @@ class TrialRun:
                 self.stop()
                 return
 
-    def _tell_worth(self) -> bool:
+    def _record_worth(self) -> bool:
         plan = self._study.plan
         runs = [self._study.folder.run(self.number, seed) for seed in self._trained]
         try:
             found = worth(runs, self._search, lengths_of(self._settings or plan.settings))
         except NoValue as error:
-            return self._tell_failed(str(error))
+            return self._record_failed(str(error))
         self.values = [sum(each) / len(each) for each in zip(*found, strict=True)]
         if len(found) > 1:
             self._trial.set_user_attr("seeds", found)
@@ -182,13 +182,13 @@ class TrialRun:
         self._study.optuna.tell(self._trial, self.values)
         return self._end()
 
-    def _tell_pruned(self, why: str) -> bool:
+    def _record_pruned(self, why: str) -> bool:
         self.pruned = True
         self._trial.set_user_attr("why", why)
         self._study.optuna.tell(self._trial, state=self._study.states.PRUNED)
         return self._end()
 
-    def _tell_failed(self, why: str) -> bool:
+    def _record_failed(self, why: str) -> bool:
         self.failure = why
         self._trial.set_user_attr("why", why)
         self._study.optuna.tell(self._trial, state=self._study.states.FAIL)
@@ -204,10 +204,6 @@ def _size(file: Path) -> int:
         return file.stat().st_size
     except OSError:
         return -1
-
-
-Tell = Callable[[str], object]
-"""Prints a line."""
 
 
 def must_not_all_fail(failed: list[TrialRun], complete: bool, folder: Path) -> None:

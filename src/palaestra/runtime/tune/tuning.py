@@ -40,7 +40,7 @@ CLAIM_EVERY = 1.0
 SAVE_SECONDS = 75.0
 """Seconds that trials have to be saved when the search is stopped."""
 
-Tell = Callable[[str], object]
+Show = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +114,10 @@ def tune(
         force=bool(place.get("force")),
         trust=trust,
     )
-    return run_search(request, (lambda text: None) if quiet else say)
+    return run_search(request, (lambda text: None) if quiet else print_now)
 
 
-def say(text: str) -> None:
-    """Prints a line at once, also into a file."""
-    print_now(text)
-
-
-def run_search(request: SearchRequest, tell: Tell = say) -> TuneResult:
+def run_search(request: SearchRequest, show: Show = print_now) -> TuneResult:
     """Begins or continues a study, runs its trials and writes its report. Raises PalaestraError."""
     folder = request.folder
     with ExitStack() as stack:
@@ -130,12 +125,12 @@ def run_search(request: SearchRequest, tell: Tell = say) -> TuneResult:
         optuna = stack.enter_context(quiet_optuna())
         plan = settled_plan(request)
         for note in plan.notes:
-            tell(f"note: {note}")
+            show(f"note: {note}")
         study = TuneStudy(folder, plan, optuna)
         stack.callback(study.close)
-        announce(study, tell, resume=request.resume)
-        Tuning(study, TrialTraining, tell).run()
-        best = write_report(study, tell)
+        announce(study, show, resume=request.resume)
+        Tuning(study, TrialTraining, show).run()
+        best = write_report(study, show)
         found = measured(study, best)
         values = {
             name: math.inf if value is None else value for name, value in zip(plan.search.wanted, found, strict=True)
@@ -216,13 +211,13 @@ def kept_plan(folder: StudyFolder, *, trust: bool) -> StudyPlan:
     return plan
 
 
-def announce(study: TuneStudy, tell: Tell, *, resume: bool) -> None:
+def announce(study: TuneStudy, show: Show, *, resume: bool) -> None:
     """Prints the study's name, method and objectives, and the range of each setting."""
     search = study.plan.search
     trials = study.all()
     done = sum(trial.state.is_finished() for trial in trials)
     state = f"{done} of {search.total} trials have ended" if resume else f"{search.total} trials"
-    tell(
+    show(
         f"Study '{study.folder.name}' ({search.method}): {state}, {search.jobs} side by side, by {measures(search)}; "
         f"{study.folder.path}"
     )
@@ -232,16 +227,16 @@ def announce(study: TuneStudy, tell: Tell, *, resume: bool) -> None:
             if each.kind == "choice"
             else f"{each.values[0]:g} to {each.values[1]:g}"
         )
-        tell(f"  {each.path}: {each.kind.replace('_', ' ')} {words}")
+        show(f"  {each.path}: {each.kind.replace('_', ' ')} {words}")
 
 
 class Tuning:
     """The loop over the trials that this process runs."""
 
-    def __init__(self, study: TuneStudy, launch: Callable[[TrialTask], TrialTraining], tell: Tell) -> None:
+    def __init__(self, study: TuneStudy, launch: Callable[[TrialTask], TrialTraining], show: Show) -> None:
         self._study = study
         self._launch = launch
-        self._tell = tell
+        self._show = show
         self._running: list[TrialRun] = []
         self._failed: list[TrialRun] = []
         self._names = short_names([each.path for each in study.plan.dimensions])
@@ -268,7 +263,7 @@ class Tuning:
             if trial.poll():
                 self._running.remove(trial)
                 self._next_claim = 0.0
-                self._tell_end(trial)
+                self._show_end(trial)
         return False
 
     def _fill(self) -> bool:
@@ -277,27 +272,27 @@ class Tuning:
             trial = self._study.claim()
             if trial is None:
                 self._next_claim = time.monotonic() + CLAIM_EVERY
-                self._tell_waiting()
+                self._show_waiting()
                 return not self._running and self._study.finished()
             continued = (self._study.folder.trial(trial.number) / "settings.yaml").exists()
             self._running.append(TrialRun(self._study, trial, self._launch))
             begins = "goes on" if continued else "begins"
-            self._tell(f"trial {trial.number} {begins}: {self._shown(trial.params)}")
+            self._show(f"trial {trial.number} {begins}: {self._shown(trial.params)}")
         return False
 
-    def _tell_waiting(self) -> None:
+    def _show_waiting(self) -> None:
         if not self._running and not self._waited and (others := self._study.others()):
             self._waited = True
-            self._tell(f"waiting for {others} {'trial' if others == 1 else 'trials'} of another process")
+            self._show(f"waiting for {others} {'trial' if others == 1 else 'trials'} of another process")
 
-    def _tell_end(self, trial: TrialRun) -> None:
+    def _show_end(self, trial: TrialRun) -> None:
         if trial.failure:
             self._failed.append(trial)
-            self._tell(f"trial {trial.number} failed: {trial.failure}")
+            self._show(f"trial {trial.number} failed: {trial.failure}")
             complete = any(each.state == self._study.states.COMPLETE for each in self._study.all())
             must_not_all_fail(self._failed, complete, self._study.folder.path)
         elif trial.values is None:
-            self._tell(f"trial {trial.number} was ended early (pruned)")
+            self._show(f"trial {trial.number} was ended early (pruned)")
         else:
             search = self._study.plan.search
             short = missed(trial.endings)
@@ -305,14 +300,14 @@ class Tuning:
             parts = [f"{name} {plain(value)}" for name, value in pairs if name == "reward" or not short]
             if short and search.bar is not None:
                 parts.append(describe_missed(trial.endings, search.bar))
-            self._tell(f"trial {trial.number}: {', '.join(parts)}")
+            self._show(f"trial {trial.number}: {', '.join(parts)}")
 
     def _shown(self, values: Mapping[str, Any]) -> str:
         return ", ".join(f"{self._names[path]} {plain(value)}" for path, value in values.items())
 
     def _save(self) -> None:
         """Stops what runs, saved."""
-        self._tell(f"stopping: saving {len(self._running)} {'trial' if len(self._running) == 1 else 'trials'}")
+        self._show(f"stopping: saving {len(self._running)} {'trial' if len(self._running) == 1 else 'trials'}")
         for trial in self._running:
             trial.stop()
         deadline = time.monotonic() + SAVE_SECONDS
@@ -320,4 +315,4 @@ class Tuning:
             time.sleep(POLL)
         folder = self._study.folder
         place = "" if str(folder.results) == "results" else f" --results-dir={folder.results}"
-        self._tell(f"Go on with: palaestra tune --study={folder.name}{place} --resume")
+        self._show(f"Go on with: palaestra tune --study={folder.name}{place} --resume")

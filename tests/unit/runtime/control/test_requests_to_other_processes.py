@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
-from small_runs import settings
+from small_runs import read_progress, settings
 
 from palaestra import train
-from palaestra.runtime.control.progress_file import read_progress
 from palaestra.runtime.control.run_requests import RunRequest, answers, ask
 
 CHANGES = [

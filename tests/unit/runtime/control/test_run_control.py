@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 import torch
+from small_runs import read_progress
 
 from palaestra import train
 from palaestra.core.errors import RunError
-from palaestra.runtime.control.progress_file import read_progress
 from palaestra.runtime.control.run_requests import LARGEST, RequestBox, RunAnswer, RunRequest, answers, ask
 from palaestra.runtime.storage.checkpoints import Checkpoints
 

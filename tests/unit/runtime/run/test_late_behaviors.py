@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from small_runs import settings, state
+from small_runs import read_progress, settings, state
 from tiny_envs import Scripted
 
 import palaestra
 from palaestra.runtime.collect import threads
-from palaestra.runtime.control.progress_file import read_progress
 from palaestra.runtime.run.ending import Result
 from palaestra.runtime.run.training_run import seed_of
 from palaestra.runtime.settings import RunSettings

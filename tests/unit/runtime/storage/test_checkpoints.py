@@ -221,13 +221,6 @@ def test_a_manifest_that_is_nested_beyond_all_bounds_is_passed_over(tmp_path):
     assert "nested too deeply" in loaded.warnings[0]
 
 
-def test_clear_leaves_nothing_to_fall_back_on(tmp_path):
-    checkpoints = Checkpoints(tmp_path, keep=3)
-    checkpoints.save(1, a_state())
-    checkpoints.clear()
-    assert [*tmp_path.iterdir()] == []
-
-
 @pytest.mark.parametrize("file", ["manifest.json", "run.safetensors", "3DBall.safetensors"])
 def test_any_flipped_bit_and_any_cut_is_noticed(tmp_path, file):
     checkpoints = Checkpoints(tmp_path, keep=5)

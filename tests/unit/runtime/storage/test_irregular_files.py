@@ -22,7 +22,7 @@ from palaestra.core.errors import PalaestraError
 from palaestra.core.specs import ActionSpec
 from palaestra.demos import read_demo
 from palaestra.hub.fetching import order_by_age
-from palaestra.runtime.control.progress_file import ConsoleLog, read_progress
+from palaestra.runtime.control.progress_file import ConsoleLog
 from palaestra.runtime.logging.history import read_history
 from palaestra.runtime.logging.trackers import _LineFile
 from palaestra.runtime.monitor.bounded_reading import ResultsFiles
@@ -55,7 +55,6 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "status": ("run_logs/training_status.json", lambda file: TrainingStatus(file).load()),
     "final step": ("run_logs/training_status.json", lambda file: final_step(file.parents[1], "Ball")),
     "ages": ("run_logs/training_status.json", lambda file: order_by_age(file.parents[1])),
-    "progress": ("run_logs/progress.json", lambda file: read_progress(file.parents[1])),
     "console": ("run_logs/console.log", lambda file: ConsoleLog(file.parents[1]).add("INFO", "a line")),
     "lock": ("run_logs/lock", LockHolder.read),
     "outcome": ("outcome.json", Outcome.read),
