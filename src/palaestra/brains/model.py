@@ -204,7 +204,9 @@ class Policy:
             names["discrete"] = layout.discrete if layout.log_probs else layout.deterministic_discrete
         wanted = {kind: name for kind, name in names.items() if name}
         if not rows:  # onnxruntime's random and recurrent nodes fail, or abort the process, on no rows
-            return {kind: np.zeros((0, *self._width(kind)), np.float32) for kind in wanted}
+            discrete = layout.choices if layout.log_probs else len(self.branches)
+            widths = {"continuous": (self.continuous_size,), "discrete": (discrete,), "memory": (1, self.memory_size)}
+            return {kind: np.zeros((0, *widths[kind]), np.float32) for kind in wanted}
         parts = (
             [{key: feed[i : i + 1] for key, feed in feeds.items()} for i in range(rows)]
             if layout.row_by_row
@@ -212,10 +214,6 @@ class Policy:
         )
         answers = [session.run(list(wanted.values()), part) for part in parts]
         return {kind: np.concatenate([answer[name] for answer in answers]) for kind, name in wanted.items()}
-
-    def _width(self, kind: str) -> tuple[int, ...]:
-        discrete = self._layout.choices if self._layout.log_probs else len(self.branches)
-        return {"continuous": (self.continuous_size,), "discrete": (discrete,), "memory": (1, self.memory_size)}[kind]
 
     def _action(self, answer: Arrays, mask: np.ndarray | None, rows: int, deterministic: bool) -> PolicyAction:
         discrete = answer.get("discrete")

@@ -82,7 +82,9 @@ def convert(
         if source.suffix.lower() == ".nn":
             title, spec, difference, remarks = _convert_nn(source, made, options)
         else:
-            title, spec, difference, remarks = _convert_weights(read_source(source, options), made)
+            policy = read_source(source, options)
+            source_graph(policy).write(made)
+            title, spec, difference, remarks = policy.title, policy.spec, compare(policy, made), policy.remarks
         recorded = None if check is None else compare_recorded(made, Path(check))
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -118,11 +120,6 @@ def _state_dict(source: Path, saved: Any) -> Any:
             f"{source} holds several parts ({there}) of a layout that is not known; supported are:{SOURCES}"
         )
     return saved
-
-
-def _convert_weights(policy: SourcePolicy, target: Path) -> tuple[str, BehaviorSpec, float, tuple[str, ...]]:
-    source_graph(policy).write(target)
-    return policy.title, policy.spec, compare(policy, target), policy.remarks
 
 
 def _convert_nn(

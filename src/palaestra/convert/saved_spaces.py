@@ -53,7 +53,8 @@ def read_space(saved: Any, what: str) -> Space | dict[str, Space]:
     if kind == "Dict":
         return _parts(str(saved.get("spaces", "")), what)
     try:
-        shape = tuple(int(size) for size in _listed(saved.get("_shape")))
+        sizes = saved.get("_shape") or ()
+        shape = tuple(int(size) for size in (re.findall(INTEGER, sizes) if isinstance(sizes, str) else sizes))
         if kind == "Box":
             sides = (_array(saved.get(side), saved.get(f"{side}_repr"), shape) for side in ("low", "high"))
             return Space(kind, shape, str(saved.get("dtype")), (), (), *sides)
@@ -112,12 +113,6 @@ def _printed(kind: str, body: str, what: str) -> Space:
     if kind == "MultiBinary" and (found := re.fullmatch(r"\(?([0-9]+),?\)?", body)):
         return Space(kind, (int(found[1]),), "int8", (2,) * int(found[1]), (0,) * int(found[1]))
     raise ExportError(f"{what} is a {kind}({body[:60]}), which cannot be converted")
-
-
-def _listed(saved: Any) -> list[Any]:
-    if isinstance(saved, str):
-        return re.findall(INTEGER, saved)
-    return list(saved or [])
 
 
 def _uncut(saved: Any) -> str:

@@ -147,10 +147,6 @@ def _operator(op: str, **attributes: Any) -> Callable[[Graph, str, str], str]:
     return lambda graph, name, x: graph.add(op, x, **attributes)
 
 
-def _swish(graph: Graph, name: str, x: str) -> str:
-    return graph.add("Mul", x, graph.add("Sigmoid", x))
-
-
 def _softplus(graph: Graph, name: str, x: str) -> str:
     """Writes ln(1 + e^x) as max(x, 0) + ln(1 + e^-|x|), which never overflows."""
     small = graph.add("Exp", graph.add("Neg", graph.add("Abs", x)))
@@ -166,7 +162,7 @@ WRITERS: dict[str, Callable[[Graph, str, str], str]] = {
     "relu": _operator("Relu"),
     "selu": _operator("Selu"),
     "sigmoid": _operator("Sigmoid"),
-    "silu": _swish,
+    "silu": lambda graph, name, x: graph.add("Mul", x, graph.add("Sigmoid", x)),
     "softplus": _softplus,
     "tanh": _operator("Tanh"),
     "hardtanh2": _operator("Clip", min=-2.0, max=2.0),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from palaestra.core.errors import DemoError
 from palaestra.core.specs import differences
-from palaestra.demos.format import DemoRecord, ReadTiming
+from palaestra.demos.format import ReadTiming
 from palaestra.demos.pairs import Pairs, ends
 from palaestra.demos.record_columns import DemoColumns, join, records_of
 from palaestra.demos.source import DemoSource
@@ -33,9 +33,9 @@ def write_demo(demos: Sequence[DemoSource], path: Path, *, force: bool = False) 
     first = demos[0]
     with DemoWriter(path, first.name, first.key, first.spec) as writer:
         try:
-            for columns in _apart(demos):
-                for record in _records(columns):
-                    writer.write(record)
+            for record in records_of(_apart(demos)):
+                free = record.mask is not None and record.mask.all()
+                writer.write(replace(record, mask=None) if free else record)
         except BaseException:
             writer.discard()
             raise
@@ -118,8 +118,3 @@ def _apart(demos: Sequence[DemoSource]) -> Iterator[DemoColumns]:
                 columns = replace(columns, id=columns.id + 1)
             open_id = -1 if columns.done[-1] else int(columns.id[-1])
             yield columns
-
-
-def _records(columns: DemoColumns) -> Iterator[DemoRecord]:
-    for record in records_of([columns]):
-        yield replace(record, mask=None) if record.mask is not None and record.mask.all() else record

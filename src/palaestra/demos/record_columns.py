@@ -123,9 +123,8 @@ class RecordDecoder:
         for number, column, read in info:
             if number in frame.info:
                 column[rows] = read(frame.info[number])
-        for column, place, sensor in zip(
-            columns.obs, frame.obs_places(self._sensors), _kept(self._sensors), strict=True
-        ):
+        kept = [sensor for sensor in self._sensors if sensor is not None]
+        for column, place, sensor in zip(columns.obs, frame.obs_places(self._sensors), kept, strict=True):
             values = frames.floats(table, place).reshape(len(rows), *sensor.sent)
             column[rows] = values.transpose(0, 3, 1, 2) if sensor.channels_last else values
         self._read_actions(columns, rows, table, frame)
@@ -279,10 +278,6 @@ def join_masks(masks: Sequence[tuple[NDArray[np.bool_] | None, int]]) -> NDArray
     if choices is None:
         return None
     return np.concatenate([np.ones((rows, choices), np.bool_) if mask is None else mask for mask, rows in masks])
-
-
-def _kept(sensors: Sequence[ObservationDecoder | None]) -> list[ObservationDecoder]:
-    return [sensor for sensor in sensors if sensor is not None]
 
 
 def _whole(values: NDArray[np.float32], where: Callable[[int], str]) -> NDArray[np.int64]:

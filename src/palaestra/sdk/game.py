@@ -32,8 +32,9 @@ class Game:
         self.name = getattr(fill, "__name__", type(fill).__name__)
         self.summary = (fill.__doc__ or f"the game '{self.name}'").strip().splitlines()[0]
         self.__doc__ = fill.__doc__
+        positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
         first, *options = [*signature(fill).parameters.values()] or [Parameter("_", Parameter.KEYWORD_ONLY)]
-        if first.kind not in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
+        if first.kind not in positional:
             raise EnvError(
                 f"game '{self.name}' takes no academy; write 'def {self.name}(academy: sdk.Academy) -> None'"
             )
@@ -44,7 +45,9 @@ class Game:
             )
         areas = Parameter("areas", Parameter.KEYWORD_ONLY, default=1, annotation=int)
         options = [
-            option.replace(kind=_by_name(option)) for option in options if option.kind is not Parameter.VAR_POSITIONAL
+            option.replace(kind=Parameter.KEYWORD_ONLY) if option.kind in positional else option
+            for option in options
+            if option.kind is not Parameter.VAR_POSITIONAL
         ]
         self.options: Mapping[str, Parameter] = MappingProxyType({option.name: option for option in options})
         self.__signature__ = signature(fill).replace(parameters=[areas, *options], return_annotation="SdkEnv")
@@ -74,10 +77,6 @@ class Game:
 
         if code := run(self, sys.argv[1:] if argv is None else argv):
             sys.exit(code)
-
-
-def _by_name(option: Parameter) -> Any:
-    return option.kind if option.kind is Parameter.VAR_KEYWORD else Parameter.KEYWORD_ONLY
 
 
 @overload

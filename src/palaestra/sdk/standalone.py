@@ -47,7 +47,8 @@ class StandalonePlayer:
             begin = time.perf_counter()
             while episodes is None or self.episodes < episodes:
                 outputs = self._areas.advance()
-                self._wait(begin)
+                played = self._areas.academies[0].total_step_count * self._seconds
+                time.sleep(max(0.0, begin + played - time.perf_counter()))
                 for one in outputs.values():
                     self._count(one)
                 self._areas.answer({key: self._decide(one) for key, one in outputs.items()})
@@ -55,10 +56,6 @@ class StandalonePlayer:
                     academy.stats_recorder.take()  # dropped: there are no curves
         finally:
             self._areas.close()
-
-    def _wait(self, begin: float) -> None:
-        steps = self._areas.academies[0].total_step_count
-        time.sleep(max(0.0, begin + steps * self._seconds - time.perf_counter()))
 
     def _count(self, one: AgentOutputs) -> None:
         infos = one.infos

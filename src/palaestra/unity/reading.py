@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +21,6 @@ from palaestra.unity.exception import UnityNotFiniteException, UnityObservationE
 from palaestra.wire.decode import AgentInfos
 from palaestra.wire.messages import DecodeError, Observation
 from palaestra.wire.observations import DIMENSIONS, ObservationDecoder
-
-
-class _Column(Protocol):
-    """Decoder of one observation of all agents."""
-
-    def read(self, blobs: Sequence[bytes], agents: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Returns the observation, (N, *shape)."""
-        ...
 
 
 class TensorReader:
@@ -94,7 +85,7 @@ class TensorReader:
 
 def _column(
     key: str, index: int, agent: int, first: bytes, package_major: int | None
-) -> tuple[_Column, ObservationSpec]:
+) -> tuple[ObservationDecoder | _Numbers, ObservationSpec]:
     try:
         sent = Observation.FromString(first)
     except DecodeError as error:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from math import prod
 from pathlib import Path
-from typing import Protocol
 
 from palaestra.core.errors import ProtocolError
 from palaestra.core.system_memory import format_bytes
@@ -17,25 +16,6 @@ MAX_NUMBERS = 1 << 26
 """Most numbers in all observations of one agent, 256 MiB; a message that announces more is taken to be damaged."""
 SLACK = 1 << 16
 """Bytes allowed for an observation's message beside its numbers, for names and image headers."""
-MB = 1_000_000
-
-
-class SensorSize(Protocol):
-    """Name and shape of one observation, for size checks."""
-
-    name: str
-    sent: tuple[int, ...]
-
-
-class ReaderSize(Protocol):
-    """Sizes of a behavior's observations, for size checks."""
-
-    name: str
-
-    @property
-    def sensors(self) -> Sequence[SensorSize]:
-        """The name and shape of each observation."""
-        ...
 
 
 def max_bytes(shape: tuple[int, ...]) -> int:
@@ -51,31 +31,6 @@ def check_agent(behavior: str, agent: int, shapes: Mapping[str, tuple[int, ...]]
         raise ProtocolError(
             f"behavior '{behavior}', agent {agent}: observation '{name}' has shape {shape}, and all observations "
             f"{total:,} numbers; expected at most {MAX_NUMBERS:,} ({format_bytes(4 * MAX_NUMBERS)}) of one agent"
-        )
-
-
-def check_tick(length: int, agents: Sequence[tuple[ReaderSize, int, int]], most: float | None) -> None:
-    """Raises ProtocolError if a message has more than `most` megabytes, encoded or decoded; None: no limit.
-
-    `length`: the message's bytes; `agents`: for each behavior in it, its sizes, its number of agents and the id of one.
-    """
-    if most is None:
-        return
-    raises = f"at most {most:,g} MB a message, which env_settings.max_message_mb sets"
-    if length > most * MB:
-        raise ProtocolError(f"a message of {length / MB:,.1f} MB came; expected {raises}")
-    sizes = [
-        (4 * prod(sensor.sent) * count, read, sensor, count, agent)
-        for read, count, agent in agents
-        for sensor in read.sensors
-    ]
-    total = sum(size for size, *_ in sizes)
-    if total > most * MB:
-        size, read, sensor, count, agent = max(sizes, key=lambda one: one[0])
-        raise ProtocolError(
-            f"behavior '{read.name}', agent {agent}: observation '{sensor.name}' of shape {sensor.sent} takes "
-            f"{size / MB:,.1f} MB as numbers for the {count:,} agents of a message, and all observations "
-            f"{total / MB:,.1f} MB; expected {raises}"
         )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from palaestra.wire.observations import ObservationDecoder
 
 MAX_ACTIONS = 1 << 16
 """Most continuous actions and choices of an agent; a message that announces more is taken to be damaged."""
+MB = 1_000_000
 OLD_CONTINUOUS = 1  # vector_action_space_type_deprecated
 
 
@@ -160,6 +163,31 @@ class AgentInfoReader:
                 f"behavior '{self.name}' announces {continuous} continuous actions and branches {branches}: too many"
             )
         return ActionSpec(continuous, branches)
+
+
+def check_tick(length: int, agents: Sequence[tuple[AgentInfoReader, int, int]], most: float | None) -> None:
+    """Raises ProtocolError if a message has more than `most` megabytes, encoded or decoded; None: no limit.
+
+    `length`: the message's bytes; `agents`: each behavior's reader, its number of agents and the id of one.
+    """
+    if most is None:
+        return
+    raises = f"at most {most:,g} MB a message, which env_settings.max_message_mb sets"
+    if length > most * MB:
+        raise ProtocolError(f"a message of {length / MB:,.1f} MB came; expected {raises}")
+    sizes = [
+        (4 * prod(sensor.sent) * count, read, sensor, count, agent)
+        for read, count, agent in agents
+        for sensor in read.sensors
+    ]
+    total = sum(size for size, *_ in sizes)
+    if total > most * MB:
+        size, read, sensor, count, agent = max(sizes, key=lambda one: one[0])
+        raise ProtocolError(
+            f"behavior '{read.name}', agent {agent}: observation '{sensor.name}' of shape {sensor.sent} takes "
+            f"{size / MB:,.1f} MB as numbers for the {count:,} agents of a message, and all observations "
+            f"{total / MB:,.1f} MB; expected {raises}"
+        )
 
 
 def _unique(name: str, taken: list[str]) -> str:

@@ -77,9 +77,8 @@ class OutgoingMessage:
     def write_string(self, s: str) -> None:
         """Writes the text's length, then the text. Raises EnvError if it is not ASCII, which Unity cannot read."""
         if not s.isascii():
-            raise EnvError(
-                f"a side channel cannot carry the text {s!r}: Unity reads ASCII; write it without {_foreign(s)}"
-            )
+            foreign = ", ".join(dict.fromkeys(repr(letter) for letter in s if not letter.isascii()))
+            raise EnvError(f"a side channel cannot carry the text {s!r}: Unity reads ASCII; write it without {foreign}")
         self.write_int32(len(s))
         self.buffer += s.encode("ascii")
 
@@ -283,7 +282,3 @@ def _packed(form: struct.Struct, value: Any, expected: str) -> bytes:
         return form.pack(value)
     except (struct.error, OverflowError, TypeError) as error:
         raise EnvError(f"a side channel cannot carry {value!r}; expected {expected}") from error
-
-
-def _foreign(text: str) -> str:
-    return ", ".join(dict.fromkeys(repr(letter) for letter in text if not letter.isascii()))

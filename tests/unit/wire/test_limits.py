@@ -22,8 +22,9 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.demos import read_demo
 from palaestra.wire import images
 from palaestra.wire.images import SIGNATURE, Picture, read_pictures
-from palaestra.wire.limits import check_tick, max_bytes
+from palaestra.wire.limits import max_bytes
 from palaestra.wire.messages import Observation, message_class, varint
+from palaestra.wire.readers import check_tick
 from palaestra.wire.server import Inbox, Server
 
 Pair = message_class("communicator_objects.AgentInfoActionPairProto")

@@ -169,10 +169,6 @@ def _concat(layer: Layer, inputs: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.broadcast_to(each, (rows, *each.shape[1:])) for each in inputs], 3)
 
 
-def _reshape(layer: Layer, inputs: list[np.ndarray]) -> np.ndarray:
-    return inputs[0].reshape(len(inputs[0]), *reshaped(layer))
-
-
 def reshaped(layer: Layer) -> tuple[int, ...]:
     """Returns the (H, W, C) that a reshaping layer gives. Raises PolicyError if agents would be mixed."""
     if len(layer.pool) != 4 or layer.pool[0] not in (-1, 0, 1) or any(size < 1 for size in layer.pool[1:]):
@@ -180,10 +176,6 @@ def reshaped(layer: Layer) -> tuple[int, ...]:
             f"layer '{layer.name}' reshapes to {list(layer.pool)}; expected four sizes, with the agents first"
         )
     return layer.pool[1:]
-
-
-def _flatten(layer: Layer, inputs: list[np.ndarray]) -> np.ndarray:
-    return inputs[0].reshape(len(inputs[0]), 1, 1, -1)
 
 
 def ranges(layer: Layer) -> list[tuple[int, int]]:
@@ -200,12 +192,8 @@ def _slice(layer: Layer, inputs: list[np.ndarray]) -> np.ndarray:
     return inputs[0][:, h, w, c]
 
 
-def _nothing(layer: Layer, inputs: list[np.ndarray]) -> np.ndarray:
-    return inputs[0]
-
-
 OPERATIONS: dict[int, Callable[[Layer, list[np.ndarray]], np.ndarray]] = {
-    **dict.fromkeys((kinds.NOP, kinds.DROPOUT, kinds.ACTIVATION), _nothing),
+    **dict.fromkeys((kinds.NOP, kinds.DROPOUT, kinds.ACTIVATION), lambda layer, inputs: inputs[0]),
     kinds.DENSE: _dense,
     kinds.MATMUL: _matmul,
     kinds.CONV: _convolution,
@@ -224,8 +212,8 @@ OPERATIONS: dict[int, Callable[[Layer, list[np.ndarray]], np.ndarray]] = {
     kinds.REDUCE_MIN: _reduce(np.min),
     kinds.REDUCE_PROD: _reduce(np.prod),
     kinds.REDUCE_SUM: _reduce(np.sum),
-    kinds.FLATTEN: _flatten,
-    kinds.RESHAPE: _reshape,
+    kinds.FLATTEN: lambda layer, inputs: inputs[0].reshape(len(inputs[0]), 1, 1, -1),
+    kinds.RESHAPE: lambda layer, inputs: inputs[0].reshape(len(inputs[0]), *reshaped(layer)),
     kinds.CONCAT: _concat,
     kinds.STRIDED_SLICE: _slice,
 }

@@ -53,7 +53,8 @@ def read_policy(
         if not _has(network, needed):
             there = ", ".join(network.outputs) or "none"
             raise PolicyError(f"{path} is no agent's policy: it has no tensor '{needed}' (its outputs: {there})")
-    unknown = [name for name in network.inputs if not _is_known(name)]
+    known = (VECTORS, MASK, MEMORY_IN, EPSILON, LENGTH)
+    unknown = [name for name in network.inputs if name not in known and not VISUAL.fullmatch(name)]
     if unknown:
         raise PolicyError(
             f"{path} has an input '{unknown[0]}', which cannot be given; inputs that can: {VECTORS}, "
@@ -111,10 +112,6 @@ def zeros(network: NetworkFile, rows: int = 1) -> dict[str, np.ndarray]:
     }
     feeds = {name: np.zeros((rows, *pixels), np.float32) for name, pixels in sizes.items()}
     return feeds | {name: np.ones_like(feeds[name]) for name in (MASK, LENGTH) if name in feeds}
-
-
-def _is_known(name: str) -> bool:
-    return name in (VECTORS, MASK, MEMORY_IN, EPSILON, LENGTH) or VISUAL.fullmatch(name) is not None
 
 
 def _has(network: NetworkFile, name: str) -> bool:

@@ -10,8 +10,7 @@ from palaestra.envs.unity.game_tables import GameTables
 from palaestra.envs.unity.table import Arrival
 from palaestra.wire.decode import AgentInfos, GameMessage
 from palaestra.wire.handshake import GameVersion
-from palaestra.wire.limits import check_tick
-from palaestra.wire.readers import AgentInfoReader
+from palaestra.wire.readers import AgentInfoReader, check_tick
 
 
 class ConnectedGame:

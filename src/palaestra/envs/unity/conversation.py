@@ -14,7 +14,7 @@ from palaestra.envs.unity.timeouts import Phase, Silence
 from palaestra.wire import encode
 from palaestra.wire.decode import GameMessage, decode
 from palaestra.wire.handshake import read_game_version
-from palaestra.wire.limits import check_tick
+from palaestra.wire.readers import check_tick
 from palaestra.wire.server import Call
 
 

@@ -9,7 +9,7 @@ from palaestra.core.errors import EnvError
 from palaestra.sdk.agents.agent_state import AgentState, call_user_code, raise_user_error
 from palaestra.sdk.agents.behavior import Behavior
 from palaestra.sdk.agents.observation_queue import ObservationQueue
-from palaestra.sdk.agents.sensors import Sensor, float_bytes
+from palaestra.sdk.agents.sensors import float_bytes
 
 LAST_ID = 2**31 - 1
 """Largest agent id of the protocol, an int32."""
@@ -167,7 +167,7 @@ class AgentRegistry:
             self.begin_episode(state)
 
     def _join_queue(self, state: AgentState) -> None:
-        state.sensors.sort(key=_by_name)
+        state.sensors.sort(key=lambda sensor: (sensor.name.casefold(), sensor.name))  # Unity's order ignores case
         state.vector_only = state.sensors == [state.vector]
         self.observation_queue.add(state)
 
@@ -175,7 +175,3 @@ class AgentRegistry:
     def had_agents(self) -> bool:
         """Whether an agent was ever added."""
         return bool(self._ids)
-
-
-def _by_name(sensor: Sensor) -> tuple[str, str]:
-    return sensor.name.casefold(), sensor.name  # Unity's order, which ignores case

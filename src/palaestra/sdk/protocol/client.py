@@ -19,7 +19,7 @@ from palaestra.wire.messages import EXCHANGE
 def serve(make: Callable[[int, int], Areas], port: int, tell: Callable[[str], None] | None = None) -> None:
     """Plays for the trainer on `port` until it ends the game; `make(areas, seed)` makes it. Raises EnvError."""
     connection = TrainerConnection(port)
-    tell = tell or _print
+    tell = tell or print_now
     try:
         trainer = codec.read_greeting(connection.exchange(codec.hello()))
         if trainer is None:
@@ -75,10 +75,6 @@ class _Conversation:
             for academy in self._areas.academies:
                 self._stats.tell(academy.stats_recorder.take())
             reply = codec.read_reply(self._connection.exchange(self._writer.write(outputs, self._channels.take())))
-
-
-def _print(text: str) -> None:
-    print_now(text)
 
 
 CONNECT_SECONDS = 10.0

@@ -189,15 +189,14 @@ class UnityToGymWrapper(gymnasium.Env):
         return spaces.Tuple(shown) if self._multiple else shown[0]
 
     def _single_step(self, steps: DecisionSteps | TerminalSteps) -> GymStepResult:
-        images = [self._picture(column[0]) for column in steps.obs if column.ndim == 4]
+        images = [column[0] for column in steps.obs if column.ndim == 4]
+        if self._uint8:
+            images = [(255.0 * image).astype(np.uint8) for image in images]
         vectors = [column[0] for column in steps.obs if column.ndim == 2]
         shown = [*images, *([np.concatenate(vectors)] if vectors else [])]
         if images:
             self.visual_obs = images[0]
         return shown if self._multiple else shown[0], float(steps.reward[0]), self.game_over, {"step": steps}
-
-    def _picture(self, values: np.ndarray) -> np.ndarray:
-        return (255.0 * values).astype(np.uint8) if self._uint8 else values
 
     def _check_agents(self, agents: int) -> None:
         if agents > 1:
