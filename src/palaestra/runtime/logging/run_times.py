@@ -13,16 +13,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import RunError
 from palaestra.core.files import explain, write_whole
 from palaestra.core.versions import MLAGENTS, palaestra_version
-from palaestra.envs.wrapper import EnvWrapper
-from palaestra.parallel.rank_group import RankGroup
-from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.logging.bottleneck import EVALUATION, EXCHANGE, LEARNING, RANKS, SAVING, TRAINER, TimeUse
-from palaestra.trainers.base import Progresses
+
+if TYPE_CHECKING:  # the low-level API, which also has timers, needs no torch
+    from palaestra.envs.wrapper import EnvWrapper
+    from palaestra.parallel.rank_group import RankGroup
+    from palaestra.runtime.collect.learner import Learner
 
 LONG = 1.0
 """Seconds from which a wait is mentioned."""
@@ -47,6 +48,8 @@ def wait_for(updating: Sequence[Learner]) -> str:
 
 def _left(learner: Learner, passed: float) -> float | None:
     """Returns the seconds that the present update still takes; None if unknown."""
+    from palaestra.trainers.base import Progresses
+
     last = learner.last_update
     progress = learner.trainer.progress if isinstance(learner.trainer, Progresses) else None
     if progress and (progress > SURE or last is None):
