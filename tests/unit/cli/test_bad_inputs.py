@@ -1,6 +1,4 @@
-"""Each mistake ends with one message on stderr, status 1 (2 for a wrong command line), and leaves what was there as it
-was.
-"""
+"""Each mistake ends with one message on stderr and status 1, or 2 for a wrong command line, and changes no file."""
 
 from __future__ import annotations
 
@@ -16,6 +14,8 @@ from small_runs import contents, settings, write
 import palaestra
 from palaestra.cli.main import main
 
+UNITS = "behaviors.Basic.network_settings.hidden_units"
+CURIOSITY = "behaviors.Basic.reward_signals.curiosity.strength"
 GAMES = """
 import torch
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
@@ -136,10 +136,7 @@ def test_a_file_that_holds_no_settings_is_refused(text: str, output: str, capsys
         ("ball.yaml --env=Basic", "the behavior 'Basic', which has no settings (the settings list '3DBall'"),
         ("good.yaml --env=Basic --torch-device=tpu", "torch device 'tpu' is not there: this machine has cpu"),
         ("good.yaml --env=Basic --torch-device=cuda:99", "torch device 'cuda:99' is not there"),
-        (
-            "good.yaml --env=Basic --torch-threads=0",
-            "--torch-threads: torch_settings.threads: expected a number greater than 0",
-        ),
+        ("good.yaml --env=Basic --torch-threads=0", "--torch-threads: torch_settings.threads: expected a number"),
         ("good.yaml --env=Basic --num-areas=0", "--num-areas: "),
         ("good.yaml --env=Basic --num-areas=-3", "--num-areas: "),
         ("good.yaml --env=Basic --num-envs=2", "Basic is built in: one process simulates all of its areas"),
@@ -149,10 +146,7 @@ def test_a_file_that_holds_no_settings_is_refused(text: str, output: str, capsys
         ("good.yaml --env=Basic --set behaviors.Basik.max_steps=1", "did you mean 'Basic'?"),
         ("good.yaml --env=Basic --set max_steps", "expected PATH=VALUE"),
         ("good.yaml --env=Basic --initialize-from=firts", "did you mean 'first'?"),
-        (
-            "good.yaml --env=Basic --initialize-from=nope",
-            "cannot initialize from it: there is no run 'nope' in results (runs there: first)",
-        ),
+        ("good.yaml --env=Basic --initialize-from=nope", "cannot initialize from it: there is no run 'nope' in"),
         ("good.yaml --env=builtin:", "builtin: names no environment; expected builtin:NAME"),
         (
             "resuming.yaml --env=Basic",
@@ -160,7 +154,7 @@ def test_a_file_that_holds_no_settings_is_refused(text: str, output: str, capsys
         ),
         ("ball.yaml --env=3DBall --initialize-from=first", "behavior '3DBall' cannot start from"),
         (
-            "good.yaml --env=Basic --initialize-from=first --set behaviors.Basic.network_settings.hidden_units=8",
+            f"good.yaml --env=Basic --initialize-from=first --set {UNITS}=8",
             "another shape",
         ),
         ("good.yaml --env=Basic --results-dir=good.yaml", "a file stands where a folder is needed"),
@@ -172,12 +166,10 @@ def test_flags_that_cannot_be_followed_are_explained(flags: str, output: str, ca
     assert output in refused(capsys, f"learn {flags} --run-id=new")
 
 
-@pytest.mark.parametrize(
-    ("change", "offered"), [("network_settings.hidden_units=8", False), ("reward_signals.curiosity.strength=0.1", True)]
-)
+@pytest.mark.parametrize(("change", "offered"), [(f"{UNITS}=8", False), (f"{CURIOSITY}=0.1", True)])
 @pytest.mark.usefixtures("place")
 def test_a_new_run_is_offered_only_where_it_can_start_from_the_old_one(change, offered, capsys):
-    output = refused(capsys, f"learn --resume --run-id=first --set behaviors.Basic.{change}")
+    output = refused(capsys, f"learn --resume --run-id=first --set {change}")
     assert "resume with the settings it was trained with" in output
     assert ("--initialize-from=first" in output) == offered
 
@@ -188,18 +180,9 @@ def test_a_new_run_is_offered_only_where_it_can_start_from_the_old_one(change, o
         ("good.yaml --env=Basic", "the run 'first' exists already"),
         ("good.yaml --env=Basik --force", "did you mean 'Basic'?"),
         ("good.yaml --env=python:games:RaisesAtReset --force", "no level"),
-        (
-            "--resume --set behaviors.Basic.network_settings.hidden_units=8",
-            "does not fit this environment and these settings",
-        ),
-        (
-            "--resume --set behaviors.Basic.network_settings.hidden_units=8",
-            "behaviors.Basic.network_settings.hidden_units is 8, was 16;",
-        ),
-        (
-            "--resume --set behaviors.Basic.reward_signals.curiosity.strength=0.1",
-            "behaviors.Basic.reward_signals.curiosity.strength is 0.1, was not there;",
-        ),
+        (f"--resume --set {UNITS}=8", "does not fit this environment and these settings"),
+        (f"--resume --set {UNITS}=8", f"{UNITS} is 8, was 16;"),
+        (f"--resume --set {CURIOSITY}=0.1", f"{CURIOSITY} is 0.1, was not there;"),
         ("ball.yaml --env=3DBall --resume", "a run with other behaviors: it has Basic, this environment has 3DBall"),
     ],
 )

@@ -68,16 +68,8 @@ def test_a_run_is_evaluated_with_its_own_options_and_with_those_that_are_typed(t
         ),
         (["run", "Match3", "--brain=random"], "largest_boards=true", "only options of the environment are set here"),
         (["evaluate", "none"], "behaviors.Match3.max_steps=3", "only options of the environment are set here"),
-        (
-            ["run", "Match3", "--brain=random"],
-            "env_settings.env_options=3",
-            "env_settings.env_options: expected a map of keys, got 3",
-        ),
-        (
-            ["run", "Match3", "--brain=random"],
-            "env_settings.env_options.areas=3",
-            "is a setting of its own: env_settings.num_areas",
-        ),
+        (["run", "Match3", "--brain=random"], "env_settings.env_options=3", "env_settings.env_options: expected a"),
+        (["run", "Match3", "--brain=random"], "env_settings.env_options.areas=3", "is a setting of its own"),
         (
             ["run", "gymnasium:CartPole-v1", "--brain=random"],
             "env_settings.env_options.areas=3",

@@ -24,76 +24,20 @@ ROOT = Path(__file__).parents[3]
 CONFIGS = [path.read_text("utf-8") for path in sorted((ROOT / "configs").rglob("*.yaml"))]
 SECONDS = 1.0
 """What one file or command line may take of a processor."""
+# fmt: off
 NASTY = [
-    *"'\"{}[]&*!|>%@`#:,?~=-\t\n\0😀",
-    "\x1b[31m",
-    "\ud800",
-    "\u202e",
-    "--",
-    "---",
-    "...",
-    "<<",
-    "null",
-    "true",
-    ".inf",
-    "-.inf",
-]
-NASTY += [
-    ".nan",
-    "0x",
-    "0b1",
-    "1_0",
-    "1:2:3",
-    "1e400",
-    "-0",
-    "!!binary",
-    "!!python/object:os.system",
-    "!!set",
-    "!!int",
-    "!mine",
-    "&a",
-    "*a",
-]
-NASTY += ["2001-01-01", "9223372036854775808", "1e19", "1e308", "5e-324", "-1", "0", "0.5"]
-NASTY += [
-    "9" * 5000,
-    "[" * 3000,
-    "{a: " * 300,
-    "x" * 20_000,
-    "\t",
-    "\n",
-    "\n  ",
-    "\r\n",
-    "<<: *a",
-    "&a [*a, *a]",
-    "1" + ":59" * 999,
-    " ",
-    "",
+    *"'\"{}[]&*!|>%@`#:,?~=-\t\n\0😀", "\x1b[31m", "\ud800", "\u202e", "--", "---", "...", "<<", "null", "true",
+    ".inf", "-.inf", ".nan", "0x", "0b1", "1_0", "1:2:3", "1e400", "-0", "!!binary", "!!python/object:os.system",
+    "!!set", "!!int", "!mine", "&a", "*a", "2001-01-01", "9223372036854775808", "1e19", "1e308", "5e-324", "-1", "0",
+    "0.5", "9" * 5000, "[" * 3000, "{a: " * 300, "x" * 20_000, "\t", "\n", "\n  ", "\r\n", "<<: *a", "&a [*a, *a]",
+    "1" + ":59" * 999, " ", "",
 ]
 WORDS = [
-    "behaviors",
-    "default_settings",
-    "trainer_type",
-    "hyperparameters",
-    "network_settings",
-    "reward_signals",
-    "gail",
-    "curiosity",
-    "poca",
+    "behaviors", "default_settings", "trainer_type", "hyperparameters", "network_settings", "reward_signals", "gail",
+    "curiosity", "poca", "environment_parameters", "curriculum", "sampler_type", "self_play", "memory", "env_settings",
+    "run", "checkpoints", "a.b", "..", "*",
 ]
-WORDS += [
-    "environment_parameters",
-    "curriculum",
-    "sampler_type",
-    "self_play",
-    "memory",
-    "env_settings",
-    "run",
-    "checkpoints",
-    "a.b",
-    "..",
-    "*",
-]
+# fmt: on
 
 
 def mutated(text: str, rng: random.Random) -> str:
@@ -154,7 +98,7 @@ def once(call: Callable[[], object], seconds: float) -> str:
     return f"took {took:.1f} s" if took > seconds else ""
 
 
-def check_files(number: int, seed: int, place: Path, seconds: float = math.inf) -> list[tuple[str, str]]:
+def check_files(number: int, seed: int, place: Path, seconds: float) -> list[tuple[str, str]]:
     rng = random.Random(seed)
     problems = []
     file = place / "x.yaml"
@@ -166,33 +110,23 @@ def check_files(number: int, seed: int, place: Path, seconds: float = math.inf) 
     return problems
 
 
-def check_command_lines(number: int, seed: int, seconds: float = math.inf) -> list[tuple[str, list[str]]]:
+def check_command_lines(number: int, seed: int, seconds: float) -> list[tuple[str, list[str]]]:
     rng = random.Random(seed)
     problems = []
     parsers = {name: make_parser(name) for name in COMMANDS}
-    known = {
-        name: [
-            flag
-            for action in parser._actions
-            if isinstance(action, argparse._SubParsersAction)
-            for flag in flags_of(action.choices[name])
-        ]
-        for name, parser in parsers.items()
-    }
+    known = {name: flags_of(parser, name) for name, parser in parsers.items()}
     for _ in range(number):
         name = rng.choice([*COMMANDS, *["learn"] * 10])
-        words = [
-            name,
-            *(["x.yaml"] if rng.random() < 0.7 else []),
-            *(word(rng, known[name]) for _ in range(rng.randint(0, 5))),
-        ]
+        file = ["x.yaml"] if rng.random() < 0.7 else []
+        words = [name, *file, *(word(rng, known[name]) for _ in range(rng.randint(0, 5)))]
         if problem := outcome(lambda name=name, words=words: follow(parsers[name], name, words), seconds):
             problems.append((problem, words))
     return problems
 
 
-def flags_of(parser: argparse.ArgumentParser) -> list[str]:
-    return list(parser._option_string_actions)
+def flags_of(parser: argparse.ArgumentParser, name: str) -> list[str]:
+    (commands,) = (each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
+    return list(commands.choices[name]._option_string_actions)
 
 
 def follow(parser, name: str, words: list[str]) -> None:
@@ -212,19 +146,19 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_500_mutated_files_end_in_an_error_of_ours_or_none(place: Path):
-    assert check_files(500, 1, place) == []
+SEED = int(os.environ.get("PALAESTRA_FUZZ_SEED", "2"))
+OFTEN = pytest.mark.parametrize(
+    ("number", "seed", "seconds"),
+    [(500, 1, math.inf), pytest.param(20_000, SEED, SECONDS, marks=pytest.mark.slow)],
+)
 
 
-def test_500_mutated_command_lines_end_in_an_error_of_ours_or_none(place: Path):
-    assert check_command_lines(500, 1) == []
+@OFTEN
+def test_mutated_files_end_in_an_error_of_ours_or_none(place: Path, number, seed, seconds):
+    assert check_files(number, seed, place, seconds) == []
 
 
-@pytest.mark.slow
-def test_20000_mutated_files_end_in_an_error_of_ours_or_none(place: Path):
-    assert check_files(20_000, int(os.environ.get("PALAESTRA_FUZZ_SEED", "2")), place, SECONDS) == []
-
-
-@pytest.mark.slow
-def test_20000_mutated_command_lines_end_in_an_error_of_ours_or_none(place: Path):
-    assert check_command_lines(20_000, int(os.environ.get("PALAESTRA_FUZZ_SEED", "2")), SECONDS) == []
+@OFTEN
+@pytest.mark.usefixtures("place")
+def test_mutated_command_lines_end_in_an_error_of_ours_or_none(number, seed, seconds):
+    assert check_command_lines(number, seed, seconds) == []

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from palaestra.runtime.run.rank_launch import count_of
 from palaestra.runtime.settings.tree import TorchSettings
 
 COMMAND = [sys.executable, "-m", "palaestra", "learn"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
 
 
 def start(folder: Path, run_id: str, *arguments: str) -> subprocess.Popen[str]:
@@ -42,7 +44,7 @@ def new(folder: Path, run_id: str, steps: int = 24_000, *more: str) -> subproces
     return start(folder, run_id, str(file), "--env=3DBall", "--processes=2", "--seed=5", *more)
 
 
-def ranks_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
+def ranks_of(process: subprocess.Popen[Any]) -> list[psutil.Process]:
     """Returns the ranks of a run."""
     return [child for child in psutil.Process(process.pid).children() if "palaestra" in child.cmdline()]
 
@@ -56,17 +58,39 @@ def timeless(run: Path) -> dict[str, Any]:
     return whole
 
 
+def saved_steps(run: Path) -> list[int]:
+    return [int(saved.name) for saved in (run / "checkpoints").glob("[0-9]*")]
+
+
 def summaries(run: Path) -> list[int]:
     """Returns the steps of a run's summaries."""
     return [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
-def wait_for(file: Path) -> None:
-    """Waits until a file or folder is there."""
+def until(met: Callable[[], object]) -> None:
+    """Waits until a condition is met."""
     deadline = time.monotonic() + 60
-    while not file.exists():
+    while not met():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def ended(process: subprocess.Popen[str], *statuses: int) -> str:
+    """Waits for the end of a run with one of these statuses and returns what it printed: one error if it failed."""
+    text = process.communicate(timeout=100)[0]
+    assert process.returncode in statuses, text
+    assert text.count("error:") == process.returncode % 2, text
+    return text
+
+
+def all_gone(children: list[psutil.Process]) -> bool:
+    return not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children)
+
+
+def same_training(folder: Path) -> bool:
+    """Whether the runs 'whole' and 'killed' have learned the same."""
+    assert summaries(folder / "killed") == summaries(folder / "whole")
+    return not differences(timeless(folder / "whole"), timeless(folder / "killed"))
 
 
 @pytest.mark.slow
@@ -74,36 +98,27 @@ def wait_for(file: Path) -> None:
 def test_a_run_whose_rank_is_killed_says_so_and_goes_on_as_if_it_had_not_been(tmp_path: Path, rank: int, threaded: str):
     given = "--set", f"behaviors.*.threaded={threaded}"
     whole = new(tmp_path, "whole", 24_000, *given)
-    assert "error" not in whole.communicate(timeout=100)[0]
+    ended(whole, 0)
     killed = new(tmp_path, "killed", 24_000, *given)
-    wait_for(tmp_path / "killed" / "checkpoints" / "0")
+    until((tmp_path / "killed" / "checkpoints" / "0").exists)
     time.sleep(0.5 + random.random())
     children = ranks_of(killed)
     children[rank].kill()
-    text = killed.communicate(timeout=100)[0]
-    assert killed.returncode == 1, text
-    assert text.count("error:") == 1, text
+    text = ended(killed, 1)
     assert f"rank {rank} of 2" in text
     assert "--resume" in text
-    assert not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children)
-    resumed = start(tmp_path, "killed", "--resume")
-    text = resumed.communicate(timeout=100)[0]
-    assert resumed.returncode == 0, text
-    assert summaries(tmp_path / "killed") == summaries(tmp_path / "whole")
-    assert not differences(timeless(tmp_path / "whole"), timeless(tmp_path / "killed"))
+    assert all_gone(children)
+    ended(start(tmp_path, "killed", "--resume"), 0)
+    assert same_training(tmp_path)
 
 
 @pytest.mark.slow
 def test_ctrl_c_saves_all_ranks_and_another_number_of_them_goes_on(tmp_path: Path):
     stopped = new(tmp_path, "run")
-    wait_for(tmp_path / "run" / "checkpoints" / "0")
+    until((tmp_path / "run" / "checkpoints" / "0").exists)
     stopped.send_signal(signal.SIGINT)
-    text = stopped.communicate(timeout=100)[0]
-    assert stopped.returncode in (0, 130), text
-    assert text.count("Training was stopped") == 1
-    alone = start(tmp_path, "run", "--resume", "--set", "torch_settings.processes=1")
-    text = alone.communicate(timeout=100)[0]
-    assert alone.returncode == 0, text
+    assert ended(stopped, 0, 130).count("Training was stopped") == 1
+    text = ended(start(tmp_path, "run", "--resume", "--set", "torch_settings.processes=1"), 0)
     assert "was trained in 2 processes and goes on in 1: episodes begin anew" in text.replace("\n", " ")
     assert (tmp_path / "run" / "3DBall.onnx").is_file()
 
@@ -112,19 +127,9 @@ def test_ctrl_c_saves_all_ranks_and_another_number_of_them_goes_on(tmp_path: Pat
 def test_torchrun_starts_ranks(tmp_path: Path):
     file = tmp_path / "settings.yaml"
     file.write_text(yaml.safe_dump(settings("3DBall", 1000)))
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--nproc-per-node=2",
-        "--standalone",
-        "-m",
-        "palaestra",
-        "learn",
-        str(file),
-    ]
+    learn = ["-m", "palaestra", "learn", str(file), "--env=3DBall", f"--results-dir={tmp_path}", "--run-id=run"]
     done = subprocess.run(
-        [*command, "--env=3DBall", f"--results-dir={tmp_path}", "--run-id=run"],
+        [*TORCHRUN, *learn],
         capture_output=True, text=True, timeout=100, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -134,69 +139,38 @@ def test_torchrun_starts_ranks(tmp_path: Path):
 
 @pytest.mark.slow
 def test_ranks_that_torchrun_starts_again_go_on_as_if_none_had_been_killed(tmp_path: Path):
-    assert "error" not in new(tmp_path, "whole").communicate(timeout=100)[0]
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--nproc-per-node=2",
-        "--standalone",
-        "--max-restarts=2",
-        "-m",
-        "palaestra",
-    ]
-    given = [
-        "learn",
-        str(tmp_path / "settings.yaml"),
-        "--env=3DBall",
-        "--seed=5",
-        f"--results-dir={tmp_path}",
-        "--run-id=killed",
-    ]
-    agent = subprocess.Popen([*command, *given], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    ended(new(tmp_path, "whole"), 0)
+    learn = ["-m", "palaestra", "learn", str(tmp_path / "settings.yaml"), "--env=3DBall", "--seed=5"]
+    command = [*TORCHRUN, "--max-restarts=2", *learn, f"--results-dir={tmp_path}", "--run-id=killed"]
+    agent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for step in (1, 9000):
-        deadline = time.monotonic() + 60
-        while not any(int(saved.name) >= step for saved in (tmp_path / "killed" / "checkpoints").glob("[0-9]*")):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        random.choice(ranks_of_agent(agent)).kill()
+        until(lambda step=step: max(saved_steps(tmp_path / "killed"), default=0) >= step)
+        until(lambda: ranks_of(agent))
+        random.choice(ranks_of(agent)).kill()
     assert agent.wait(100) == 0
-    assert summaries(tmp_path / "killed") == summaries(tmp_path / "whole")
-    assert not differences(timeless(tmp_path / "whole"), timeless(tmp_path / "killed"))
-
-
-def ranks_of_agent(process: subprocess.Popen[Any]) -> list[psutil.Process]:
-    """Returns the ranks that torchrun has started, once they are there."""
-    deadline = time.monotonic() + 60
-    while not (found := [child for child in psutil.Process(process.pid).children() if "palaestra" in child.cmdline()]):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
+    assert same_training(tmp_path)
 
 
 @pytest.mark.slow
 def test_ranks_save_and_end_when_the_process_that_started_them_is_killed(tmp_path: Path):
     launcher = new(tmp_path, "run", 10_000_000)
-    wait_for(tmp_path / "run" / "metrics.jsonl")  # they have met, and have steps to save
+    until((tmp_path / "run" / "metrics.jsonl").exists)  # they have met, and have steps to save
     children = ranks_of(launcher)
     launcher.kill()
     launcher.communicate()
     assert not psutil.wait_procs(children, 60)[1]
-    assert max(int(saved.name) for saved in (tmp_path / "run" / "checkpoints").glob("[0-9]*")) > 0
+    assert max(saved_steps(tmp_path / "run")) > 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_hangs_is_named(tmp_path: Path, rank: int):
     run = new(tmp_path, "run", 10_000_000, "--rank-timeout=3")
-    wait_for(tmp_path / "run" / "checkpoints" / "0")
+    until((tmp_path / "run" / "checkpoints" / "0").exists)
     children = ranks_of(run)
     children[rank].suspend()
-    text = run.communicate(timeout=100)[0]
-    assert run.returncode == 1
-    assert text.count("error:") == 1, text
-    assert f"rank {rank} of 2 has ended or hangs" in text
-    assert not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children)
+    assert f"rank {rank} of 2 has ended or hangs" in ended(run, 1)
+    assert all_gone(children)
 
 
 @pytest.mark.slow
@@ -209,9 +183,7 @@ def test_the_traceback_of_a_rank_that_fails_is_shown(tmp_path: Path, monkeypatch
     file = tmp_path / "settings.yaml"
     file.write_text(yaml.safe_dump(settings("Basic", 1000)))
     process = start(tmp_path, "run", str(file), "--env=python:game:Game", "--num-areas=4", "--processes=2")
-    text = process.communicate(timeout=100)[0]
-    assert process.returncode == 1
-    assert text.count("error:") == 1, text
+    text = ended(process, 1)
     assert "rank 1 of 2: " in text
     assert "ZeroDivisionError" in text
     assert "game.py" in text
@@ -219,11 +191,7 @@ def test_the_traceback_of_a_rank_that_fails_is_shown(tmp_path: Path, monkeypatch
 
 @pytest.mark.slow
 def test_more_ranks_than_areas_are_refused_in_one_message(tmp_path: Path):
-    process = new(tmp_path, "run", 1000, "--num-areas=1")
-    text = process.communicate(timeout=100)[0]
-    assert process.returncode == 1
-    assert text.count("error:") == 1
-    assert "2 processes cannot share 1 areas" in text
+    assert "2 processes cannot share 1 areas" in ended(new(tmp_path, "run", 1000, "--num-areas=1"), 1)
 
 
 def test_all_gpus_are_refused_where_there_are_none(monkeypatch: pytest.MonkeyPatch):

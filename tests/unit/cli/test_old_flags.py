@@ -109,16 +109,9 @@ def test_flags_without_meaning_say_so():
 @pytest.mark.parametrize(
     ("line", "command"),
     [
-        (
-            "old.yaml --curriculum walls --sampler draw.yaml",
-            "`palaestra upgrade old.yaml old.new.yaml --curriculum walls --sampler draw.yaml`, and train with "
-            "`palaestra learn old.new",
-        ),
+        ("old.yaml --curriculum walls --sampler draw.yaml", "`palaestra upgrade old.yaml old.new.yaml --curriculum"),
         ("--sampler=draw.yaml", "`palaestra upgrade TRAINER_FILE NEW_FILE --sampler draw.yaml`"),
-        (
-            "ball.yaml --env=Ball --docker-target-name=volume",
-            "`palaestra learn /volume/ball.yaml --env=/volume/Ball --results-dir=/volume/results`",
-        ),
+        ("ball.yaml --env=Ball --docker-target-name=volume", "`palaestra learn /volume/ball.yaml --env=/volume/Ball"),
         ("--num-runs=3 --run-id=first", "`--run-id=first --seeds=3` trains first-seed-1 to first-seed-3"),
         ("3DBall --train", "`palaestra learn --env=3DBall`"),
         ("builds/game.x86_64 --train", "`palaestra learn --env=builds/game.x86_64`"),

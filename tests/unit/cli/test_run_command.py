@@ -113,21 +113,12 @@ def test_a_unity_game_keeps_its_heuristics_to_itself(tmp_path: Path, capsys):
         (["3DBall"], "no brain is named: add one, such as --brain heuristic"),
         (["3DBal", "--brain", "random"], "did you mean '3DBall'"),
         (["3DBall", "--brain", "randm"], "there is no brain 'randm'; did you mean 'random'"),
-        (
-            ["3DBall", "--brain", "random", "--brain", "3DBal=heuristic"],
-            "--brain 3DBal: the environment has the behaviors 3DBall; did you mean",
-        ),
+        (["3DBall", "--brain", "random", "--brain", "3DBal=heuristic"], "--brain 3DBal: the environment has the"),
         (["3DBall", "--brain", "random", "--episodes=0"], "--episodes is 0; expected at least 1"),
         (["3DBall", "--brain", "random", "--time-scale=0"], "--time-scale is 0; expected more than 0"),
         (["3DBall", "--brain", "random", "--num-envs=2"], "--num-envs is only for Unity games, and 3DBall is not one"),
-        (
-            ["python:duel_env:make", "--brain", "random", "--time-scale=1"],
-            "how long a tick of python:duel_env:make lasts is not known",
-        ),
-        (
-            ["gymnasium:CartPole-v1", "--brain", "heuristic"],
-            "'CartPole-v1': the environment has no heuristic.*; use model:",
-        ),
+        (["python:duel_env:make", "--brain", "random", "--time-scale=1"], "how long a tick of python:duel_env:make"),
+        (["gymnasium:CartPole-v1", "--brain", "heuristic"], "'CartPole-v1': the environment has no heuristic.*; use"),
         (["./Soccer.x86_64", "--brain", "random"], "found no Linux build './Soccer.x86_64'|no .* build"),
     ],
 )

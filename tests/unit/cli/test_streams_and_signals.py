@@ -18,7 +18,6 @@ from small_runs import settings, write
 from palaestra.runtime.storage.writer_lock import LOCK, WRITER
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell and POSIX signals")
-PALAESTRA = [sys.executable, "-m", "palaestra"]
 
 
 def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -50,13 +49,7 @@ def test_closed_streams_change_nothing_but_what_is_seen(command, status, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "streams",
-    [
-        ">&- 2>&- <&-",
-        *(pytest.param(streams, marks=pytest.mark.slow) for streams in (">/dev/full 2>/dev/full", ">&-", "2>&-")),
-    ],
-)
+@pytest.mark.parametrize("streams", [">&- 2>&- <&-", ">/dev/full 2>/dev/full", ">&-", "2>&-"])
 def test_a_run_without_streams_trains_and_its_files_hold_nothing_that_was_printed(streams, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write("good.yaml", settings("Basic"))
@@ -75,15 +68,12 @@ def test_a_full_disk_behind_a_command_is_one_error(command: str):
 
 
 def test_a_reader_that_has_gone_away_is_no_error():
-    done = shell("schema | head -1", PYTHONUNBUFFERED="1")
-    assert done.stderr == ""
+    assert shell("schema | head -1", PYTHONUNBUFFERED="1").stderr == ""
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a folder that not even root may write to")
-@pytest.mark.parametrize(
-    "home", ["/proc/home", *(pytest.param(home, marks=pytest.mark.slow) for home in ("/proc", "/dev/null"))]
-)
+@pytest.mark.parametrize("home", ["/proc/home", "/proc", "/dev/null"])
 def test_where_home_cannot_be_written_kernels_are_kept_elsewhere(home: str, tmp_path: Path):
     code = "import palaestra; palaestra.make('Basic', areas=1).reset(0)"
     kept = {name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "WARP_CACHE_PATH")}
@@ -98,17 +88,11 @@ def test_where_home_cannot_be_written_kernels_are_kept_elsewhere(home: str, tmp_
 
 
 def start(place: Path, name: str) -> subprocess.Popen[str]:
-    command = [
-        *PALAESTRA,
-        "learn",
-        str(place / "long.yaml"),
-        "--env=Basic",
-        f"--results-dir={place}",
-        f"--run-id={name}",
-    ]
+    learn = [sys.executable, "-m", "palaestra", "learn", str(place / "long.yaml"), "--env=Basic"]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
+        [*learn, f"--results-dir={place}", f"--run-id={name}"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
 
 
 def ended_well(process: subprocess.Popen[str], number: int) -> str:
@@ -122,37 +106,23 @@ def ended_well(process: subprocess.Popen[str], number: int) -> str:
     saved = status == 0 and "stopping: saving what was learned" in complaint and "Training was stopped" in message
     if "palaestra/" not in complaint and f"{os.sep}palaestra{os.sep}" not in complaint and "Traceback" in complaint:
         return ""  # Python itself was still starting
-    return (
-        ""
-        if (status in (128 + number, -number) or saved) and "Traceback" not in complaint
-        else f"signal {number}: {status}: {complaint}"
-    )
+    right = (status in (128 + number, -number) or saved) and "Traceback" not in complaint
+    return "" if right else f"signal {number}: {status}: {complaint}"
+
+
+generator = random.Random(0)
+RANDOM_MOMENTS = [generator.uniform(0, 2) for _ in range(200)]
 
 
 @pytest.mark.slow
-def test_a_signal_while_a_run_starts_ends_it_with_the_right_status(tmp_path: Path):
+@pytest.mark.parametrize("moments", [[0.3 + 0.4 * i for i in range(6)], RANDOM_MOMENTS])
+def test_a_signal_while_a_run_starts_ends_it_with_the_right_status(moments: list[float], tmp_path: Path):
     write(str(tmp_path / "long.yaml"), settings("Basic", 10_000_000))
-    begun = time.monotonic()
-    processes = [
-        (start(tmp_path, f"r{i}"), signal.SIGINT if i % 2 else signal.SIGTERM, begun + 0.3 + 0.4 * i) for i in range(6)
-    ]
     problems = []
-    for process, number, when in processes:
-        time.sleep(max(0, when - time.monotonic()))
-        process.send_signal(number)
-    problems = [ended_well(process, number) for process, number, _ in processes]
-    assert [problem for problem in problems if problem] == []
-
-
-@pytest.mark.slow
-def test_200_starts_with_a_signal_at_a_random_moment_end_with_the_right_status(tmp_path: Path):
-    write(str(tmp_path / "long.yaml"), settings("Basic", 10_000_000))
-    random_moments = random.Random(0)
-    problems = []
-    for i in range(200):
+    for i, moment in enumerate(moments):
         process = start(tmp_path, f"r{i}")
-        number = random_moments.choice([signal.SIGINT, signal.SIGTERM])
-        time.sleep(random_moments.uniform(0, 2))
+        time.sleep(moment)
+        number = signal.SIGINT if i % 2 else signal.SIGTERM
         process.send_signal(number)
         problems.append(ended_well(process, number))
     assert [problem for problem in problems if problem] == []
@@ -210,6 +180,7 @@ def test_a_signal_whose_exception_is_lost_still_ends_the_command(module: str, te
     assert set(left) <= {LOCK, WRITER}  # a run that did not begin
 
 
+HANDLER = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))"
 LOOP = """
 import os, signal, sys, palaestra
 {handler}
@@ -232,13 +203,7 @@ for i in range(3):
     [
         (signal.SIGTERM, "", -signal.SIGTERM, ""),
         (signal.SIGINT, "", -signal.SIGINT, "cleaned up\n"),
-        pytest.param(
-            signal.SIGTERM,
-            "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))",
-            7,
-            "cleaned up\n",
-            marks=pytest.mark.slow,
-        ),
+        pytest.param(signal.SIGTERM, HANDLER, 7, "cleaned up\n", marks=pytest.mark.slow),
     ],
 )
 def test_a_signal_ends_a_program_that_trains_in_a_loop_after_saving(number, handler, status, message, tmp_path):

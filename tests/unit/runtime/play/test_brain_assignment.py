@@ -95,10 +95,7 @@ def test_a_function_that_takes_a_role_makes_the_brain():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "too_high",
-            r"behavior 'Duel', brain python:duel_env:too_high: continuous action 0 of slot 0 is 1.5; expected -1 to 1",
-        ),
+        ("too_high", r"behavior 'Duel', brain python:duel_env:too_high: continuous action 0 of slot 0 is 1.5"),
         ("too_wide", r"continuous actions have shape \(6, 2\); expected \(6, 1\)"),
         ("broken", r"broke off: IndexError: .*duel_env.py, line \d+"),
         ("forgetful", r"answered with None"),
@@ -131,16 +128,9 @@ def test_a_users_module_is_found_in_the_current_folder(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (
-            [],
-            r"behavior 'Duel' has no brain; give it one, such as --brain 'Duel=model:FILE.onnx' or 'Duel=random', or "
-            r"all others",
-        ),
+        ([], "behavior 'Duel' has no brain; give it one, such as --brain 'Duel=model:FILE.onnx' or 'Duel=random', or"),
         (["duel=random"], r"behavior 'Duel' has no brain \(was 'duel' meant for it\?\)"),
-        (
-            ["Duel?team=0=random"],
-            r"team 1 of behavior 'Duel' has no brain; give it one, such as --brain 'Duel\?team=1=model:FILE.onnx'",
-        ),
+        (["Duel?team=0=random"], r"team 1 of behavior 'Duel' has no brain; give it one, such as --brain"),
     ],
 )
 def test_a_side_without_a_brain_is_named(texts: list[str], message: str):
