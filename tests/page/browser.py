@@ -55,6 +55,13 @@ class Visitor:
     def open(self, path: str) -> None:
         self.page.goto(self.home + path)
 
+    def marked(self, mark: str) -> sync_api.Locator:
+        """The element with a mark."""
+        return self.page.locator(f"[data-mark={mark}]").first
+
+    def text(self, mark: str) -> str:
+        return self.marked(mark).inner_text()
+
     def shoot(self, what: str) -> Path:
         """Keeps a screenshot."""
         SHOTS.mkdir(parents=True, exist_ok=True)
@@ -94,37 +101,30 @@ SPILLS = """() => {
 
 
 @contextmanager
-def viewing(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Runs `palaestra view` with these words, with `folder` as the current one; gives the process and the address."""
-    command = [sys.executable, "-m", "palaestra", "view", "--no-browser", *words]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder)
-    try:
-        yield process, printed_address(process)
-    finally:
-        process.kill()
-        process.communicate()
-
-
-@contextmanager
-def learning(folder: Path, run_id: str, *more: str) -> Iterator[subprocess.Popen[str]]:
-    """Trains 3DBall until the block ends."""
-    command = [
-        sys.executable,
-        "-m",
-        "palaestra",
-        "learn",
-        "--env=3DBall",
-        f"--run-id={run_id}",
-        "--max-steps=1e8",
-        "--summary-freq=2000",
-        *more,
-    ]
+def begun(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """Runs a command until the block ends."""
+    command = [sys.executable, "-m", "palaestra", *words]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         yield process
     finally:
         process.kill()
         process.communicate()
+
+
+@contextmanager
+def viewing(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Runs `palaestra view` with these words, with `folder` as the current one; gives the process and the address."""
+    with begun(folder, "view", "--no-browser", *words) as process:
+        yield process, printed_address(process)
+
+
+@contextmanager
+def learning(folder: Path, run_id: str, *more: str) -> Iterator[subprocess.Popen[str]]:
+    """Trains 3DBall until the block ends."""
+    words = ("learn", "--env=3DBall", f"--run-id={run_id}", "--max-steps=1e8", "--summary-freq=2000", *more)
+    with begun(folder, *words) as process:
+        yield process
 
 
 def printed_address(process: subprocess.Popen[str]) -> str:

@@ -83,53 +83,49 @@ def test_no_page_has_a_serious_barrier(runs: Path, visit: Callable[..., Visitor]
     assert found == {}
 
 
-def marked(someone: Visitor, mark: str) -> Any:
-    return someone.page.locator(f"[data-mark={mark}]").first
-
-
 def choose_an_agent(someone: Visitor) -> None:
     someone.open("/watch?run=second&areas=1")
-    until(lambda: "Playing" in marked(someone, "state").inner_text(), 60, "playing")
-    marked(someone, "agent").click()
+    until(lambda: "Playing" in someone.text("state"), 60, "playing")
+    someone.marked("agent").click()
     someone.page.get_by_role("option").first.click()
-    marked(someone, "pause").click()
+    someone.marked("pause").click()
 
 
 def wait_to_play(someone: Visitor) -> None:
     someone.open("/play?env=SoccerTwos")
-    marked(someone, "begin").wait_for(timeout=90_000)
+    someone.marked("begin").wait_for(timeout=90_000)
 
 
 def count_down(someone: Visitor) -> None:
     wait_to_play(someone)
     someone.page.keyboard.press("w")
-    marked(someone, "countdown").wait_for()
+    someone.marked("countdown").wait_for()
 
 
 def invite(someone: Visitor) -> None:
     wait_to_play(someone)
-    marked(someone, "invite").click()
+    someone.marked("invite").click()
 
 
 def open_a_list(someone: Visitor) -> None:
     wait_to_play(someone)
-    marked(someone, "side-1").click()
+    someone.marked("side-1").click()
 
 
 def read_settings(someone: Visitor) -> None:
     someone.open("/run?id=second")
-    marked(someone, "tab-settings").click()
+    someone.marked("tab-settings").click()
 
 
 def find_nothing(someone: Visitor) -> None:
     someone.open("/")
-    marked(someone, "search").fill("nothing")
+    someone.marked("search").fill("nothing")
     someone.page.get_by_text("No run matches").wait_for()
 
 
 def choose_no_demonstration(someone: Visitor) -> None:
     someone.open("/demos")
-    marked(someone, "start").click()
+    someone.marked("start").click()
     close = someone.page.get_by_role("button", name="Close")
     close.wait_for()
     color = "e => getComputedStyle(e).color"  # axe-core does not measure what lies above the bar on top
@@ -139,13 +135,13 @@ def choose_no_demonstration(someone: Visitor) -> None:
 def choose_a_demonstration(someone: Visitor) -> None:
     someone.open("/demos")
     someone.page.locator("[data-mark=demos] tbody .q-checkbox").first.click(timeout=30_000)
-    until(lambda: marked(someone, "run-id").input_value(), 20, "a name for the run")
+    until(lambda: someone.marked("run-id").input_value(), 20, "a name for the run")
 
 
 def ask_to_stop(someone: Visitor) -> None:
     someone.open("/run?id=live")
-    marked(someone, "stop").click(timeout=60_000)
-    marked(someone, "stop-it").wait_for()
+    someone.marked("stop").click(timeout=60_000)
+    someone.marked("stop-it").wait_for()
 
 
 STATES: dict[str, Callable[[Visitor], None]] = {

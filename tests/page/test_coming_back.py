@@ -5,17 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from browser import Visitor, palaestra, until, viewing
 
 CAMERA = "() => { const c = document.querySelector('.p-scene').counters.camera.position; return [c.x, c.y, c.z] }"
 PIXELS = "() => document.querySelector('.p-scene').counters.shown"
-
-
-def marked(someone: Visitor, mark: str) -> Any:
-    return someone.page.locator(f"[data-mark={mark}]").first
 
 
 @pytest.mark.slow
@@ -45,7 +40,7 @@ def test_a_view_that_was_turned_stays_when_the_window_changes(tmp_path: Path, vi
         someone = visit(address)
         someone.open("/watch?env=WallJump&areas=9")
         until(lambda: someone.page.evaluate(PIXELS) > 1, 90, "the scene")
-        box = marked(someone, "scene").bounding_box()
+        box = someone.marked("scene").bounding_box()
         x = box["x"] + box["width"] / 2
         y = box["y"] + box["height"] / 2
         first = someone.page.evaluate(CAMERA)
@@ -68,15 +63,15 @@ def test_a_picture_in_the_agent_panel_is_never_empty(tmp_path: Path, visit: Call
     with viewing(tmp_path, "GridWorld") as (_, address):
         someone = visit(address)
         someone.open("/watch?env=GridWorld")
-        until(lambda: "Playing" in marked(someone, "state").inner_text(), 90, "playing")
-        marked(someone, "agent").click()
+        until(lambda: "Playing" in someone.text("state"), 90, "playing")
+        someone.marked("agent").click()
         someone.page.get_by_role("option").first.click()
-        marked(someone, "seen").wait_for(timeout=20_000)
+        someone.marked("seen").wait_for(timeout=20_000)
         sizes = []
         found = set()
         for _ in range(40):
             sizes.append(someone.page.evaluate("() => document.querySelector('[data-mark=seen]')?.naturalWidth ?? 0"))
-            found.add(marked(someone, "seen").get_attribute("src"))
+            found.add(someone.marked("seen").get_attribute("src"))
             time.sleep(0.1)
         someone.shoot("agent-camera")
         assert min(sizes) > 0
@@ -100,12 +95,12 @@ def test_a_run_that_was_started_from_demonstrations_opens_and_is_watched(tmp_pat
         someone = visit(address)
         someone.open("/demos")
         someone.page.locator("[data-mark=demos] tbody .q-checkbox").first.click(timeout=30_000)
-        until(lambda: marked(someone, "run-id").input_value(), 20, "a name for the run")
-        marked(someone, "steps").fill("4000")
-        marked(someone, "start").click()
+        until(lambda: someone.marked("run-id").input_value(), 20, "a name for the run")
+        someone.marked("steps").fill("4000")
+        someone.marked("start").click()
         someone.page.wait_for_url("**/run?id=Basic-from-demos", timeout=20_000)
-        marked(someone, "state").wait_for(timeout=90_000)
-        until(lambda: marked(someone, "state").inner_text().lower() == "finished", 90, "the end")
+        someone.marked("state").wait_for(timeout=90_000)
+        until(lambda: someone.text("state").lower() == "finished", 90, "the end")
         until(lambda: someone.page.get_by_role("button", name="Watch").last.is_enabled(), 20, "the button")
         someone.page.get_by_role("button", name="Watch").last.click()
-        until(lambda: "Playing" in marked(someone, "state").inner_text(), 60, "playing")
+        until(lambda: "Playing" in someone.text("state"), 60, "playing")

@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from browser import Visitor, palaestra, until, viewing
@@ -17,20 +16,12 @@ from palaestra.demos.summary import summarize
 ROWS = "name => document.querySelector('.p-scene')?.counters?.rows(name) ?? []"
 
 
-def label(someone: Visitor, mark: str) -> str:
-    return someone.page.locator(f"[data-mark={mark}]").first.inner_text()
-
-
 def begin(someone: Visitor) -> None:
     """Presses a key when the page asks for one, and waits for the game."""
-    marked(someone, "begin").wait_for(timeout=90_000)
+    someone.marked("begin").wait_for(timeout=90_000)
     someone.page.keyboard.press("w")
-    until(lambda: "Get ready" in label(someone, "state"), 20, "the countdown")
-    until(lambda: "Playing" in label(someone, "state"), 20, "playing")
-
-
-def marked(someone: Visitor, mark: str) -> Any:
-    return someone.page.locator(f"[data-mark={mark}]").first
+    until(lambda: "Get ready" in someone.text("state"), 20, "the countdown")
+    until(lambda: "Playing" in someone.text("state"), 20, "playing")
 
 
 class Fingers:
@@ -71,7 +62,7 @@ def test_someone_keeps_the_ball_for_20_seconds_with_held_keys(tmp_path: Path, vi
         someone.page.get_by_text("0.5x").click()
         someone.page.locator("body").click(position={"x": 5, "y": 500})
         begin(someone)
-        marked(someone, "restart").click()
+        someone.marked("restart").click()
         fingers = Fingers(someone)
         before = None
         start = time.monotonic()
@@ -80,7 +71,7 @@ def test_someone_keeps_the_ball_for_20_seconds_with_held_keys(tmp_path: Path, vi
             keys, before = wanted_keys(someone, before)
             fingers.hold(keys)
             time.sleep(0.03)
-            kept = re.search(r"reward ([-\d.]+)", label(someone, "state"))
+            kept = re.search(r"reward ([-\d.]+)", someone.text("state"))
             # 0.1 a decision, of which there are 10 a second: seconds
             longest = max(longest, float(kept[1]) if kept else 0.0)
         someone.shoot("play-3dball")
@@ -101,22 +92,20 @@ def test_someone_plays_soccer_against_a_trained_team_and_sees_the_score(tmp_path
         someone.page.get_by_text("10x").click()
         fingers = Fingers(someone)
         end = time.monotonic() + 120
-        while time.monotonic() < end and "You:" not in label(someone, "score"):
+        while time.monotonic() < end and "You:" not in someone.text("score"):
             for keys in ({"w"}, {"w", "a"}, {"w", "d"}):
                 fingers.hold(keys)
                 time.sleep(0.3)
         fingers.hold(set())
         someone.page.get_by_text("1x", exact=True).click()
         someone.shoot("play-soccer")
-        assert re.search(r"You: \d+ won, \d+ drawn, \d+ lost", label(someone, "score"))
-        assert re.search(r"Your Elo: \d+", label(someone, "score"))
-        marked(someone, "side-1").click()
+        assert re.search(r"You: \d+ won, \d+ drawn, \d+ lost", someone.text("score"))
+        assert re.search(r"Your Elo: \d+", someone.text("score"))
+        someone.marked("side-1").click()
         someone.page.get_by_role("option", name=re.compile(r"run soccer, step \d")).last.click()
-        until(lambda: "step" in marked(someone, "side-1").input_value(), 20, "an earlier model")
+        until(lambda: "step" in someone.marked("side-1").input_value(), 20, "an earlier model")
         someone.page.wait_for_timeout(2000)
-        until(
-            lambda: "Playing" in label(someone, "state"), 20, "playing, perhaps after the countdown to the next round"
-        )
+        until(lambda: "Playing" in someone.text("state"), 20, "playing, perhaps after the countdown to the next round")
         someone.shoot("play-soccer-snapshot")
     assert (tmp_path / "results" / ".player.json").is_file()
 
@@ -128,33 +117,33 @@ def test_someone_records_three_episodes_of_pushblock_learns_from_them_and_watche
         someone.open("/play?env=PushBlock")
         begin(someone)
         someone.page.get_by_text("10x").click()
-        marked(someone, "record").click()
-        marked(someone, "restart").click()
+        someone.marked("record").click()
+        someone.marked("restart").click()
         fingers = Fingers(someone)
         end = time.monotonic() + 200
         number = 0
-        while time.monotonic() < end and not label(someone, "recorded").split(",")[0].endswith(" 4 episodes"):
+        while time.monotonic() < end and not someone.text("recorded").split(",")[0].endswith(" 4 episodes"):
             fingers.hold({"w"} if number % 3 else {"a"})
             number += 1
             time.sleep(0.2)
         fingers.hold(set())
-        marked(someone, "drop").click()
-        marked(someone, "stop-recording").click()
-        until(lambda: label(someone, "recorded").startswith("3 episodes"), 20, "three episodes")
-        marked(someone, "demo-name").fill("../mine")
-        marked(someone, "save-demo").click()
+        someone.marked("drop").click()
+        someone.marked("stop-recording").click()
+        until(lambda: someone.text("recorded").startswith("3 episodes"), 20, "three episodes")
+        someone.marked("demo-name").fill("../mine")
+        someone.marked("save-demo").click()
         until(lambda: list((tmp_path / "results/demos").glob("*.demo")), 20, "the file")
         (file,) = (tmp_path / "results/demos").glob("*.demo")
         assert len(summarize(read_demo(file)).returns) == 3
         someone.open("/demos")
         someone.page.locator("[data-mark=demos] tbody .q-checkbox").first.click()
-        until(lambda: marked(someone, "run-id").input_value(), 20, "a name for the run")
-        marked(someone, "steps").fill("4000")
+        until(lambda: someone.marked("run-id").input_value(), 20, "a name for the run")
+        someone.marked("steps").fill("4000")
         someone.shoot("demonstrations")
-        marked(someone, "start").click()
+        someone.marked("start").click()
         until(lambda: (tmp_path / "results/PushBlock-from-demos/PushBlock.onnx").is_file(), 120, "the model")
         someone.open("/watch?run=PushBlock-from-demos")
-        until(lambda: "Playing" in label(someone, "state"), 60, "playing")
+        until(lambda: "Playing" in someone.text("state"), 60, "playing")
         someone.shoot("watch-pushblock")
 
 
@@ -163,20 +152,20 @@ def test_nothing_happens_before_someone_is_ready_and_a_second_person_gets_the_ot
     with viewing(tmp_path) as (_, address):
         someone = visit(address)
         someone.open("/play?env=SoccerTwos")
-        marked(someone, "begin").wait_for(timeout=90_000)
+        someone.marked("begin").wait_for(timeout=90_000)
         time.sleep(3)
-        assert label(someone, "state").startswith("Waiting for you: 0 s")
-        assert "episode" not in label(someone, "score")
-        marked(someone, "invite").click()
-        link = marked(someone, "invitation").input_value()
+        assert someone.text("state").startswith("Waiting for you: 0 s")
+        assert "episode" not in someone.text("score")
+        someone.marked("invite").click()
+        link = someone.marked("invitation").input_value()
         assert "token=" in link
         someone.page.get_by_text("Only browsers on this machine").wait_for()
         someone.page.keyboard.press("Escape")
         another = visit(link)
-        until(lambda: "team 1" in marked(another, "seat").input_value(), 30, "the seat of the other team")
-        assert "team 0" in marked(someone, "seat").input_value()
+        until(lambda: "team 1" in another.marked("seat").input_value(), 30, "the seat of the other team")
+        assert "team 0" in someone.marked("seat").input_value()
         begin(another)
-        until(lambda: "Playing" in label(someone, "state"), 20, "playing in both windows")
+        until(lambda: "Playing" in someone.text("state"), 20, "playing in both windows")
 
 
 @pytest.mark.slow
@@ -184,7 +173,7 @@ def test_someone_plays_match3_with_arrows_and_space(tmp_path: Path, visit: Calla
     with viewing(tmp_path) as (_, address):
         someone = visit(address)
         someone.open("/play?env=Match3")
-        until(lambda: "Your move" in label(someone, "state"), 90, "the board")
+        until(lambda: "Your move" in someone.text("state"), 90, "the board")
         press = someone.page.keyboard.press
         press("ArrowUp")
         for number in range(60):
@@ -192,8 +181,8 @@ def test_someone_plays_match3_with_arrows_and_space(tmp_path: Path, visit: Calla
                 for one in (" ", key, back):
                     press(one)
                     someone.page.wait_for_timeout(250)
-            if "reward 0.00" not in label(someone, "state"):
+            if "reward 0.00" not in someone.text("state"):
                 break
             press("ArrowUp" if number % 6 == 5 else "ArrowRight" if number // 6 % 2 == 0 else "ArrowLeft")
-        assert re.search(r"reward 0\.\d*[1-9]", label(someone, "state"))
+        assert re.search(r"reward 0\.\d*[1-9]", someone.text("state"))
         someone.shoot("play-match3")

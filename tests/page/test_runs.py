@@ -8,14 +8,9 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from browser import Visitor, learning, palaestra, until, viewing
-
-
-def marked(someone: Visitor, mark: str) -> Any:
-    return someone.page.locator(f"[data-mark={mark}]").first
 
 
 def points(someone: Visitor) -> int:
@@ -36,16 +31,16 @@ def test_the_curve_of_a_running_training_moves_and_it_is_stopped_there_and_resum
         until(lambda: points(someone) > before, 30, "more of the curve")
         someone.shoot("runs")
         someone.open("/run?id=live")
-        marked(someone, "change-value").wait_for(timeout=20_000)
-        marked(someone, "change-value").fill("0.00002")
-        marked(someone, "change").click()
+        someone.marked("change-value").wait_for(timeout=20_000)
+        someone.marked("change-value").fill("0.00002")
+        someone.marked("change").click()
         someone.page.get_by_text("constant from the next update on").first.wait_for(timeout=20_000)
         someone.shoot("run")
-        marked(someone, "stop").click()
-        marked(someone, "stop-it").click()
+        someone.marked("stop").click()
+        someone.marked("stop-it").click()
         until(lambda: process.poll() is not None, 30, "the end of the training")
         assert process.returncode == 0
-        until(lambda: marked(someone, "state").inner_text().lower() == "stopped", 20, "the state")
+        until(lambda: someone.text("state").lower() == "stopped", 20, "the state")
     log = (tmp_path / "results/live/run_logs/requests.jsonl").read_text()
     assert "learning_rate" in log
     assert "stops" in log
@@ -90,13 +85,13 @@ def test_the_slider_shows_earlier_checkpoints_and_gravity_is_changed(two_runs: P
     with viewing(two_runs) as (_, address):
         someone = visit(address)
         someone.open("/watch?run=fast&areas=16")
-        until(lambda: "Playing" in marked(someone, "state").inner_text(), 60, "playing")
-        slider = marked(someone, "checkpoints")
+        until(lambda: "Playing" in someone.text("state"), 60, "playing")
+        slider = someone.marked("checkpoints")
         slider.scroll_into_view_if_needed()
         box = slider.bounding_box()
         someone.page.mouse.click(box["x"] + 2, box["y"] + box["height"] / 2)
-        until(lambda: re.match(r"Step \d", marked(someone, "step").inner_text()), 30, "an earlier step")
-        gravity = marked(someone, "parameter-gravity")
+        until(lambda: re.match(r"Step \d", someone.text("step")), 30, "an earlier step")
+        gravity = someone.marked("parameter-gravity")
         box = gravity.bounding_box()
         someone.page.mouse.click(box["x"] + box["width"] * 0.9, box["y"] + box["height"] / 2)
         someone.page.get_by_text(re.compile(r"gravity: 9\d")).wait_for(timeout=10_000)

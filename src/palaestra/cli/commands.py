@@ -100,10 +100,10 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
             try:
                 return module.main(options) or 0
             except SystemExit as error:  # no command ends so itself
-                told = f"code that is not Palaestra's ended the command: {exception_summary(error)}"
-                return complain(told, error if debug else None)
+                message = f"code that is not Palaestra's ended the command: {exception_summary(error)}"
+                return complain(message, error if debug else None)
     except PalaestraError as error:
-        if arguments[:1] == ["learn"] and not tells(error):
+        if arguments[:1] == ["learn"] and not is_reported_here(error):
             return 1
         return complain(str(error), error if debug else None)
     except (MemoryError, RuntimeError) as error:
@@ -123,7 +123,7 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
         return complain(where + explain(error), error if debug else None)
 
 
-def tells(error: PalaestraError) -> bool:
+def is_reported_here(error: PalaestraError) -> bool:
     """Whether this process reports an error. Of several ranks one does: rank 0, or another where rank 0 is lost."""
     return is_read() or (error.tell if isinstance(error, RankLost) else reports())
 

@@ -39,7 +39,7 @@ def main(options: argparse.Namespace) -> None:
         revision=options.revision,
         models_only=options.models_only,
         force=options.force,
-        tell=lambda line: print_now(escaped(line)),
+        report=lambda line: print_now(escaped(line)),
     )
     if done.left_out:
         shown = ", ".join(done.left_out[:5]) + (f" and {len(done.left_out) - 5} more" if len(done.left_out) > 5 else "")

@@ -70,7 +70,7 @@ def _record(options: argparse.Namespace, parts: list[BrainSpec], models: Models 
             status = 128 + getattr(signal, "number", 2)
         finally:
             recorder.close()
-        _tell(recorder, interrupted=bool(status))
+        _report(recorder, interrupted=bool(status))
         _tell_idle(assignment.idle(), env)
     return status
 
@@ -88,7 +88,7 @@ def _open(options: argparse.Namespace, models: Models | None) -> Env:
     return open_named(options.env, options.areas, AREAS, given_env_options(options), flags=flags)
 
 
-def _tell(recorder: DemoRecorder, *, interrupted: bool) -> None:
+def _report(recorder: DemoRecorder, *, interrupted: bool) -> None:
     if interrupted:
         print("palaestra: interrupted; these are the episodes so far", file=sys.stderr)
     for (behavior, team), writer in recorder.writers.items():

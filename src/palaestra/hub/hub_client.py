@@ -220,7 +220,7 @@ def _explanation(error: Exception, name: HubName, doing: str) -> HubError:
 def _first_cause(error: BaseException) -> BaseException:
     """Returns the error that explains others: the library wraps what the network or the server said."""
     errors = library().errors
-    telling = (errors.HfHubHTTPError, errors.OfflineModeIsEnabled)
+    explaining = (errors.HfHubHTTPError, errors.OfflineModeIsEnabled)
     seen = set[int]()
     chain = list[BaseException]()
     at: BaseException | None = error
@@ -229,7 +229,7 @@ def _first_cause(error: BaseException) -> BaseException:
         chain.append(at)
         at = at.__cause__ or at.__context__
     for one in chain:
-        if isinstance(one, telling):
+        if isinstance(one, explaining):
             return one
     return next((one for one in chain if type(one).__module__.partition(".")[0] in _TRANSPORTS), error)
 

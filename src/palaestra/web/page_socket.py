@@ -54,7 +54,7 @@ def listen(bind: str = LOOPBACK, port: int = PORT) -> PageSocket:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             bound.bind((bind, number))
-            bound.listen(128)  # two that bind one port at once are told apart here
+            bound.listen(128)  # two that bind one port at once differ here
         except PermissionError as error:
             bound.close()
             raise ConfigError(

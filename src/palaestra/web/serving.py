@@ -1,4 +1,4 @@
-"""Serves the page from this process until it is told to stop."""
+"""Serves the page from this process until it is stopped."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ UNNAMED = "(run)"
 
 @dataclass(frozen=True, slots=True)
 class TaskScores:
-    """Runs of one group in one task, and what they tell of the setting."""
+    """Runs of one group in one task, and their scores."""
 
     runs: tuple[RunScore, ...]
     score: Estimate

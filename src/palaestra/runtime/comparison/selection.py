@@ -25,7 +25,7 @@ HOW = {
 }
 """Ways of grouping runs."""
 NUMBER = re.compile(r"[-_. ]*((seed|run|s)[-_. ]?)?[0-9]+$", re.IGNORECASE)
-"""End of a run's name that tells the seeds of one setting apart, as in `first-seed-3`."""
+"""End of a run's name in which the seeds of one setting differ, as in `first-seed-3`."""
 OUTSIDE = frozenset(("checkpoint_settings", "torch_settings", "debug", "trackers"))
 """Sections that say where a run is kept and what computes it, not how it learns."""
 ASIDE = frozenset(
@@ -75,7 +75,7 @@ def _matching(pattern: str) -> list[Path]:
 
 
 def short_names(folders: Iterable[Path]) -> dict[str, Path]:
-    """Returns folders by the shortest end of their paths that tells them apart."""
+    """Returns folders by the shortest end of their paths in which they differ."""
     whole = [folder.resolve() for folder in folders]
     for parts in range(1, max((len(folder.parts) for folder in whole), default=1) + 1):
         named = {"/".join(folder.parts[-parts:]): folder for folder in whole}

@@ -119,7 +119,7 @@ class _ExaminedEnv:
         self.game: UnityEnv | None = None
         self.progress = GameProgress(options, visitor) if self.is_unity else None
         self.stages = self.progress.stage_list if self.progress else StageList((OPENED, FIRST), visitor)
-        self.games = GameSettings(options, games.channels, self.progress.tell if self.progress else None)
+        self.games = GameSettings(options, games.channels, self.progress.receive if self.progress else None)
         self.meters: dict[str, BehaviorMeter] = {}
         self.findings: list[Finding] = []
         self.timing: Timing | None = None
@@ -127,7 +127,7 @@ class _ExaminedEnv:
     def examine(self, limit: Limit, listed: bool) -> Examination:
         """Opens the environment, plays and closes it."""
         env: Env | None = None
-        told = list[str]()
+        problems = list[str]()
         try:
             env = self._open()
             steps = self._first(env)
@@ -140,7 +140,7 @@ class _ExaminedEnv:
                 self.findings.append(Finding("error", str(error)))
         finally:
             if env is not None:
-                close_safely(env.close, "the environment", told.append)
+                close_safely(env.close, "the environment", problems.append)
         reports = {name: meter.report() for name, meter in self.meters.items()}
         complete = not self.findings
         around = Circumstances(self.settings, listed, self.is_unity, self.timing.ticks if self.timing else 0, complete)
@@ -154,7 +154,7 @@ class _ExaminedEnv:
             reports,
             self.timing,
             copies,
-            (*self.findings, *(Finding("warning", text) for text in told)),
+            (*self.findings, *(Finding("warning", text) for text in problems)),
         )
 
     def _open(self) -> EnvWrapper:

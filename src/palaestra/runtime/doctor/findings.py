@@ -81,7 +81,7 @@ def _of_observation(behavior: str, seen: ObservationReport, around: Circumstance
         yield Finding(
             level,
             f"{where}: {what}",
-            "a constant observation tells agents nothing: check that it is written in every step",
+            "a constant observation has no information for agents: check that it is written in every step",
         )
     elif seen.constant and seen.kind != "image":
         what = f"{where}: {len(seen.constant)} of {seen.elements} elements never changed: {elements(seen)}"

@@ -123,7 +123,7 @@ class GameProgress:
             self.stage_list.passed()  # it connected, but sent something invalid
         self.stage_list.failed(error)
 
-    def tell(self, level: str, text: str) -> None:
+    def receive(self, level: str, text: str) -> None:
         """Receives UnityEnv's messages. Raises EnvError if there is no use in waiting longer."""
         awaited = self.stage_list.awaited
         if level == "info":

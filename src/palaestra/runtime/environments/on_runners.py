@@ -55,7 +55,7 @@ def open_on_runners(
         )
     given = games.options
     limit = games.options.timeout_wait or DEFAULT_TIMEOUT
-    # a runner with a game or with several copies watches over them itself, and tells when one hangs
+    # a runner with a game or with several copies watches over them itself, and reports one that hangs
     timeout = limit if shares is not None and games.copies == runners.runners else 3 * limit + 30.0
     version = palaestra_version()
     links = [

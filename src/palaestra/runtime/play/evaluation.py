@@ -44,8 +44,8 @@ class Evaluation:
     @property
     def success_rate(self) -> float | None:
         """Share of episodes that succeeded; None if the environment never reports success (`is_success` in infos)."""
-        told = self.successes[~np.isnan(self.successes)]
-        return float(told.mean()) if len(told) else None
+        known = self.successes[~np.isnan(self.successes)]
+        return float(known.mean()) if len(known) else None
 
     @property
     def outcomes(self) -> tuple[int, int, int]:
@@ -142,9 +142,9 @@ def evaluate(
     """
     players = Players(env, model_brains(env, policies, deterministic=deterministic), lambda agents: episodes)
 
-    def tell() -> None:
+    def report() -> None:
         if progress is not None:
             progress(min((len(episodes.returns) for episodes in players.teams.values()), default=0))
 
-    play(env, players, seed, tell)
+    play(env, players, seed, report)
     return results(players)

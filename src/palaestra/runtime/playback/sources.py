@@ -35,7 +35,7 @@ GAME_ON_PAGE: Mapping[str, Any] = {
 }
 """Settings of a Unity game that someone watches or plays, instead of those of a training."""
 NO_RESTARTS = Restarts(lifetime=0)
-"""A game that ends is not started again: the person is told, and loads the page again."""
+"""A game that ends is not started again: a message asks to load the page again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class PlaybackSource:
             return replace(newest, files=models_of_checkpoint(folder, self.step, self.trust))
         if exact is not None:
             return exact
-        return find_models(str(folder.path), self.results, self.trust, self.step)  # tells which there are
+        return find_models(str(folder.path), self.results, self.trust, self.step)  # names those that are there
 
     def people(self) -> list[BrainSpec]:
         """Returns the sides that people play."""
@@ -118,7 +118,7 @@ class PlaybackSource:
         return brain
 
     def obstacle(self) -> str | None:
-        """Returns why this cannot be played, as far as the run's files tell it; None if nothing speaks against it."""
+        """Returns why this cannot be played, as far as the run's files show; None if nothing speaks against it."""
         if self.run is None:
             return None
         if not (self.results / self.run / CONFIGURATION).is_file():
@@ -137,7 +137,7 @@ class PlaybackSource:
         """Whether this is a Unity build, a game in Python, or the Editor."""
         try:
             return is_game(self.env if self.run is None else env_name(self.models(), self.env))
-        except PalaestraError:  # what opens it tells why
+        except PalaestraError:  # what opens it says why
             return False
 
     def _open_env(self, models: Models | None, tell: Tell | None) -> EnvWrapper:

@@ -119,8 +119,8 @@ def write_video(file: Path, images: Iterable[Image.Image], fps: int) -> None:
     except OSError as error:
         if error.errno is not None:
             raise
-        told = str(error).strip().splitlines()
-        raise RunError(f"ffmpeg could not write {file}: {told[-1] if told else 'it ended'}") from error
+        lines = str(error).strip().splitlines()
+        raise RunError(f"ffmpeg could not write {file}: {lines[-1] if lines else 'it ended'}") from error
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)

@@ -102,10 +102,10 @@ def launch_seeds(plan: SeedPlan, arguments: Sequence[str]) -> tuple[dict[int, st
         states[run.seed] = state_of(code, stopped=stopped)
         return code in (0, STUCK) or run.folder.exists
 
-    codes, heard = run_all([lambda run=run: started(run) for run in plan.runs], plan.at_once, ended)
+    codes, interrupt = run_all([lambda run=run: started(run) for run in plan.runs], plan.at_once, ended)
     failed = [code for code in codes if code not in (None, 0, STUCK)]
-    if failed and heard is not None and all(_interrupted(code) for code in failed):
-        return states, 128 + heard
+    if failed and interrupt is not None and all(_interrupted(code) for code in failed):
+        return states, 128 + interrupt
     return states, 1 if failed else STUCK if STUCK in codes else 0
 
 

@@ -37,12 +37,12 @@ class Signals:
     """Passes signals on to the processes that run, and remembers the first one."""
 
     def __init__(self) -> None:
-        self.heard: int | None = None
+        self.first: int | None = None
         self.running: dict[int, TrainingProcess] = {}
 
     def __call__(self, number: int, _: FrameType | None) -> None:
         """Passes a signal on."""
-        self.heard = self.heard or number
+        self.first = self.first or number
         for process in self.running.values():
             if process.poll() is None:
                 with suppress(OSError, ValueError):  # just ended; Windows: Ctrl-C has reached it
@@ -76,7 +76,7 @@ def run_all(
     with passing_on() as signals:
         try:
             while waiting or signals.running:
-                if signals.heard is not None:
+                if signals.first is not None:
                     waiting.clear()
                 while waiting and len(signals.running) < at_once:
                     number = waiting.pop(0)
@@ -88,13 +88,13 @@ def run_all(
                     codes[number] = code
                     del signals.running[number]
                     process.close()
-                    if not ended(number, code, signals.heard is not None):
+                    if not ended(number, code, signals.first is not None):
                         waiting.clear()
                 time.sleep(CHECK)
         finally:
             for process in signals.running.values():
                 process.close()
-    return codes, signals.heard
+    return codes, signals.first
 
 
 def threads_each(at_once: int) -> int:

@@ -130,10 +130,10 @@ def _one_by_one(plan: SeedPlan, job: dict[str, Any], quiet: bool) -> tuple[dict[
 class SpawnedSeed:
     """The process of one seed, which sends its result or its error back."""
 
-    def __init__(self, run: SeedRun, job: dict[str, Any], threads: int, told: Callable[[int, Any], object]) -> None:
+    def __init__(self, run: SeedRun, job: dict[str, Any], threads: int, report: Callable[[int, Any], object]) -> None:
         context = multiprocessing.get_context("spawn")
         self._seed = run.seed
-        self._told = told
+        self._report = report
         self._results, theirs = context.Pipe(duplex=False)
         arguments = {**_arguments(run, job), "config": run.config}
         self._process = context.Process(target=_train_one, args=(theirs, arguments, threads), name=f"seed {run.seed}")
@@ -162,7 +162,7 @@ class SpawnedSeed:
         """Takes its result, and ends it if it still runs."""
         with suppress(EOFError, OSError):
             if self._results.poll():
-                self._told(self._seed, self._results.recv())
+                self._report(self._seed, self._results.recv())
         if self._process.exitcode is None:
             self._process.kill()
         self._process.join()
@@ -174,7 +174,7 @@ def _beside(plan: SeedPlan, job: dict[str, Any], quiet: bool) -> tuple[dict[int,
     results: dict[int, Result] = {}
     errors: dict[int, str] = {}
 
-    def told(seed: int, what: Any) -> None:
+    def report(seed: int, what: Any) -> None:
         if isinstance(what, Result):
             results[seed] = what
         else:
@@ -183,7 +183,7 @@ def _beside(plan: SeedPlan, job: dict[str, Any], quiet: bool) -> tuple[dict[int,
     def started(run: SeedRun) -> SpawnedSeed:
         if not quiet:
             print_now(f"Seed {run.seed}: {run.folder.path}")
-        return SpawnedSeed(run, job, threads_each(plan.at_once), told)
+        return SpawnedSeed(run, job, threads_each(plan.at_once), report)
 
     def ended(number: int, code: int, _: bool) -> bool:
         run = plan.runs[number]
@@ -191,9 +191,9 @@ def _beside(plan: SeedPlan, job: dict[str, Any], quiet: bool) -> tuple[dict[int,
             errors[run.seed] = f"its process ended with exit status {code}"
         return not code or run.folder.exists
 
-    _, heard = run_all([lambda run=run: started(run) for run in plan.runs], plan.at_once, ended)
-    if heard is not None:
-        pass_on(heard)
+    _, interrupt = run_all([lambda run=run: started(run) for run in plan.runs], plan.at_once, ended)
+    if interrupt is not None:
+        pass_on(interrupt)
     return {run.seed: results[run.seed] for run in plan.runs if run.seed in results}, errors
 
 

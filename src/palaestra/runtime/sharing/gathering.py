@@ -86,7 +86,7 @@ class Gathered:
         self.left_out = tuple(sorted({*folders, *private}))
 
     def _add(self, path: str) -> bool:
-        """Adds a file of the run; False if it tells of this machine and cannot be cleaned."""
+        """Adds a file of the run; False if it names this machine and cannot be cleaned."""
         source = self._run / path
         target = self.place / path
         if (size := source.stat().st_size) > MOST_BYTES:

@@ -50,7 +50,7 @@ def pull(
     revision: str | None = None,
     models_only: bool = False,
     force: bool = False,
-    tell: Callable[[str], object] | None = None,
+    report: Callable[[str], object] | None = None,
 ) -> Pulled:
     """Downloads the run of `user/repository` into `<results_dir>/<run_id>`, which is the repository's name by default.
 
@@ -73,8 +73,8 @@ def pull(
         contents = contents.only(path for path in contents.paths if _is_model_part(path))
     staging = folder.path.with_name(f".{folder.path.name}.pull")
     must_fit(contents.size, folder.results, f"{name.repo}{'' if models_only else ' (--models-only needs less)'}")
-    if tell is not None:
-        tell(
+    if report is not None:
+        report(
             f"Pulling {len(contents.files)} files ({contents.size / 1e6:.1f} MB) of {name.repo} at "
             f"{contents.listing.commit[:7]}"
         )

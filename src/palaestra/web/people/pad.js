@@ -1,4 +1,4 @@
-// Keys of the keyboard, a gamepad and on-screen buttons: tells which are pressed and released.
+// Keys of the keyboard, a gamepad and on-screen buttons: reports which are pressed and released.
 export default {
   template: `
     <div class="p-pad">

@@ -108,7 +108,7 @@ class WatchedPlayback:
 
 
 def _stamps(models: Models) -> dict[str, object]:
-    """Returns what tells models from those that a run that learns writes in their place."""
+    """Returns what changes when a run that learns writes other models in their place."""
     return {name: (file, file.stat().st_mtime_ns) for name, file in models.files.items()}
 
 
