@@ -134,26 +134,18 @@ class RewardSignals:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns each signal's network, open sums and scale, by its name."""
-        return {
-            name: {
-                **(
-                    {"network": self._learned[name].state_dict(), "episode_sums": self._sums[name].state_dict()}
-                    if name in self._learned
-                    else {}
-                ),
-                **({"scale": self._scales[name].state_dict()} if name in self._scales else {}),
-            }
-            for name in self.names
-        }
+        return {name: {part: one.state_dict() for part, one in self._parts(name).items()} for name in self.names}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state."""
         for name in self.names:
-            if name in self._learned:
-                self._learned[name].load_state_dict(state[name]["network"])
-                self._sums[name].load_state_dict(state[name]["episode_sums"])
-            if name in self._scales:
-                self._scales[name].load_state_dict(state[name]["scale"])
+            for part, one in self._parts(name).items():
+                one.load_state_dict(state[name][part])
+
+    def _parts(self, name: str) -> dict[str, Any]:
+        """Returns what a signal has of these."""
+        parts = {"network": self._learned, "episode_sums": self._sums, "scale": self._scales}
+        return {part: signals[name] for part, signals in parts.items() if name in signals}
 
 
 def title(name: str) -> str:

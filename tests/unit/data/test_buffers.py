@@ -13,7 +13,8 @@ from small_runs import differences
 from tiny_envs import PlainBuffer, Stream, decide, fill, plainly, table
 
 from palaestra.core.errors import EnvError
-from palaestra.core.timestep import Decision, TimeStep
+from palaestra.core.timestep import Decision, FinalObs, TimeStep
+from palaestra.data import steady_buffer
 from palaestra.data.slotted_buffer import RolloutBuffer, SlottedBuffer
 from palaestra.data.steady_buffer import SteadyBuffer
 
@@ -53,6 +54,43 @@ def test_a_slotted_buffer_holds_what_a_plain_one_does(seed: int, grows_at: int |
         assert buffer.decisions == 0
 
 
+def with_every_row(step: TimeStep) -> TimeStep:
+    """As an accelerator shows its ends: a row for each slot."""
+    obs = tuple(x + 0.25 for x in step.obs)
+    for x, seen in zip(obs, step.final_obs.obs, strict=True):
+        x[step.final_obs.slots] = seen
+    return dataclasses.replace(step, final_obs=FinalObs(torch.arange(len(step.reward)), obs))
+
+
+@pytest.mark.parametrize("room", [3, 5, 20])
+def test_a_buffer_on_an_accelerator_takes_the_same_final_observations(room: int, monkeypatch: pytest.MonkeyPatch):
+    """It grows, and goes on from its state in a buffer of another length."""
+    monkeypatch.setattr(steady_buffer, "is_accelerator", lambda device: True)
+    stream = Stream(0, steady=True)
+    step = with_every_row(stream.next())
+    buffer = SteadyBuffer(step, decide(step, torch.Generator()), room)
+    plain = PlainBuffer()
+    generator = torch.Generator().manual_seed(99)
+    ends = 0
+    for tick in range(24):
+        decision = decide(step, generator)
+        buffer.open(step, decision)
+        plain.open(step, decision)
+        following = stream.next()
+        step = with_every_row(following)
+        buffer.complete(step)
+        plain.complete(following)
+        if tick == 4:
+            saved = copy.deepcopy(buffer.state_dict())
+            buffer = SteadyBuffer(step, decide(step, torch.Generator()), room)
+            buffer.load_state_dict(saved)
+        if tick % 12 == 11:
+            rollout = buffer.take(step)
+            assert plainly(rollout) == plain.take(following)
+            ends += len(rollout.final_rows)
+    assert ends
+
+
 def test_these_streams_have_what_is_hard():
     stream = Stream(0, grows_at=20)
     alive = []
@@ -65,28 +103,6 @@ def test_these_streams_have_what_is_hard():
     assert any((step.truncated & ~step.acting).any() for step in steps)
     assert any((~step.acting & ~step.terminated & ~step.truncated).any() for step in steps)
     assert {len(step.acting) for step in steps} == {4, 8}
-
-
-def test_a_steady_and_a_slotted_buffer_hold_the_same_of_slots_that_always_act():
-    stream = Stream(3, steady=True)
-    steady, step, generator = start(stream, SteadyBuffer)
-    slotted = SlottedBuffer(step, decide(step, torch.Generator()), 8)
-    step = fill([steady, slotted], stream, step, 8, generator)
-    assert plainly(steady.take(step)) == plainly(slotted.take(step))
-
-
-def test_decisions_that_wait_when_a_rollout_is_taken_go_on_in_the_next():
-    stream = Stream(1)
-    buffer, step, generator = start(stream, SlottedBuffer)
-    plain = PlainBuffer()
-    step = fill([buffer, plain], stream, step, 5, generator)
-    buffer.take(step)
-    plain.take(step)
-    waiting = {slot: row["obs"] for slot, row in plain.open_decisions.items()}
-    assert waiting
-    step = fill([buffer, plain], stream, step, 20, generator)
-    taken = plainly(buffer.take(step))
-    assert {slot: taken[slot][0][0]["obs"] for slot in waiting} == waiting
 
 
 def test_a_taken_slotted_rollout_is_not_written_to_again():

@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 import torch
 from rollouts import collected, experience, rollouts_of
-from tiny_envs import CPU, Bandit, Stream, behavior_settings, decide, fill, plainly, spec_of
+from tiny_envs import CPU, Bandit, Stream, behavior_settings, plainly, spec_of
 from torch import Tensor, nn
 from torch.testing import assert_close
 
 from palaestra.core.timestep import Action
 from palaestra.data.rollout import Rollout
-from palaestra.data.slotted_buffer import SlottedBuffer
-from palaestra.data.steady_buffer import SteadyBuffer
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.rewards.settings import ExtrinsicSettings
@@ -104,19 +102,6 @@ def test_the_rows_of_slots_that_grew_are_those_of_each_decision():
     rows = ppo._rows(*rewarded(ppo, rollout))
     assert_close(rows.inputs[0][:, :2], torch.stack([rollout.obs[0][place] for place in expected]))
     assert_close(rows.target[:, 0], torch.tensor([sum(pair) for pair in expected.values()]), rtol=1e-4, atol=1e-3)
-
-
-def test_steady_and_slotted_buffers_give_the_same_rows():
-    stream = Stream(1, steady=True)
-    generator = torch.Generator().manual_seed(1)
-    step = stream.next()
-    decision = decide(step, generator)
-    steady = SteadyBuffer(step, decision, 12)
-    slotted = SlottedBuffer(step, decision, 12)
-    step = fill([steady, slotted], stream, step, 12, generator)
-    ppo = trainer()
-    one, other = (ppo._rows(*rewarded(ppo, buffer.take(step))).columns() for buffer in (steady, slotted))
-    assert_close(one, other)
 
 
 def test_each_signal_has_values_and_targets_of_its_own_and_the_advantage_is_their_mean():

@@ -12,12 +12,14 @@ from torch import Tensor
 
 from palaestra.core.errors import ConfigError
 from palaestra.core.row_index import Sequences
-from palaestra.core.specs import BehaviorSpec
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.system_memory import free_memory
 from palaestra.core.timestep import FinalObs, TimeStep
+from palaestra.data.replay import Replay
 from palaestra.data.rollout import Rollout
 from palaestra.data.steady_buffer import SteadyBuffer
 from palaestra.trainers.behavior_settings import BehaviorSettings
-from palaestra.trainers.sac import SAC
+from palaestra.trainers.sac import SAC, check_room
 
 LENGTH, GAMMA = 10, 0.9
 
@@ -190,15 +192,6 @@ def test_targets_follow_by_tau_and_nothing_else():
     assert any(not torch.equal(p, old) for p, old in zip(sac.network.targets.parameters(), before, strict=True))
 
 
-def test_a_replay_that_cannot_fit_is_refused_with_sizes():
-    sac = SAC(spec_of((1,), continuous=1), settings({"buffer_size": 10**13}), CPU, 0)
-    with pytest.raises(
-        ConfigError,
-        match=r"buffer_size: a replay of 10,000,000,000,000 decisions takes .* GiB, but .* GiB of memory are",
-    ):
-        sac.remarks()
-
-
 @pytest.mark.parametrize(("asked", "saved"), [(None, True), (True, True), (False, False)])
 def test_the_replay_is_saved_where_it_is_small_or_asked_for(asked: bool | None, saved: bool):
     spec = spec_of((1,), continuous=1)
@@ -225,3 +218,32 @@ def test_a_large_replay_is_not_saved_unless_asked_for():
 def test_compiling_is_refused():
     with pytest.raises(ConfigError, match="compile is not available with the trainer sac"):
         SAC(spec_of((1,), continuous=1), settings(compile=True), CPU, 0)
+
+
+IMAGE = BehaviorSpec((ObsSpec("image", (3, 84, 84)),), ActionSpec(branches=(4,)))
+
+
+def replay_of(share: float) -> Replay:
+    """One that takes about this share of the memory that is free."""
+    sample = 1_000_000
+    return Replay(IMAGE, int(sample * share * free_memory() / Replay(IMAGE, sample, CPU).bytes_needed), CPU)
+
+
+def test_a_replay_that_does_not_fit_is_refused_with_a_size_that_does():
+    with pytest.raises(
+        ConfigError, match=r"hyperparameters.buffer_size: .* GiB of memory are free; a buffer_size of .* would fit"
+    ):
+        check_room(replay_of(1.5))
+    with pytest.raises(ConfigError, match="buffer_size: a replay of 10,000,000,000,000 decisions takes"):
+        SAC(spec_of((1,), continuous=1), settings({"buffer_size": 10**13}), CPU, 0).remarks()
+
+
+def test_what_other_replays_will_take_is_not_free():
+    first = replay_of(0.6)
+    second = replay_of(0.6)
+    check_room(first)
+    check_room(first)  # it is not counted twice
+    with pytest.raises(ConfigError, match=r"are free beside the .* GiB that replays of other behaviors will take"):
+        check_room(second)
+    del first
+    check_room(second)
