@@ -4,12 +4,15 @@ before.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from rollouts import rollouts_of
+from tiny_envs import Stream
 from torch import Tensor
 
 from palaestra.core.errors import ConfigError
@@ -17,8 +20,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action, Decision, FinalObs, TimeStep
 from palaestra.data.replay import Replay, decoded, encoded
 from palaestra.data.rollout import Rollout, RolloutNeeds
-from palaestra.data.slotted_buffer import SlottedBuffer
-from palaestra.data.steady_buffer import SteadyBuffer
+from palaestra.data.steady_buffer import PLAIN
 
 SPEC = BehaviorSpec((ObsSpec("vector", (2,)), ObsSpec("image", (1, 2, 2))), ActionSpec(continuous=1, branches=(3,)))
 
@@ -42,100 +44,73 @@ class World:
     """Numbers its decisions: number n is the action n. Views are numbered too, or, where `few`, are one of three."""
 
     def __init__(self, seed: int, slots: int, *, steady: bool, few: bool = False, memory: int = 0) -> None:
+        uneven = {} if steady else {"losses": 0.05, "grows_at": 30}
+        self.stream = Stream(seed, slots, steady=steady, masked=True, **uneven)
         self.rng = np.random.default_rng(seed)
-        self.steady = steady
         self.few = few
         self.memory = memory
-        self.slots = slots
         self.views = 0
         self.episodes = 0
         self.history: list[Happened] = []
         self.open: dict[int, int] = {}  # the decision that each slot waits for
-        self.episode = np.zeros(slots, int) - 1
-        self.age = np.zeros(slots, int)
-        self.step = self.table(first=True)
+        self.episode = np.zeros(0, int)
+        self.age = np.zeros(0, int)
 
     def new_view(self) -> tuple[float, float]:
         self.views += 1
         number = float(self.rng.integers(3)) if self.few else float(self.views)
         return number, float(self.rng.integers(2) if not self.few else number > 1)
 
-    def table(self, first: bool = False) -> TimeStep:
-        if not self.steady and not first and self.rng.random() < 0.05 and self.slots < 12:
-            more = int(self.rng.integers(1, 4))
-            self.slots += more
-            self.episode = np.concatenate([self.episode, np.zeros(more, int) - 1])
-            self.age = np.concatenate([self.age, np.zeros(more, int)])
-        n = self.slots
-        rng = self.rng
-        alive = self.episode >= 0
-        ended = alive & (rng.random(n) < 0.15)
-        lost = alive & ~ended & (rng.random(n) < 0.05) & (not self.steady)
-        acting = np.ones(n, bool) if self.steady else rng.random(n) < rng.choice([0.1, 0.5, 0.9])
-        terminated = ended & (rng.random(n) < 0.5)
-        self.now = [self.new_view() for _ in range(n)]
-        finals = {int(i): self.new_view() for i in np.flatnonzero(ended)}
-        masks = np.concatenate([np.ones((n, 1), bool), rng.random((n, 2)) < 0.5], 1)
-        rewards = rng.normal(size=n).astype(np.float32)
-        self.settle(acting, terminated, ended, lost, finals, rewards)
-        self.masks = masks
-        which = torch.tensor(sorted(finals), dtype=torch.int64)
-        zeros = torch.zeros(n, dtype=torch.int64)
-        return TimeStep(
-            obs=columns(self.now),
-            acting=torch.from_numpy(acting),
-            reward=torch.from_numpy(rewards),
-            group_reward=torch.zeros(n),
-            terminated=torch.from_numpy(terminated),
-            truncated=torch.from_numpy(ended & ~terminated),
-            final_obs=FinalObs(which, columns([finals[i] for i in sorted(finals)])),
-            action_mask=torch.from_numpy(masks),
-            area=zeros,
-            team=zeros,
-            group=zeros - 1,
-            lost=None if self.steady else torch.from_numpy(lost),
-        )
+    def table(self) -> TimeStep:
+        step = self.stream.next()
+        slots = len(step.acting)
+        more = slots - len(self.episode)
+        self.episode = np.append(self.episode, [-1] * more)
+        self.age = np.append(self.age, [0] * more)
+        self.now = [self.new_view() for _ in range(slots)]
+        finals = {slot: self.new_view() for slot in step.final_obs.slots.tolist()}
+        assert step.action_mask is not None
+        self.masks = step.action_mask[:, :3]
+        self.settle(step, finals)
+        final_obs = FinalObs(step.final_obs.slots, columns(list(finals.values())))
+        return replace(step, obs=columns(self.now), final_obs=final_obs, action_mask=self.masks)
 
-    def settle(self, acting: Any, terminated: Any, ended: Any, lost: Any, finals: dict[int, Any], rewards: Any) -> None:
-        for slot in range(self.slots):
+    def settle(self, step: TimeStep, finals: dict[int, tuple[float, float]]) -> None:
+        ended = step.terminated | step.truncated
+        lost = torch.zeros_like(ended) if step.lost is None else step.lost
+        for slot in range(len(ended)):
             if lost[slot]:
                 self.open.pop(slot, None)
-            elif slot in self.open and (acting[slot] or ended[slot]):
+            elif slot in self.open and (step.acting[slot] or ended[slot]):
                 done = self.history[self.open.pop(slot)]
-                done.reward = float(rewards[slot])
-                done.terminated = bool(terminated[slot])
+                done.reward = float(step.reward[slot])
+                done.terminated = bool(step.terminated[slot])
                 done.ended = bool(ended[slot])
                 done.after = finals[slot] if ended[slot] else self.now[slot]
             if ended[slot] or lost[slot]:
                 self.episode[slot] = -1
-            if acting[slot] and self.episode[slot] < 0:
+            if step.acting[slot] and self.episode[slot] < 0:
                 self.episodes += 1
                 self.episode[slot] = self.episodes
                 self.age[slot] = 0
 
-    def decide(self) -> Decision:
-        numbers = torch.zeros(self.slots)
-        memory = torch.zeros(self.slots, self.memory)
-        for slot in np.flatnonzero(self.step.acting.numpy()):
+    def decide(self, step: TimeStep) -> Decision:
+        slots = len(step.acting)
+        numbers = torch.zeros(slots)
+        memory = torch.zeros(slots, self.memory)
+        for slot in step.acting.nonzero()[:, 0].tolist():
             numbers[slot] = len(self.history)
             memory[slot] = self.age[slot]
-            self.open[int(slot)] = len(self.history)
-            self.history.append(Happened(self.now[slot], self.masks[slot].tolist(), int(slot), int(self.episode[slot])))
+            self.open[slot] = len(self.history)
+            self.history.append(Happened(self.now[slot], self.masks[slot].tolist(), slot, int(self.episode[slot])))
             self.age[slot] += 1
         sample = Action(numbers.unsqueeze(1), (numbers.long() % 3).unsqueeze(1))
-        return Decision(sample, sample, torch.zeros(self.slots, 2), memory)
+        return Decision(sample, sample, torch.zeros(slots, 2), memory)
 
-    def rollouts(self, sizes: list[int], needs: RolloutNeeds) -> Any:
-        buffer: Any = None
-        for size in sizes:
-            while buffer is None or buffer.decisions < size:
-                decision = self.decide()
-                if buffer is None:
-                    buffer = (SteadyBuffer if self.steady else SlottedBuffer)(self.step, decision, 400, needs)
-                buffer.open(self.step, decision)
-                self.step = self.table()
-                buffer.complete(self.step)
-            yield buffer.take(self.step)
+    def rollouts(self, lengths: list[int], needs: RolloutNeeds = PLAIN) -> Iterator[Rollout]:
+        """Those of as many ticks that have a decision."""
+        taken = rollouts_of(self.table, lengths, self.decide, needs, steady=self.stream.steady)
+        return (rollout for rollout in taken if len(rollout.reward))
 
 
 def columns(views: list[tuple[float, float]]) -> tuple[Tensor, Tensor]:
@@ -183,7 +158,7 @@ def test_what_is_drawn_is_what_happened(steady: bool, few: bool, terminal_obs: b
         world = World(seed, 5, steady=steady, few=few)
         replay = Replay(SPEC, size, torch.device("cpu"))
         poured = []
-        sizes = np.random.default_rng(seed).choice([1, 1, 1, 2, 7, 25, 200], 30).tolist()
+        sizes = np.random.default_rng(seed).choice([1, 1, 1, 2, 3, 6, 40], 30).tolist()
         for rollout in world.rollouts(sizes, needs):
             poured += pour(replay, rollout)
             assert len(replay) == min(len(poured), size)
@@ -209,7 +184,7 @@ def test_sequences_are_one_agents_decisions_in_one_episode(steady: bool, few: bo
     replay = Replay(SPEC, size, torch.device("cpu"), memory=2, stretch=stretch)
     poured = []
     longest = 0
-    for rollout in world.rollouts([1, 3, 1, 40, 1, 1] * 8, needs):
+    for rollout in world.rollouts([1, 1, 1, 10, 1, 1] * 8, needs):
         poured += pour(replay, rollout)
         batch = replay.draw(32, generator)
         table = as_tuples(batch.obs[0])
@@ -249,7 +224,7 @@ def test_sequences_are_one_agents_decisions_in_one_episode(steady: bool, few: bo
 def test_no_row_of_views_is_lost_or_has_two_uses(steady: bool):
     world = World(9, 5, steady=steady)
     replay = Replay(SPEC, 40, torch.device("cpu"))
-    for rollout in world.rollouts([1, 1, 9] * 20, RolloutNeeds(terminal_obs=True)):
+    for rollout in world.rollouts([1, 1, 3] * 20, RolloutNeeds(terminal_obs=True)):
         pour(replay, rollout)
         arrays = {name: array.numpy() for name, array in replay.state_dict()["index"]["arrays"].items()}
         counts = replay.state_dict()["index"]["counts"]
@@ -264,7 +239,7 @@ def test_a_replay_that_was_saved_goes_on_the_same(stretch: int):
     world = World(7, 5, steady=False, memory=2)
     replay = Replay(SPEC, 60, torch.device("cpu"), memory=2, stretch=stretch)
     other = Replay(SPEC, 60, torch.device("cpu"), memory=2, stretch=stretch)
-    rollouts = world.rollouts([1, 1, 30] * 20, RolloutNeeds())
+    rollouts = world.rollouts([1, 1, 8] * 20)
     for i, rollout in enumerate(rollouts):
         pour(replay, rollout)
         if i == 20:
@@ -279,7 +254,7 @@ def test_a_replay_that_was_saved_goes_on_the_same(stretch: int):
 def test_each_decision_is_drawn_as_often_as_any_other():
     world = World(1, 5, steady=True)
     replay = Replay(SPEC, 50, torch.device("cpu"))
-    poured = [number for rollout in world.rollouts([1] * 30, RolloutNeeds()) for number in pour(replay, rollout)]
+    poured = [number for rollout in world.rollouts([1] * 30) for number in pour(replay, rollout)]
     drawn = replay.draw(50_000, torch.Generator().manual_seed(0)).action.continuous[:, 0].long()
     counts = torch.bincount(drawn, minlength=len(poured))[-50:]
     assert counts.sum() == 50_000
@@ -290,7 +265,7 @@ def test_views_are_stored_once_and_images_as_bytes():
     world = World(1, 5, steady=True)
     replay = Replay(SPEC, 2000, torch.device("cpu"))
     ends = 0
-    for rollout in world.rollouts([1] * 300, RolloutNeeds()):
+    for rollout in world.rollouts([1] * 300):
         pour(replay, rollout)
         ends += len(rollout.final_rows)
     saved = replay.state_dict()
@@ -299,7 +274,7 @@ def test_views_are_stored_once_and_images_as_bytes():
 
 
 def test_more_agents_than_fit_are_refused():
-    rollout = next(iter(World(1, 400, steady=True).rollouts([1], RolloutNeeds())))
+    rollout = next(iter(World(1, 400, steady=True).rollouts([1])))
     done = Action(torch.zeros(1, 400, 1), torch.zeros(1, 400, 1)), torch.zeros(1, 400)
     with pytest.raises(
         ConfigError, match=r"buffer_size is 50, but 400 agents may live at once; expected at least 400$"
@@ -314,13 +289,13 @@ def test_a_replay_too_short_for_a_sequence_of_every_agent_is_refused():
     with pytest.raises(
         ConfigError, match="10 agents may live at once, each with sequences of 8 decisions; expected at least 80"
     ):
-        pour(replay, next(iter(world.rollouts([1], RolloutNeeds()))))
+        pour(replay, next(iter(world.rollouts([1]))))
 
 
 def test_another_size_starts_empty():
     world = World(1, 5, steady=True)
     replay, other = (Replay(SPEC, size, torch.device("cpu")) for size in (50, 51))
-    pour(replay, next(iter(world.rollouts([1], RolloutNeeds()))))
+    pour(replay, next(iter(world.rollouts([1]))))
     assert not other.load_state_dict(replay.state_dict())
     assert len(other) == 0
 
@@ -349,7 +324,7 @@ def test_images_with_numbers_beyond_0_and_1_are_kept_as_they_are_and_those_befor
     factor = 3.0
     poured = []
     before = 0
-    for i, rollout in enumerate(world.rollouts([20] * 8, RolloutNeeds())):
+    for i, rollout in enumerate(world.rollouts([4] * 8)):
         if i < 4:
             poured += pour(replay, rollout)
             before = len(poured)
