@@ -84,24 +84,6 @@ def test_a_model_says_what_its_agent_sees_and_does(name):
 
 
 @pytest.mark.parametrize("name", FORMS)
-@pytest.mark.parametrize("deterministic", [False, True])
-def test_a_model_acts_for_many_agents(name, deterministic):
-    policy = load(name)
-    rng = np.random.default_rng(0)
-    action = policy.act(
-        [rng.random((4, *shape), np.float32) for shape in policy.obs_shapes], deterministic=deterministic
-    )
-    if policy.continuous_size:
-        assert action.continuous.shape == (4, policy.continuous_size)
-        assert np.isfinite(action.continuous).all()
-    if policy.branches:
-        assert action.discrete.shape == (4, len(policy.branches))
-        assert ((action.discrete >= 0) & (action.discrete < policy.branches)).all()
-    if policy.memory_size:
-        assert action.memory.shape == (4, policy.memory_size)
-
-
-@pytest.mark.parametrize("name", FORMS)
 def test_many_agents_get_what_each_gets_alone(name):
     policy = load(name)
     rng = np.random.default_rng(1)
@@ -148,14 +130,6 @@ def test_deterministic_and_recurrent_outputs_are_those_on_record(value):
         np.testing.assert_array_equal(answer(name, value).discrete[: len(expected[value])], expected[value])
     for name, expected in MEMORY.items():
         np.testing.assert_allclose(answer(name, value).memory[:4], expected[value], rtol=1e-4, atol=1e-6)
-
-
-def test_a_recurrent_model_goes_on_from_its_memory():
-    policy = load("unity_examples/Hallway")
-    obs = [np.ones((2, *shape)) for shape in policy.obs_shapes]
-    first = policy.act(obs)
-    second = policy.act(obs, memory=first.memory)
-    assert not np.allclose(first.memory, second.memory)
 
 
 def test_a_model_without_deterministic_outputs_gives_its_mean():

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from conversations import FOLDER, NAMES, read
 from unity_infos import Brain
 
-from palaestra.core.specs import ActionSpec, ObsSpec, describe
+from palaestra.core.specs import ObsSpec
 from palaestra.wire.decode import decode
 from palaestra.wire.readers import AgentInfoReader
 
@@ -167,61 +166,3 @@ def test_bytes_of_everything_else_about_agents_become_columns() -> None:
     masks = reader.masks(infos)
     assert masks is not None
     assert masks.tolist() == [[True, True, True], [False, True, True]]
-
-
-def test_a_recorded_first_message_becomes_a_behavior_and_its_agents() -> None:
-    came = decode(
-        bytes.fromhex(
-            "0a0308c801 126c"  # header, unity_output
-            # rl_output, agentInfos: 'Ball?team=0', agent, observation
-            "0a53 1251 0a0b42616c6c3f7465616d3d30 1242 0a40 6a3e 0a01082222 0a20 0000000000000000 1c2a6fbe 0000803f "
-            "3a153e3f 000000000000000000000000320101 421256 6563746f7253656e736f725f73697a6538"
-            "1215 2a13 0a0b42616c6c3f7465616d3d30 4001 4a020802"  # rl_initialization_output: brain_parameters
-        )
-    )
-    infos = came.infos["Ball?team=0"]
-    reader = AgentInfoReader("Ball?team=0", came.hello.brain_parameters[0], infos, "4.0.0")
-    assert (reader.name, reader.team) == ("Ball", 0)
-    assert (reader.spec.obs, reader.spec.action) == ((ObsSpec("VectorSensor_size8", (8,)),), ActionSpec(2))
-    np.testing.assert_array_equal(
-        reader.observations(infos)[0], np.float32([[0, 0, -0.23355907, 1, 0.7425114, 0, 0, 0]])
-    )
-
-
-RECORDED = {
-    "ball": {"Ball?team=0": "observations: VectorSensor_size8 8; actions: 2 continuous"},
-    "coop": {"Coop?team=0": "observations: VectorSensor_size2 2; actions: discrete 3"},
-    "duel": {
-        "Duel?team=0": "observations: VectorSensor_size5 5; actions: discrete 3",
-        "Duel?team=1": "observations: VectorSensor_size5 5; actions: discrete 3",
-    },
-    "grid": {"Grid?team=0": "observations: goal 2 (goal), VectorSensor_size8 8; actions: discrete 5"},
-    "hybrid": {
-        "Hybrid?team=0": "observations: buffer 4x3, StackingSensor_size2_rays 40, "
-        "StackingSensor_size3_VectorSensor_size3 9; actions: 2 continuous, discrete 3 x 2"
-    },
-    "spawn": {"Spawn?team=0": "observations: VectorSensor_size1 1; actions: 1 continuous"},
-}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_recorded_observations_and_masks_come_as_they_were_said(name: str) -> None:
-    readers: dict[str, AgentInfoReader] = {}
-    for said in [said for direction, said in read(FOLDER / f"{name}.txt") if direction == "game"]:
-        came = decode(said.SerializeToString())
-        brains = {} if came.hello is None else {brain.brain_name: brain for brain in came.hello.brain_parameters}
-        for key, infos in came.infos.items():
-            if key not in readers:
-                readers[key] = AgentInfoReader(key, brains[key], infos, "4.0.0")
-            reader = readers[key]
-            agents = said.unity_output.rl_output.agentInfos[key].value
-            for i, column in enumerate(reader.observations(infos)):
-                assert column.reshape(len(agents), -1).tolist() == [
-                    list(one.observations[i].float_data.data) for one in agents
-                ]
-            masks = reader.masks(infos)
-            for row, one in enumerate(agents):
-                if masks is not None and one.action_mask and not one.done:
-                    assert (~masks[row]).tolist() == list(one.action_mask)
-            assert reader.warnings == []
-    assert {key: describe(reader.spec) for key, reader in readers.items()} == RECORDED[name]

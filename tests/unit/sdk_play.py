@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from palaestra import sdk
+from palaestra.sdk.agents.academy import AgentT
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 
 
@@ -79,6 +80,13 @@ def answer(game: sdk.Academy | sdk.Areas, actions: Mapping[str, AgentActions]) -
         return
     game.observation_queue.answer(actions)
     game.finish()
+
+
+def begun(agent: AgentT) -> tuple[sdk.Academy, AgentT, dict[str, AgentOutputs]]:
+    """An academy with this agent, which has asked for its first decision."""
+    academy = sdk.Academy()
+    academy.add(agent)
+    return academy, agent, advance(academy)
 
 
 def exchange(

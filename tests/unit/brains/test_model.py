@@ -44,12 +44,6 @@ def test_playing_imports_neither_torch_nor_warp():
     assert done.stdout.strip() == "[]"
 
 
-def test_one_agent_gets_an_answer_without_rows(policy):
-    action = policy.act(seen())
-    assert (action.continuous.shape, action.discrete.shape, action.memory) == ((2,), (1,), None)
-    assert (action.continuous.dtype, action.discrete.dtype) == (np.float32, np.int64)
-
-
 def test_observations_come_by_their_numbers_whatever_their_order_in_the_file(tmp_path, policy):
     def turn(graph):
         inputs = list(graph.input)[::-1]

@@ -15,6 +15,7 @@ from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.settings import NetworkSettings
 
 THEIRS = Path(__file__).parents[2] / "golden" / "data" / "onnx"
+PACKAGE = "unity_package_tests_2.2.1"
 
 VECTOR = ObsSpec("vector", (4,))
 WIDE = ObsSpec("wide", (28,))
@@ -141,24 +142,18 @@ def test_sampled_actions_are_spread_as_the_network_says(tmp_path):
     np.testing.assert_allclose(np.bincount(action.discrete[:, 0]) / 40_000, output[2:].softmax(0), atol=0.012)
 
 
-def test_the_form_is_that_of_a_hybrid_file_of_ml_agents(tmp_path):
-    network, spec = make((WIDE, ObsSpec("second", (6,))), ActionSpec(2, (3,)), SMALL)
-    export(network, spec, tmp_path / "hybrid.onnx")
-    assert form(tmp_path / "hybrid.onnx") == form(THEIRS / "runs" / "TTrain_ppo_hybrid.onnx")
-
-
-def test_the_form_is_that_of_a_continuous_file_of_ml_agents(tmp_path):
-    network, spec = make((ObsSpec("vector", (8,)),), ActionSpec(2), NetworkSettings(hidden_units=16, normalize=True))
-    export(network, spec, tmp_path / "continuous.onnx")
-    theirs = THEIRS / "unity_package_tests_2.2.1" / "deterContinuous2vis8vec2action_v2_0.onnx"
-    assert form(tmp_path / "continuous.onnx") == form(theirs)
-
-
-def test_the_form_is_that_of_a_discrete_file_of_ml_agents(tmp_path):
-    network, spec = make((ObsSpec("vector", (20,)),), ActionSpec(0, (3,)), SMALL)
-    export(network, spec, tmp_path / "discrete.onnx")
-    theirs = THEIRS / "unity_package_tests_2.2.1" / "deterDiscrete1obs3action_v2_0.onnx"
-    assert form(tmp_path / "discrete.onnx") == form(theirs)
+@pytest.mark.parametrize(
+    ("obs", "action", "settings", "theirs"),
+    [
+        ((WIDE, ObsSpec("second", (6,))), ActionSpec(2, (3,)), SMALL, "runs/TTrain_ppo_hybrid"),
+        ((ObsSpec("vector", (8,)),), CONTINUOUS, NORMALIZED, f"{PACKAGE}/deterContinuous2vis8vec2action_v2_0"),
+        ((ObsSpec("vector", (20,)),), DISCRETE, SMALL, f"{PACKAGE}/deterDiscrete1obs3action_v2_0"),
+    ],
+)
+def test_the_form_is_that_of_a_file_of_ml_agents(tmp_path, obs, action, settings, theirs):
+    network, spec = make(obs, action, settings)
+    export(network, spec, tmp_path / "ours.onnx")
+    assert form(tmp_path / "ours.onnx") == form(THEIRS / f"{theirs}.onnx")
 
 
 def test_the_form_of_several_branches_and_images(tmp_path):

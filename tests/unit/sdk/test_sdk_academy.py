@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from sdk_play import Walker, advance, answer, exchange, rows, same_actions
+from sdk_play import Walker, advance, answer, begun, exchange, rows, same_actions
 
 from palaestra import sdk
 from palaestra.core.errors import EnvError
@@ -18,9 +18,7 @@ def test_an_agent_observes_and_acts_in_unitys_order():
 
 
 def test_rewards_go_with_the_next_decision_and_are_then_zero():
-    academy = sdk.Academy()
-    agent = academy.add(Walker())
-    outputs = advance(academy)
+    academy, agent, outputs = begun(Walker())
     agent.add_reward(1.0)
     agent.add_reward(0.5)
     outputs = exchange(academy, outputs)
@@ -30,9 +28,7 @@ def test_rewards_go_with_the_next_decision_and_are_then_zero():
 
 
 def test_set_reward_takes_the_place_of_what_was_added_since_the_last_decision():
-    academy = sdk.Academy()
-    agent = academy.add(Walker())
-    outputs = advance(academy)
+    academy, agent, outputs = begun(Walker())
     agent.add_reward(1.0)
     outputs = exchange(academy, outputs)
     agent.add_reward(5.0)
@@ -42,9 +38,7 @@ def test_set_reward_takes_the_place_of_what_was_added_since_the_last_decision():
 
 
 def test_a_decision_period_asks_on_every_such_step_and_acts_between():
-    academy = sdk.Academy()
-    agent = academy.add(Walker(decision_period=3))
-    outputs = advance(academy)
+    academy, agent, outputs = begun(Walker(decision_period=3))
     outputs = exchange(academy, outputs, 1.0)
     assert academy.step_count == 4  # asked at steps 0 and 3
     assert agent.log.count(("act", 1.0)) == 3
@@ -113,9 +107,7 @@ def test_reset_drops_what_was_asked_and_begins_all_episodes_without_ends():
 
 
 def test_a_newcomer_begins_at_once_and_asks_on_the_next_step():
-    academy = sdk.Academy()
-    academy.add(Walker())
-    outputs = advance(academy)
+    academy, _, outputs = begun(Walker())
     late = academy.add(Walker())
     assert late.log == ["initialize", "begin"]
     assert [row[:2] for row in rows(exchange(academy, outputs))] == [(0, "asks"), (1, "asks")]
@@ -131,9 +123,7 @@ def test_an_agent_that_is_added_while_all_begins_begins_once():
 
 
 def test_to_advance_twice_without_an_answer_is_an_error():
-    academy = sdk.Academy()
-    academy.add(Walker())
-    outputs = advance(academy)
+    academy, _, outputs = begun(Walker())
     with pytest.raises(EnvError, match="before the agents"):
         advance(academy)
     answer(academy, same_actions(outputs))
@@ -167,9 +157,7 @@ def test_an_agent_may_change_its_behavior_and_what_it_sees():
         def collect_observations(self, sensor: sdk.VectorSensor) -> None:
             sensor.add(*[self.at] * sensor.shape[0])
 
-    academy = sdk.Academy()
-    agent = academy.add(Changing())
-    outputs = advance(academy)
+    academy, agent, outputs = begun(Changing())
     agent.change_behavior(sdk.Behavior("Runner", observations=3, branches=2))
     outputs = exchange(academy, outputs)
     assert rows({"": outputs["Walker?team=0"]}) == [(0, "ended", 0.0, [0.0, 0.0])]

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from sdk_play import Walker, advance, exchange, rows
+from sdk_play import Walker, advance, begun, exchange, rows
 
 from palaestra import sdk
 
 
 def test_an_end_is_reported_at_once_and_before_the_next_decision_of_the_same_id():
-    academy = sdk.Academy()
-    agent = academy.add(Walker())
-    outputs = advance(academy)
+    academy, agent, outputs = begun(Walker())
 
     @academy.on_step
     def world() -> None:
@@ -22,9 +20,7 @@ def test_an_end_is_reported_at_once_and_before_the_next_decision_of_the_same_id(
 
 
 def test_an_end_between_decisions_has_an_exchange_of_its_own():
-    academy = sdk.Academy()
-    agent = academy.add(Walker(decision_period=5))
-    outputs = advance(academy)
+    academy, agent, outputs = begun(Walker(decision_period=5))
     academy.on_step(lambda: agent.end_episode() if academy.step_count == 2 else None)
     outputs = exchange(academy, outputs, 0.5)
     assert rows(outputs) == [(0, "ended", 0.0, [1.0, 2.0])]
@@ -42,17 +38,13 @@ def test_the_step_limit_truncates_an_episode_after_the_agent_acted():
 
 
 def test_an_interrupted_episode_is_truncated():
-    academy = sdk.Academy()
-    agent = academy.add(Walker())
-    outputs = advance(academy)
+    academy, agent, outputs = begun(Walker())
     agent.episode_interrupted()
     assert rows(exchange(academy, outputs))[0][:2] == (0, "truncated")
 
 
 def test_an_end_that_no_decision_follows_is_reported_once():
-    academy = sdk.Academy()
-    agent = academy.add(Walker(decision_period=5))
-    outputs = advance(academy)
+    academy, agent, outputs = begun(Walker(decision_period=5))
     agent.end_episode()
     agent.add_reward(9.0)
     agent.end_episode()

@@ -98,17 +98,6 @@ def test_the_same_actions_have_the_same_outcome_in_process_and_as_a_process(kind
         ]
 
 
-def test_teams_sit_in_the_order_of_their_keys():
-    with as_process("duel") as there:
-        for env in (sdk_games.duel(1), there):
-            assert env.reset(7)["Duel"].team.tolist() == [0, 1]
-
-
-def test_areas_of_a_process_are_agents_with_ids_of_their_own():
-    with as_process("hybrid", areas=3) as env:
-        assert int(env.reset(1)["Hybrid"].acting.sum()) == 9
-
-
 def test_a_reset_by_the_trainer_begins_new_episodes():
     with as_process("continuous") as env:
         first = env.reset(1)["Continuous"]

@@ -34,13 +34,14 @@ from palaestra.unity.envs.unity_gym_env import UnityGymException, UnityToGymWrap
 from palaestra.unity.envs.unity_parallel_env import UnityParallelEnv
 from palaestra.unity.registry import RemoteRegistryEntry, UnityEnvRegistry, default_registry
 from palaestra.unity.rpc_utils import behavior_spec_from_proto, process_pixels, steps_from_proto
-from palaestra.unity.side_channel import IncomingMessage, OutgoingMessage
+from palaestra.unity.side_channel import IncomingMessage
 from palaestra.unity.side_channel.engine_configuration_channel import EngineConfig, EngineConfigurationChannel
 from palaestra.unity.side_channel.environment_parameters_channel import EnvironmentParametersChannel
 from palaestra.unity.side_channel.float_properties_channel import FloatPropertiesChannel
 from palaestra.unity.side_channel.raw_bytes_channel import RawBytesChannel
 from palaestra.unity.side_channel.side_channel_manager import SideChannelManager
 from palaestra.unity.side_channel.stats_side_channel import StatsAggregationMethod, StatsSideChannel
+from palaestra.wire.side_channels import message_of
 
 HYBRID = ActionSpec.create_hybrid(2, (3, 4))
 SPEC = BehaviorSpec([ObservationSpec((3,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "x")], HYBRID)
@@ -65,6 +66,20 @@ def test_the_missing_part_of_an_action_has_no_columns():
     assert ActionTuple(np.zeros((3, 2))).discrete.shape == (3, 0)
     assert ActionTuple(discrete=np.zeros((3, 2))).discrete.dtype == np.int32
     assert ActionTuple().continuous is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "action", "part"),
+    [
+        (ActionSpec(2, ()), np.zeros((1, 2), np.float32), "continuous"),
+        (ActionSpec(2, ()), [[0.0, 0.0]], "continuous"),
+        (ActionSpec(0, (3,)), [[1]], "discrete"),
+    ],
+)
+def test_an_action_that_is_no_action_tuple_says_how_to_make_one(spec: ActionSpec, action: object, part: str):
+    wanted = rf"takes an ActionTuple, got a .*: wrap it as ActionTuple\({part}=array\)"
+    with pytest.raises(exception.UnityActionException, match=wanted):
+        spec.check(action, 1, "Ball")  # pyright: ignore[reportArgumentType]
 
 
 def test_empty_steps_have_the_types_of_others():
@@ -165,10 +180,7 @@ def test_channels_keep_what_the_game_says(caplog: pytest.LogCaptureFixture):
     floats = FloatPropertiesChannel()
     raw = RawBytesChannel(uuid4())
     manager = SideChannelManager([stats, floats, raw])
-    message = OutgoingMessage()
-    message.write_string("score")
-    message.write_float32(2.5)
-    pair = bytes(message.buffer)
+    pair = bytes(message_of("score", 2.5).buffer)
     fields = [
         record(stats.channel_id, pair + struct.pack("<i", 2)),
         record(floats.channel_id, pair),

@@ -53,11 +53,6 @@ def test_a_loop_over_steps_plays_a_game_that_is_a_python_file():
     assert len(scripts.loop(str(ROLL), steps=150, base_port=free_port())) > 2
 
 
-def test_actions_are_set_agent_by_agent(build: Path):
-    assert scripts.one_by_one(str(build), base_port=free_port()) == 2
-    assert scripts.one_by_one("builtin:GridWorld", num_areas=2) == 2
-
-
 def test_a_channel_of_ones_own_reaches_the_game_and_is_passed_over_by_other_environments(build: Path, tmp_path: Path):
     assert scripts.strings(str(build), base_port=free_port()) == []
     sent = [
@@ -91,23 +86,6 @@ def test_the_gym_loop_plays_a_game_and_a_built_in(lone: Path):
     assert len(scripts.gym_loop(str(lone), base_port=free_port())) == 2
     assert all(total > 0 for total in scripts.gym_loop("builtin:3DBall"))
     assert len(scripts.gym_loop("gymnasium:CartPole-v1")) == 2
-
-
-def test_the_aec_loop_sees_every_end_with_its_reward(build: Path):
-    ends, _ = scripts.aec_loop(str(build), turns=60, base_port=free_port())
-    # a tick has two turns, every fifth four: 60 turns are 25 ticks
-    assert ends == 10
-    ends, total = scripts.aec_loop("gymnasium:CartPole-v1", turns=120, num_areas=2)
-    assert ends > 0
-    assert total > 90
-
-
-def test_the_parallel_loop_sees_every_end_with_its_reward(build: Path):
-    ends, _ = scripts.parallel_loop(str(build), steps=25, base_port=free_port())
-    assert ends == 10
-    ends, total = scripts.parallel_loop("gymnasium:CartPole-v1", steps=60, num_areas=2)
-    assert ends > 0
-    assert total == 120
 
 
 def test_a_registry_makes_a_local_build(build: Path, tmp_path: Path):

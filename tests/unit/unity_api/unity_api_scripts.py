@@ -12,9 +12,7 @@ import numpy as np
 
 from palaestra.unity.base_env import ActionTuple, BaseEnv
 from palaestra.unity.environment import UnityEnvironment
-from palaestra.unity.envs.unity_aec_env import UnityAECEnv
 from palaestra.unity.envs.unity_gym_env import UnityToGymWrapper
-from palaestra.unity.envs.unity_parallel_env import UnityParallelEnv
 from palaestra.unity.registry import UnityEnvRegistry
 from palaestra.unity.side_channel.engine_configuration_channel import EngineConfigurationChannel
 from palaestra.unity.side_channel.environment_parameters_channel import EnvironmentParametersChannel
@@ -39,21 +37,6 @@ def loop(file_name: str, steps: int = 50, **options) -> list[float]:
         env.step()
     env.close()
     return returns
-
-
-def one_by_one(file_name: str, **options) -> int:
-    """Sets each agent's action by itself."""
-    env = UnityEnvironment(file_name, **options)
-    env.reset()
-    for _ in range(20):
-        for name, spec in env.behavior_specs.items():
-            decision_steps, _ = env.get_steps(name)
-            for agent_id in decision_steps:
-                env.set_action_for_agent(name, agent_id, spec.action_spec.empty_action(1))
-        env.step()
-    agents = sum(len(env.get_steps(name)[0]) for name in env.behavior_specs)
-    env.close()
-    return agents
 
 
 class StringLogChannel(SideChannel):
@@ -116,34 +99,6 @@ def gym_loop(file_name: str, episodes: int = 2, **options) -> list[float]:
         returns.append(total)
     env.close()
     return returns
-
-
-def aec_loop(file_name: str, turns: int = 60, **options) -> tuple[int, float]:
-    """Turns of PettingZoo's one-after-the-other kind: how many episodes ended, and all that was earned."""
-    env = UnityAECEnv(UnityEnvironment(file_name, **options), seed=2)
-    env.reset()
-    ends, total = 0, 0.0
-    for agent in env.agent_iter(turns):
-        _, reward, done, _ = env.last()
-        ends = ends + done
-        total = total + float(reward)
-        env.step(None if done else env.action_space(agent).sample())
-    env.close()
-    return ends, total
-
-
-def parallel_loop(file_name: str, steps: int = 30, **options) -> tuple[int, float]:
-    """The same of the all-at-once kind."""
-    env = UnityParallelEnv(UnityEnvironment(file_name, **options), seed=2)
-    observations = env.reset()
-    ends, total = 0, 0.0
-    for _ in range(steps):
-        assert set(observations) == set(env.agents)
-        observations, rewards, dones, _ = env.step({agent: env.action_space(agent).sample() for agent in env.agents})
-        ends = ends + sum(dones.values())
-        total = total + float(sum(rewards.values()))
-    env.close()
-    return ends, total
 
 
 def from_registry(manifest: str, identifier: str, **options) -> tuple[int, ...]:

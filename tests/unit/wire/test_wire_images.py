@@ -30,39 +30,13 @@ def chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def test_a_picture_is_channels_first_within_0_and_1() -> None:
-    picture = one(png(RGB), 3)
-    assert picture.dtype == np.float32
-    np.testing.assert_array_equal(picture, CHANNELS)
-
-
-def test_several_pngs_follow_one_another_on_the_channels() -> None:
-    np.testing.assert_array_equal(
-        one(png(RGB) + png(255 - RGB), 6), np.concatenate([CHANNELS, (255 - RGB).transpose(2, 0, 1) / np.float32(255)])
-    )
-
-
-def test_surplus_channels_are_dropped() -> None:
-    np.testing.assert_array_equal(one(png(RGB) + png(RGB), 4), np.concatenate([CHANNELS, CHANNELS[:1]]))
-
-
 def test_a_single_channel_is_the_mean_of_the_first_png() -> None:
     np.testing.assert_allclose(one(png(RGB) + png(RGB * 0), 1)[0], CHANNELS.mean(0), atol=1e-6)
-
-
-def test_a_mapping_averages_drops_and_moves_channels() -> None:
-    mapped = one(png(RGB) + png(255 - RGB), 3, 1, 1, -1, 0, 2, -1)
-    other = (255 - RGB).transpose(2, 0, 1) / np.float32(255)
-    np.testing.assert_allclose(mapped, np.stack([other[0], CHANNELS[:2].mean(0), other[1]]), atol=1e-6)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_a_grayscale_png_serves_for_one_channel_or_for_three(channels: int) -> None:
     np.testing.assert_array_equal(one(png(RGB[..., 0]), channels), np.stack([CHANNELS[0]] * channels))
-
-
-def test_a_grayscale_png_can_be_mapped_as_if_it_had_three_channels() -> None:
-    np.testing.assert_allclose(one(png(RGB[..., 0]), 1, 0, 0, 0)[0], CHANNELS[0], atol=1e-6)
 
 
 def test_alpha_is_a_fourth_channel() -> None:
