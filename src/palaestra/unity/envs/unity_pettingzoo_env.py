@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class UnityToPettingZooWrapper(ParallelEnv[str, Any, Any]):
         """Returns an agent's observation space, always the same object. Raises KeyError for an unknown behavior."""
         if agent not in self._observation_spaces:
             behavior = self._behavior(agent)
-            shown = behavior.copied_observation()
+            shown = deepcopy(behavior.observation)
             if behavior.spec.action.branches and not behavior.spec.action.continuous:
                 shown = spaces.Dict({"observation": shown, "action_mask": behavior.mask_space()})
             self._observation_spaces[agent] = shown
@@ -56,7 +57,7 @@ class UnityToPettingZooWrapper(ParallelEnv[str, Any, Any]):
     def action_space(self, agent: str) -> spaces.Space[Any]:
         """Returns an agent's action space, always the same object. Raises KeyError for an unknown behavior."""
         if agent not in self._action_spaces:
-            space = self._action_spaces[agent] = self._behavior(agent).copied_action()
+            space = self._action_spaces[agent] = deepcopy(self._behavior(agent).action)
             if self._seed is not None:
                 space.seed(self._seed)
         return self._action_spaces[agent]
