@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from palaestra.core.specs import ActionSpec
 from palaestra.core.timestep import Action
-from palaestra.models.optimizer import Adam, flatten
+from palaestra.models.flat_parameters import flatten
+from palaestra.models.optimizer import Adam
 from palaestra.models.settings import NetworkSettings
 from palaestra.parallel.rank_group import ALONE, RankGroup
 

@@ -19,7 +19,8 @@ from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.data.sequences import SequenceTable
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import RANGE
-from palaestra.models.optimizer import optimized, scheduled
+from palaestra.models.flat_parameters import optimized
+from palaestra.models.optimizer import scheduled
 from palaestra.models.policy import NetworkPolicy
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.demonstrations import load_demonstrations

@@ -32,7 +32,8 @@ from palaestra.losses.ppo import (
 )
 from palaestra.models.actor_critic import ACTOR, CRITIC, ActorCritic
 from palaestra.models.distributions import branch_log_probs, log_prob_and_entropy
-from palaestra.models.optimizer import Adam, gradient_norm, optimized, scheduled
+from palaestra.models.flat_parameters import optimized
+from palaestra.models.optimizer import Adam, gradient_norm, scheduled
 from palaestra.models.policy import NetworkPolicy
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.signals import RewardSignals

@@ -11,7 +11,8 @@ from torch import Tensor
 from palaestra.data.replay import ReplayBatch
 from palaestra.losses.sac import backup, entropy_excess, soft_value, temperature_loss, value_of_taken
 from palaestra.models import tanh_gaussian
-from palaestra.models.optimizer import Adam, gradient_norm, optimized
+from palaestra.models.flat_parameters import optimized
+from palaestra.models.optimizer import Adam, gradient_norm
 from palaestra.models.sac_networks import SoftActorCritic, SoftCritics
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.signals import RewardSignals, title

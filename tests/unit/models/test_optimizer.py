@@ -6,7 +6,8 @@ from typing import Literal
 import pytest
 import torch
 
-from palaestra.models.optimizer import Adam, flatten, gradient_norm, scheduled
+from palaestra.models.flat_parameters import flatten
+from palaestra.models.optimizer import Adam, gradient_norm, scheduled
 
 
 def test_the_first_step_is_the_learning_rate_against_the_sign_of_the_gradient():

@@ -12,7 +12,7 @@ from palaestra.core.timestep import Action
 from palaestra.data.rollout import Minibatch
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
-from palaestra.models.optimizer import flatten
+from palaestra.models.flat_parameters import flatten
 from palaestra.trainers.forward import Forward
 from palaestra.trainers.ppo import PPO, Coefficients, Losses, closed_form_gradient, coefficients
 
