@@ -19,7 +19,6 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.sac_networks import SoftActorCritic
 from palaestra.models.settings import MemorySettings, NetworkSettings
-from palaestra.models.tanh_gaussian import gaussian
 from palaestra.runtime.storage.original_weights import converted
 
 OTHERS = Path(__file__).parent / "data" / "others"
@@ -171,7 +170,7 @@ def _results(network, output: torch.Tensor, after: torch.Tensor, inputs) -> dict
     numbers = network.spec.action.continuous
     results = {f"probs_{i}": logs.exp() for i, logs in enumerate(network.branch_log_probs(output, None))}
     if isinstance(network, SoftActorCritic):
-        mean, log_std = gaussian(output, network.spec.action)
+        mean, log_std = network.gaussian(output)
     else:
         mean = output[:, :numbers]
         log_std = network.log_std.expand(len(output), -1)

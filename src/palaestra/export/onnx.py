@@ -22,8 +22,7 @@ from palaestra.models.actor_critic import ACTOR
 from palaestra.models.distributions import RANGE
 from palaestra.models.entity_attention import EntityAttention
 from palaestra.models.lstm import LSTMLayer, weights
-from palaestra.models.sac_networks import SoftActorCritic
-from palaestra.models.tanh_gaussian import LEAST_LOG_STD, MOST_LOG_STD
+from palaestra.models.sac_networks import LEAST_LOG_STD, MOST_LOG_STD, SoftActorCritic
 from palaestra.models.trunk import Trunk
 
 FLOAT = 1  # of ONNX's TensorProto.DataType

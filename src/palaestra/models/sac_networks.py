@@ -11,18 +11,22 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import softplus
 
 from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.models import tanh_gaussian
+from palaestra.models import distributions
 from palaestra.models.actor_critic import start_action_head
+from palaestra.models.distributions import HALF_LOG_TAU
 from palaestra.models.mirrored_init import mirrored_heads
 from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Inputs, StackedMLP, Trunk, linear
 
 ACTOR = 0
 TWINS = 2
+LEAST_LOG_STD, MOST_LOG_STD = -20.0, 2.0
+"""Bounds of the logarithm of a standard deviation, as in ML-Agents."""
 
 
 class SoftCritics(Trunk):
@@ -82,7 +86,8 @@ class SoftCritics(Trunk):
 class SoftActorCritic(Trunk):
     """The actor, and beside it `critics` and their slow copies `targets`, which share its normalizer.
 
-    The actor's head gives means, logarithms of standard deviations and logits side by side (see `models.squashed`).
+    The actor's output is (N, 2 continuous + choices): means, logarithms of standard deviations, then the logits of
+    branch 0, branch 1, ... An action is tanh of a Gaussian; a sample's continuous actions are those before tanh.
     With memory, a row of it has the actor's part and then the critics'. Theirs is worked out while acting too: a
     sequence cut out of an episode begins with what they remembered, so what they say at the end of one was learned at
     the beginning of another.
@@ -139,12 +144,37 @@ class SoftActorCritic(Trunk):
     def draw(
         self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool
     ) -> tuple[Action, list[Tensor]]:
-        """Draws a sample as `models.tanh_gaussian.draw` does."""
-        return tanh_gaussian.draw(output, mask, self.spec.action, generator, deterministic)
+        """Draws a sample, before tanh; returns it and branches' log-probabilities. `deterministic`: mean and mode."""
+        spec = self.spec.action
+        mean, log_std = self.gaussian(output)
+        plain = torch.cat([mean, output[:, 2 * spec.continuous :]], 1) if spec.branches else mean
+        return distributions.draw(plain, log_std, mask, spec, generator, deterministic)
 
     def drawn_log_prob(self, output: Tensor, sample: Action, branches: list[Tensor]) -> Tensor:
-        """Returns the log-probability (N, A) of what `draw` returned."""
-        return tanh_gaussian.drawn_log_prob(output, sample, branches, self.spec.action)
+        """Returns the log-probability (N, A) of what `draw` returned: for a continuous action the density after
+        tanh.
+        """
+        columns = [log_probs.gather(1, sample.discrete[:, i : i + 1]) for i, log_probs in enumerate(branches)]
+        if self.spec.action.continuous:
+            mean, log_std = self.gaussian(output)
+            noise = (sample.continuous - mean) * torch.exp(-log_std)
+            columns.insert(0, squashed_log_prob(sample.continuous, noise, log_std))
+        return columns[0] if len(columns) == 1 else torch.cat(columns, 1)
+
+    def gaussian(self, output: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns means and logarithms of standard deviations before tanh, each (N, continuous)."""
+        mean, log_std = output[:, : 2 * self.spec.action.continuous].chunk(2, 1)
+        return mean, log_std.clamp(LEAST_LOG_STD, MOST_LOG_STD)
+
+    def reparametrized(self, output: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Draws continuous actions within -1..1; returns them and log-densities, (N, continuous), differentiable.
+
+        Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905, appendix C.
+        """
+        mean, log_std = self.gaussian(output)
+        noise = torch.empty_like(mean).normal_(generator=generator)
+        raw = mean + noise * log_std.exp()
+        return raw.tanh(), squashed_log_prob(raw, noise, log_std)
 
     def for_environment(self, sample: Action) -> Action:
         """Returns a sample as the environment gets it: continuous actions within -1..1."""
@@ -156,4 +186,14 @@ class SoftActorCritic(Trunk):
 
     def branch_log_probs(self, output: Tensor, mask: Tensor | None) -> list[Tensor]:
         """Returns normalized log-probabilities of each branch, (N, branch). `mask` (N, choices), True: allowed."""
-        return tanh_gaussian.branch_log_probs(output, mask, self.spec.action)
+        spec = self.spec.action
+        return distributions.branch_log_probs(output[:, spec.continuous :], mask, spec) if spec.branches else []
+
+
+def squashed_log_prob(raw: Tensor, noise: Tensor, log_std: Tensor) -> Tensor:
+    """Returns the log-density of tanh(raw) for each continuous action, (N, continuous), where raw = mean + std * noise.
+
+    ln(1 - tanh²(x)) = 2 (ln 2 - x - softplus(-2x)), which is exact where tanh has long rounded to 1.
+    """
+    stretch = 2 * (math.log(2) - raw - softplus(-2 * raw))
+    return noise.square().mul(-0.5) - (log_std + HALF_LOG_TAU) - stretch

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from palaestra.data.replay import ReplayBatch
 from palaestra.losses.sac import backup, entropy_excess, soft_value, temperature_loss, value_of_taken
-from palaestra.models import tanh_gaussian
 from palaestra.models.flat_parameters import optimized
 from palaestra.models.optimizer import Adam, gradient_norm
 from palaestra.models.sac_networks import SoftActorCritic, SoftCritics
@@ -89,7 +88,8 @@ class SoftGradient:
         (output, encoding), (next_output, next_encoding) = self._passes(batch)
         now, after = (None if batch.masks is None else batch.masks[at] for at in (batch.now, batch.after))
         with torch.no_grad():
-            numbers, log_prob, branches = self._act(next_output, after)
+            numbers, log_prob = network.reparametrized(next_output, self.generator)
+            branches = network.branch_log_probs(next_output, after)
             next_values = network.targets(next_encoding, numbers).float().amin(0)
             next_value = soft_value(next_values, log_prob, branches, temperature)
             target = backup(reward, next_value, batch.terminated, self._gamma, self._ignores_ends)
@@ -97,7 +97,8 @@ class SoftGradient:
         taken = value_of_taken(values, batch.action.discrete, network.spec.action.branches)
         twins = (taken - target).square().mean((1, 2)).mul(0.5)
 
-        numbers, log_prob, branches = self._act(output, now)
+        numbers, log_prob = network.reparametrized(output, self.generator)
+        branches = network.branch_log_probs(output, now)
         if numbers.shape[1]:
             values = self._held_critics(encoding.detach(), numbers).float()
         else:
@@ -126,12 +127,6 @@ class SoftGradient:
         with torch.no_grad():
             following = network.outputs(there).float(), network.targets.encoding(there)
         return (network.outputs(here).float(), network.critics.encoding(here)), following
-
-    def _act(self, output: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Returns drawn actions, their log-density, each (N, continuous), and log-probabilities of each branch."""
-        spec = self.network.spec.action
-        numbers, log_prob = tanh_gaussian.reparametrized(output, spec, self.generator)
-        return numbers, log_prob, tanh_gaussian.branch_log_probs(output, mask, spec)
 
     def _measure(self, twins: Tensor, policy: Tensor, value: Tensor, drawn: tuple[Tensor, list[Tensor]]) -> Measured:
         log_prob = drawn[0].detach()
