@@ -181,6 +181,7 @@ def test_no_state_of_a_page_has_a_serious_barrier(runs: Path, visit: Callable[..
             ask_to_stop(someone)
             examine("a question")
         someone.open("/")
+        someone.page.get_by_text("second").first.wait_for(timeout=60_000)  # the page is connected
         process.kill()
         until(
             lambda: someone.page.locator("#popup").get_attribute("aria-hidden") == "false",

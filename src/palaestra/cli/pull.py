@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 from palaestra.cli.flags import option, results_dir, switch
-from palaestra.core.display import escaped, print_now
+from palaestra.core.display import escaped, listed, print_now
 
 EPILOG = """\
 examples:
@@ -42,8 +42,7 @@ def main(options: argparse.Namespace) -> None:
         report=lambda line: print_now(escaped(line)),
     )
     if done.left_out:
-        shown = ", ".join(done.left_out[:5]) + (f" and {len(done.left_out) - 5} more" if len(done.left_out) > 5 else "")
-        print(escaped(f"left out: {shown}"))
+        print(escaped(f"left out: {listed(done.left_out)}"))
     print(escaped(f"{done.folder} is complete"))
     if done.is_run:
         print(

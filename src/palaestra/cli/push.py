@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from palaestra.cli.flags import option, results_dir, switch, trust
-from palaestra.core.display import escaped, escaped_lines
+from palaestra.core.display import escaped, escaped_lines, listed
 from palaestra.core.errors import PalaestraError, exception_summary
 
 EPILOG = """\
@@ -79,8 +79,7 @@ def main(options: argparse.Namespace) -> None:
     for note in done.notes:
         print(escaped_lines(f"note: {note}"), file=sys.stderr)
     if done.left_out:
-        shown = ", ".join(done.left_out[:5]) + (f" and {len(done.left_out) - 5} more" if len(done.left_out) > 5 else "")
-        print(escaped(f"left out: {shown}"))
+        print(escaped(f"left out: {listed(done.left_out)}"))
     size = sum(done.files.values()) / 1e6
     if options.dry_run:
         print(escaped(f"would push {len(done.files)} files ({size:.1f} MB) to {done.url}; nothing was uploaded"))

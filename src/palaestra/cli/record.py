@@ -9,7 +9,6 @@ models or of any brains of `palaestra run`.
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 
 from palaestra.cli.flags import env_of_run, env_options, given_env_options, option, results_dir, seed, switch, trust
@@ -150,11 +149,6 @@ def _check(options: argparse.Namespace) -> None:
                 "name a run, such as 'palaestra record first'; or record demonstrations of other brains with --demo"
             )
         return
-    for flag, least, most in (("areas", 1, 100), ("seconds", 0.1, 600), ("episodes", 1, math.inf), ("fps", 1, 60)):
-        value = getattr(options, flag)
-        if value is not None and not least <= value <= most:
-            raise ConfigError(
-                f"--{flag} is {value:g}; expected {least:g} to {most:g}"
-                if most < math.inf
-                else f"--{flag} is {value}; expected at least 1"
-            )
+    from palaestra.runtime.recording.filming import Film
+
+    Film(areas=options.areas, seconds=options.seconds, episodes=options.episodes, fps=options.fps)  # checks them

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 _OTHERS = "\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
@@ -38,6 +39,12 @@ def indented(text: str) -> str:
 def shortened(text: str, most: int = 80) -> str:
     """Returns the text without its middle if it has more than `most` characters."""
     return text if len(text) <= most else f"{text[: most // 2]}...{text[-(most // 4) :]} ({len(text):,} characters)"
+
+
+def listed(names: Sequence[object], most: int = 5) -> str:
+    """Returns the first names with commas, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
 
 
 def _escape(match: re.Match[str]) -> str:

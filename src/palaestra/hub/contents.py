@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from palaestra.core.display import escaped, shortened
+from palaestra.core.display import escaped, listed, shortened
 from palaestra.core.errors import HubError
 from palaestra.core.files import file_name
 from palaestra.hub.hub_client import Listing, RemoteFile
@@ -108,12 +108,9 @@ def must_be_run(contents: Contents) -> None:
     """Raises HubError for a repository of something else."""
     if is_run(contents.paths):
         return
-    there = [file.path for file in contents.listing.files if not file.path.startswith(".")]
-    shown = ", ".join(shortened(escaped(path), 60) for path in there[:5]) or "nothing"
-    more = f" and {len(there) - 5} more files" if len(there) > 5 else ""
-    raise HubError(
-        f"{contents.listing.repo} is no run of Palaestra or ML-Agents: it has no model (.onnx), but {shown}{more}"
-    )
+    there = [shortened(escaped(file.path), 60) for file in contents.listing.files if not file.path.startswith(".")]
+    has = listed(there) or "nothing"
+    raise HubError(f"{contents.listing.repo} is no run of Palaestra or ML-Agents: it has no model (.onnx), but {has}")
 
 
 def _must_be_safe(path: str, repo: str) -> None:

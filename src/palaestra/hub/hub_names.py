@@ -75,6 +75,16 @@ def read_name(text: str, *, what: str = "") -> HubName:
     return HubName(f"{match['owner']}/{match['name']}", match["file"], revision, step)
 
 
+def read_repository(text: str, revision: str | None) -> HubName:
+    """Reads the REPO of a push or a pull: a repository, whose revision a flag may name instead. Raises ConfigError."""
+    name = read_name(text, what="REPO")
+    if name.file is not None or name.step is not None or (revision is not None and name.revision is not None):
+        raise ConfigError(
+            f"REPO is '{text}'; expected user/repository only, with --revision for a branch, a tag or a commit"
+        )
+    return HubName(name.repo, revision=revision or name.revision)
+
+
 def _of_address(address: str) -> str:
     """Returns the short form of a page's address, such as https://huggingface.co/ann/ppo-3DBall/tree/main."""
     path = unquote(urlsplit(address).path).strip("/")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from palaestra.core.display import listed
 from palaestra.core.plugins import nearest
 from palaestra.runtime.doctor.meters import FAR, BehaviorReport, ObservationReport
 from palaestra.runtime.settings import RunSettings
@@ -84,7 +85,9 @@ def _of_observation(behavior: str, seen: ObservationReport, around: Circumstance
             "a constant observation has no information for agents: check that it is written in every step",
         )
     elif seen.constant and seen.kind != "image":
-        what = f"{where}: {len(seen.constant)} of {seen.elements} elements never changed: {elements(seen)}"
+        what = (
+            f"{where}: {len(seen.constant)} of {seen.elements} elements never changed: {listed(seen.constant, SHOWN)}"
+        )
         yield Finding(
             "note", what, "leave out elements that are always the same; if they only change rarely, nothing is wrong"
         )
@@ -96,12 +99,6 @@ def _of_observation(behavior: str, seen: ObservationReport, around: Circumstance
             "set normalize: true in the behavior's network_settings, or divide by the greatest value in the "
             "environment",
         )
-
-
-def elements(seen: ObservationReport) -> str:
-    """Returns the indices of the elements that never changed, shortened."""
-    more = f" and {len(seen.constant) - SHOWN} more" if len(seen.constant) > SHOWN else ""
-    return ", ".join(map(str, seen.constant[:SHOWN])) + more
 
 
 def normalizes(around: Circumstances, behavior: str) -> bool:

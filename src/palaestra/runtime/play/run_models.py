@@ -252,22 +252,12 @@ def open_named(
     with WaitingNotice(f"opening {name}", on_stderr):
         if is_game(name):
             return open_game(name, areas, settings, options, flags, tell)
-        return _open_named(name, areas, usual, options, flags)
-
-
-def _open_named(
-    name: str,
-    areas: int | None,
-    usual: int,
-    options: Mapping[str, Any],
-    flags: Mapping[str, Mapping[str, Any]] | None,
-) -> EnvWrapper:
-    if flags:
-        first = next(key for section in flags.values() for key in section)
-        raise ConfigError(f"--{first.replace('_', '-')} is only for Unity games, and {name} is not one")
-    if areas is None and not name.startswith("python:"):
-        areas = usual
-    return guarded(make_env(name, areas=areas, options=options), name)
+        if flags:
+            first = next(key for section in flags.values() for key in section)
+            raise ConfigError(f"--{first.replace('_', '-')} is only for Unity games, and {name} is not one")
+        if areas is None and not name.startswith("python:"):
+            areas = usual
+        return guarded(make_env(name, areas=areas, options=options), name)
 
 
 def open_game(

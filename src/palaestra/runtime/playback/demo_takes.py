@@ -29,7 +29,7 @@ class Take:
 
 
 class DemoTakes:
-    """Watches a playback (see `Playback.watchers`) and keeps the whole episodes of one seat while it records.
+    """Watches a playback (see `Playback.watchers`) and keeps the whole episodes of one slot while it records.
 
     Recording begins and ends with episodes: what was half played when it began is left out, what is half played when it
     stops too.

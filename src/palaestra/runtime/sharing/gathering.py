@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from palaestra.core.display import listed
 from palaestra.core.errors import PalaestraError, RunError
 from palaestra.core.files import explain
 from palaestra.hub.contents import CONFIGURATION
@@ -99,8 +100,7 @@ class Gathered:
                 return False
             self.write(path, source.read_bytes() if body is None else body)
             if changed:
-                shown = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
-                self.notes.append(f"paths of this machine and secrets were taken out of {path}: {shown}")
+                self.notes.append(f"paths of this machine and secrets were taken out of {path}: {listed(changed)}")
             return True
         if path.endswith(".jsonl") or "tfevents" in path:
             shutil.copyfile(source, target)  # a run that trains adds to it

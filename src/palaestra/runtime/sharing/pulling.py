@@ -13,12 +13,12 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from palaestra.core.errors import ConfigError, HubError, RunError, RunInUse
+from palaestra.core.errors import HubError, RunError, RunInUse
 from palaestra.core.files import explain
 from palaestra.hub.contents import CONFIGURATION, STATUS, Contents, contents_of, must_be_run
 from palaestra.hub.fetching import must_fit, order_by_age
 from palaestra.hub.hub_client import RemoteFile, Unreachable, download, list_files
-from palaestra.hub.hub_names import HubName, read_name
+from palaestra.hub.hub_names import read_repository
 from palaestra.runtime.storage.run_folder import RunFolder, check_run_id
 from palaestra.runtime.storage.writer_lock import sole_writer
 
@@ -57,12 +57,7 @@ def pull(
     `models_only` leaves out checkpoints and event files. `force` replaces a run that is there. An interrupted pull goes
     on where it was. Nothing that was downloaded is run or unpickled. Raises PalaestraError.
     """
-    name = read_name(repo, what="REPO")
-    if name.file is not None or name.step is not None or (revision is not None and name.revision is not None):
-        raise ConfigError(
-            f"REPO is '{repo}'; expected user/repository only, with --revision for a branch, a tag or a commit"
-        )
-    name = HubName(name.repo, revision=revision or name.revision)
+    name = read_repository(repo, revision)
     run_id = name.short if run_id is None else run_id
     check_run_id(run_id)
     folder = RunFolder(Path(results_dir), run_id)
@@ -74,10 +69,8 @@ def pull(
     staging = folder.path.with_name(f".{folder.path.name}.pull")
     must_fit(contents.size, folder.results, f"{name.repo}{'' if models_only else ' (--models-only needs less)'}")
     if report is not None:
-        report(
-            f"Pulling {len(contents.files)} files ({contents.size / 1e6:.1f} MB) of {name.repo} at "
-            f"{contents.listing.commit[:7]}"
-        )
+        size = f"{len(contents.files)} files ({contents.size / 1e6:.1f} MB)"
+        report(f"Pulling {size} of {name.repo} at {contents.listing.commit[:7]}")
     try:
         folder.path.parent.mkdir(parents=True, exist_ok=True)
         with _alone(staging):
@@ -85,16 +78,9 @@ def pull(
             _install(staging, folder, force)
     except OSError as error:
         raise RunError(f"cannot write the run to {folder.path}: {error.filename or ''}: {explain(error)}") from error
-    has_settings = CONFIGURATION in contents.paths
-    return Pulled(
-        folder.path,
-        name.repo,
-        contents.listing.commit,
-        len(contents.files),
-        contents.size,
-        contents.left_out,
-        has_settings,
-    )
+    commit = contents.listing.commit
+    counts = (len(contents.files), contents.size)
+    return Pulled(folder.path, name.repo, commit, *counts, contents.left_out, CONFIGURATION in contents.paths)
 
 
 def _must_be_free(folder: RunFolder, force: bool) -> None:

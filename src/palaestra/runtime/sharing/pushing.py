@@ -27,7 +27,7 @@ from palaestra.hub.hub_client import (
     logged_in,
     page,
 )
-from palaestra.hub.hub_names import HubName, read_name
+from palaestra.hub.hub_names import HubName, read_repository
 from palaestra.runtime.play.run_models import OF_RUN, Models, find_models, run_folder
 from palaestra.runtime.sharing.card import MARK, model_card
 from palaestra.runtime.sharing.gathering import Gathered
@@ -72,7 +72,7 @@ def push(  # noqa: PLR0913 - keywords for the flags of the command
     `prepare` is called with the run's folder before its files are gathered, when it is known that they may be uploaded.
     Raises PalaestraError.
     """
-    name = _destination(repo, revision)
+    name = read_repository(repo, revision)
     if message is not None and not message.strip():
         raise ConfigError("--message is empty; expected a line that says what this version is")
     if checkpoints not in KINDS:
@@ -95,11 +95,8 @@ def push(  # noqa: PLR0913 - keywords for the flags of the command
             gathered.notes.append(f"{CARD} there was changed by hand, and stays as it is")
         else:
             gathered.write(CARD, model_card(name, rows, settings, gathered.files).encode())
-        stale = (
-            ()
-            if there is None
-            else tuple(f.path for f in there.files if is_pushed(f.path) and f.path not in gathered.files)
-        )
+        before = () if there is None else there.files
+        stale = tuple(file.path for file in before if is_pushed(file.path) and file.path not in gathered.files)
         title = message or _title(folder.name, [row.step for row in rows])
         sizes = {path: (gathered.place / path).stat().st_size for path in gathered.files}
         url = page(name.repo)
@@ -108,13 +105,6 @@ def push(  # noqa: PLR0913 - keywords for the flags of the command
             url, commit = _upload(name, gathered, stale, title, there, private)
         changed = commit is None or there is None or commit != there.commit
         return Pushed(url, commit, there is None, changed, sizes, stale, gathered.left_out, tuple(gathered.notes))
-
-
-def _destination(repo: str, revision: str | None) -> HubName:
-    name = read_name(repo, what="REPO")
-    if name.file is not None or name.step is not None or (revision is not None and name.revision is not None):
-        raise ConfigError(f"REPO is '{repo}'; expected user/repository only, with --revision for a branch")
-    return HubName(name.repo, revision=revision or name.revision)
 
 
 def _existing(name: HubName, found: Models, private: bool, force: bool) -> Listing | None:
@@ -173,7 +163,7 @@ def _name_replay(gathered: Gathered) -> None:
 
 def _title(run: str, steps: Sequence[int | None]) -> str:
     known = [step for step in steps if step is not None]
-    return f"{run} at step {max(known)}" if known else f"{run}"
+    return f"{run} at step {max(known)}" if known else run
 
 
 def _upload(
