@@ -72,9 +72,9 @@ def test_nothing_is_removed_but_our_own(commands: Path):
     assert list(commands.iterdir())
 
 
-def test_a_folder_outside_path_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["alias", "--dir", str(tmp_path / "new")]) == 0
-    assert "is not in PATH" in capsys.readouterr().out
+def test_a_folder_outside_path_is_told(tmp_path: Path, terminal):
+    assert "is not in PATH" in terminal("alias", "--dir", str(tmp_path / "new"))
     (tmp_path / "file").touch()
-    assert main(["alias", "--dir", str(tmp_path / "file")]) == 1
-    assert "a file stands where a folder is needed; --dir names another folder" in capsys.readouterr().err
+    assert "a file stands where a folder is needed; --dir names another folder" in terminal.fails(
+        "alias", "--dir", str(tmp_path / "file")
+    )

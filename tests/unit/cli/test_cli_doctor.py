@@ -18,10 +18,9 @@ def headless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-def test_a_game_that_is_well_is_in_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_game_that_is_well_is_in_order(tmp_path: Path, terminal):
     build = make_build(tmp_path, "Ball", agents=4, episode=10)
-    assert main(["doctor", str(build), "--ticks", "30"]) == 0
-    out = capsys.readouterr().out
+    out = terminal("doctor", str(build), "--ticks", "30")
     for part in (
         "ok       connected",
         "4 a tick, 124 decisions",
@@ -78,42 +77,37 @@ def test_a_settings_file_brings_its_environment_and_its_behaviors(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_seconds_end_an_examination(capsys: pytest.CaptureFixture[str]):
-    assert main(["doctor", "Basic", "--seconds", "0.2"]) == 0
-    assert "ticks/s" in capsys.readouterr().out
+def test_seconds_end_an_examination(terminal):
+    assert "ticks/s" in terminal("doctor Basic --seconds 0.2")
 
 
 @pytest.mark.parametrize(
     "words", [["--ticks", "0"], ["--seconds", "-1"], ["--seconds", "nan"], ["--timeout-wait", "0"]]
 )
-def test_a_length_that_is_none_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]):
-    assert main(["doctor", "Basic", *words]) == 1
-    assert words[0].strip("-").replace("-", "_") in capsys.readouterr().err.replace("-", "_")
+def test_a_length_that_is_none_is_refused(words: list[str], terminal):
+    assert words[0].strip("-").replace("-", "_") in terminal.fails("doctor", "Basic", *words).replace("-", "_")
 
 
 @pytest.mark.slow
-def test_everything_after_env_args_goes_to_the_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_everything_after_env_args_goes_to_the_build(tmp_path: Path, terminal):
     build = make_build(tmp_path, "Ball")
-    assert main(["doctor", str(build), "--ticks", "2", "--env-args", "--level", "3"]) == 0
-    assert "--level 3" in " ".join(capsys.readouterr().out.split())
+    assert "--level 3" in " ".join(terminal("doctor", str(build), "--ticks", "2", "--env-args", "--level", "3").split())
 
 
 @pytest.mark.slow
-def test_a_game_that_behaves_alike_at_two_time_scales_is_said_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_game_that_behaves_alike_at_two_time_scales_is_said_to(tmp_path: Path, terminal):
     build = make_build(tmp_path, "Ball", agents=4, episode=10, seed=1)
     file = tmp_path / "found.json"
-    assert main(["doctor", str(build), "--ticks", "60", "--json", str(file), "--time-scales", "1", "20"]) == 0
-    out = capsys.readouterr().out
+    out = terminal("doctor", str(build), "--ticks", "60", "--json", str(file), "--time-scales", "1", "20")
     assert "Ball: mean length 10.0 10.0 Ball: mean return" in " ".join(out.split())
     assert "the game behaves the same at time scales 1, 20" in out
     assert json.loads(file.read_text())["scales"] == [1.0, 20.0]
 
 
 @pytest.mark.slow
-def test_a_game_that_behaves_otherwise_at_a_higher_time_scale_is_named(tmp_path, capsys):
+def test_a_game_that_behaves_otherwise_at_a_higher_time_scale_is_named(tmp_path, terminal):
     build = make_build(tmp_path, "Hasty", agents=4, seed=1)
-    assert main(["doctor", str(build), "--ticks", "60", "--time-scales", "1", "20"]) == 0
-    out = " ".join(capsys.readouterr().out.split())
+    out = " ".join(terminal("doctor", str(build), "--ticks", "60", "--time-scales", "1", "20").split())
     assert "behavior 'Ball': the mean length of an episode is 10 and 5 at time scale 1 and 20" in out
     assert "depend on the frame rate" in out
 
@@ -121,6 +115,5 @@ def test_a_game_that_behaves_otherwise_at_a_higher_time_scale_is_named(tmp_path,
 @pytest.mark.parametrize(
     "words", ["3DBall --time-scales 1 20", "--time-scales 1", "--time-scales 1 1", "--time-scales 0 20"]
 )
-def test_time_scales_that_cannot_be_compared_are_refused(words: str, capsys: pytest.CaptureFixture[str]):
-    assert main(["doctor", *words.split()]) == 1
-    assert "--time-scales" in capsys.readouterr().err
+def test_time_scales_that_cannot_be_compared_are_refused(words: str, terminal):
+    assert "--time-scales" in terminal.fails("doctor", *words.split())

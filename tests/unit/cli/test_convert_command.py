@@ -10,26 +10,25 @@ from palaestra.cli.main import main
 SB3 = Path(__file__).parents[2] / "golden" / "data" / "others" / "sb3"
 
 
-def test_a_model_is_written_and_described(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_model_is_written_and_described(tmp_path: Path, terminal):
     target = tmp_path / "new" / "a.onnx"
-    assert main(["convert", str(SB3 / "ppo_cont.zip"), str(target), "--check", str(SB3 / "ppo_cont.npz")]) == 0
-    said = capsys.readouterr().out
+    said = terminal("convert", str(SB3 / "ppo_cont.zip"), str(target), "--check", str(SB3 / "ppo_cont.npz"))
     assert f"wrote {target}: PPO or A2C of Stable-Baselines3" in said
     assert "observations: observation 6; actions: 3 continuous" in said
     assert "differs from the 20 recorded actions by at most" in said
 
 
-def test_flags_reach_the_conversion(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_flags_reach_the_conversion(tmp_path: Path, terminal):
     source = small_policy().write(tmp_path / "a.nn")
-    assert main(["convert", str(source), str(tmp_path / "a.onnx"), "--obs-shape", "1,1"]) == 0
-    assert "observations: obs_0 1, obs_1 1; actions: 1 continuous" in capsys.readouterr().out
+    assert "observations: obs_0 1, obs_1 1; actions: 1 continuous" in terminal(
+        "convert", str(source), tmp_path / "a.onnx", "--obs-shape", "1,1"
+    )
 
 
-def test_an_existing_file_is_kept_unless_force_is_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_an_existing_file_is_kept_unless_force_is_given(tmp_path: Path, terminal):
     (tmp_path / "a.onnx").write_text("mine")
     arguments = ["convert", str(SB3 / "ppo_disc.zip"), str(tmp_path / "a.onnx")]
-    assert main(arguments) == 1
-    assert "exists already; --force overwrites it" in capsys.readouterr().err
+    assert "exists already; --force overwrites it" in terminal.fails(*arguments)
     assert (tmp_path / "a.onnx").read_text() == "mine"
     assert main([*arguments, "--force"]) == 0
 
@@ -47,26 +46,28 @@ def test_an_existing_file_is_kept_unless_force_is_given(tmp_path: Path, capsys: 
         ([str(SB3 / "ppo_disc.npz"), "a.onnx"], "ppo_disc.npz"),
     ],
 )
-def test_what_cannot_be_used_gives_one_message(arguments, message, tmp_path, capsys, monkeypatch):
+def test_what_cannot_be_used_gives_one_message(arguments, message, tmp_path, terminal, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(["convert", *arguments]) == 1
-    assert message in capsys.readouterr().err
+    assert message in terminal.fails("convert", *arguments)
     assert not (tmp_path / "a.onnx").exists()
 
 
-def test_a_barracuda_file_takes_no_flags_of_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_barracuda_file_takes_no_flags_of_weights(tmp_path: Path, terminal):
     source = small_policy().write(tmp_path / "a.nn")
-    assert main(["convert", str(source), str(tmp_path / "a.onnx"), "--activation", "relu"]) == 1
-    assert "leave out --activation" in capsys.readouterr().err
+    assert "leave out --activation" in terminal.fails(
+        "convert", str(source), tmp_path / "a.onnx", "--activation", "relu"
+    )
 
 
-def test_an_onnx_model_needs_no_conversion(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_an_onnx_model_needs_no_conversion(tmp_path: Path, terminal):
     assert main(["convert", str(SB3 / "ppo_disc.zip"), str(tmp_path / "a.onnx")]) == 0
-    assert main(["convert", str(tmp_path / "a.onnx"), str(tmp_path / "b.onnx")]) == 1
-    assert "a.onnx is an ONNX model already, which needs no conversion" in capsys.readouterr().err
+    assert "a.onnx is an ONNX model already, which needs no conversion" in terminal.fails(
+        "convert", tmp_path / "a.onnx", str(tmp_path / "b.onnx")
+    )
     assert not (tmp_path / "b.onnx").exists()
 
 
-def test_the_example_of_shapes_says_what_its_numbers_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["convert", str(small_policy().write(tmp_path / "a.nn")), str(tmp_path / "a.onnx")]) == 0
-    assert "--obs-shape 105,105 for two of 105 numbers" in capsys.readouterr().out
+def test_the_example_of_shapes_says_what_its_numbers_are(tmp_path: Path, terminal):
+    assert "--obs-shape 105,105 for two of 105 numbers" in terminal(
+        "convert", str(small_policy().write(tmp_path / "a.nn")), str(tmp_path / "a.onnx")
+    )

@@ -126,10 +126,11 @@ def test_rewards_actions_and_ranges_are_drawn(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("env", ["Basic", "GridWorld"])
-def test_a_rule_is_recorded_from_any_environment_without_a_run(tmp_path, capsys, env):
+def test_a_rule_is_recorded_from_any_environment_without_a_run(tmp_path, terminal, env):
     out = tmp_path / "rule.demo"
-    assert main(["record", "--demo", f"--env={env}", "--brain", "heuristic", f"--demo-out={out}", "--episodes=6"]) == 0
-    assert f"wrote {out} ({env}: 6 episodes, " in capsys.readouterr().out
+    assert f"wrote {out} ({env}: 6 episodes, " in terminal(
+        "record", "--demo", f"--env={env}", "--brain", "heuristic", f"--demo-out={out}", "--episodes=6"
+    )
     read = read_demo(out)
     episodes = list(read.episodes())
     assert (read.behavior, len(episodes)) == (env, 6)
@@ -160,12 +161,11 @@ def test_images_are_recorded_as_pngs_where_asked_for(tmp_path):
     assert (tmp_path / "1.demo").stat().st_size < (tmp_path / "0.demo").stat().st_size / 10
 
 
-def test_a_recording_overwrites_a_file_only_with_force(tmp_path, capsys):
+def test_a_recording_overwrites_a_file_only_with_force(tmp_path, terminal):
     out = tmp_path / "mine.demo"
     out.write_text("mine")
     command = ["record", "--demo", "--env=Basic", "--brain=heuristic", f"--demo-out={out}", "--episodes=1"]
-    assert main(command) == 1
-    assert "mine.demo exists already; choose another name, or overwrite it with --force" in capsys.readouterr().err
+    assert "mine.demo exists already; choose another name, or overwrite it with --force" in terminal.fails(*command)
     assert out.read_text() == "mine"
     assert main([*command, "--force"]) == 0
     assert read_demo(out).behavior == "Basic"
@@ -182,6 +182,5 @@ def test_a_recording_overwrites_a_file_only_with_force(tmp_path, capsys):
         (["--demo", "--env=Basic", "--brain=random", "--demo-out=/proc/none/x.demo"], "/proc/none/x.demo cannot be"),
     ],
 )
-def test_a_demonstration_that_cannot_be_recorded_says_why(capsys, arguments, message):
-    assert main(["record", *arguments]) == 1
-    assert message in capsys.readouterr().err
+def test_a_demonstration_that_cannot_be_recorded_says_why(terminal, arguments, message):
+    assert message in terminal.fails("record", *arguments)

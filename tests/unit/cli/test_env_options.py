@@ -30,18 +30,17 @@ def right(obs):
 """
 
 
-def test_an_option_reaches_the_environment_that_is_played(tmp_path, capsys, monkeypatch):
+def test_an_option_reaches_the_environment_that_is_played(tmp_path, terminal, monkeypatch):
     (tmp_path / "option_brains.py").write_text(BRAIN)
     monkeypatch.syspath_prepend(str(tmp_path))
     lake = ["run", "gymnasium:FrozenLake-v1", "--brain", "python:option_brains:right", "--episodes=20", "--json"]
     lengths: list[float] = []
     for more in ([], ["--set", "env_settings.env_options.is_slippery=false"]):
-        assert main([*lake, *more]) == 0
-        lengths.append(json.loads(capsys.readouterr().out)["FrozenLake-v1"]["length"])
+        lengths.append(json.loads(terminal(*lake, *more))["FrozenLake-v1"]["length"])
     assert lengths[0] < lengths[1] == 100  # only who slips leaves the first row, where all is ice
 
 
-def test_a_run_is_evaluated_with_its_own_options_and_with_those_that_are_typed(tmp_path, capsys):
+def test_a_run_is_evaluated_with_its_own_options_and_with_those_that_are_typed(tmp_path, terminal):
     own = {"env_settings": {"env_options": {"desc": ["SFFF"], "is_slippery": False}}}
     palaestra.train(
         {**SETTINGS, **own},
@@ -52,10 +51,8 @@ def test_a_run_is_evaluated_with_its_own_options_and_with_those_that_are_typed(t
         quiet=True,
     )
     evaluate = ["evaluate", "lake", f"--results-dir={tmp_path}", "--episodes=8", "--json", "--num-areas=4"]
-    assert main(evaluate) == 0
-    assert json.loads(capsys.readouterr().out)["FrozenLake-v1"]["mean"] == 0  # no goal
-    assert main([*evaluate, "--set", "env_settings.env_options.desc=[SGGG]"]) == 0
-    assert json.loads(capsys.readouterr().out)["FrozenLake-v1"]["mean"] > 0
+    assert json.loads(terminal(*evaluate))["FrozenLake-v1"]["mean"] == 0  # no goal
+    assert json.loads(terminal(*evaluate, "--set", "env_settings.env_options.desc=[SGGG]"))["FrozenLake-v1"]["mean"] > 0
 
 
 @pytest.mark.parametrize(
@@ -87,14 +84,12 @@ def test_a_run_is_evaluated_with_its_own_options_and_with_those_that_are_typed(t
         ),
     ],
 )
-def test_what_is_no_option_is_refused(command: list[str], typed: str, message: str, capsys: pytest.CaptureFixture[str]):
-    assert main([*command, "--set", typed]) == 1
-    assert message in capsys.readouterr().err
+def test_what_is_no_option_is_refused(command: list[str], typed: str, message: str, terminal):
+    assert message in terminal.fails(*command, "--set", typed)
 
 
-def test_an_option_reaches_recordings(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_an_option_reaches_recordings(tmp_path: Path, terminal):
     demo = ["record", "--demo", "--env=gymnasium:FrozenLake-v1", "--brain=random", "--episodes=1", "--areas=1"]
     assert main([*demo, f"--demo-out={tmp_path / 'lake.demo'}", "--set", "env_settings.env_options.desc=[SG]"]) == 0
-    assert main(["demo", str(tmp_path / "lake.demo"), "--json"]) == 0
-    (shown,) = json.loads(capsys.readouterr().out.partition("\n[")[2].join(["[", ""]))
+    (shown,) = json.loads(terminal("demo", tmp_path / "lake.demo", "--json"))
     assert shown["observations"][0]["shape"] == [2]  # one number for each field

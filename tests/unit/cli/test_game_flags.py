@@ -101,22 +101,21 @@ def test_a_recording_of_a_game_with_flags_is_whole(build: Path):
         ["envs", "--no-graphics"],
     ],
 )
-def test_flags_about_unity_games_are_refused_for_what_is_none(arguments: list[str], capsys: pytest.CaptureFixture[str]):
-    assert main(arguments) == 1
-    assert " is only for Unity games, and " in capsys.readouterr().err
+def test_flags_about_unity_games_are_refused_for_what_is_none(arguments: list[str], terminal):
+    assert " is only for Unity games, and " in terminal.fails(*arguments)
 
 
 @pytest.mark.parametrize("flag", ["--height=0", "--time-scale=-1", "--num-envs=0", "--timeout-wait=0"])
-def test_a_value_that_no_game_could_have_is_refused_by_the_flags_name(flag, build, capsys):
-    assert main([*words("record", build), flag]) == 1
-    assert flag.partition("=")[0].strip("-").replace("-", "_") in capsys.readouterr().err.replace("-", "_")
+def test_a_value_that_no_game_could_have_is_refused_by_the_flags_name(flag, build, terminal):
+    assert flag.partition("=")[0].strip("-").replace("-", "_") in terminal.fails(*words("record", build), flag).replace(
+        "-", "_"
+    )
     assert not (build.parent / "typed").exists()
 
 
 @pytest.mark.slow
-def test_the_width_of_a_recording_is_that_of_the_game_with_a_demonstration_and_of_the_picture_without(build, capsys):
-    assert main(["record", "first", "--width=8"]) == 1
-    assert "--width is 8; expected 32 to 4096" in capsys.readouterr().err
+def test_the_width_of_a_recording_is_that_of_the_game_with_a_demonstration_and_of_the_picture_without(build, terminal):
+    assert "--width is 8; expected 32 to 4096" in terminal.fails("record first --width=8")
     assert (
         main(
             [

@@ -20,7 +20,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_push_records_a_gif_and_a_pull_brings_it(hub, first, tmp_path, capsys):
+def test_a_push_records_a_gif_and_a_pull_brings_it(hub, first, tmp_path, terminal, capsys):
     run = copied(first, tmp_path)
     assert main(["push", str(run), "ann/ppo", "--message", "Longer"]) == 0
     said = capsys.readouterr()
@@ -28,20 +28,19 @@ def test_a_push_records_a_gif_and_a_pull_brings_it(hub, first, tmp_path, capsys)
     assert hub.repos["ann/ppo"].files["recording.gif"] == (run / "recording.gif").read_bytes()
     assert hub.repos["ann/ppo"].titles[-1] == "Longer"
     assert "Uploading" not in said.err  # no progress bars without a terminal
-    assert main(["pull", "ann/ppo", f"--results-dir={tmp_path / 'there'}"]) == 0
-    assert "palaestra evaluate" in capsys.readouterr().out
+    assert "palaestra evaluate" in terminal("pull", "ann/ppo", f"--results-dir={tmp_path / 'there'}")
     assert (tmp_path / "there/ppo/recording.gif").is_file()
 
 
-def test_an_existing_repository_is_said_to_exist(hub: Hub, first: Path, capsys: pytest.CaptureFixture[str]):
+def test_an_existing_repository_is_said_to_exist(hub: Hub, first: Path, terminal):
     assert main(["push", str(first), "ann/ppo", "--no-video"]) == 0
-    assert main(["push", str(first), "ann/ppo", "--no-video", "--checkpoints=none"]) == 0
-    assert "a new commit of the existing repository; removed 3 files of an earlier push" in capsys.readouterr().out
+    assert "a new commit of the existing repository; removed 3 files of an earlier push" in terminal(
+        "push", str(first), "ann/ppo", "--no-video", "--checkpoints=none"
+    )
 
 
-def test_a_dry_run_lists_files_and_uploads_nothing(hub: Hub, first: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["push", str(first), "ann/ppo", "--dry-run"]) == 0
-    out = capsys.readouterr().out
+def test_a_dry_run_lists_files_and_uploads_nothing(hub: Hub, first: Path, terminal):
+    out = terminal("push", str(first), "ann/ppo", "--dry-run")
     assert "  3DBall.onnx" in out
     assert "nothing was uploaded" in out
     assert hub.repos == {}
@@ -69,22 +68,20 @@ def test_a_run_whose_environment_cannot_be_drawn_is_pushed_without_a_recording(h
         (["run", "3DBall", "--brain", "model:hub:ann/nothing"], "there is no repository ann/nothing"),
     ],
 )
-def test_what_is_not_there_is_one_message(hub, first, capsys, command, said):
-    assert main([str(first) if word == "FIRST" else word for word in command]) == 1
-    error = capsys.readouterr().err
+def test_what_is_not_there_is_one_message(hub, first, terminal, command, said):
+    error = terminal.fails(*(first if word == "FIRST" else word for word in command))
     assert said in error
     assert "Traceback" not in error
 
 
-def test_without_the_library_a_message_says_how_to_install_it(first, tmp_path, monkeypatch, capsys):
+def test_without_the_library_a_message_says_how_to_install_it(first, tmp_path, monkeypatch, terminal):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     for command in (
         ["push", str(first), "ann/ppo"],
         ["pull", "ann/ppo", f"--results-dir={tmp_path}"],
         ["evaluate", "hub:ann/ppo"],
     ):
-        assert main(command) == 1
-        assert "pip install 'palaestra[hub]'" in capsys.readouterr().err
+        assert "pip install 'palaestra[hub]'" in terminal.fails(*command)
 
 
 def test_nobody_logged_in_is_one_message(first: Path, tmp_path: Path):

@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 
 from palaestra.cli.commands import COMMANDS, out_of_memory
-from palaestra.cli.main import main
 from palaestra.core.processes import surely_no_gpu
 
 
-def test_without_a_command_the_help_teaches(capsys: pytest.CaptureFixture[str]):
-    assert main([]) == 0
-    message = capsys.readouterr().out
+def test_without_a_command_the_help_teaches(terminal):
+    message = terminal()
     assert all(name in message for name in COMMANDS)
     assert "palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=first" in message
 
@@ -70,16 +68,16 @@ def test_gpus_that_are_not_there_are_told_before_libraries_are_loaded(flag: str,
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"palaestra: error: {message}\n")
 
 
-def test_a_factory_that_ends_the_program_is_an_error_with_a_message(tmp_path, monkeypatch, capsys):
+def test_a_factory_that_ends_the_program_is_an_error_with_a_message(tmp_path, monkeypatch, terminal):
     (tmp_path / "quitting_factory.py").write_text("import sys\n\ndef make():\n    sys.exit()\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert main(["learn", "--env=python:quitting_factory:make", "--run-id=a"]) == 1
-    assert "python:quitting_factory:make could not be made: SystemExit (" in capsys.readouterr().err
+    assert "python:quitting_factory:make could not be made: SystemExit (" in terminal.fails(
+        "learn --env=python:quitting_factory:make --run-id=a"
+    )
 
 
-def test_an_error_is_told_also_within_a_job_of_several_ranks(monkeypatch, capsys):
+def test_an_error_is_told_also_within_a_job_of_several_ranks(monkeypatch, terminal):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    assert main(["config", "nowhere.yaml"]) == 1
-    assert "there is no settings file" in capsys.readouterr().err
+    assert "there is no settings file" in terminal.fails("config nowhere.yaml")

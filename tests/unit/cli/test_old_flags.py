@@ -8,7 +8,6 @@ import pytest
 
 from palaestra.cli.commands import make_parser, parse
 from palaestra.cli.learn import overrides
-from palaestra.cli.main import main
 from palaestra.cli.old_flags import settle
 from palaestra.core.errors import ConfigError
 from palaestra.runtime.settings import RunSettings, load
@@ -156,7 +155,5 @@ def test_a_lesson_that_cannot_be_the_first_is_refused(line: str, message: str):
 @pytest.mark.parametrize(
     ("typed", "now"), [("mlagents-learn", "palaestra learn"), ("mlagents.trainers.upgrade_config", "palaestra upgrade")]
 )
-def test_a_command_of_ml_agents_is_answered_with_ours(typed: str, now: str, capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit):
-        main([typed, "x.yaml"])
-    assert f"'{typed}' is a command of ML-Agents; use `{now}`" in capsys.readouterr().err
+def test_a_command_of_ml_agents_is_answered_with_ours(typed: str, now: str, terminal):
+    assert f"'{typed}' is a command of ML-Agents; use `{now}`" in terminal.fails(typed, "x.yaml", status=2)

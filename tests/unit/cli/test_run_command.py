@@ -133,10 +133,10 @@ def test_a_brain_that_played_nobody_is_told(capsys):
 
 @pytest.mark.parametrize("command", [("run", "Basic", "--brain=random"), ("evaluate", "first"), ("record", "first")])
 @pytest.mark.parametrize("seed", ["-1", "1.5", str(2**63)])
-def test_a_seed_that_is_none_is_refused(capsys, command: tuple[str, ...], seed: str):
-    with pytest.raises(SystemExit):
-        main([*command, f"--seed={seed}"])
-    assert f"'{seed}' is not a seed; expected a whole number from 0" in capsys.readouterr().err
+def test_a_seed_that_is_none_is_refused(terminal, command: tuple[str, ...], seed: str):
+    assert f"'{seed}' is not a seed; expected a whole number from 0" in terminal.fails(
+        *command, f"--seed={seed}", status=2
+    )
 
 
 @pytest.mark.slow

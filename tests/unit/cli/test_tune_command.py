@@ -5,7 +5,6 @@ import yaml
 from small_runs import settings
 
 from palaestra.cli.commands import make_parser
-from palaestra.cli.main import main
 from palaestra.cli.tune import overrides
 
 
@@ -39,11 +38,10 @@ def test_flags_are_keys_of_the_search_and_of_the_environment():
         (["--resume"], "there is no study 'tune'"),
     ],
 )
-def test_a_search_that_cannot_begin_says_why_and_leaves_nothing(words, message, tmp_path, monkeypatch, capsys):
+def test_a_search_that_cannot_begin_says_why_and_leaves_nothing(words, message, tmp_path, monkeypatch, terminal):
     monkeypatch.chdir(tmp_path)
     Path("game.yaml").write_text(yaml.safe_dump(settings("CartPole")))
-    assert main(["tune", "game.yaml", "--env=CartPole", *words]) == 1
-    error = capsys.readouterr().err
+    error = terminal.fails("tune", "game.yaml", "--env=CartPole", *words)
     assert message in error
     assert "Traceback" not in error
     assert not Path("results").exists()
@@ -53,9 +51,8 @@ def test_a_search_that_cannot_begin_says_why_and_leaves_nothing(words, message, 
     ("behavior", "hint"),
     [("CartPole", "the built-in environment of that name is --env=CartPole"), ("Ball", "such as --env=")],
 )
-def test_a_search_without_an_environment_does_not_wait_for_the_editor(behavior, hint, tmp_path, monkeypatch, capsys):
+def test_a_search_without_an_environment_does_not_wait_for_the_editor(behavior, hint, tmp_path, monkeypatch, terminal):
     monkeypatch.chdir(tmp_path)
     Path("game.yaml").write_text(yaml.safe_dump(settings(behavior)))
-    assert main(["tune", "game.yaml", "--search=ppo"]) == 1
-    assert f"no environment is named: add --env; {hint}" in capsys.readouterr().err
+    assert f"no environment is named: add --env; {hint}" in terminal.fails("tune game.yaml --search=ppo")
     assert not Path("results").exists()

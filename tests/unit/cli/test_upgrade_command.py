@@ -19,18 +19,16 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     Path("old.yaml").write_text(OLD, encoding="utf-8")
 
 
-def test_what_became_what_is_printed_and_the_new_file_trains(capsys: pytest.CaptureFixture[str]):
-    assert main(["upgrade", "old.yaml", "new.yaml"]) == 0
-    text = capsys.readouterr().out
+def test_what_became_what_is_printed_and_the_new_file_trains(terminal):
+    text = terminal("upgrade old.yaml new.yaml")
     assert "  batch_size, buffer_size -> hyperparameters\n" in text
     assert text.endswith("wrote new.yaml\n")
     assert main(["learn", "new.yaml", "--env=builtin:Basic", "--run-id=first", "--num-areas=2"]) == 0
     assert Path("results/first/Basic.onnx").is_file()
 
 
-def test_learn_says_what_to_do_with_an_old_file(capsys: pytest.CaptureFixture[str]):
-    assert main(["learn", "old.yaml", "--env=builtin:Basic"]) == 1
-    text = capsys.readouterr().err
+def test_learn_says_what_to_do_with_an_old_file(terminal):
+    text = terminal.fails("learn old.yaml --env=builtin:Basic")
     assert text == (
         "palaestra: error: old.yaml: is a trainer file of ML-Agents before release 3; "
         "upgrade it with `palaestra upgrade old.yaml old.new.yaml`\n"
@@ -46,18 +44,19 @@ def test_a_dash_prints_the_new_file_alone_on_stdout(capsys: pytest.CaptureFixtur
     assert load(Path("new.yaml")).settings.behaviors["Basic"].max_steps == 200
 
 
-def test_a_file_that_is_there_is_written_over_only_by_force(capsys: pytest.CaptureFixture[str]):
-    assert main(["upgrade", "old.yaml", "old.yaml"]) == 1
-    assert capsys.readouterr().err == "palaestra: error: old.yaml exists; --force writes over it\n"
+def test_a_file_that_is_there_is_written_over_only_by_force(terminal):
+    assert terminal.fails("upgrade old.yaml old.yaml") == "palaestra: error: old.yaml exists; --force writes over it\n"
     assert Path("old.yaml").read_text(encoding="utf-8") == OLD
     assert main(["upgrade", "old.yaml", "old.yaml", "--force"]) == 0
     assert load(Path("old.yaml")).settings.behaviors["Basic"].max_steps == 200
 
 
-def test_a_current_file_is_copied_with_a_word(capsys: pytest.CaptureFixture[str]):
+def test_a_current_file_is_copied_with_a_word(terminal):
     Path("now.yaml").write_text("behaviors: {A: }  # mine\n", encoding="utf-8")
-    assert main(["upgrade", "now.yaml", "copy.yaml"]) == 0
-    assert capsys.readouterr().out == "now.yaml is current: nothing had to be done\nwrote copy.yaml, the same file\n"
+    assert (
+        terminal("upgrade now.yaml copy.yaml")
+        == "now.yaml is current: nothing had to be done\nwrote copy.yaml, the same file\n"
+    )
     assert Path("copy.yaml").read_text(encoding="utf-8") == "behaviors: {A: }  # mine\n"
 
 
@@ -68,6 +67,5 @@ def test_a_current_file_is_copied_with_a_word(capsys: pytest.CaptureFixture[str]
         ("nowhere/new.yaml", "nowhere/new.yaml cannot be written: No such file or"),
     ],
 )
-def test_a_file_that_cannot_be_written_is_one_error(new: str, message: str, capsys: pytest.CaptureFixture[str]):
-    assert main(["upgrade", "old.yaml", new]) == 1
-    assert capsys.readouterr().err.startswith(f"palaestra: error: {message}")
+def test_a_file_that_cannot_be_written_is_one_error(new: str, message: str, terminal):
+    assert terminal.fails("upgrade", "old.yaml", new).startswith(f"palaestra: error: {message}")
