@@ -48,98 +48,48 @@ class KeyAction:
     value: float = 1.0
 
 
-def choice(branch: int, number: int, name: str) -> KeyAction:
-    """Returns a key's effect on a branch."""
-    return KeyAction(name, branch=branch, choice=number)
+def choices(branch: int, first: int = 1, /, **names: str) -> dict[str, KeyAction]:
+    """Returns effects of keys on a branch, whose choices follow one another from `first`."""
+    return {key: KeyAction(name, branch=branch, choice=k) for k, (key, name) in enumerate(names.items(), first)}
 
 
-def axis(number: int, value: float, name: str) -> KeyAction:
-    """Returns a key's effect on a continuous action."""
-    return KeyAction(name, axis=number, value=value)
+def axis(number: int, /, **names: str) -> dict[str, KeyAction]:
+    """Returns effects of a key that moves a continuous action up, and perhaps of one that moves it down."""
+    values = zip((1.0, -1.0), names.items(), strict=False)
+    return {key: KeyAction(name, axis=number, value=value) for value, (key, name) in values}
 
 
-DRIVE = {
-    "w": choice(0, 0, "forward"),
-    "s": choice(0, 1, "back"),
-    "d": choice(0, 2, "turn right"),
-    "a": choice(0, 3, "turn left"),
-}
-DRIVE_OR_STAY = {key: choice(0, one.choice + 1, one.name) for key, one in DRIVE.items()}
-PUSH = DRIVE_OR_STAY | {"q": choice(0, 5, "step left"), "e": choice(0, 6, "step right")}
-SOCCER = {
-    "w": choice(0, 1, "forward"),
-    "s": choice(0, 2, "back"),
-    "e": choice(1, 1, "step right"),
-    "q": choice(1, 2, "step left"),
-    "a": choice(2, 1, "turn left"),
-    "d": choice(2, 2, "turn right"),
-}
-WALL = {
-    "w": choice(0, 1, "forward"),
-    "s": choice(0, 2, "back"),
-    "a": choice(1, 1, "turn left"),
-    "d": choice(1, 2, "turn right"),
-    "q": choice(2, 1, "step left"),
-    "e": choice(2, 2, "step right"),
-    " ": choice(3, 1, "jump"),
-}
-BALL = {
-    "w": axis(1, 1, "tilt back"),
-    "s": axis(1, -1, "tilt forward"),
-    "a": axis(0, 1, "tilt left"),
-    "d": axis(0, -1, "tilt right"),
-}
+DRIVE = choices(0, 0, w="forward", s="back", d="turn right", a="turn left")
+DRIVE_OR_STAY = choices(0, w="forward", s="back", d="turn right", a="turn left")
+PUSH = DRIVE_OR_STAY | choices(0, 5, q="step left", e="step right")
+TURN = choices(2, a="turn left", d="turn right")
+SOCCER = choices(0, w="forward", s="back") | choices(1, e="step right", q="step left") | TURN
+WALL = (
+    choices(0, w="forward", s="back")
+    | choices(1, a="turn left", d="turn right")
+    | choices(2, q="step left", e="step right")
+    | choices(3, **{" ": "jump"})
+)
+BALL = axis(1, w="tilt back", s="tilt forward") | axis(0, a="tilt left", d="tilt right")
 BEHAVIORS: Mapping[str, Mapping[str, KeyAction]] = {
-    "3DBall": BALL,
-    "3DBallHard": BALL,
-    "Visual3DBall": BALL,
-    "Basic": {"a": choice(0, 1, "left"), "d": choice(0, 2, "right")},
-    "CartPole": {"a": choice(0, 0, "left"), "d": choice(0, 1, "right")},
-    "GridWorld": {
-        "w": choice(0, 1, "up"),
-        "s": choice(0, 2, "down"),
-        "a": choice(0, 3, "left"),
-        "d": choice(0, 4, "right"),
-    },
-    "Hallway": DRIVE_OR_STAY,
-    "Pyramids": DRIVE_OR_STAY,
-    "PushBlock": PUSH,
-    "DungeonEscape": PUSH,
-    "CooperativePushBlock": PUSH,
-    "PushBlockCollab": PUSH,
-    "SoccerTwos": SOCCER,
-    "Striker": SOCCER,
-    "Goalie": SOCCER,
-    "Sorter": SOCCER,
-    "SmallWallJump": WALL,
-    "BigWallJump": WALL,
-    "WallJump": WALL,
-    "FoodCollector": {
-        "w": axis(0, 1, "forward"),
-        "s": axis(0, -1, "back"),
-        "a": axis(2, 1, "turn left"),
-        "d": axis(2, -1, "turn right"),
-        "e": axis(1, 1, "step right"),
-        "q": axis(1, -1, "step left"),
-        " ": choice(0, 1, "laser"),
-    },
-    "Tennis": {
-        "d": axis(0, 1, "to the net"),
-        "a": axis(0, -1, "from the net"),
-        " ": axis(1, 1, "jump"),
-        "w": axis(2, -1, "racket up"),
-        "s": axis(2, 1, "racket down"),
-    },
-    "RingOut": {
-        "d": choice(0, 1, "0°"),
-        "e": choice(0, 2, "45°"),
-        "w": choice(0, 3, "90°"),
-        "q": choice(0, 4, "135°"),
-        "a": choice(0, 5, "180°"),
-        "z": choice(0, 6, "225°"),
-        "s": choice(0, 7, "270°"),
-        "c": choice(0, 8, "315°"),
-    },
+    **dict.fromkeys(("3DBall", "3DBallHard", "Visual3DBall"), BALL),
+    "Basic": choices(0, a="left", d="right"),
+    "CartPole": choices(0, 0, a="left", d="right"),
+    "GridWorld": choices(0, w="up", s="down", a="left", d="right"),
+    **dict.fromkeys(("Hallway", "Pyramids"), DRIVE_OR_STAY),
+    **dict.fromkeys(("PushBlock", "DungeonEscape", "CooperativePushBlock", "PushBlockCollab"), PUSH),
+    **dict.fromkeys(("SoccerTwos", "Striker", "Goalie", "Sorter"), SOCCER),
+    **dict.fromkeys(("SmallWallJump", "BigWallJump", "WallJump"), WALL),
+    "FoodCollector": (
+        axis(0, w="forward", s="back")
+        | axis(2, a="turn left", d="turn right")
+        | axis(1, e="step right", q="step left")
+        | choices(0, **{" ": "laser"})
+    ),
+    "Tennis": (
+        axis(0, d="to the net", a="from the net") | axis(1, **{" ": "jump"}) | axis(2, s="racket down", w="racket up")
+    ),
+    "RingOut": choices(0, d="0°", e="45°", w="90°", q="135°", a="180°", z="225°", s="270°", c="315°"),
 }
 """Keys of the built-in environments by behavior, where Unity's scenes have keys, as theirs."""
 PAIRS = (("d", "a"), ("w", "s"), ("e", "q"), ("l", "j"), ("i", "k"), ("o", "u"))
@@ -231,8 +181,8 @@ def made_keys(action: ActionSpec) -> dict[str, KeyAction]:
     """
     keys: dict[str, KeyAction] = {}
     for number in range(min(action.continuous, len(PAIRS))):
-        for key, value in zip(PAIRS[number], (1.0, -1.0), strict=True):
-            keys[key] = axis(number, value, f"action {number} {'up' if value > 0 else 'down'}")
+        up, down = PAIRS[number]
+        keys |= axis(number, **{up: f"action {number} up", down: f"action {number} down"})
     rows = iter(ROWS if not action.continuous else ROWS[1:])
     digits = iter("1234567890")
     for branch, size in enumerate(action.branches):
@@ -244,7 +194,7 @@ def made_keys(action: ActionSpec) -> dict[str, KeyAction]:
             row = next(rows, "")
             names = {(row[k - 1] if k <= len(row) else next(digits, "")): k for k in range(1, size)}
         keys |= {
-            key: choice(branch, number, f"branch {branch}: {number}")
+            key: KeyAction(f"branch {branch}: {number}", branch=branch, choice=number)
             for key, number in names.items()
             if key and key not in keys
         }

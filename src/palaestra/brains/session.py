@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 
@@ -44,17 +44,18 @@ class Session:
         onnxruntime.set_seed(int(np.random.default_rng(seed).integers(2**31)))
         self.name = name
         try:
+            opened = partial(
+                onnxruntime.InferenceSession,
+                sess_options=options,
+                providers=["CPUExecutionProvider"],
+                enable_fallback=0,
+            )
             try:
-                self._session = onnxruntime.InferenceSession(
-                    model, options, providers=["CPUExecutionProvider"], enable_fallback=0
-                )
+                self._session = opened(model)
             except errors() as error:
                 if "does not exist in the graph" not in str(error) or isinstance(model, bytes):
                     raise
-                model = _without_missing_outputs(model)
-                self._session = onnxruntime.InferenceSession(
-                    model, options, providers=["CPUExecutionProvider"], enable_fallback=0
-                )
+                self._session = opened(_without_missing_outputs(model))
             self._read()
         except UnicodeDecodeError as error:
             raise PolicyError(

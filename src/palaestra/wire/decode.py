@@ -128,16 +128,10 @@ def _once(key: str, infos: AgentInfos) -> AgentInfos:
     rows = [
         row for row, end in enumerate(zip(ids, infos.done.tolist(), strict=True)) if not (end in seen or seen.add(end))
     ]
-    return AgentInfos(
-        infos.id[rows],
-        infos.reward[rows],
-        infos.done[rows],
-        infos.truncated[rows],
-        infos.group[rows],
-        infos.group_reward[rows],
-        tuple(infos.mask[row] for row in rows),
-        tuple(tuple(column[row] for row in rows) for column in infos.obs),
-    )
+    columns: tuple[Any, ...] = (infos.id, infos.reward, infos.done, infos.truncated, infos.group, infos.group_reward)
+    mask = tuple(infos.mask[row] for row in rows)
+    obs = tuple(tuple(column[row] for row in rows) for column in infos.obs)
+    return AgentInfos(*(column[rows] for column in columns), mask=mask, obs=obs)
 
 
 def _check_teams(infos: Mapping[str, AgentInfos]) -> None:

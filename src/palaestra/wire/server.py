@@ -97,10 +97,8 @@ class Server:
             ("grpc.so_reuseport", 0),
             ("grpc.max_receive_message_length", -1),
             ("grpc.max_send_message_length", -1),
-            (
-                "grpc.compression_enabled_algorithms_bitset",
-                1,
-            ),  # none: games do not compress, and a few bytes could become gigabytes
+            # none: games do not compress, and a few bytes could become gigabytes
+            ("grpc.compression_enabled_algorithms_bitset", 1),
         ]
         self._server = grpc.server(self._threads, options=options)  # pyright: ignore[reportArgumentType] - any Executor will do
         self._server.add_generic_rpc_handlers((_Exchange(self._exchange),))

@@ -9,7 +9,7 @@ import pytest
 
 from palaestra.brains.base import Role, Seen
 from palaestra.brains.player import PlayerBrain
-from palaestra.brains.player_keys import KeyMap, axis, choice, key_map, made_keys, read_keys
+from palaestra.brains.player_keys import KeyAction, KeyMap, axis, choices, key_map, made_keys, read_keys
 from palaestra.core.errors import ConfigError
 from palaestra.core.plugins import registry
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
@@ -45,7 +45,7 @@ def test_several_keys_act_at_once():
 
 
 def test_opposite_keys_of_an_axis_cancel_and_equal_ones_do_not_exceed_it():
-    keys = KeyMap(BALL, {"a": axis(0, -1, "left"), "d": axis(0, 1, "right"), "f": axis(0, 0.5, "a bit")})
+    keys = KeyMap(BALL, axis(0, d="right", a="left") | {"f": KeyAction("a bit", axis=0, value=0.5)})
     assert numbers(keys, "a", "d")[0] == [0, 0]
     assert numbers(keys, "d", "f")[0] == [1, 0]
     assert numbers(keys, "a", "f")[0] == [-0.5, 0]
@@ -57,7 +57,7 @@ def test_of_two_keys_of_a_branch_the_last_pressed_counts():
 
 
 def test_a_masked_choice_is_not_taken():
-    keys = KeyMap(ActionSpec(branches=(3,)), {"w": choice(0, 1, "one"), "s": choice(0, 2, "two")})
+    keys = KeyMap(ActionSpec(branches=(3,)), choices(0, w="one", s="two"))
     assert numbers(keys, "w", "s", mask=[True, True, False])[1] == [1]
     assert numbers(keys, mask=[False, False, True])[1] == [2]  # idle is masked: the first allowed one
 

@@ -8,7 +8,7 @@ may be damaged.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 
@@ -233,12 +233,7 @@ def _assembled(
             raise reader.damaged(f"layer '{layer.name}' reads '{missing[0]}', which nothing before it gives")
         if layer.kind != kinds.LOAD:  # which gives its own tensors and nothing else
             known.add(layer.name)
-        layers.append(
-            Layer(
-                *(layer.name, layer.kind, layer.activation, layer.pads, layer.strides, layer.pool),
-                *(layer.axis, layer.alpha, layer.beta, layer.inputs, weights),
-            )
-        )
+        layers.append(replace(layer, weights=weights))
     return NetworkFile(reader.path, inputs, outputs, memories, tuple(layers), constants)
 
 
