@@ -49,26 +49,18 @@ class TensorReader:
             raise UnityNotFiniteException(str(error)) from error
         except ProtocolError as error:
             raise UnityObservationException(str(error)) from error
-        ids = infos.id.astype(np.int32)
+        masks = self._masks(infos)
+
+        def of(rows: NDArray[np.bool_]) -> tuple[list[NDArray[np.float32]], NDArray[np.float32]]:
+            return [column[rows] for column in obs], infos.reward[rows]
+
         asks = ~infos.done
         ended = infos.done
-        decisions = DecisionSteps(
-            [column[asks] for column in obs],
-            infos.reward[asks],
-            ids[asks],
-            self._masks(infos),
-            infos.group[asks].tolist(),
-            infos.group_reward[asks],
-        )
-        terminals = TerminalSteps(
-            [column[ended] for column in obs],
-            infos.reward[ended],
-            infos.truncated[ended],
-            ids[ended],
-            infos.group[ended].tolist(),
-            infos.group_reward[ended],
-        )
-        return decisions, terminals
+        ids = infos.id.astype(np.int32)
+        groups = infos.group[asks].tolist(), infos.group_reward[asks]
+        decisions = DecisionSteps(*of(asks), ids[asks], masks, *groups)
+        groups = infos.group[ended].tolist(), infos.group_reward[ended]
+        return decisions, TerminalSteps(*of(ended), infos.truncated[ended], ids[ended], *groups)
 
     def _masks(self, infos: AgentInfos) -> list[NDArray[np.bool_]] | None:
         """Returns masks, (N, choices) for each branch. A mask of a wrong length forbids nothing."""

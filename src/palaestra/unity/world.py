@@ -177,15 +177,46 @@ class _BehaviorAgents:
         if step.lost is not None and (lost := _array(step.lost)).any():
             self._ids = self._ids.copy()
             self._ids[lost] = self._new_ids(int(lost.sum()))
-        arrays = _StepArrays(step, ended, self._ids, self.spec.action_spec.discrete_branches)
+        obs = [_array(column) for column in step.obs]
+        rewards = _array(step.reward), _array(step.group_reward)
+        groups = _array(step.group) + 1  # 0: no group
+        truncated = _array(step.truncated)
+        mask = None if step.action_mask is None else ~_array(step.action_mask)
+        slots_of_ends = _array(step.final_obs.slots)
+        shown = ended[slots_of_ends]  # on an accelerator, final observations have rows for all slots
+        slots_of_ends = slots_of_ends[shown]
+        last = [_array(column)[shown] for column in step.final_obs.obs]
         teams = _array(step.team)
         self._keys |= {f"{self._name}?team={team}" for team in np.unique(teams[acting | ended]).tolist()}
         steps = {}
         for key in sorted(self._keys):
             of_team = teams == int(key.rpartition("=")[2])
-            self._waiting_slots[key] = np.flatnonzero(acting & of_team)
-            steps[key] = arrays.decisions(self._waiting_slots[key]), arrays.terminals(of_team)
+            slots = self._waiting_slots[key] = np.flatnonzero(acting & of_team)
+            own, shared = (np.where(ended[slots], 0, reward[slots]) for reward in rewards)
+            decisions = DecisionSteps(
+                [column[slots] for column in obs],
+                own,
+                self._ids[slots],
+                self._masks(mask, slots),
+                groups[slots].tolist(),
+                shared,
+            )
+            rows = of_team[slots_of_ends]
+            slots = slots_of_ends[rows]
+            own, shared = (reward[slots] for reward in rewards)
+            obs_of_ends = [column[rows] for column in last]
+            terminals = TerminalSteps(
+                obs_of_ends, own, truncated[slots], self._ids[slots], groups[slots].tolist(), shared
+            )
+            steps[key] = decisions, terminals
         return steps
+
+    def _masks(self, forbidden: NDArray[np.bool_] | None, slots: NDArray[np.int64]) -> list[NDArray[np.bool_]] | None:
+        branches = self.spec.action_spec.discrete_branches
+        if not branches or not len(slots):
+            return None
+        rows = np.zeros((len(slots), sum(branches)), np.bool_) if forbidden is None else forbidden[slots]
+        return np.split(rows, np.cumsum(branches)[:-1], axis=1)
 
     def action(self, actions: Mapping[str, ActionTuple]) -> Action:
         """Returns actions of all slots; zeros for slots that do not wait for one."""
@@ -206,54 +237,6 @@ class _BehaviorAgents:
                 "from 0"
             )
         return Action(torch.from_numpy(continuous).to(self._device), torch.from_numpy(discrete).to(self._device))
-
-
-class _StepArrays:
-    """A TimeStep as arrays. `ended` and `ids` have one row for each slot."""
-
-    def __init__(
-        self, step: TimeStep, ended: NDArray[np.bool_], ids: NDArray[np.int32], branches: tuple[int, ...]
-    ) -> None:
-        self._obs = [_array(column) for column in step.obs]
-        self._reward = _array(step.reward)
-        self._group_reward = _array(step.group_reward)
-        self._ended = ended
-        self._ids = ids
-        self._truncated = _array(step.truncated)
-        self._group = _array(step.group) + 1  # 0: no group
-        self._mask = None if step.action_mask is None else _array(step.action_mask)
-        self._branches = branches
-        slots = _array(step.final_obs.slots)
-        rows = ended[slots]  # on an accelerator, final observations have rows for all slots
-        self._end_slots = slots[rows]
-        self._last = [_array(column)[rows] for column in step.final_obs.obs]
-
-    def decisions(self, slots: NDArray[np.int64]) -> DecisionSteps:
-        """Returns the decision requests of slots."""
-        fresh = self._ended[slots]
-        reward = self._reward[slots]
-        group_reward = self._group_reward[slots]
-        reward[fresh] = group_reward[fresh] = 0.0
-        obs = [column[slots] for column in self._obs]
-        return DecisionSteps(
-            obs, reward, self._ids[slots], self._masks(slots), self._group[slots].tolist(), group_reward
-        )
-
-    def terminals(self, of_team: NDArray[np.bool_]) -> TerminalSteps:
-        """Returns the ends of episodes in a team's slots, a mask (S,)."""
-        rows = of_team[self._end_slots]
-        slots = self._end_slots[rows]
-        obs = [column[rows] for column in self._last]
-        group = self._group[slots].tolist()
-        return TerminalSteps(
-            obs, self._reward[slots], self._truncated[slots], self._ids[slots], group, self._group_reward[slots]
-        )
-
-    def _masks(self, slots: NDArray[np.int64]) -> list[NDArray[np.bool_]] | None:
-        if not self._branches or not len(slots):
-            return None
-        forbidden = np.zeros((len(slots), sum(self._branches)), np.bool_) if self._mask is None else ~self._mask[slots]
-        return np.split(forbidden, np.cumsum(self._branches)[:-1], axis=1)
 
 
 def _array(tensor: torch.Tensor) -> NDArray:
