@@ -297,4 +297,4 @@ class Collector:
 
 def finite(*columns: Tensor) -> bool:
     """Whether all numbers are finite. Huge ones may add up to infinity, and are looked at one by one then."""
-    return math.isfinite(sum(float(column.sum()) for column in columns))
+    return math.isfinite(sum(map(torch.sum, columns)))
