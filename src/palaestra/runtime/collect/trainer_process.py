@@ -146,11 +146,6 @@ class TrainerProcess:
         self.learning_seconds = 0.0
         self.waiting_seconds = 0.0
 
-    @staticmethod
-    def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> Trunk:
-        """Returns a fresh network of the trainer's."""
-        return trainer_class(settings.trainer_type).make_network(spec, settings)
-
     def update(self, rollout: Rollout, step: int) -> Metrics:
         """Lets the update before take effect, then starts one with this rollout. Returns the metrics of the update
         before.

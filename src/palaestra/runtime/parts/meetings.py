@@ -51,7 +51,8 @@ class Meetings:
 
     def check_folder(self, folder: RunFolder) -> None:
         """Raises FolderLost if the run's folder can no longer be written to, unless ranks hear of it when they meet."""
-        folder.must_be_writable(at_once=False)
+        if folder.may_be_lost():
+            folder.must_be_writable()
 
     def report(self) -> None:
         """Lets all ranks take in what each of them has measured since the last report."""

@@ -20,6 +20,7 @@ from palaestra.runtime.storage.shared_tensors import Shared
 from palaestra.runtime.storage.snapshots import SnapshotFiles, too_many
 from palaestra.scenario.self_play_schedule import LEARNING, Pool, Schedule
 from palaestra.scenario.settings import SelfPlaySettings
+from palaestra.trainers.behavior_settings import trainer_class
 
 
 class SelfPlayBehavior:
@@ -171,7 +172,8 @@ def join_self_play(learner: Learner, settings: SelfPlaySettings, context: RunCon
     trainer = learner.trainer
     device = context.env.device
     snapshots = PolicySnapshots(
-        trainer.network, lambda: trainer.make_network(learner.spec, learner.settings).to(device)
+        trainer.network,
+        lambda: trainer_class(learner.settings.trainer_type).make_network(learner.spec, learner.settings).to(device),
     )
     fixed = [_fixed_opponent(text, learner, context) for text in settings.opponents]
     policy = MixedPolicy(trainer.policy, snapshots, fixed)

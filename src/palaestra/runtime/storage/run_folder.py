@@ -217,22 +217,17 @@ class RunFolder:
             return "was emptied"
         return found
 
-    def must_be_writable(self, *, at_once: bool = True) -> None:
-        """Raises FolderLost if the folder cannot be written to. Checks once a second, or now if `at_once`."""
-        if at_once or self.check_due():
-            self.report(self.trouble())
-
-    def check_due(self) -> bool:
-        """Whether the last check is a second ago; another is made now, then."""
-        now = time.monotonic()
-        due = now - self._checked_at >= CHECK_EVERY
-        if due:
-            self._checked_at = now
-        return due
+    def must_be_writable(self) -> None:
+        """Raises FolderLost if the folder was deleted, moved or made read-only while the run trains."""
+        self.report(self.trouble())
 
     def may_be_lost(self) -> bool:
-        """Whether it is time to look whether the folder can be written to, and it cannot."""
-        return self.check_due() and self.trouble() is not None
+        """Whether it can no longer be written to; looks once a second."""
+        now = time.monotonic()
+        if now - self._checked_at < CHECK_EVERY:
+            return False
+        self._checked_at = now
+        return self.trouble() is not None
 
     def report(self, trouble: str | None) -> None:
         """Raises FolderLost if there is any trouble."""

@@ -223,17 +223,16 @@ class KeepBest(RunPart):
         run = self._run
         must_be_finite(run.learners)
         state = with_other_ranks(run.state_dict(), run.group)
-        run.group.first(lambda: self._write(learner, value, state))
 
-    def _write(self, learner: Learner, value: float, state: Mapping[str, Any]) -> None:
-        run = self._run
-        path = run.models.write_best(learner, value)
-        if path is None:
-            return
-        folder = run.folder.path / file_name(learner.name) / FOLDER
-        folder.mkdir(parents=True, exist_ok=True)
-        Checkpoints(folder / "checkpoints", 1).save(run.step, state)
-        run.console.info(f"The best '{learner.name}' so far ({value:.3f}): {path}")
+        def write() -> None:
+            path = run.models.write_best(learner, value)
+            if path is not None:
+                folder = run.folder.path / file_name(learner.name) / FOLDER
+                folder.mkdir(parents=True, exist_ok=True)
+                Checkpoints(folder / "checkpoints", 1).save(run.step, state)
+                run.console.info(f"The best '{learner.name}' so far ({value:.3f}): {path}")
+
+        run.group.first(write)
 
     def report(self) -> Iterator[str]:
         """Yields the best model of each behavior that keeps one, with its value and step."""
