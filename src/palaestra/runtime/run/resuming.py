@@ -130,7 +130,7 @@ class SavedRun:
                     )
 
     @contextmanager
-    def explaining_misfits(
+    def explaining_mismatches(
         self, settings: RunSettings, folder: RunFolder, learners: Mapping[str, Learner]
     ) -> Iterator[None]:
         """Turns what a checkpoint raises that does not fit into an error that says what to do."""
@@ -139,9 +139,9 @@ class SavedRun:
         except (KeyError, RuntimeError, ValueError, TypeError) as error:
             if isinstance(error, CheckpointError | ConfigError) or self.checkpoint is None:
                 raise
-            raise self._misfit(error, settings, folder, learners) from error
+            raise self._mismatch(error, settings, folder, learners) from error
 
-    def _misfit(
+    def _mismatch(
         self, error: Exception, settings: RunSettings, folder: RunFolder, learners: Mapping[str, Learner]
     ) -> CheckpointError:
         """Returns the error of a checkpoint that does not fit the environment or the settings."""

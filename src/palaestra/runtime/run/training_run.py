@@ -124,7 +124,7 @@ class Run:
             learner.collector.patience = patience_of(settings)
         self.learners[name] = learner
         taught = self.teachers.add_student(learner)
-        with self.saved.explaining_misfits(self.settings, self.folder, self.learners):
+        with self.saved.explaining_mismatches(self.settings, self.folder, self.learners):
             restored = self.saved.restore(learner)
         self.console.info(f"New behavior '{name}': {describe(spec)}")
         for warning in learner.demo_warnings:
@@ -151,7 +151,7 @@ class Run:
         if saved.checkpoint is None:
             return
         saved.must_share_behaviors(self.learners, self.console.warning)
-        with self.saved.explaining_misfits(self.settings, self.folder, self.learners):
+        with self.saved.explaining_mismatches(self.settings, self.folder, self.learners):
             seed = self.group.own_seed(self.settings.env_settings.seed + saved.checkpoint.step)
             restored = restore(self.collector, saved.run["collector"], seed, episodes=saved.same_ranks)
             if saved.same_ranks and "meetings" in saved.run:

@@ -28,7 +28,7 @@ BODY, ENCODER, HIDDEN = "network_body.", "observation_encoder.", "_body_endoder.
 HEADS = ("action_model._continuous_distribution", "action_model._discrete_distribution")
 
 
-class Misfit(ValueError):
+class Mismatch(ValueError):
     """Networks of other architectures, or for other observations or actions."""
 
 
@@ -36,7 +36,7 @@ def converted(modules: Modules, network: Trunk, signals: Sequence[str]) -> tuple
     """Returns the state of `network` with their weights, and whether the critic's are among them; without, it keeps its
     own.
 
-    `signals`: names of the reward signals, in the order of their values. Raises Misfit, which says what differs.
+    `signals`: names of the reward signals, in the order of their values. Raises Mismatch, which says what differs.
     """
     own = {key: value.clone() for key, value in network.state_dict().items()}
     policy = _Source(modules, POLICY)
@@ -64,7 +64,7 @@ def _critic(modules: Modules, network: Trunk, loader: _NetworkState, signals: Se
                 weight, bias = _values(twin, signals)
                 loader.put_part("critics.head_weight", i, weight.t())
                 loader.put_part("critics.head_bias", i, bias.unsqueeze(0))
-        except Misfit:
+        except Mismatch:
             loader.own.update(before)
             return False
         loader.own.update(
@@ -81,7 +81,7 @@ def _critic(modules: Modules, network: Trunk, loader: _NetworkState, signals: Se
         weight, bias = _values(critic, signals)
         loader.put("value_head.weight", weight)
         loader.put("value_head.bias", bias)
-    except Misfit:
+    except Mismatch:
         loader.own.update(before)
         return False
     return True
@@ -93,7 +93,7 @@ def _values(source: _Source, signals: Sequence[str]) -> tuple[Tensor, Tensor]:
     prefix = f"{source.prefix}value_heads.value_heads."
     there = {key[len(prefix) :].split(".")[0] for key in source.tensors if key.startswith(prefix)}
     if there != set(signals):
-        raise Misfit(f"values of {', '.join(sorted(there))}")
+        raise Mismatch(f"values of {', '.join(sorted(there))}")
     return torch.cat([weight for weight, _ in parts]), torch.cat([bias for _, bias in parts])
 
 
@@ -102,7 +102,7 @@ class _Source:
 
     def __init__(self, modules: Modules, name: str, prefix: str = "") -> None:
         if name not in modules:
-            raise Misfit(f"the file has no '{name}' (it has: {', '.join(modules)})")
+            raise Mismatch(f"the file has no '{name}' (it has: {', '.join(modules)})")
         self.modules = modules
         self.name = name
         self.prefix = prefix
@@ -120,10 +120,10 @@ class _Source:
         return any(key.startswith(self.prefix + name) for key in self.tensors)
 
     def take(self, name: str) -> Tensor:
-        """Returns a tensor. Raises Misfit if it is missing."""
+        """Returns a tensor. Raises Mismatch if it is missing."""
         key = self.prefix + name
         if key not in self.tensors:
-            raise Misfit(f"the file has no '{key}'")
+            raise Mismatch(f"the file has no '{key}'")
         self.taken.add(key)
         return self.tensors[key]
 
@@ -132,11 +132,11 @@ class _Source:
         return self.take(f"{name}.weight"), self.take(f"{name}.bias")
 
     def must_be_used_up(self) -> None:
-        """Raises Misfit if weights of the actor were not taken: it has more layers than the network here."""
+        """Raises Mismatch if weights of the actor were not taken: it has more layers than the network here."""
         own = (BODY + ENCODER, BODY + HIDDEN, f"{BODY}lstm.", *HEADS)
         rest = [key for key in self.tensors if key.startswith(own) and key not in self.taken]
         if rest:
-            raise Misfit(f"the file has '{rest[0]}' too, which has no place here")
+            raise Mismatch(f"the file has '{rest[0]}' too, which has no place here")
 
 
 class _NetworkState:
@@ -148,18 +148,18 @@ class _NetworkState:
         self.spec = network.spec
 
     def put(self, name: str, value: Tensor) -> None:
-        """Replaces a tensor. Raises Misfit if it has another shape."""
+        """Replaces a tensor. Raises Mismatch if it has another shape."""
         if name not in self.own:
-            raise Misfit(f"'{name}' has no place here")
+            raise Mismatch(f"'{name}' has no place here")
         if self.own[name].shape != value.shape:
-            raise Misfit(f"{name}: {tuple(value.shape)} there, {tuple(self.own[name].shape)} here")
+            raise Mismatch(f"{name}: {tuple(value.shape)} there, {tuple(self.own[name].shape)} here")
         self.own[name] = value.to(self.own[name].dtype).clone()
 
     def put_part(self, name: str, index: int, value: Tensor) -> None:
         """Replaces the part of one of several stacked networks."""
         if name not in self.own or self.own[name].shape[1:] != value.shape:
             here = tuple(self.own[name].shape[1:]) if name in self.own else "none"
-            raise Misfit(f"{name}: {tuple(value.shape)} there, {here} here")
+            raise Mismatch(f"{name}: {tuple(value.shape)} there, {here} here")
         whole = self.own[name].clone()
         whole[index] = value
         self.own[name] = whole
@@ -174,7 +174,7 @@ class _NetworkState:
         parts = [encoder.within(f"processors.{i}.normalizer.") for i in self.network.vectors]
         if self.network.normalizer is None:
             if any(part.has("running_mean") for part in parts):
-                raise Misfit("it normalizes its observations (normalize: true), and the network here does not")
+                raise Mismatch("it normalizes its observations (normalize: true), and the network here does not")
             return
         self.put("normalizer.count", parts[0].take("normalization_steps"))
         for part in parts[1:]:
@@ -216,7 +216,7 @@ class _NetworkState:
         sizes = [len(weight) for weight, _ in layers]
         expected = [action.continuous] * ((1 + squashed) if action.continuous else 0) + list(action.branches)
         if sizes != expected:
-            raise Misfit(f"actions: {' + '.join(map(str, sizes))} there, {' + '.join(map(str, expected))} here")
+            raise Mismatch(f"actions: {' + '.join(map(str, sizes))} there, {' + '.join(map(str, expected))} here")
         self.put_linear(
             "action_head", (torch.cat([weight for weight, _ in layers]), torch.cat([bias for _, bias in layers]))
         )
@@ -261,7 +261,7 @@ class _NetworkState:
                         self.put_linear(f"{name}.stacks.{i}.blocks.{j}.{part}", theirs)
             self.put_linear(f"{name}.dense", source.linear("dense"))
         else:
-            raise Misfit("the network here has an encoder of your own")
+            raise Mismatch("the network here has an encoder of your own")
 
     def _attention(self, network: Trunk, name: str, encoder: _Source, columns: Sequence[int]) -> None:
         if columns:
@@ -281,7 +281,7 @@ class _NetworkState:
     def _layers(self, name: str, index: int, hidden: _Source, columns: Tensor) -> None:
         count = sum(re.fullmatch(re.escape(name) + r"weights\.[0-9]+", key) is not None for key in self.own)
         if not count:
-            raise Misfit("the network here has a body of your own, or is conditioned on goals")
+            raise Mismatch("the network here has a body of your own, or is conditioned on goals")
         for i in range(count):
             weight, bias = hidden.linear(f"seq_layers.{2 * i}")
             self.put_part(f"{name}weights.{i}", index, (weight if i else _reordered(weight, columns)).t())
@@ -305,7 +305,7 @@ class _NetworkState:
 
 
 def _reordered(weight: Tensor, columns: Tensor) -> Tensor:
-    """Returns a layer's weight (out, in) with its inputs in our order. Raises Misfit if their number differs."""
+    """Returns a layer's weight (out, in) with its inputs in our order. Raises Mismatch if their number differs."""
     if weight.shape[1] != len(columns):
-        raise Misfit(f"observations: {weight.shape[1]} numbers there, {len(columns)} here")
+        raise Mismatch(f"observations: {weight.shape[1]} numbers there, {len(columns)} here")
     return weight[:, columns]

@@ -17,7 +17,7 @@ from palaestra.runtime.collect.initialization import initialize as initialized
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.settings import CheckpointSettings
 from palaestra.runtime.storage.checkpoints import Checkpoints
-from palaestra.runtime.storage.original_weights import POLICY, Misfit, converted
+from palaestra.runtime.storage.original_weights import POLICY, Mismatch, converted
 from palaestra.runtime.storage.run_folder import THEIRS, RunFolder, origin_folder, tensorflow_run, their_checkpoints
 
 
@@ -55,7 +55,7 @@ class FirstWeights:
         modules = {str(name): part for name, part in saved.items() if isinstance(part, Mapping)}
         try:
             weights, whole = converted(modules, network, signals)
-        except (Misfit, AttributeError, RuntimeError) as error:
+        except (Mismatch, AttributeError, RuntimeError) as error:
             raise ConfigError(
                 f"behavior '{behavior}' cannot start from {self.place}: its network has another shape ({error}); use "
                 "the same network_settings, observations and actions"
