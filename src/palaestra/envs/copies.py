@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic, perf_counter
-from typing import Any, Generic, Protocol, TypeVar, overload
+from typing import Any, Protocol, TypeVar
 
 from palaestra.core.errors import EnvError, GameGone
 from palaestra.parallel.closing import close_all
@@ -165,7 +165,7 @@ class Events(Protocol):
         """Frees what the system holds of it."""
 
 
-class Copies(Sequence[C], Generic[C]):
+class Copies(list[C]):
     """All copies that were started. Those that fail are started again."""
 
     def __init__(self, events: Events, restarts: Restarts, tell: Tell, *, grace: float, start_tries: int = 1) -> None:
@@ -177,9 +177,9 @@ class Copies(Sequence[C], Generic[C]):
         self._tell = tell
         self._start_tries = start_tries
         self.grace = grace
-        self._all: list[C] = []
+        super().__init__()
         self._policies: list[RestartPolicy] = []
-        self._starts_at: dict[int, float] = {}
+        self.starts_at: dict[int, float] = {}
         """When copies that have failed start again."""
         self._check_at = 0.0
         self._closed = False
@@ -204,40 +204,21 @@ class Copies(Sequence[C], Generic[C]):
         """Seconds spent taking them in, and checking copies."""
         self.last_message_at = monotonic()
 
-    def __len__(self) -> int:
-        return len(self._all)
-
-    @overload
-    def __getitem__(self, index: int) -> C: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[C]: ...
-    def __getitem__(self, index: int | slice) -> C | Sequence[C]:
-        return self._all[index]
-
     def add(self, copy: C) -> None:
         """Starts another copy."""
-        self._all.append(copy)
+        self.append(copy)
         self._policies.append(RestartPolicy(copy.title, self._limits))
         self.attempt(copy, copy.start)
-
-    @property
-    def starting_again(self) -> bool:
-        """Whether a copy has failed that has not been started again."""
-        return bool(self._starts_at)
 
     def restarts(self, index: int) -> int:
         """Returns how often a copy was started again."""
         return self._policies[index].restarts
 
-    def has_failed(self, index: int) -> bool:
-        """Whether a copy has failed and has not been started again."""
-        return index in self._starts_at
-
     def take_ready(self) -> list[C]:
         """Returns the copies that are ready, in the order of their numbers, for a tick."""
-        ready = sorted(self.ready)
+        taken = [self[index] for index in sorted(self.ready)]
         self.ready.clear()
-        return [self._all[index] for index in ready]
+        return taken
 
     def gather(self) -> None:
         """Waits for a message, or for the next check of all copies, and takes in all messages that have come."""
@@ -248,7 +229,7 @@ class Copies(Sequence[C], Generic[C]):
         if messages:
             self.last_message_at = monotonic()
         for index, message in messages:
-            copy = self._all[index]
+            copy = self[index]
             try:
                 if copy.receive(message):
                     self.ready.add(index)
@@ -261,11 +242,11 @@ class Copies(Sequence[C], Generic[C]):
     def _check(self) -> None:
         self._check_at = monotonic() + CHECK_INTERVAL
         self.before_check()
-        for copy in self._all:
-            if copy.index not in self._starts_at:
+        for copy in self:
+            if copy.index not in self.starts_at:
                 self.attempt(copy, copy.check)
-            elif monotonic() >= self._starts_at[copy.index] and self.may_start():
-                del self._starts_at[copy.index]
+            elif monotonic() >= self.starts_at[copy.index] and self.may_start():
+                del self.starts_at[copy.index]
                 self.attempt(copy, copy.start)
 
     def attempt(self, copy: C, call: Callable[[], T]) -> T | None:
@@ -288,7 +269,7 @@ class Copies(Sequence[C], Generic[C]):
         if not self.begun and policy.restarts + 1 >= self._start_tries:
             raise named(error, copy.title)
         wait = policy.failed(error, self.progress, delivered)
-        self._starts_at[copy.index] = monotonic() + wait
+        self.starts_at[copy.index] = monotonic() + wait
         self._check_at = min(self._check_at, monotonic() + wait)
         when = f"in {wait:.0f} s" if wait >= 1 else "now"
         self._tell(
@@ -304,7 +285,7 @@ class Copies(Sequence[C], Generic[C]):
 
     def kill(self) -> None:
         """Ends all copies at once. Safe in a signal handler."""
-        for copy in self._all:
+        for copy in self:
             copy.kill()
 
     def close(self) -> None:
@@ -315,21 +296,21 @@ class Copies(Sequence[C], Generic[C]):
         if self._closed:
             return
         self._closed = True
-        for copy in self._all:
+        for copy in self:
             copy.leave()
         deadline = monotonic() + self.grace
-        while any(copy.leaving for copy in self._all) and monotonic() < deadline:
+        while any(copy.leaving for copy in self) and monotonic() < deadline:
             self._say_farewell(LEAVING_INTERVAL)
         self._say_farewell(0.0)
         try:
-            close_all([copy.close for copy in self._all])
+            close_all([copy.close for copy in self])
         finally:
             self._events.close()
             self.afterwards()
 
     def _say_farewell(self, seconds: float) -> None:
         for index, message in self._events.wait(seconds):
-            self._all[index].farewell(message)
+            self[index].farewell(message)
 
 
 def named(error: EnvError, title: str) -> EnvError:

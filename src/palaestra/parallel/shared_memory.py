@@ -23,7 +23,20 @@ ALIGNMENT = 64
 FIRST_SIZE = 1 << 20
 
 
-class SharedBlock:
+class LocalBlock:
+    """A piece of memory of this process alone."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._bytes = np.zeros(size, np.uint8)
+
+    def array(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        """Returns the array at an offset; it shares the block's memory."""
+        count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        return self._bytes[offset : offset + count].view(dtype).reshape(shape)
+
+
+class SharedBlock(LocalBlock):
     """A piece of memory that two processes have mapped. It is a file on Linux's RAM disk if that has room, else a
     temporary file.
     """
@@ -36,40 +49,13 @@ class SharedBlock:
         self.size = size
         self._bytes = np.frombuffer(self._map, np.uint8)
 
-    def array(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-        """Returns the array at an offset; it shares the block's memory."""
-        return array_at(self._bytes, offset, dtype, shape)
-
     def unlink(self) -> None:
         """Removes the name of the block; its memory stays until both processes have let go of it."""
         with suppress(OSError):  # Windows keeps the names of open files
             self.path.unlink()
 
 
-class LocalBlock:
-    """Memory of this process alone, with the methods of `SharedBlock` that its users need."""
-
-    path = ""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._bytes = np.zeros(size, np.uint8)
-
-    def array(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-        """Returns the array at an offset; it shares the block's memory."""
-        return array_at(self._bytes, offset, dtype, shape)
-
-
-def array_at(
-    memory: np.ndarray[Any, Any], offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]
-) -> np.ndarray[Any, Any]:
-    """Returns the array at an offset of bytes (N,), whose memory it shares."""
-    count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    return memory[offset : offset + count].view(dtype).reshape(shape)
-
-
 def _reserve(size: int) -> Path:
-    """Makes a file of a size whose room is reserved, so that writing into it cannot fail later."""
     folders = [RAM_DISK] if RAM_DISK.is_dir() else []
     for folder in (*folders, Path(tempfile.gettempdir())):
         handle, name = tempfile.mkstemp(prefix="palaestra-", dir=folder)
@@ -153,12 +139,8 @@ class _Pickler(pickle.Pickler):
         if isinstance(obj, Tensor):
             device = str(obj.device)
             plain = obj.detach().cpu()
-            # numpy knows no bfloat16; its bits travel as they are
-            array, kind = (
-                (plain.view(torch.int16).numpy(), "bfloat16")
-                if plain.dtype == torch.bfloat16
-                else (plain.numpy(), "tensor")
-            )
+            kind = "bfloat16" if plain.dtype == torch.bfloat16 else "tensor"
+            array = (plain.view(torch.int16) if kind == "bfloat16" else plain).numpy()  # numpy has no bfloat16
         elif type(obj) is np.ndarray and obj.dtype.kind in "biufc":
             array = obj
             kind = "array"

@@ -124,7 +124,6 @@ class SharedSums:
         return parts
 
     def _wait(self) -> None:
-        """Waits until all ranks have written."""
         counts = self._counts
         done = self._done
         if counts.min() >= done:

@@ -116,7 +116,6 @@ class EnvCopy:
         return ready
 
     def _answer(self) -> CopyReply:
-        """Returns the answer that has arrived."""
         self.asked_at = None
         try:
             head, arrays = unpack(self._read())

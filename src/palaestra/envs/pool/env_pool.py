@@ -93,7 +93,6 @@ class EnvPool(EnvOfCopies[EnvCopy]):
         self.traits = replace(facts[0].traits, **ABLE)
 
     def _first_facts(self, timeout: float) -> list[EnvFacts]:
-        """Waits until all copies have made their environment."""
         while missing := [copy for copy in self.copies if copy.facts is None]:
             self.copies.gather()
             if monotonic() - self.copies.last_message_at > timeout:
@@ -111,7 +110,7 @@ class EnvPool(EnvOfCopies[EnvCopy]):
         copies.ready.clear()
         copies.failed.clear()
         for copy in copies:
-            if not copies.has_failed(copy.index):
+            if copy.index not in copies.starts_at:
                 copies.attempt(copy, lambda copy=copy: copy.ask("reset", self._seed_of(copy.index)))
         for table in self._tables.values():
             table.clear()
@@ -119,7 +118,7 @@ class EnvPool(EnvOfCopies[EnvCopy]):
         return self._tables_of_tick()
 
     def _wait_for_all(self) -> None:
-        while self.copies.starting_again or any(copy.asked_at is not None for copy in self.copies):
+        while self.copies.starts_at or any(copy.asked_at is not None for copy in self.copies):
             self.copies.gather()
 
     def send(self, actions: Mapping[str, Action]) -> None:
@@ -132,7 +131,6 @@ class EnvPool(EnvOfCopies[EnvCopy]):
         self._acting = []
 
     def _take_in(self, copy: EnvCopy, reply: CopyReply) -> None:
-        """Takes in what came with an answer."""
         for text in reply.warnings or ():
             if text not in self._warned:
                 self._warned.add(text)
@@ -207,7 +205,7 @@ class EnvPool(EnvOfCopies[EnvCopy]):
         """
         index = int(np.searchsorted(self._first_area, area, side="right")) - 1
         copy = self.copies[index]
-        failed = self.copies.has_failed(index)
+        failed = index in self.copies.starts_at
         if failed or copy.asked_at is not None:
             why = "started again soon" if failed else "simulating a tick"
             raise EnvError(f"area {area} cannot be drawn now: its copy is {why}")

@@ -111,7 +111,7 @@ def serve(connection: Connection, make: MakeEnv, arguments: tuple[Any, ...], are
 def serve_env(
     connection: Connection,
     make: Callable[[], Env],
-    block: type[SharedBlock] | type[LocalBlock],
+    block: type[LocalBlock],
     send_notes: Callable[[bool], None] = lambda last: None,
 ) -> None:
     """Makes an environment, answers requests until it is to be closed, and closes it.
@@ -145,7 +145,7 @@ def _answer_until_close(
 ) -> None:
     reply = CopyReply(EnvFacts.of(env), behaviors=dict(env.behaviors))
     while True:
-        reply.warnings = texts_of(caught)
+        reply.warnings = [str(one.message) for one in caught if one.category is UserWarning] or None
         caught.clear()
         send_notes(False)
         arrays = pack_tables(server.tables) if reply.has_tables and server.tables is not None else b""
@@ -156,15 +156,10 @@ def _answer_until_close(
         reply = server.answer(request, value, changes, arrays)
 
 
-def texts_of(caught: list[warnings.WarningMessage]) -> list[str] | None:
-    """Returns the texts of warnings for users, or None."""
-    return [str(one.message) for one in caught if one.category is UserWarning] or None
-
-
 class EnvServer:
     """Answers the requests to one environment."""
 
-    def __init__(self, env: EnvWrapper, block: type[SharedBlock] | type[LocalBlock] = SharedBlock) -> None:
+    def __init__(self, env: EnvWrapper, block: type[LocalBlock] = SharedBlock) -> None:
         """`block`: the memory of the tables."""
         self._env = env
         self._block = block
@@ -205,10 +200,8 @@ class EnvServer:
                     return self._tick(steps)
                 self.tables.mark_quiet()
                 return self._measured(CopyReply())
-            case "render":
+            case _:
                 return self._draw(value)
-            case other:
-                raise EnvError(f"unknown request '{other}'")
 
     def _draw(self, area: int) -> CopyReply:
         """Returns an image of an area, or why there is none: that is no reason for the environment to end."""

@@ -127,7 +127,6 @@ class MergedTable:
         return step
 
     def _column(self, name: str) -> NDArray[Any]:
-        """Returns a column of this tick."""
         column = self._now.get(name)
         if column is None:
             column = self._now[name] = self._new(name, self.slots)

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palaestra.envs.pool.shared_tables import HAS_LOST, HAS_MASK, HAS_SUCCESS, PLAIN, PRESENT, SharedTables
-
-OPTIONAL = ((HAS_MASK, "action_mask"), (HAS_LOST, "lost"), (HAS_SUCCESS, "success"))
+from palaestra.envs.pool.shared_tables import OPTIONAL, PLAIN, PRESENT, SharedTables
 
 
 def pack_tables(tables: SharedTables) -> bytes:
@@ -83,8 +81,6 @@ def _observations(arrays: dict[str, NDArray[Any]]) -> range:
 
 
 class _PackedArrays:
-    """Reads arrays from bytes, one after another."""
-
     def __init__(self, packed: bytes | memoryview) -> None:
         self._packed = packed
         self._at = 0

@@ -27,6 +27,8 @@ before.
 ENDS, PLACES = ("group_reward", "terminated", "truncated"), ("area", "team", "group")
 BUSY = FLAGS
 """Place after the flags: microseconds that the copy has been busy with requests."""
+OPTIONAL = ((HAS_MASK, "action_mask"), (HAS_LOST, "lost"), (HAS_SUCCESS, "success"))
+"""Columns that a table may lack, each with its flag."""
 PLAIN = ("acting", "reward", *ENDS, *PLACES)
 
 
@@ -44,7 +46,7 @@ class Column:
 class Layout:
     """Places of all arrays: the table of each behavior, and the actions for it."""
 
-    path: str
+    path: Path | None  # None: the memory is not shared
     size: int
     slots: Mapping[str, int]
     columns: Mapping[str, tuple[Column, ...]]
@@ -53,7 +55,7 @@ class Layout:
 class SharedTables:
     """The arrays of a layout, by behavior and name."""
 
-    def __init__(self, layout: Layout, block: SharedBlock | LocalBlock) -> None:
+    def __init__(self, layout: Layout, block: LocalBlock) -> None:
         self.layout = layout
         self.shared = isinstance(block, SharedBlock)
         """Whether the other side sees these arrays."""
@@ -71,7 +73,7 @@ class SharedTables:
         cls,
         steps: Mapping[str, TimeStep],
         specs: Mapping[str, BehaviorSpec],
-        block: type[SharedBlock] | type[LocalBlock] = SharedBlock,
+        block: type[LocalBlock] = SharedBlock,
     ) -> SharedTables:
         """Reserves memory for these tables, by default memory that can be shared. Raises OSError if there is no
         room.
@@ -87,16 +89,17 @@ class SharedTables:
             columns[behavior] = tuple(placed)
         memory = block(max(offset, 1))
         slots = {behavior: len(step.reward) for behavior, step in steps.items()}
-        return cls(Layout(str(memory.path), memory.size, slots, columns), memory)
+        path = memory.path if isinstance(memory, SharedBlock) else None
+        return cls(Layout(path, memory.size, slots, columns), memory)
 
     @classmethod
     def open(cls, layout: Layout) -> SharedTables:
         """Opens the tables that the other side has made; if they are not shared, makes their like. Raises OSError or
         ValueError if they are gone.
         """
-        if not layout.path:
+        if layout.path is None:
             return cls(layout, LocalBlock(layout.size))
-        block = SharedBlock(layout.size, Path(layout.path))
+        block = SharedBlock(layout.size, layout.path)
         block.unlink()  # both processes have it open now
         return cls(layout, block)
 
@@ -154,7 +157,6 @@ class SharedTables:
         already.
         """
         flags = [0] * FLAGS
-        optional = ((HAS_MASK, "action_mask"), (HAS_LOST, "lost"), (HAS_SUCCESS, "success"))
         changed = set[str]()
         for name in PLAIN:
             column = getattr(step, name)
@@ -163,7 +165,7 @@ class SharedTables:
                 if before is None or name not in PLACES or not np.array_equal(arrays[name], new):
                     changed.add(name)
                     arrays[name][...] = new
-        for flag, name in optional:
+        for flag, name in OPTIONAL:
             given = getattr(step, name)
             if given is not None and name in arrays:
                 flags[flag] = 1
@@ -198,7 +200,6 @@ _QUIET_TICK = np.isin(np.arange(FLAGS), (PRESENT, QUIET, SETTLED)).astype(np.int
 
 
 def _shapes(step: TimeStep, spec: BehaviorSpec) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]]:
-    """Returns name, type and shape of each array of a behavior."""
     slots = len(step.reward)
     shapes: list[tuple[str, np.dtype[Any], tuple[int, ...]]] = []
     for i, obs in enumerate(step.obs):

@@ -78,7 +78,6 @@ class Arrivals:
             threading.Thread(target=self._greet, args=(caller, machine), daemon=True, name="palaestra greeting").start()
 
     def _greet(self, caller: socket.socket, machine: str) -> None:
-        """Reads the word of a caller; one that does not know any is hung up on."""
         caller.settimeout(GREETING_SECONDS)
         word = b""
         with suppress(OSError):

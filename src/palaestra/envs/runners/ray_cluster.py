@@ -106,7 +106,6 @@ class RayCluster:
         )
 
     def _share(self, options: RunnerOptions) -> float:
-        """Returns the CPUs of a runner, so that all find a place."""
         if options.cpus is not None:
             return options.cpus
         there = self.ray.cluster_resources().get("CPU", 0.0)
@@ -283,7 +282,6 @@ def _signals_kept() -> Iterator[None]:
 
 
 def _reason(error: BaseException) -> str:
-    """Returns why an actor ended, as a predicate."""
     text = " ".join(str(error).split())
     if "node" in text and (
         "node failure" in text or "node died" in text or "node has died" in text or "node is dead" in text

@@ -50,7 +50,6 @@ class RunnerLink(Link):
         self._placed: Placed = self._cluster.start_runner(self._address, self._task, partial(self._ended, self._wake))
 
     def _arrived(self, home: Connection, machine: str) -> None:
-        """Takes the runner's connection, in another thread."""
         self.machine = machine
         self._called = home
         with suppress(OSError):

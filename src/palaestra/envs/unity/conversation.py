@@ -104,7 +104,6 @@ class Conversation:
         return incoming
 
     def _drop(self, call: Call, because: str = "") -> None:
-        """Ignores a request of another program; warns the user of the first."""
         call.answer(None)
         self.dropped += 1
         if self.dropped == 1:

@@ -131,8 +131,6 @@ def _foreign(path: Path, here: _System) -> tuple[str, Path] | None:
 
 @dataclass(frozen=True, slots=True)
 class _System:
-    """Form of builds on one operating system."""
-
     title: str
     suffixes: tuple[str, ...]
     named: Callable[[Path], list[Path]]  # candidate files for a name, best first

@@ -90,7 +90,6 @@ class GameInstance:
         return bool(talk.arrivals) or (game is not None and game is not talk.game)
 
     def _hung_up(self) -> str:
-        """Returns that the game has hung up, how its process ended, if it did, and the end of its log."""
         if self.process is None:
             return "play mode was stopped, or the connection broke"
         deadline = time.monotonic() + EXIT_SECONDS

@@ -239,7 +239,6 @@ def _guard(group: int) -> subprocess.Popen[bytes] | None:
 
 
 def _launch_error(file: str, error: OSError) -> EnvError:
-    """Explains why a file does not start and what to do."""
     if isinstance(error, PermissionError):
         if not os.access(file, os.X_OK):
             return EnvError(f"{file} is not marked as a program; run: chmod +x '{file}'")
@@ -293,7 +292,6 @@ def _nature(head: bytes) -> str:
 
 
 def _stamp(file: Path) -> tuple[int, int, int] | None:
-    """Returns a value that changes with the file; None: it is missing or empty."""
     try:
         stat = file.stat()
     except OSError:

@@ -40,8 +40,6 @@ class Arrival:
 
 
 class _GameAgents:
-    """Agents of one game and behavior key that have slots."""
-
     def __init__(self) -> None:
         # sorted by id
         self._id = _NO_SLOTS
@@ -151,7 +149,6 @@ class BehaviorTable:
         return step, waiting
 
     def _idle_step(self) -> TimeStep:
-        """Returns the TimeStep of a tick without arrivals."""
         if self._idle is None or self._idle.area is not self._membership[0]:
             self._idle = _TickColumns(self.spec, len(self), self._no_final_obs).step(self._membership, [])
         return self._idle
@@ -160,7 +157,6 @@ class BehaviorTable:
         return self._agents[self._key_number(arrival)].find(arrival.infos)
 
     def _key_number(self, arrival: Arrival) -> int:
-        """Returns the number of a source and key."""
         at = arrival.source, arrival.key
         if at not in self._key_numbers:
             self._key_numbers[at] = next(self._numbers)
@@ -214,12 +210,10 @@ class BehaviorTable:
         self._membership = torch.from_numpy(area), torch.from_numpy(team), torch.from_numpy(group)
 
     def _lost_slots(self, sources: Sequence[int]) -> Ids:
-        """Returns the slots of agents of games that ended."""
         numbers = [number for (source, _), number in self._key_numbers.items() if source in sources]
         return (self._slots.taken & np.isin(self._slots.agent >> 32, numbers)).nonzero()[0]
 
     def _free(self, gone: Ids, lost_sources: Sequence[int]) -> None:
-        """Frees the slots of agents whose last episode ended, and of lost agents."""
         self._leave(self._slots.agent[gone])
         if lost_sources:
             self._leave(self._slots.agent[self._lost_slots(lost_sources)])
@@ -233,8 +227,6 @@ class BehaviorTable:
 
 
 class _TickColumns:
-    """Columns of one tick while they are filled."""
-
     def __init__(self, spec: BehaviorSpec, slots: int, no_final_obs: FinalObs) -> None:
         self._spec = spec
         self._no_final_obs = no_final_obs
