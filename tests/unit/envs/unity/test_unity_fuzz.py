@@ -1,21 +1,15 @@
 """A crowd that does everything agents can do: what the trainer counts is what the game counts. And games whose messages
 are damaged.
-
-`python test_unity_fuzz.py 100000` (with tests/unit on PYTHONPATH) plays that many messages and reports memory;
-`python test_unity_fuzz.py 10000 damaged` sends that many damaged ones.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from random import Random
 
 import grpc
-import psutil
 import pytest
 from conversations import NAMES as CONVERSATIONS
 from conversations import requests
@@ -31,38 +25,22 @@ from palaestra.wire.messages import UnityMessage
 NAMES = {kind.key.partition("?")[0] for kind in KINDS}
 
 
-def play(
-    game: Crowd, policy: type[EchoPolicy], wire: bool = False, memory: list[int] | None = None
-) -> dict[str, Count]:
-    """Plays a crowd to its end through the collector; resident bytes into `memory` every 2,000 messages."""
+def play(game: Crowd, policy: type[EchoPolicy], wire: bool = False) -> dict[str, Count]:
+    """Plays a crowd to its end through the collector."""
     log = MessageLog()
     with opened(log) as env:
         player = Player(game, Client(env.options.editor_port, patience=60) if wire else Direct(env))
         run = Run(env, policy)
-        looked = 0
-
-        def over() -> bool:
-            nonlocal looked
-            if memory is not None and game.sent // 2000 > looked:
-                looked = game.sent // 2000
-                memory.append(psutil.Process().memory_info().rss)
-            return bool(log.warnings) or player.over
-
-        counts = dict(run.until(over))
+        counts = dict(run.until(lambda: bool(log.warnings) or player.over))
         player.wait()
     assert log.warnings == ["play mode was stopped. Its open episodes are left out; press Play to continue"]
     return counts
 
 
 def check(counts: dict[str, Count], totals: dict[str, Totals]) -> None:
-    for name, count in counts.items():
-        expected = totals[name]
-        assert (count.episodes, count.length, count.completed) == (
-            expected.episodes,
-            expected.length,
-            expected.completed,
-        ), name
-        assert (count.returns, count.group_returns) == (expected.returns, expected.group_returns), name
+    for name in ("episodes", "length", "completed", "returns", "group_returns"):
+        expected = {behavior: getattr(totals[behavior], name) for behavior in counts}
+        assert {behavior: getattr(count, name) for behavior, count in counts.items()} == expected, name
     assert not any(totals[name].completed for name in totals.keys() - counts.keys())
 
 
@@ -179,52 +157,15 @@ NAMED = (
 )
 
 
-def check_vandalism(outcomes: Counter[str], words: list[str]) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "wire"), [(1000, False), (60, True)])
+def test_each_damaged_message_is_answered_and_reported(count: int, wire: bool) -> None:
+    outcomes, words = vandalize(
+        count, 1, lambda env: Client(env.options.editor_port, patience=20) if wire else Direct(env)
+    )
+    assert sum(outcomes.values()) == count
+    assert outcomes["goodbye"] > (0 if wire else 300)
     # a damaged status is a goodbye
-    assert outcomes["goodbye"] <= len(words) + outcomes["refused"] + sum(outcomes.values()) // 10
+    assert outcomes["goodbye"] <= len(words) + outcomes["refused"] + count // 10
     unclear = [text for text in words if not any(name in text for name in NAMED)]
     assert not unclear, unclear[:3]
-
-
-@pytest.mark.slow
-def test_each_damaged_message_is_answered_and_reported() -> None:
-    outcomes, words = vandalize(1000, seed=1, connect=Direct)
-    assert sum(outcomes.values()) == 1000
-    assert outcomes["goodbye"] > 300
-    check_vandalism(outcomes, words)
-
-
-@pytest.mark.slow
-def test_damaged_messages_are_answered_over_a_real_connection() -> None:
-    outcomes, words = vandalize(60, seed=2, connect=lambda env: Client(env.options.editor_port, patience=20))
-    assert sum(outcomes.values()) == 60
-    check_vandalism(outcomes, words)
-
-
-def main(messages: int) -> None:
-    memory: list[int] = []
-    start = time.monotonic()
-    game = Crowd(11, messages=messages, echo=True)
-    counts = play(game, EchoPolicy, memory=memory)
-    print(
-        f"{messages} messages in {time.monotonic() - start:.0f} s; resident MiB:",
-        *(round(size / 2**20, 1) for size in memory),
-    )
-    print(*counts.items(), "expected", *game.expected.totals.items(), sep="\n")
-    check(counts, game.expected.totals)
-
-
-def main_of_damaged(messages: int) -> None:
-    outcomes: Counter[str] = Counter()
-    words: list[str] = []
-    for seed in range(messages // 500):
-        some, more = vandalize(500, seed, Direct)
-        outcomes += some
-        words += more
-        print(dict(outcomes), round(psutil.Process().memory_info().rss / 2**20), "MiB", flush=True)
-    check_vandalism(outcomes, words)
-    print(*Counter(text[:60] for text in words).most_common(40), sep="\n")
-
-
-if __name__ == "__main__":
-    (main_of_damaged if "damaged" in sys.argv else main)(int(sys.argv[1]))

@@ -93,16 +93,21 @@ def test_a_log_file_that_the_user_names_is_the_only_one():
     assert player_log(UnityOptions(), Path("ours.log")) == Path("ours.log")
 
 
-def test_a_display_is_needed_on_linux_by_what_draws():
-    drawing = UnityOptions(executable="Game")
-    assert needs_display(drawing, {}, "linux")
-    assert needs_display(UnityOptions(executable="Game", no_graphics_monitor=True), {}, "linux")
-    assert not needs_display(drawing, {"DISPLAY": ":0"}, "linux")
-    assert not needs_display(drawing, {"WAYLAND_DISPLAY": "wayland-0"}, "linux")
-    assert not needs_display(drawing, {}, "darwin")
-    assert not needs_display(UnityOptions(executable="Game", no_graphics=True), {}, "linux")
-    assert not needs_display(UnityOptions(executable="Game", args=("-noGraphics",)), {}, "linux")
-    assert not needs_display(UnityOptions(), {}, "linux")
+@pytest.mark.parametrize(
+    ("options", "environ", "system", "needed"),
+    [
+        ({}, {}, "linux", True),
+        ({"no_graphics_monitor": True}, {}, "linux", True),
+        ({}, {"DISPLAY": ":0"}, "linux", False),
+        ({}, {"WAYLAND_DISPLAY": "wayland-0"}, "linux", False),
+        ({}, {}, "darwin", False),
+        ({"no_graphics": True}, {}, "linux", False),
+        ({"args": ("-noGraphics",)}, {}, "linux", False),
+        ({"executable": None}, {}, "linux", False),
+    ],
+)
+def test_a_display_is_needed_on_linux_by_what_draws(options, environ, system: str, needed: bool):
+    assert needs_display(UnityOptions(**{"executable": "Game"} | options), environ, system) is needed
 
 
 # Exits
@@ -115,31 +120,37 @@ def test_a_running_game_has_no_code(play: Play):
 
 
 @pytest.mark.parametrize(
-    ("script", "code", "words"), [("exit 3", 3, "exited with code 3"), ("true", 0, "exited with code 0")]
+    ("script", "code", "words"),
+    [
+        ("exit 3", 3, "exited with code 3"),
+        ("true", 0, "exited with code 0"),
+        ("kill -SEGV $$", -signal.SIGSEGV, "was killed by signal SIGSEGV"),
+        (
+            "sh -c 'kill -SEGV $$'; exit $?",
+            139,
+            "exited with code 139 (a program it ran was killed by signal SIGSEGV)",
+        ),
+    ],
 )
-def test_an_exit_code_is_reported(play: Play, script: str, code: int, words: str):
+def test_an_exit_is_reported(play: Play, script: str, code: int, words: str):
     game = play(script)
     assert exited(game) == words
     assert game.code() == code
 
 
-def test_a_signal_is_reported_by_name(play: Play):
-    game = play("kill -SEGV $$")
-    assert exited(game) == "was killed by signal SIGSEGV"
-    assert game.code() == -signal.SIGSEGV
-
-
-def test_a_game_killed_inside_a_wrapper_is_reported_as_that(play: Play):
-    assert "code 139 (a program it ran was killed by signal SIGSEGV)" in exited(play("sh -c 'kill -SEGV $$'; exit $?"))
-
-
-def test_exit_codes_in_words():
-    assert "SIGKILL" in describe(-9, "linux")
-    assert describe(-63, "linux") == "was killed by signal 63"
-    assert describe(255, "linux") == "exited with code 255"
-    assert describe(1, "win32") == "exited with code 1"
-    assert describe(0xC0000005, "win32") == "exited with code 0xC0000005 (access violation)"
-    assert describe(0xDEADBEEF, "win32") == "exited with code 0xDEADBEEF"
+@pytest.mark.parametrize(
+    ("code", "system", "words"),
+    [
+        (-9, "linux", "was killed by signal SIGKILL, as the system does when memory runs out"),
+        (-63, "linux", "was killed by signal 63"),
+        (255, "linux", "exited with code 255"),
+        (1, "win32", "exited with code 1"),
+        (0xC0000005, "win32", "exited with code 0xC0000005 (access violation)"),
+        (0xDEADBEEF, "win32", "exited with code 0xDEADBEEF"),
+    ],
+)
+def test_exit_codes_in_words(code: int, system: str, words: str):
+    assert describe(code, system) == words
 
 
 # Ends
@@ -232,12 +243,6 @@ def test_a_game_does_not_outlive_a_trainer_that_is_killed(tmp_path: Path, how: s
 # Failures to start
 
 
-def test_a_file_without_the_permission_names_the_command_that_gives_it(tmp_path: Path):
-    file = program(tmp_path / "Game.x86_64", "#!/bin/sh\n", mode=0o644)
-    with pytest.raises(EnvError, match=f"chmod \\+x '{file}'"):
-        start(file)
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -247,6 +252,8 @@ def test_a_file_without_the_permission_names_the_command_that_gives_it(tmp_path:
         (b"echo hello\n", "a script must begin with a line such as #!/bin/sh"),
         (b"", "the file is empty"),
         (b"\1\2\0\3", "for this system in Unity"),
+        (b"#!/no/such/python3 -u\n", "the interpreter /no/such/python3 -u is missing"),
+        (b"#!/bin/sh\r\necho\r\n", "Unix line ends"),
     ],
 )
 def test_a_file_that_is_no_program_here_is_explained(tmp_path: Path, content: bytes, words: str):
@@ -255,16 +262,12 @@ def test_a_file_that_is_no_program_here_is_explained(tmp_path: Path, content: by
     assert not isinstance(caught.value, GameGone)  # starting it again would not help
 
 
-def test_a_missing_interpreter_is_named(tmp_path: Path):
-    with pytest.raises(EnvError, match="the interpreter /no/such/python3 -u is missing"):
-        start(program(tmp_path / "game", "#!/no/such/python3 -u\n"))
-    with pytest.raises(EnvError, match="Unix line ends"):
-        start(program(tmp_path / "game", "#!/bin/sh\r\necho\r\n"))
-
-
-def test_a_missing_file_is_reported(tmp_path: Path):
+def test_a_file_that_is_missing_or_lacks_the_permission_is_reported(tmp_path: Path):
     with pytest.raises(EnvError, match="does not exist"):
         start(tmp_path / "Game.x86_64")
+    file = program(tmp_path / "Game.x86_64", "#!/bin/sh\n", mode=0o644)
+    with pytest.raises(EnvError, match=f"chmod \\+x '{file}'"):
+        start(file)
 
 
 def test_a_log_folder_that_cannot_be_made_is_an_error_about_logs(tmp_path: Path):
@@ -300,24 +303,16 @@ def test_the_end_of_the_player_log_is_preferred(play: Play, tmp_path: Path):
 
 
 @pytest.mark.parametrize("truncated", [False, True])
-def test_the_log_of_a_former_start_is_not_taken_for_this_one(play: Play, tmp_path: Path, truncated: bool):
+def test_logs_and_output_of_a_former_start_are_not_taken_for_this_one(play: Play, tmp_path: Path, truncated: bool):
     (tmp_path / "Player-0.log").write_text("NullReferenceException: of yesterday\n")
-    game = play(f"{f': > {tmp_path}/Player-0.log;' if truncated else ''} echo printed; echo complained >&2")
-    exited(game)
-    assert game.tail() == "printed\ncomplained"
-
-
-def test_what_was_printed_before_is_overwritten(play: Play):
-    exited(play("echo first"))
-    game = play("echo second")
-    exited(game)
-    assert game.tail() == "second"
-
-
-def test_a_game_without_words_has_an_empty_tail(play: Play):
-    game = play("exit 1")
-    exited(game)
-    assert game.tail() == ""
+    for script, words in [
+        ("echo printed; echo complained >&2", "printed\ncomplained"),
+        ("echo second", "second"),
+        ("exit 1", ""),
+    ]:
+        game = play(f"{f': > {tmp_path}/Player-0.log;' if truncated else ''} {script}")
+        exited(game)
+        assert game.tail() == words
 
 
 @pytest.mark.slow
