@@ -5,15 +5,66 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import gymnasium
 import numpy as np
+import torch
 
 from palaestra import sdk
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.pool.env_pool import EnvPool
 from palaestra.envs.pool.shared_tables import SharedTables
+
+
+class Stroll:
+    """A pool whose agents all walk right, from its reset on."""
+
+    def __init__(self, env: EnvPool) -> None:
+        self.env = env
+        self.reset()
+
+    def reset(self) -> None:
+        """Begins new episodes."""
+        (self.step,) = self.env.reset(3).values()
+        self.lost = torch.zeros(len(self.step.acting), dtype=torch.bool)
+
+    @property
+    def action(self) -> dict[str, Action]:
+        """One step to the right for everyone."""
+        slots = len(self.step.acting)
+        return dict.fromkeys(self.env.behaviors, Action(torch.zeros(slots, 0), torch.ones(slots, 1, dtype=torch.int64)))
+
+    def walk(self, ticks: int = 1) -> TimeStep:
+        """Makes so many ticks; notes who was lost on any."""
+        for _ in range(ticks):
+            (self.step,) = self.env.step(self.action).values()
+            if self.step.lost is not None:
+                assert not (self.step.lost & (self.step.acting | self.step.terminated | self.step.truncated)).any()
+                self.lost |= self.step.lost
+        return self.step
+
+    def until(self, done: Callable[[], object], seconds: float = 60.0) -> None:
+        """Walks until `done`."""
+        end = time.monotonic() + seconds
+        while not done():
+            assert time.monotonic() < end, "it took too long"
+            self.walk()
+
+    @property
+    def lost_are_back(self) -> bool:
+        """Whether some agents were lost and act again."""
+        return bool((self.step.acting & self.lost).any())
+
+
+def drawn_by(seed: int) -> set[float]:
+    """The values that a game draws from 0 to 1 by a seed, as they are observed."""
+    random = Random(seed)
+    return {float(np.float32(random.uniform(0, 1))) for _ in range(10_000)}
 
 
 class Walk(gymnasium.Env[Any, Any]):

@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 import torch
+from pool_games import Stroll
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
@@ -59,16 +60,6 @@ def opened(
         env.close()
 
 
-def only(steps: dict[str, TimeStep]) -> TimeStep:
-    (step,) = steps.values()
-    return step
-
-
-def right(step: TimeStep) -> Action:
-    """Everyone walks right."""
-    return Action(torch.zeros(len(step.acting), 0), torch.ones(len(step.acting), 1, dtype=torch.int64))
-
-
 def all_gone(word: str) -> bool:
     """Whether no such process is left soon; Ray ends actors in the background."""
     deadline = time.monotonic() + 60
@@ -94,33 +85,28 @@ def test_copies_in_runners_act_together_and_a_runner_that_is_killed_starts_again
 ):
     told = list[str]()
     with opened(WALK, told, copies=3, areas=5, folder=str(tmp_path)) as env:
-        step = only(env.reset(3))
+        stroll = Stroll(env)
+        step = stroll.step
         assert step.area.tolist() == [0, 1, 2, 3, 4]
         assert step.acting.all()
         assert len(set(step.obs[0][:, 2].tolist())) == 3
         assert "3 copies of the environment in 2 runners" in told[0]
         os.kill(running("ray::EnvRunner")[0], signal.SIGKILL)
-        lost = torch.zeros(5, dtype=torch.bool)
         alone = 0
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not (lost.any() and (step.acting & lost).any()):
-            step = only(env.step({"Walk": right(step)}))
-            if step.lost is not None:
-                lost |= step.lost
-            alone += bool(lost.any()) and bool((step.acting & ~lost).any())
-        assert lost.tolist() in ([True] * 4 + [False], [False] * 4 + [True])
-        assert (step.obs[0][step.acting & lost, 1] == 0).all()
+
+        def back() -> bool:
+            nonlocal alone
+            alone += bool(stroll.lost.any()) and bool((stroll.step.acting & ~stroll.lost).any())
+            return stroll.lost_are_back
+
+        stroll.until(back)
+        assert stroll.lost.tolist() in ([True] * 4 + [False], [False] * 4 + [True])
+        assert (stroll.step.obs[0][stroll.step.acting & stroll.lost, 1] == 0).all()
         assert alone > 10
         assert any("it is started again now (restart 1)" in text for text in told)
         (tmp_path / "fail").touch()
-
-        def play() -> None:
-            nonlocal step
-            while time.monotonic() < deadline:
-                step = only(env.step({"Walk": right(step)}))
-
         with pytest.raises(EnvError, match=r"runner \d on .*ZeroDivisionError: one by nothing"):
-            play()
+            stroll.until(lambda: False)
     assert all_gone("ray::EnvRunner")
 
 
@@ -132,21 +118,21 @@ def test_a_game_plays_in_a_runner_exactly_as_it_plays_here(tmp_path: Path):
         try:
             assert env.traits.samples_parameters
             env.draw_parameter("drag", "uniform", (0.05, 0.2), [7])
-            steps = [env.reset(11)]
+            steps = [env.reset(11)["Roll"]]
             for i in range(40):
-                slots = len(only(steps[-1]).acting)
+                slots = len(steps[-1].acting)
                 action = Action(torch.full((slots, 1), 1.0 - i / 20), torch.zeros(slots, 0, dtype=torch.int64))
-                steps.append(env.step({"Roll": action}))
-            return [only(step) for step in steps]
+                steps.append(env.step({"Roll": action})["Roll"])
+            return steps
         finally:
             env.close()
 
     here = play(GameSettings(UnityOptions(base_port=None)))
     there = play(GameSettings(UnityOptions(logs=tmp_path), runners=RunnerOptions(1)))
     for mine, theirs in zip(here, there, strict=True):
-        assert torch.equal(mine.acting, theirs.acting)
         assert torch.equal(mine.obs[0][mine.acting], theirs.obs[0][mine.acting])
-        assert torch.equal(mine.reward, theirs.reward)
+        for name in ("acting", "reward"):
+            assert torch.equal(getattr(mine, name), getattr(theirs, name)), name
         assert torch.equal(mine.final_obs.slots, theirs.final_obs.slots)
     assert [file.name for file in tmp_path.iterdir() if file.stat().st_size] == ["Player-0.log"]
     assert all_gone(GAME.name)
@@ -240,9 +226,9 @@ def test_a_cluster_without_room_for_the_runners_is_told_before_the_wait():
 @pytest.mark.usefixtures("cluster")
 def test_the_error_of_a_step_is_told_before_that_of_close(tmp_path: Path):
     with opened("python:pool_games:Ends", [], copies=1, areas=1, folder=str(tmp_path), close="raise") as env:
-        step = only(env.reset(3))
+        stroll = Stroll(env)
         (tmp_path / "fail").touch()
         with pytest.raises(EnvError, match=r"runner 0 on .*in step, area 0: ZeroDivisionError: one by nothing"):
-            env.step({"Ends": right(step)})
+            stroll.walk()
         with pytest.raises(EnvError, match=r"runner 0 on .*in close, area 0: OSError: the port is gone"):
             env.close()

@@ -7,12 +7,11 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 
-import numpy as np
 import psutil
 import pytest
 import torch
+from pool_games import drawn_by
 from unity_games import make_build
 from unity_play import MessageLog, Play, RandomPolicy, Run, opened
 
@@ -135,12 +134,6 @@ def drawer(academy):
 if __name__ == "__main__":
     drawer.play()
 """
-
-
-def drawn_by(seed: int) -> set[float]:
-    """The values that a game draws from 0 to 1 by a seed, as they are observed."""
-    random = Random(seed)
-    return {float(np.float32(random.uniform(0, 1))) for _ in range(10_000)}
 
 
 @pytest.mark.slow
