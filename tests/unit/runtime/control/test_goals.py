@@ -1,7 +1,5 @@
 """`stop_when`: values over several summaries, goals, progress, and runs that end by them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -40,7 +38,6 @@ def test_a_reward_is_the_mean_over_enough_episodes_of_the_newest_summaries():
     assert goals.note(summary(3, [2.0, 3.0]), wanted) is None  # (0 * 4 + 5) / 6
     assert goals.courses["A"].value(wanted) == pytest.approx(5 / 6)
     ended = goals.note(summary(4, [4.0, 4.0]), wanted)  # (2 + 3 + 4 + 4) / 4 = 3.25
-    assert ended is not None
     assert ended.ending == "goal"
     assert ended.reason == f"{REWARD} is 3.25, at least 3, over 4 episodes in 2 summaries"
     assert goals.met("A")
@@ -66,7 +63,6 @@ def test_another_metric_counts_once_for_each_summary_and_may_have_to_fall():
     assert goals.note(summary(1, [0.0], **{"Losses/X": 1.0}), wanted) is None
     assert goals.note(summary(2, [0.0], **{"Losses/X": 4.0}), wanted) is None  # 2.5
     ended = goals.note(summary(3, [0.0] * 5, **{"Losses/X": 0.0}), wanted)  # 2
-    assert ended is not None
     assert "at most 2" in ended.reason
 
 
@@ -84,7 +80,6 @@ def test_without_a_better_value_for_so_long_it_ends():
     for step, reward in ((10, 1.0), (20, 2.0), (30, 2.0), (40, 1.9)):
         assert goals.note(summary(step, [reward]), wanted) is None
     ended = goals.note(summary(50, [2.0]), wanted)  # 30 after the best, which is not exceeded
-    assert ended is not None
     assert ended.ending == "no progress"
     assert "no better than 2 at step 20, 30 decisions ago" in ended.reason
 

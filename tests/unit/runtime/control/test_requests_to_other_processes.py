@@ -1,7 +1,5 @@
 """Requests to runs whose trainer has a process of its own, and to runs of several ranks."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -30,7 +28,6 @@ def rates(run: Path) -> list[float]:
 
 def state_of(run: Path) -> tuple[str, int]:
     progress = read_progress(run)
-    assert progress is not None
     return progress["state"], progress["behaviors"]["3DBall"]["step"]
 
 

@@ -1,7 +1,5 @@
 """Requests to a run that learns, and its progress file."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -68,12 +66,10 @@ def test_a_stop_saves_and_ends_the_run_and_is_told(tmp_path):
     assert answer.done
     assert 960 <= answer.step < 3200
     progress = read_progress(tmp_path / "first")
-    assert progress is not None
     assert progress["state"] == "stopped"
     assert progress["behaviors"]["Basic"]["step"] < 3200
     learn(tmp_path, "first", resume=True)
     progress = read_progress(tmp_path / "first")
-    assert progress is not None
     assert (progress["state"], progress["behaviors"]["Basic"]["step"]) == ("finished", 3200)
 
 
@@ -99,7 +95,6 @@ def test_a_learning_rate_is_changed_from_the_next_update_on_and_stays_after_a_re
     learn(tmp_path, "parted", [asking(tmp_path / "parted", change), lambda summary: summary.step >= 1920])
     learn(tmp_path, "parted", resume=True)
     progress = read_progress(tmp_path / "parted")
-    assert progress is not None
     assert progress["behaviors"]["Basic"]["changes"] == {"learning_rate": 2e-5}
     whole = network_of(tmp_path / "whole")
     parted = network_of(tmp_path / "parted")

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,6 +15,7 @@ from palaestra.runtime.environments import run_env
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.play.run_models import find_models, open_for
 from palaestra.runtime.run import loop
+from palaestra.runtime.run.ending import Result
 
 SAMPLERS: dict[str, Any] = {
     "uniform": {"sampler_type": "uniform", "sampler_parameters": {"min_value": 1, "max_value": 2}},
@@ -44,7 +43,7 @@ def ball(parameters: dict[str, Any], max_steps: int = 2400) -> dict[str, Any]:
     return {**settings("3DBall", max_steps, summary_freq=500), "environment_parameters": parameters}
 
 
-def train(config: dict[str, Any] | Path, results: Path, until: int | None = None, **more: Any) -> palaestra.Result:
+def train(config: dict[str, Any] | Path, results: Path, until: int | None = None, **more: Any) -> Result:
     """Stops at the first summary from `until` on."""
     callbacks: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
     given: dict[str, Any] = {"num_areas": 3, "seed": 7, "env": "3DBall", "quiet": True, **more}
@@ -287,7 +286,7 @@ def test_lessons_that_follow_a_rating_go_on_as_if_never_interrupted(tmp_path):
         "environment_parameters": {"pace": lessons},
     }
 
-    def run(place: str, until: int | None = None, **more: Any) -> palaestra.Result:
+    def run(place: str, until: int | None = None, **more: Any) -> Result:
         return train(config, tmp_path / place, until, env=Paced(), num_areas=None, **more)
 
     whole = run("whole")

@@ -1,7 +1,5 @@
 """Warnings where something goes wrong, and none where all goes well."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Trackers by name, by `module:Class`, and those of plug-ins that were written for ML-Agents."""
 
-from __future__ import annotations
-
 import json
 import sys
 import textwrap

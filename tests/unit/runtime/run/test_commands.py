@@ -1,7 +1,5 @@
 """A run says how its agents can be watched only where something can draw them."""
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """A network of one's own in a run: the example trains, resumes to the same digits, exports and plays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from palaestra.export.custom import check_exportable
 from palaestra.models.custom import own_body
 from palaestra.models.encoders import visual_encoder
 from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.run.ending import Result
 
 ROOT = Path(__file__).parents[4]
 SMALL = {
@@ -48,7 +47,7 @@ def results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     return str(tmp_path / "results")
 
 
-def train(results: str, run_id: str, until: int | None = None, **more: Any) -> palaestra.Result:
+def train(results: str, run_id: str, until: int | None = None, **more: Any) -> Result:
     """The example in miniature; stops at the first summary from `until` on."""
     callbacks: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
     given: dict[str, Any] = {"seed": 1, "num_areas": 4, "quiet": True, "callbacks": callbacks, **more}

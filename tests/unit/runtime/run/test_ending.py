@@ -1,7 +1,5 @@
 """What a run says at its beginning and end, and that the commands it offers do what it says."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -17,12 +15,11 @@ import palaestra
 from palaestra.cli.main import main
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import ending
+from palaestra.runtime.run.ending import Result
 from palaestra.runtime.run.rate_jumps import RateJump
 
 
-def train(
-    results: Path, max_steps: int = 800, config: Any = None, sets: tuple[str, ...] = (), **more: Any
-) -> palaestra.Result:
+def train(results: Path, max_steps: int = 800, config: Any = None, sets: tuple[str, ...] = (), **more: Any) -> Result:
     given: dict[str, Any] = {
         "env": "Basic",
         "num_areas": 3,

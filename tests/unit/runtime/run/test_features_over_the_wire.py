@@ -2,8 +2,6 @@
 protocol.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import sdk_games
 
 import palaestra
 from palaestra.cli.main import main
+from palaestra.runtime.run.ending import Result
 
 GAMES = Path(sdk_games.__file__)
 ROOT = GAMES.parents[2]
@@ -54,7 +53,7 @@ if __name__ == "__main__":
 
 def train(
     folder: Path, env: Path, kind: str | None, *, steps: int = 256, tree: dict[str, Any] | None = None, **block: Any
-) -> palaestra.Result:
+) -> Result:
     """Trains for a few rollouts; every behavior of the game has the same settings."""
     behavior = {
         "trainer_type": "ppo",
@@ -74,7 +73,7 @@ def train(
     )
 
 
-def finished(result: palaestra.Result) -> set[str]:
+def finished(result: Result) -> set[str]:
     """The tags of the run's metrics; the run has ended by itself, and its models can be played."""
     assert result.finished
     assert result.models

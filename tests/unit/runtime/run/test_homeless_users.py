@@ -2,8 +2,6 @@
 id.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is done for a behavior is done when it appears, at the first tick or later."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +93,6 @@ def test_an_error_of_a_callback_marks_the_run_as_failed(tmp_path):
     with pytest.raises(ValueError, match="no such chart"):
         train(tmp_path, "run", callbacks=[callback])
     progress = read_progress(tmp_path / "run")
-    assert progress is not None
     assert progress["state"] == "failed"
     assert "no such chart" in progress["message"]
 

@@ -1,7 +1,5 @@
 """Every two features of a run once together: a covering table of short runs, and what must hold in each."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import subprocess

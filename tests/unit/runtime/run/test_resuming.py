@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -20,6 +18,7 @@ from palaestra.core.metrics import REWARD
 from palaestra.runtime.logging.history import read_history
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import loop
+from palaestra.runtime.run.ending import Result
 from palaestra.runtime.storage.checkpoints import Checkpoints
 
 SMALL = {
@@ -31,7 +30,7 @@ SMALL = {
 }
 
 
-def train(name: str, results: Path, until: int | None = None, **more: Any) -> palaestra.Result:
+def train(name: str, results: Path, until: int | None = None, **more: Any) -> Result:
     """Stops at the first summary from `until` on."""
     callbacks: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
     given = {
@@ -103,7 +102,7 @@ def test_a_finished_run_that_is_given_more_steps_ends_as_one_that_had_them(train
     constant = {"batch_size": 32, "buffer_size": 128, "learning_rate_schedule": "constant"} if trainer == "ppo" else {}
     block = {"trainer_type": trainer, **({"hyperparameters": constant} if constant else {}), **more}
 
-    def trained(folder: str, steps: int, **how: Any) -> palaestra.Result:
+    def trained(folder: str, steps: int, **how: Any) -> Result:
         given = {"config": settings(env, steps, **block), "env": env, "num_areas": 3, "seed": 7, "quiet": True, **how}
         return palaestra.train(results_dir=str(tmp_path / folder), run_id="run", **given)
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 import yaml
 from small_runs import settings
@@ -89,7 +87,6 @@ def test_a_run_without_a_file_takes_the_one_that_is_shipped_for_its_environment(
     )
     written = yaml.safe_load((tmp_path / "pole" / "configuration.yaml").read_text())["behaviors"]
     shipped = preset_for("CartPole")
-    assert shipped is not None
     own = yaml.safe_load(shipped.read_text())["behaviors"]["CartPole"]["hyperparameters"]
     assert {key: written["CartPole"]["hyperparameters"][key] for key in own} == own
     assert written["CartPole"]["max_steps"] == 64

@@ -1,7 +1,5 @@
 """Runs of soft actor-critic: stopped and resumed, with and without their replay."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +11,7 @@ from small_runs import differences, settings, state
 import palaestra
 from palaestra.core.errors import ConfigError
 from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.run.ending import Result
 
 HYPER = {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 50, "steps_per_update": 6}
 
@@ -23,7 +22,7 @@ def tree(env: str, steps: int, hyper: dict[str, Any] | None = None, **network: A
     return made
 
 
-def train(config: dict[str, Any], env: str, results: Path, until: int | None = None, **more: Any) -> palaestra.Result:
+def train(config: dict[str, Any], env: str, results: Path, until: int | None = None, **more: Any) -> Result:
     callbacks: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
     given = {"config": config, "num_areas": 3, "seed": 7, "env": env, "results_dir": str(results), "run_id": "run"}
     return palaestra.train(callbacks=callbacks, **{**given, **more})

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +15,12 @@ from palaestra.core.metrics import Measurement
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import BehaviorFacts, TrainingFacts, hashed
 from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.run.ending import Result
 
 resource = pytest.importorskip("resource")  # POSIX
 
 
-def train(results: Path, **more: Any) -> palaestra.Result:
+def train(results: Path, **more: Any) -> Result:
     config = settings("Basic", 2000, summary_freq=500, checkpoint_interval=500)
     return palaestra.train(
         config, env="Basic", num_areas=3, seed=7, results_dir=str(results), run_id="run", quiet=True, **more

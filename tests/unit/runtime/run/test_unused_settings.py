@@ -1,7 +1,5 @@
 """Settings of a behavior that never comes are named, at the start and at the end, in any kind of environment."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs whose bottleneck is made: what they say about it at their end, in `metrics.jsonl` and in `timers.json`."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -75,7 +73,6 @@ def test_the_page_shows_the_parts_that_its_sentence_is_about_also_if_nothing_was
     train(tmp_path, config, env="3DBall", num_areas=10, quiet=True)
     files = ResultsFiles(tmp_path)
     found = time_shares(files, read_status(files, "run"))
-    assert found is not None
     assert sum(found.shares.values()) == pytest.approx(1.0, abs=0.01)
     assert f"({100 * max(found.shares.values()):.0f} % of the time" in found.bottleneck
     assert found.shares["learning"] > 0.1

@@ -1,7 +1,5 @@
 """Leagues: who meets whom, what is counted, and what a run's league says."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Whole runs of self-play: who plays whom, when that changes, and that stopping changes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from small_runs import differences, settings, state
 
 import palaestra
 from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.run.ending import Result
 from palaestra.runtime.storage.status import TrainingStatus
 
 SELF_PLAY = {"save_steps": 90, "team_change": 250, "swap_steps": 40, "window": 3}
@@ -25,7 +24,7 @@ def config(*names: str, steps: int = 900, self_play: dict[str, Any] | None = Non
     return {"behaviors": {name: block for one in blocks for name, block in one.items()}}
 
 
-def train(tree: dict[str, Any], make: str, results: Path, until: int | None = None, **more: Any) -> palaestra.Result:
+def train(tree: dict[str, Any], make: str, results: Path, until: int | None = None, **more: Any) -> Result:
     callbacks: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
     given = {
         "config": tree,
@@ -39,11 +38,11 @@ def train(tree: dict[str, Any], make: str, results: Path, until: int | None = No
     return palaestra.train(callbacks=callbacks, **{**given, **more})
 
 
-def behavior_state(result: palaestra.Result, name: str) -> dict[str, Any]:
+def behavior_state(result: Result, name: str) -> dict[str, Any]:
     return state(result.folder)["run"]["parts"]["self_play"]["behaviors"][name]
 
 
-def elo_of(result: palaestra.Result, name: str) -> float:
+def elo_of(result: Result, name: str) -> float:
     return behavior_state(result, name)["ratings"]["elos"]["-1"]
 
 

@@ -2,8 +2,6 @@
 settings on resume.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast

@@ -1,7 +1,5 @@
 """Names of behaviors that are odd: what is shown of them, and which are refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

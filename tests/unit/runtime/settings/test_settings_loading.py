@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -210,7 +208,6 @@ def test_a_constant_parameter_is_taken_in_each_of_its_forms(write):
         "  c: {curriculum: [{name: only, value: 3}]}\n"
     )
     parameters = load(write(block() + text)).settings.environment_parameters
-    assert parameters is not None
     assert parameters["a"] == 9.81
     assert list(parameters) == ["a", "b", "c"]
 

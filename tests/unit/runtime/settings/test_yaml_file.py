@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import tracemalloc
 from datetime import date
 from pathlib import Path

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from small_runs import differences, settings, state
 
 import palaestra
 from palaestra.core.errors import CheckpointError
+from palaestra.runtime.run.ending import Result
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.shared_tensors import Shared
 from palaestra.runtime.storage.snapshots import SnapshotFiles
@@ -97,7 +96,7 @@ def test_a_snapshot_that_a_checkpoint_has_takes_no_further_room(tmp_path):
     assert snapshots.load("B", 20)["b"].item() == 2.0
 
 
-def tennis(results: Path, **more: Any) -> palaestra.Result:
+def tennis(results: Path, **more: Any) -> Result:
     play = {"save_steps": 200, "swap_steps": 100, "team_change": 500, "window": 6}
     config = settings("Tennis", 2400, self_play=play, checkpoint_interval=400, keep_checkpoints=4)
     return palaestra.train(

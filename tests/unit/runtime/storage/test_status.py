@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace
@@ -168,7 +166,6 @@ def test_the_final_model_is_a_copy_beside_the_folder(tmp_path):
     assert target == tmp_path / "B.onnx"
     assert target.read_bytes() == b"model 100"
     final = status.final("B")
-    assert final is not None
     assert (final.steps, final.reward, final.file_path) == (100, 2.0, target.as_posix())
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -22,6 +20,7 @@ import palaestra
 from palaestra.cli.main import main
 from palaestra.core.errors import RunError, RunInUse
 from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.run.ending import Result
 from palaestra.runtime.storage.writer_lock import (
     FRESH,
     LOCK,
@@ -57,7 +56,7 @@ def hold(folder: Path, more: str = "") -> Iterator[subprocess.Popen[str]]:
         process.stdout.close()
 
 
-def train(results: Path, **more: Any) -> palaestra.Result:
+def train(results: Path, **more: Any) -> Result:
     config = settings("Basic", 600, summary_freq=200)
     given = {"env": "Basic", "num_areas": 3, "seed": 7, "run_id": "run", "quiet": True, **more}
     return palaestra.train(config, results_dir=str(results), **given)
@@ -198,7 +197,7 @@ def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path):
         WriterLock(tmp_path / "results" / "run").acquire()
 
 
-def meanwhile(results: Path, act: Callable[[], object]) -> palaestra.Result:
+def meanwhile(results: Path, act: Callable[[], object]) -> Result:
     """Trains, and acts while it does."""
 
     def once(summary: Summary) -> None:

@@ -87,7 +87,6 @@ def test_the_processes_of_a_search_for_the_bar_end_there():
     plan = make_plan(tree(bar=90, episodes=20), {})
     sets = plan.sets(plan.settings)
     stop = load(plan.tree_of({}), sets=sets).settings.behaviors["CartPole"].stop_when
-    assert stop is not None
     assert (stop.at_least, stop.episodes) == (90, 20)
     assert make_plan(tree(bar=90, objectives=["reward", "decisions"]), {}).sets(plan.settings) == [
         "torch_settings.threads=1"

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -210,7 +208,6 @@ def test_keys_that_have_changed_since_are_brought_up_to_date():
     block = loaded(text)
     assert block.reward_signals["curiosity"].network_settings.hidden_units == 32
     assert block.network_settings.memory is not None
-    assert block.self_play is not None
     assert block.self_play.play_against_latest_model_ratio == 0.25
     assert upgraded(text).report.warnings == ["old.yaml:10: behaviors.A.network_settings.speed: unknown key: left out"]
 

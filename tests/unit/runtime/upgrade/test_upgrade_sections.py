@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +152,6 @@ def test_self_play_and_pretraining_have_other_names():
             pretraining: {demo_path: x.demo, strength: 0.5, steps: 1.0e4}
         """
     )
-    assert block.self_play is not None
     assert (block.self_play.window, block.self_play.play_against_latest_model_ratio, block.self_play.save_steps) == (
         5,
         0.25,

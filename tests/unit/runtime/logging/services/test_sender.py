@@ -1,7 +1,5 @@
 """The thread that works for a tracking service, and the file with the service's run id."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import palaestra
 from palaestra.runtime.logging.services.sender import Sender
 from palaestra.runtime.logging.services.wandb_tracker import RunId
 from palaestra.runtime.logging.tracker import Outcome, Summary, TrackedRun
+from palaestra.runtime.run.ending import Result
 
 
 def test_a_call_that_takes_long_does_not_keep_the_caller_waiting_and_all_are_done_in_order():
@@ -85,7 +84,7 @@ class Noted:
         assert self.end
 
 
-def run(tmp_path: Path, **more: object) -> palaestra.Result:
+def run(tmp_path: Path, **more: object) -> Result:
     tree = {**settings("Basic", checkpoint_interval=150), "trackers": [f"{__name__}:Noted"]}
     return palaestra.train(
         tree, env="Basic", run_id="noted", results_dir=str(tmp_path), num_areas=1, quiet=True, force=True, **more

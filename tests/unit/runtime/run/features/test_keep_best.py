@@ -1,7 +1,5 @@
 """`keep_best`: the best model of a run and its checkpoint, evaluated without disturbing the run."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

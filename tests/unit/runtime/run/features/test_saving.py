@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -19,6 +17,7 @@ from palaestra.cli.main import main
 from palaestra.core.errors import FolderLost, RunError
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import loop
+from palaestra.runtime.run.ending import Result
 from palaestra.runtime.run.features import saving
 from palaestra.runtime.storage import run_folder as run_folder
 from palaestra.runtime.storage.writer_lock import WRITER
@@ -26,7 +25,7 @@ from palaestra.runtime.storage.writer_lock import WRITER
 CONFIG = settings("Basic", 900, summary_freq=100, checkpoint_interval=150)
 
 
-def train(results: Path, act: Callable[[Path], object] | None = None, **more: Any) -> palaestra.Result:
+def train(results: Path, act: Callable[[Path], object] | None = None, **more: Any) -> Result:
     """Trains, and once it is under way does something to the run's folder."""
 
     def once(summary: Summary) -> None:
@@ -84,7 +83,6 @@ def test_a_run_whose_folder_goes_is_saved_beside_it_and_resumes_exactly(act, mes
     ) as caught:
         train(tmp_path, act)
     saved = caught.value.saved
-    assert saved is not None
     assert saved.parent == tmp_path
     assert f"is saved in {saved}; to go on from there: palaestra learn --run-id={saved.name}" in str(caught.value)
     resumed = palaestra.train(run_id=saved.name, results_dir=str(tmp_path), resume=True, quiet=True)
@@ -117,7 +115,6 @@ def test_a_folder_that_went_is_noticed_before_the_next_summary(tmp_path, monkeyp
     with pytest.raises(FolderLost) as caught:
         train(tmp_path, shutil.rmtree, config=config)
     match = re.search(r"until step ([\d,]+)", str(caught.value))
-    assert match is not None
     assert int(match[1].replace(",", "")) < 600
 
 
@@ -134,7 +131,6 @@ def test_a_command_whose_folder_is_deleted_says_so_once_and_fails(tmp_path, monk
     assert message.err.count("error") == 1
     assert "WARNING" not in message.out
     match = re.search(r"to go on from there: palaestra (.*)$", message.err, re.MULTILINE)
-    assert match is not None
     assert main([*match[1].split(), "--env=Basic"]) == 0
     assert not (tmp_path / "results" / "first").exists()
 
@@ -181,7 +177,6 @@ def test_a_run_that_can_no_longer_be_written_is_saved_among_temporary_files(
     with pytest.raises(FolderLost, match=rf"can no longer be written to \({message}\).* is saved in") as caught:
         train(disk, lambda _: act(disk))
     saved = caught.value.saved
-    assert saved is not None
     assert saved.parent.parent == tmp_path
     resumed = palaestra.train(run_id=saved.name, results_dir=str(saved.parent), resume=True, quiet=True)
     assert differences(state(resumed.folder), whole) == []
