@@ -22,9 +22,7 @@ from palaestra.runtime.run.ending import Result
 from palaestra.scenario.ending_settings import StopSettings
 
 
-def summary(
-    step: int, returns: list[float], groups: list[float] | None = None, behavior: str = "A", **values: float
-) -> Summary:
+def summary(step, returns, groups=None, behavior: str = "A", **values: float) -> Summary:
     histograms = {REWARD: np.array(returns)} | ({} if groups is None else {GROUP_REWARD: np.array(groups)})
     means = {REWARD: float(np.mean(returns))} if returns else {}
     return Summary(behavior, step, 0.0, 0.0, True, {**means, **values}, {}, histograms, len(returns), 0.0, 0.0, None)
@@ -131,9 +129,8 @@ def test_what_could_never_end_is_refused(given, message):
 def run(folder: Path, run_id: str, **more: Any) -> Result:
     stop = {"at_least": -100.0, "episodes": 5, "summaries": 2}
     config = settings("Basic", 4000, summary_freq=500, stop_when=stop)
-    return palaestra.train(
-        config, env="Basic", results_dir=str(folder), run_id=run_id, seed=3, num_areas=4, quiet=True, **more
-    )
+    given = {"env": "Basic", "seed": 3, "num_areas": 4, "quiet": True, **more}
+    return palaestra.train(config, results_dir=str(folder), run_id=run_id, **given)
 
 
 def test_members_of_a_group_that_goes_on_do_not_count_for_it():
@@ -218,17 +215,7 @@ def test_a_run_that_is_resumed_after_its_goal_trains_until_the_goal_is_met_anew(
 def test_the_command_line_says_why_it_ended_and_its_exit_status_tells(flag, code, says, tmp_path):
     file = tmp_path / "settings.yaml"
     file.write_text(yaml.safe_dump(settings("Basic", 60_000, summary_freq=500)))
-    command = [
-        sys.executable,
-        "-m",
-        "palaestra",
-        "learn",
-        str(file),
-        "--env=Basic",
-        "--run-id=a",
-        f"--results-dir={tmp_path}",
-        flag,
-    ]
+    command = [sys.executable, "-m", "palaestra", "learn", str(file), "--env=Basic", "--run-id=a", flag]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == code, done.stderr
     assert says in done.stdout
@@ -249,9 +236,8 @@ def two_behaviors(folder: Path, run_id: str, **more: Any) -> Result:
 def test_an_interrupted_run_knows_which_behavior_was_good_enough(tmp_path):
     whole = two_behaviors(tmp_path, "whole")
     assert whole.endings == {"Goalie": "goal", "Striker": "goal"}
-    stopped = two_behaviors(
-        tmp_path, "cut", callbacks=[lambda summary: summary.behavior == "Goalie" and summary.step >= 1000]
-    )
+    good = [lambda summary: summary.behavior == "Goalie" and summary.step >= 1000]
+    stopped = two_behaviors(tmp_path, "cut", callbacks=good)
     status = tmp_path / "cut/run_logs/training_status.json"
     assert stopped.endings == {}
     reason = json.loads(status.read_text())["Goalie"]["ending"]
@@ -272,8 +258,6 @@ def test_a_goal_is_not_met_in_the_first_lesson(tmp_path):
     ]
     config = settings("3DBall", 3000, summary_freq=300, stop_when={"at_least": -100.0, "episodes": 1})
     config["environment_parameters"] = {"mass": {"curriculum": lessons}}
-    result = palaestra.train(
-        config, env="3DBall", results_dir=str(tmp_path), run_id="a", seed=3, num_areas=3, quiet=True
-    )
+    result = palaestra.train(config, env="3DBall", results_dir=str(tmp_path), seed=3, num_areas=3, quiet=True)
     assert result.endings == {"3DBall": "goal"}
     assert 2100 <= result.steps["3DBall"] < 3000  # the summary at 1800 is of both lessons

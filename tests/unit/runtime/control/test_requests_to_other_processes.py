@@ -14,10 +14,8 @@ from small_runs import read_progress, settings
 from palaestra import train
 from palaestra.runtime.control.run_requests import RunRequest, answers, ask
 
-CHANGES = [
-    RunRequest("hyperparameter", name="learning_rate", value=2e-5),
-    RunRequest("parameter", name="gravity", value=5.0),
-]
+RATE = RunRequest("hyperparameter", name="learning_rate", value=2e-5)
+CHANGES = [RATE, RunRequest("parameter", name="gravity", value=5.0)]
 
 
 def rates(run: Path) -> list[float]:
@@ -66,9 +64,8 @@ def test_all_ranks_obey(tmp_path):
     file.write_text(yaml.safe_dump(small(30_000)))
     command = [sys.executable, "-m", "palaestra", "learn", str(file), "--env=3DBall", "--processes=2", "--run-id=ranks"]
     command.append(f"--results-dir={tmp_path}")
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    process = subprocess.Popen(command, **pipes, text=True)
     try:
         for requests, share in ((CHANGES, 0.02), ([RunRequest("stop")], 0.3)):
             end = time.monotonic() + 60
@@ -85,9 +82,7 @@ def test_all_ranks_obey(tmp_path):
     assert [answer.done for answer in answers(run)] == [True, True, True], [answer.outcome for answer in answers(run)]
     assert state_of(run)[0] == "stopped"
     assert rates(run)[-1] == 2e-5
-    resumed = subprocess.run(
-        [*command, "--resume"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200
-    )
+    resumed = subprocess.run([*command, "--resume"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     assert state_of(run) == ("finished", 30_000)
     assert rates(run)[-1] == 2e-5

@@ -76,9 +76,8 @@ def test_a_stop_saves_and_ends_the_run_and_is_told(tmp_path):
 def test_a_checkpoint_is_saved_on_request(tmp_path):
     (answer,) = answered(tmp_path / "first", RunRequest("save"))
     assert answer.done
-    assert any(
-        960 <= int(path.name) < 3200 for path in (tmp_path / "first" / "checkpoints").iterdir() if path.name.isdecimal()
-    )
+    steps = [int(path.name) for path in (tmp_path / "first" / "checkpoints").iterdir() if path.name.isdecimal()]
+    assert any(960 <= step < 3200 for step in steps)
 
 
 def test_a_learning_rate_is_changed_from_the_next_update_on_and_stays_after_a_resume(tmp_path):

@@ -66,9 +66,8 @@ def test_an_interrupted_curriculum_that_goes_on_ends_as_one_that_never_stopped(m
 
 
 def test_an_interrupted_run_draws_the_numbers_that_it_would_have_drawn(tmp_path):
-    config = ball(
-        {"mass": SAMPLERS["uniform"], "scale": SAMPLERS["gaussian"], "gravity": SAMPLERS["multirangeuniform"]}, 3900
-    )
+    names = {"mass": "uniform", "scale": "gaussian", "gravity": "multirangeuniform"}
+    config = ball({name: SAMPLERS[kind] for name, kind in names.items()}, 3900)
     whole = train(config, tmp_path / "whole")
     train(config, tmp_path / "parts", until=2000)
     resumed = train(config, tmp_path / "parts", resume=True)
@@ -79,10 +78,8 @@ def test_an_interrupted_run_draws_the_numbers_that_it_would_have_drawn(tmp_path)
 
 @pytest.mark.parametrize("areas", [3, 5])
 def test_a_parameter_taken_out_of_the_settings_is_what_it_would_be_without_them(areas, tmp_path):
-    config = ball(
-        {"mass": SAMPLERS["multirangeuniform"], "scale": 2.0, "gravity": curriculum(MEASURES["progress"], 5.0, 6.0)},
-        600,
-    )
+    gravity = curriculum(MEASURES["progress"], 5.0, 6.0)
+    config = ball({"mass": SAMPLERS["multirangeuniform"], "scale": 2.0, "gravity": gravity}, 600)
     train(config, tmp_path, until=300)
     resumed = train({**ball({"scale": 3.0}, 900)}, tmp_path, resume=True, num_areas=areas)
     pending = state(resumed.folder)["run"]["collector"]["env"]["pending"]
@@ -157,9 +154,7 @@ def test_a_run_is_evaluated_in_the_lesson_that_it_reached_drawing_what_was_drawn
 def test_a_criterion_of_a_behavior_that_the_settings_do_not_have_is_refused_with_its_line(tmp_path):
     file = tmp_path / "ball.yaml"
     file.write_text(CRITERION.format(behavior="3DBal", measure="reward", threshold=1, length=0, below=False))
-    with pytest.raises(
-        ConfigError, match=r"ball.yaml:11: .*lesson|ball.yaml:11: .*no behavior '3DBal'; did you mean '3DBall'"
-    ):
+    with pytest.raises(ConfigError, match=r"ball.yaml:11: .*no behavior '3DBal'; did you mean '3DBall'"):
         train(file, tmp_path)
 
 
@@ -191,9 +186,7 @@ def test_a_criterion_that_can_never_be_met_is_refused_with_its_line(change, line
             **{"behavior": "3DBall", "measure": "reward", "threshold": 1, "length": 0, "below": False, **change}
         )
     )
-    with pytest.raises(
-        ConfigError, match=rf"ball.yaml:{line}: environment_parameters\.mass\.curriculum\[0\].*{sentence}"
-    ):
+    with pytest.raises(ConfigError, match=rf"ball.yaml:{line}: .*mass\.curriculum\[0\].*{sentence}"):
         train(file, tmp_path)
     assert not (tmp_path / "run").exists()
 
@@ -243,10 +236,7 @@ def test_a_metric_that_nobody_has_written_is_warned_of_where_a_game_might_have(t
     config = {**settings("Fighter", 300), "environment_parameters": {"pace": lessons}}
     train(config, tmp_path, env=Paced(), num_areas=None, quiet=False)
     out = capsys.readouterr().out
-    assert (
-        out.count("pace waits for the metric 'Fighter/Score', which no summary of 'Fighter' had so far (there are: ")
-        == 1
-    )
+    assert out.count("pace waits for the metric 'Fighter/Score', which no summary of 'Fighter' had so far (") == 1
 
 
 class Paced(Rumble):
@@ -281,10 +271,8 @@ def test_lessons_that_follow_a_rating_go_on_as_if_never_interrupted(tmp_path):
         ]
     }
     quick = {"batch_size": 32, "buffer_size": 128, "learning_rate": 0.01}
-    config = {
-        **settings("Fighter", 1500, self_play=self_play, hyperparameters=quick),
-        "environment_parameters": {"pace": lessons},
-    }
+    block = settings("Fighter", 1500, self_play=self_play, hyperparameters=quick)
+    config = {**block, "environment_parameters": {"pace": lessons}}
 
     def run(place: str, until: int | None = None, **more: Any) -> Result:
         return train(config, tmp_path / place, until, env=Paced(), num_areas=None, **more)
@@ -313,9 +301,8 @@ def test_a_criterion_that_names_no_behavior_goes_by_the_one_that_learns(listed, 
     named = ball({"mass": curriculum(UNNAMED, 1.0, 3.0, 4.0)}, 1500)
     config = ball({"mass": unnamed(1.0, 3.0, 4.0)}, 1500)
     if not listed:
-        named, config = (
-            {"default_settings": one["behaviors"]["3DBall"], **one, "behaviors": {}} for one in (named, config)
-        )
+        listless = {"default_settings": config["behaviors"]["3DBall"], "behaviors": {}}
+        named, config = ({**one, **listless} for one in (named, config))
     whole = train(named, tmp_path / "named")
     assert lesson(whole.folder) > 0
     train(config, tmp_path / "unnamed", until=500, quiet=False)
@@ -341,10 +328,8 @@ class Pair(Paced):
 
 
 def test_a_run_can_begin_with_a_later_lesson_and_goes_on_where_it_got(tmp_path):
-    forms = {
-        "mass": curriculum({"threshold": 10_000}, 1.0, 2.0, 3.0, 4.0),
-        "scale": curriculum({"threshold": 10_000}, 1.0, 2.0),
-    }
+    never = {"threshold": 10_000}
+    forms = {"mass": curriculum(never, 1.0, 2.0, 3.0, 4.0), "scale": curriculum(never, 1.0, 2.0)}
     result = train(ball(forms, 1000), tmp_path, until=500, sets=["env_settings.first_lesson=2"])
     assert (lesson(result.folder), lesson(result.folder, "scale")) == (2, 1)
     folder = tmp_path / "run"

@@ -140,9 +140,8 @@ def test_values_that_the_environment_does_not_take_are_refused_before_it_starts_
 
 
 def test_a_normal_distribution_stays_within_what_the_environment_takes():
-    form = SamplerSettings.model_validate(
-        {"sampler_type": "gaussian", "sampler_parameters": {"mean": 0.5, "st_dev": 5}}
-    )
+    numbers = {"mean": 0.5, "st_dev": 5}
+    form = SamplerSettings.model_validate({"sampler_type": "gaussian", "sampler_parameters": numbers})
     values = [value for taken in recorded(form).taken for value in taken]
     assert min(values) == pytest.approx(0.1)
     assert len(set(values)) > 5

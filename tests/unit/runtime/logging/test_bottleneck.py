@@ -20,13 +20,8 @@ EIGHT_CORES = Setup("builtin", agents=12, cores=8)
 
 
 def use(total: float = 10.0, copies: tuple[float, ...] = (), **parts: float) -> TimeUse:
-    names = {
-        "environment": ENVIRONMENT,
-        "inference": INFERENCE,
-        "learning": LEARNING,
-        "trainer": TRAINER,
-        "saving": SAVING,
-    }
+    names = {"environment": ENVIRONMENT, "inference": INFERENCE, "learning": LEARNING, "trainer": TRAINER}
+    names["saving"] = SAVING
     names |= {"ranks": RANKS, "exchange": EXCHANGE}
     return TimeUse(
         total,

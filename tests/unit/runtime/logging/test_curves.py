@@ -217,16 +217,8 @@ def test_two_hundred_lines_differ_in_color_pattern_or_mark_and_are_named_in_the_
 def test_the_command_takes_patterns_of_runs_and_several_metrics(results, capsys):
     (results / "notes").mkdir()  # no run
     out = results / "out.png"
-    command(
-        "*i*",
-        "--results-dir",
-        str(results),
-        "--metric",
-        "Cumulative Reward,*length",
-        "--metric",
-        "Extrinsic*",
-        "--list",
-    )
+    place = ("*i*", "--results-dir", str(results), "--metric", "Cumulative Reward,*length", "--metric")
+    command(*place, "Extrinsic*", "--list")
     assert REWARD in capsys.readouterr().out
     assert {*select_runs(["*i*", "first"], results, "plot")} == {str(results / "first"), str(results / "original")}
     assert {*select_runs([str(results / "*"), "second"], results, "plot")} == {
@@ -255,18 +247,8 @@ def test_a_picture_of_an_unknown_kind_names_the_known_ones(results):
 
 def test_the_command_takes_run_ids_and_paths(results, capsys):
     out = results / "pictures" / "out.png"
-    command(
-        "first",
-        str(results / "original"),
-        "--results-dir",
-        str(results),
-        "--out",
-        str(out),
-        "--smooth",
-        "0.5",
-        "--x",
-        "time",
-    )
+    runs = ("first", str(results / "original"), "--results-dir", str(results))
+    command(*runs, "--out", str(out), "--smooth", "0.5", "--x", "time")
     assert capsys.readouterr().out == f"Wrote {out}\n"
     assert is_png(out)
 
@@ -290,12 +272,7 @@ def test_a_smoothing_of_one_is_refused(results, capsys):
 def test_numbers_that_no_axis_shows_are_left_out(tmp_path):
     """JSON has numbers of any size."""
     whole = f'{{"behavior": "B", "step": 1, "elapsed": 1, "{REWARD}": 2}}'
-    lines = [
-        whole,
-        whole.replace(": 2", ": 1" + "0" * 400),
-        whole.replace(": 2", ": 1.7e308"),
-        whole.replace(": 2", ": -1.7e308"),
-    ]
+    lines = [whole, *(whole.replace(": 2", f": {one}") for one in ("1" + "0" * 400, "1.7e308", "-1.7e308"))]
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines))
     history = read_history(tmp_path)
     np.testing.assert_equal(history["B"][REWARD].value, [2, np.nan, np.nan])
@@ -306,9 +283,8 @@ def test_numbers_that_no_axis_shows_are_left_out(tmp_path):
 @pytest.mark.parametrize("name", ["x" * 5000, "\ud800", "\x1b[31m\u202e"])
 def test_names_that_no_picture_can_hold_are_shortened_and_escaped(tmp_path, name):
     point = {"behavior": name, "step": 1, "elapsed": 1, REWARD: 2, name: 3}
-    (tmp_path / "metrics.jsonl").write_text(
-        "\n".join(json.dumps({**point, "behavior": one}) for one in (name, f"{name}2"))
-    )
+    points = [{**point, "behavior": one} for one in (name, f"{name}2")]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, points)))
     for metrics in ([REWARD], [REWARD, name]):
         figure = learning_curves({"run": read_history(tmp_path)}, metrics)
         save(figure, tmp_path / "curves.png")
@@ -345,9 +321,7 @@ def record(data: bytes) -> bytes:
 def test_an_event_file_takes_no_more_memory_than_it_is_large(tmp_path):
     length = struct.pack("<Q", 2**40)
     damaged(tmp_path, "events.out.tfevents.9", length + struct.pack("<I", masked_crc32c(length)))
-    with pytest.raises(
-        RunError, match=r"cannot read the metrics of .*9 has a record of 1,099,511,627,776 bytes; expected at most"
-    ):
+    with pytest.raises(RunError, match=r"cannot read the metrics of .*9 has a record of 1,099,511,627,776 bytes"):
         read_history(tmp_path)
 
 

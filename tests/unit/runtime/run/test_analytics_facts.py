@@ -76,13 +76,9 @@ def test_what_a_user_named_is_not_told(text):
 
 
 def test_lessons_that_name_no_behavior_are_told_without_one():
-    lessons = [
-        {"name": "Breeze", "value": 1.0, "completion_criteria": {"threshold": 0.5}},
-        {"name": "Storm", "value": 2.0},
-    ]
-    run = RunSettings.model_validate(
-        {"behaviors": {"Ball": {}}, "environment_parameters": {"wind": {"curriculum": lessons}}}
-    )
+    breeze = {"name": "Breeze", "value": 1.0, "completion_criteria": {"threshold": 0.5}}
+    wind = {"curriculum": [breeze, {"name": "Storm", "value": 2.0}]}
+    run = RunSettings.model_validate({"behaviors": {"Ball": {}}, "environment_parameters": {"wind": wind}})
     told = json.loads(training_facts(run, torch.device("cpu")).run_options)
     first, _ = told["environment_parameters"][hashed("wind")]["curriculum"]
     assert (first["name"], first["completion_criteria"]["behavior"]) == (hashed("Breeze"), None)
@@ -92,17 +88,12 @@ def test_lessons_that_name_no_behavior_are_told_without_one():
 def test_settings_are_told_as_they_are_and_names_by_their_hashes():
     run = json.loads(training_facts(settings(), torch.device("cpu")).run_options)
     ball = run["behaviors"][hashed("BallOfDoom")]
-    assert (ball["hyperparameters"]["batch_size"], ball["max_steps"], ball["init_path"]) == (
-        1024,
-        500000,
-        hashed("/games/best.pt"),
-    )
+    assert (ball["hyperparameters"]["batch_size"], ball["max_steps"]) == (1024, 500000)
+    assert ball["init_path"] == hashed("/games/best.pt")
     assert ball["reward_signals"]["gail"]["demo_path"] == hashed("/games/a.demo")
     assert run["env_settings"]["env_args"] == [hashed("--secret")]
-    assert (run["checkpoint_settings"]["results_dir"], run["checkpoint_settings"]["resume"]) == (
-        hashed("/games/out"),
-        False,
-    )
+    assert run["checkpoint_settings"]["results_dir"] == hashed("/games/out")
+    assert run["checkpoint_settings"]["resume"] is False
     first, last = run["environment_parameters"][hashed("wind_strength")]["curriculum"]
     assert (first["name"], first["completion_criteria"]["behavior"]) == (hashed("Breeze"), hashed("BallOfDoom"))
     assert (first["value"], first["completion_criteria"]["threshold"]) == (1.0, 0.5)
@@ -114,11 +105,9 @@ def test_a_behavior_is_told_with_the_features_it_uses():
     run = settings()
     facts = behavior_facts("BallOfDoom", run.behaviors["BallOfDoom"], run)
     assert (facts.behavior_name, facts.trainer_type) == (hashed("BallOfDoom"), "ppo")
-    assert (facts.extrinsic_reward_enabled, facts.gail_reward_enabled, facts.behavioral_cloning_enabled) == (
-        True,
-        True,
-        True,
-    )
+    assert facts.extrinsic_reward_enabled
+    assert facts.gail_reward_enabled
+    assert facts.behavioral_cloning_enabled
     assert (facts.curiosity_reward_enabled, facts.rnd_reward_enabled, facts.self_play_enabled) == (False, False, False)
     assert (facts.recurrent_enabled, facts.trainer_threaded, facts.curriculum_enabled) == (True, False, True)
     assert (facts.visual_encoder, facts.num_network_layers, facts.num_network_hidden_units) == ("resnet", 3, 64)
@@ -127,9 +116,8 @@ def test_a_behavior_is_told_with_the_features_it_uses():
 
 
 def test_a_users_own_encoder_is_told_by_its_hash():
-    run = RunSettings.model_validate(
-        {"behaviors": {"Ball": {"network_settings": {"vis_encode_type": "secret_sauce:Mine"}}}}
-    )
+    network = {"vis_encode_type": "secret_sauce:Mine"}
+    run = RunSettings.model_validate({"behaviors": {"Ball": {"network_settings": network}}})
     assert behavior_facts("Ball", run.behaviors["Ball"], run).visual_encoder == hashed("secret_sauce:Mine")
 
 

@@ -23,9 +23,7 @@ class Invisible(gymnasium.Env):
     def __init__(self, render_mode: str | None = None) -> None:
         self.render_mode = render_mode
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         return np.zeros(2, np.float32), {}
 

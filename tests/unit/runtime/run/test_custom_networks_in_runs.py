@@ -78,15 +78,12 @@ def test_the_example_follows_its_own_rules(monkeypatch):
     monkeypatch.chdir(ROOT)
     encoder = visual_encoder("examples.own_encoder:Places", "camera", (3, 64, 84), 16)
     check_exportable(nn.ModuleList([encoder, own_body("examples.own_encoder:Residual", 18, 16, 2)]))
-    assert visual_encoder("examples.own_encoder:Places", "camera", (1, 4, 4), 16)(torch.rand(1, 1, 4, 4)).shape == (
-        1,
-        16,
-    )
+    encoder = visual_encoder("examples.own_encoder:Places", "camera", (1, 4, 4), 16)
+    assert encoder(torch.rand(1, 1, 4, 4)).shape == (1, 16)
 
 
 def test_the_guide_shows_the_settings_of_the_example():
-    example = yaml.safe_load((ROOT / "examples" / "own_encoder.yaml").read_text())["behaviors"]["GridWorld"][
-        "network_settings"
-    ]
+    blocks = yaml.safe_load((ROOT / "examples" / "own_encoder.yaml").read_text())["behaviors"]
+    example = blocks["GridWorld"]["network_settings"]
     guide = (ROOT / "docs" / "guides" / "own-network.md").read_text()
     assert all(f"{key}: {value}" in guide for key, value in example.items())

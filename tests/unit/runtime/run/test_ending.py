@@ -20,14 +20,7 @@ from palaestra.runtime.run.rate_jumps import RateJump
 
 
 def train(results: Path, max_steps: int = 800, config: Any = None, sets: tuple[str, ...] = (), **more: Any) -> Result:
-    given: dict[str, Any] = {
-        "env": "Basic",
-        "num_areas": 3,
-        "seed": 7,
-        "results_dir": str(results),
-        "run_id": "run",
-        **more,
-    }
+    given = {"env": "Basic", "num_areas": 3, "seed": 7, "results_dir": str(results), "run_id": "run", **more}
     return palaestra.train(settings("Basic", max_steps) if config is None else config, sets=sets, **given)
 
 
@@ -135,14 +128,8 @@ def test_behaviors_that_come_late_have_their_settings_in_tensorboard_as_text(tmp
     folder = train(
         tmp_path, config=config, env=env, num_areas=None, quiet=True, callbacks=[lambda summary: summary.step >= 200]
     ).folder
-    train(
-        tmp_path,
-        config=config,
-        env=Scripted({"A": {}, "B": {}}, appears={"B": 5}),
-        num_areas=None,
-        quiet=True,
-        resume=True,
-    )
+    env = Scripted({"A": {}, "B": {}}, appears={"B": 5})
+    train(tmp_path, config=config, env=env, num_areas=None, quiet=True, resume=True)
     for name in ("A", "B"):
         texts = []
         for file in (folder / name).iterdir():

@@ -51,9 +51,7 @@ if __name__ == "__main__":
 '''
 
 
-def train(
-    folder: Path, env: Path, kind: str | None, *, steps: int = 256, tree: dict[str, Any] | None = None, **block: Any
-) -> Result:
+def train(folder: Path, env: Path, kind: str | None, *, steps: int = 256, tree=None, **block: Any) -> Result:
     """Trains for a few rollouts; every behavior of the game has the same settings."""
     behavior = {
         "trainer_type": "ppo",
@@ -63,14 +61,10 @@ def train(
         "summary_freq": 64,
         "time_horizon": 16,
     }
-    settings = {
-        "default_settings": behavior | block,
-        "env_settings": {"env_args": ["--kind", kind] if kind else []},
-        **(tree or {}),
-    }
-    return palaestra.train(
-        settings, env=str(env), results_dir=str(folder / "results"), run_id="run", seed=1, quiet=True, trust=True
-    )
+    args = ["--kind", kind] if kind else []
+    settings = {"default_settings": behavior | block, "env_settings": {"env_args": args}, **(tree or {})}
+    place = {"results_dir": str(folder / "results"), "run_id": "run", "quiet": True, "trust": True}
+    return palaestra.train(settings, env=str(env), seed=1, **place)
 
 
 def finished(result: Result) -> set[str]:
@@ -100,9 +94,8 @@ def curriculum(**criterion: Any) -> dict[str, Any]:
     """Three lessons that are met at once."""
     met = {"measure": "progress", "min_lesson_length": 1, "threshold": 0.1, **criterion}
     first, second = ({"name": f"{wind}", "value": wind, "completion_criteria": {**met}} for wind in (1.0, 2.0))
-    return {
-        "environment_parameters": {"wind": {"curriculum": [first, second, {"name": "3", "value": 3.0}]}, "rain": 4.0}
-    }
+    lessons = [first, second, {"name": "3", "value": 3.0}]
+    return {"environment_parameters": {"wind": {"curriculum": lessons}, "rain": 4.0}}
 
 
 @pytest.mark.parametrize(

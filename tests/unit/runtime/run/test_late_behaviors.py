@@ -67,9 +67,8 @@ def test_the_number_of_threads_counts_a_late_behavior(tmp_path, monkeypatch, cap
     env = Scripted(STREAMS, appears={"B": 5})
     palaestra.train({"behaviors": {"A": block, "B": large}}, env=env, results_dir=str(tmp_path), seed=1)
     out = capsys.readouterr().out
-    assert (
-        out.index("Computing with 1 thread:") < out.index("New behavior 'B'") < out.index("Computing with 2 threads:")
-    )
+    alone, late, together = "Computing with 1 thread:", "New behavior 'B'", "Computing with 2 threads:"
+    assert out.index(alone) < out.index(late) < out.index(together)
 
 
 def test_a_program_that_trains_keeps_its_threads_and_its_random_numbers(tmp_path):

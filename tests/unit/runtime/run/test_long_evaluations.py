@@ -33,9 +33,8 @@ def test_ranks_wait_for_an_evaluation_that_takes_longer_than_rank_timeout(tmp_pa
     command = [sys.executable, "-m", "palaestra", "learn", "settings.yaml", "--env=python:slow_world:make"]
     command += ["--processes=2", "--num-areas=4", "--run-id=run", "--seed=1", "--set", "torch_settings.rank_timeout=2"]
     paths = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False
-    )
+    paths = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(command, cwd=tmp_path, env=paths, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "over 4 episodes of keep_best" in done.stdout
     assert (tmp_path / "results" / "run" / "Main-best.onnx").is_file()

@@ -186,9 +186,8 @@ def train_in_ranks(case: Case, place: Path, run_id: str, first: Path | None, *mo
     if case["copies"] > 1:
         command.append(f"--num-envs={case['copies']}")
     paths = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        command, cwd=place, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False
-    )
+    paths = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(command, cwd=place, env=paths, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return place / run_id
 
@@ -217,9 +216,8 @@ def test_features_go_together(case, tmp_path, monkeypatch):
     first = None
     if case["init"]:
         plain = {**case, "init": "", "keep_best": "", "stop_when": False, "threaded": False, "copies": 1}
-        first = train(
-            {**plain, "ranks": 1, "curriculum": "", "self_play": False, "late": case["late"]}, tmp_path, "first", None
-        )
+        alone = {**plain, "ranks": 1, "curriculum": "", "self_play": False, "late": case["late"]}
+        first = train(alone, tmp_path, "first", None)
     if case["ranks"] > 1:
         folder = train_in_ranks(case, tmp_path, "run", first)
     else:

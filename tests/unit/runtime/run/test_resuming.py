@@ -33,15 +33,8 @@ SMALL = {
 def train(name: str, results: Path, until: int | None = None, **more: Any) -> Result:
     """Stops at the first summary from `until` on."""
     callbacks: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
-    given = {
-        "config": SMALL[name],
-        "num_areas": 3,
-        "seed": 7,
-        "env": name,
-        "quiet": True,
-        "callbacks": callbacks,
-        **more,
-    }
+    given = {"config": SMALL[name], "num_areas": 3, "seed": 7, "env": name, "quiet": True, **more}
+    given.setdefault("callbacks", callbacks)
     return palaestra.train(results_dir=str(results), run_id="run", **given)
 
 
@@ -59,13 +52,7 @@ def test_an_interrupted_run_that_goes_on_ends_as_one_that_never_stopped(env, tmp
 
 
 def test_a_run_that_was_stopped_between_two_summaries_goes_on_from_there(tmp_path, capsys):
-    place: dict[str, Any] = {
-        "env": "CartPole",
-        "run_id": "run",
-        "results_dir": str(tmp_path),
-        "num_areas": 8,
-        "seed": 1,
-    }
+    place = {"env": "CartPole", "run_id": "run", "results_dir": str(tmp_path), "num_areas": 8, "seed": 1}
     stopped = palaestra.train(settings("CartPole", 900), **place, callbacks=[lambda summary: summary.step >= 300])
     saved: Any = Checkpoints(stopped.folder / "checkpoints", 0).load().state["run"]
     assert saved["statistics"]["periods"]["CartPole"]["judged"][1] > 0  # episodes of a summary that is not written yet
@@ -122,9 +109,8 @@ def test_how_often_the_loop_looks_up_changes_nothing(tmp_path, monkeypatch):
 
 
 def test_two_runs_with_one_seed_are_equal_and_with_another_are_not(tmp_path):
-    first, second, other = (
-        state(train("Basic", tmp_path / name, seed=seed).folder) for name, seed in (("a", 7), ("b", 7), ("c", 8))
-    )
+    seeds = {"a": 7, "b": 7, "c": 8}
+    first, second, other = (state(train("Basic", tmp_path / name, seed=seed).folder) for name, seed in seeds.items())
     assert differences(first, second) == []
     assert differences(first["Basic"], other["Basic"]) != []
 
@@ -141,15 +127,12 @@ def test_a_finished_run_stays_as_it_is(tmp_path, capsys):
 
 def test_a_finished_run_trains_further_with_its_own_settings_and_more_steps(tmp_path):
     train("Basic", tmp_path)
-    result = train(
-        "Basic", tmp_path, config=None, env=None, num_areas=3, resume=True, sets=["behaviors.*.max_steps=3000"]
-    )
+    more = {"config": None, "env": None, "num_areas": 3, "sets": ["behaviors.*.max_steps=3000"]}
+    result = train("Basic", tmp_path, resume=True, **more)
     assert result.finished
     assert result.steps["Basic"] >= 3000
-    assert (
-        json.loads((result.folder / "run_logs/training_status.json").read_text())["Basic"]["final_checkpoint"]["steps"]
-        >= 3000
-    )
+    status = json.loads((result.folder / "run_logs/training_status.json").read_text())
+    assert status["Basic"]["final_checkpoint"]["steps"] >= 3000
 
 
 def test_a_run_that_was_moved_and_renamed_goes_on_where_it_is(tmp_path):
@@ -255,9 +238,8 @@ def test_results_without_a_checkpoint_are_not_overwritten(tmp_path, left):
         if not path.relative_to(folder).as_posix().startswith(left):
             path.unlink()
     if left == "metrics.jsonl":
-        (folder / left).write_text(
-            '{"behavior": "Basic", "step": 100, "elapsed": 40.0}\n{"step": 90000, "elapsed": 4000.0}\n'
-        )
+        lines = ['{"behavior": "Basic", "step": 100, "elapsed": 40.0}', '{"step": 90000, "elapsed": 4000.0}', ""]
+        (folder / left).write_text("\n".join(lines))
     before = contents(folder)
     with pytest.raises(
         RunError,
@@ -314,11 +296,8 @@ def test_what_a_behavior_learned_is_kept_until_it_is_seen_again(tmp_path):
     assert differences(learned["B"], away["B"]) == []
     assert differences(learned["A"], away["A"]) != []
     back = state(play(1200, appears=5, resume=True))
-    assert (
-        back["run"]["collector"]["behaviors"]["B"]["decisions"]
-        > learned["run"]["collector"]["behaviors"]["B"]["decisions"]
-        > 300
-    )
+    decisions = [one["run"]["collector"]["behaviors"]["B"]["decisions"] for one in (back, learned)]
+    assert decisions[0] > decisions[1] > 300
 
 
 def test_another_environment_is_refused(tmp_path):

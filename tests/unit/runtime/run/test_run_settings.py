@@ -82,9 +82,8 @@ def test_a_run_without_a_file_takes_fitting_settings_says_which_and_writes_them(
 def test_a_run_without_a_file_takes_the_one_that_is_shipped_for_its_environment(tmp_path, capsys):
     sets = [f"behaviors.*.{key}={value}" for key, value in FEW.items()]
     palaestra.train(env="CartPole", run_id="pole", results_dir=str(tmp_path), sets=sets)
-    assert "training with ppo/CartPole.yaml, which is shipped for this environment" in capsys.readouterr().out.replace(
-        "\n", " "
-    )
+    out = capsys.readouterr().out.replace("\n", " ")
+    assert "training with ppo/CartPole.yaml, which is shipped for this environment" in out
     written = yaml.safe_load((tmp_path / "pole" / "configuration.yaml").read_text())["behaviors"]
     shipped = preset_for("CartPole")
     own = yaml.safe_load(shipped.read_text())["behaviors"]["CartPole"]["hyperparameters"]
@@ -94,10 +93,8 @@ def test_a_run_without_a_file_takes_the_one_that_is_shipped_for_its_environment(
 
 @pytest.mark.parametrize("trainer", ["sac", "poca", "bc"])
 def test_settings_fit_the_trainer_that_is_asked_for(trainer):
-    sets = [
-        f"behaviors.*.trainer_type={trainer}",
-        *(["behaviors.*.hyperparameters.teacher=heuristic"] if trainer == "bc" else []),
-    ]
+    teacher = ["behaviors.*.hyperparameters.teacher=heuristic"] if trainer == "bc" else []
+    sets = [f"behaviors.*.trainer_type={trainer}", *teacher]
     loaded = load(None, sets=sets)
     assert loaded.with_tree is not None
     found = loaded.with_tree(fitted({"A": spec(VECTOR, continuous=2)}, 16, trainer)).settings.behaviors["A"]

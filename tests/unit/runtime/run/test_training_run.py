@@ -22,9 +22,8 @@ resource = pytest.importorskip("resource")  # POSIX
 
 def train(results: Path, **more: Any) -> Result:
     config = settings("Basic", 2000, summary_freq=500, checkpoint_interval=500)
-    return palaestra.train(
-        config, env="Basic", num_areas=3, seed=7, results_dir=str(results), run_id="run", quiet=True, **more
-    )
+    place = {"results_dir": str(results), "run_id": "run", "quiet": True, **more}
+    return palaestra.train(config, env="Basic", num_areas=3, seed=7, **place)
 
 
 def test_a_disk_that_fills_up_ends_the_run_and_leaves_one_that_resumes(tmp_path):
@@ -35,9 +34,7 @@ def test_a_disk_that_fills_up_ends_the_run_and_leaves_one_that_resumes(tmp_path)
     whole = train(tmp_path / "whole")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
-        with pytest.raises(
-            RunError, match="the file would be larger than is allowed here; earlier checkpoints are unchanged"
-        ):
+        with pytest.raises(RunError, match="would be larger than is allowed here; earlier checkpoints are unchanged"):
             train(tmp_path / "parts", callbacks=[fill])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -50,21 +47,13 @@ def test_a_disk_that_fills_up_ends_the_run_and_leaves_one_that_resumes(tmp_path)
 @pytest.mark.curves
 def test_a_run_in_an_environment_of_ones_own_leaves_model_curves_and_settings(tmp_path):
     config = settings("Bandit", 2000, hyperparameters={"batch_size": 32, "buffer_size": 128, "learning_rate": 0.003})
-    result = palaestra.train(
-        config, env=Bandit(8, branches=(2,)), results_dir=str(tmp_path), run_id="mine", seed=1, quiet=True
-    )
+    place = {"results_dir": str(tmp_path), "run_id": "mine", "quiet": True}
+    result = palaestra.train(config, env=Bandit(8, branches=(2,)), seed=1, **place)
     assert result.finished
     assert result.models == {"Bandit": tmp_path / "mine" / "Bandit.onnx"}
     there = {path.name for path in result.folder.iterdir()}
-    assert there == {
-        "Bandit",
-        "Bandit.onnx",
-        "checkpoints",
-        "configuration.yaml",
-        "curves.png",
-        "metrics.jsonl",
-        "run_logs",
-    }
+    files = "Bandit Bandit.onnx checkpoints configuration.yaml curves.png metrics.jsonl run_logs"
+    assert there == {*files.split()}
     logs = {"console.log", "progress.json", "signature", "timers.json", "training_status.json"}
     assert {path.name for path in (result.folder / "run_logs").iterdir()} == logs
     reward = result.rewards["Bandit"]
@@ -74,9 +63,8 @@ def test_a_run_in_an_environment_of_ones_own_leaves_model_curves_and_settings(tm
 
 def test_a_callback_that_returns_true_stops_the_run_saved(tmp_path):
     seen: list[int] = []
-    result = train(
-        tmp_path, callbacks=[lambda summary: seen.append(summary.step), lambda summary: summary.step == 1000]
-    )
+    callbacks = [lambda summary: seen.append(summary.step), lambda summary: summary.step == 1000]
+    result = train(tmp_path, callbacks=callbacks)
     assert seen == [500, 1000]
     assert not result.finished
     assert (result.folder / "checkpoints" / str(result.steps["Basic"])).is_dir()
@@ -95,17 +83,14 @@ class Rich(Bandit):
     """Every episode earns the same, and so much that a float64 counts in steps of 16."""
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        return {
-            name: replace(step, reward=torch.full_like(step.reward, 1e17))
-            for name, step in super().step(actions).items()
-        }
+        steps = super().step(actions)
+        return {name: replace(step, reward=torch.full_like(step.reward, 1e17)) for name, step in steps.items()}
 
 
 def test_returns_that_no_histogram_has_bins_for_do_not_end_a_run(tmp_path):
     config = settings("Bandit", 300, reward_signals={"extrinsic": {"strength": 1e-17}})
-    result = palaestra.train(
-        config, env=Rich(8, branches=(2,)), results_dir=str(tmp_path), run_id="run", seed=1, quiet=True
-    )
+    place = {"results_dir": str(tmp_path), "run_id": "run", "quiet": True}
+    result = palaestra.train(config, env=Rich(8, branches=(2,)), seed=1, **place)
     assert result.finished
     assert (tmp_path / "run" / "metrics.jsonl").read_text().count("e+16") >= 3
 
@@ -168,9 +153,8 @@ def test_what_a_game_measures_is_in_the_summaries_of_each_behavior_once(tmp_path
         assert summary.histograms["Game/Spread"].tolist() == list(period)
         ticks[summary.behavior] = game.ticks
 
-    palaestra.train(
-        two_behaviors(), env=game, results_dir=str(tmp_path), run_id="run", seed=1, quiet=True, callbacks=[check]
-    )
+    place = {"results_dir": str(tmp_path), "run_id": "run", "quiet": True}
+    palaestra.train(two_behaviors(), env=game, seed=1, callbacks=[check], **place)
     assert (sorted(ticks), seen) == (["Blue", "Red"], 8)
     assert "Game/Parity" in (tmp_path / "run" / "metrics.jsonl").read_text()
     assert b"Game/Spread_hist" in next((tmp_path / "run" / "Blue").glob("events.*")).read_bytes()
@@ -180,12 +164,8 @@ def test_an_environment_that_listens_hears_of_the_run_and_then_of_its_behaviors(
     game = Game()
     palaestra.train(two_behaviors(), env=game, results_dir=str(tmp_path), run_id="run", seed=1, quiet=True)
     run, reset, red, blue = game.heard
-    assert (run.torch_device_type, reset, red.behavior_name, blue.behavior_name) == (
-        "cpu",
-        "reset",
-        hashed("Red"),
-        hashed("Blue"),
-    )
+    assert (run.torch_device_type, reset) == ("cpu", "reset")
+    assert (red.behavior_name, blue.behavior_name) == (hashed("Red"), hashed("Blue"))
 
 
 def test_a_behavior_that_has_learned_all_it_will_is_still_counted_and_summarized(tmp_path):
@@ -225,9 +205,8 @@ def test_staggered_episodes_are_whole_in_summaries_and_only_built_in_ones_can_be
         lengths.extend(value for tag, value in summary.values.items() if tag == "Environment/Episode Length")
 
     hyper = {"batch_size": 100, "buffer_size": 400}
-    config = {
-        "default_settings": {"trainer_type": "ppo", "max_steps": 4000, "summary_freq": 500, "hyperparameters": hyper}
-    }
+    block = {"trainer_type": "ppo", "max_steps": 4000, "summary_freq": 500, "hyperparameters": hyper}
+    config = {"default_settings": block}
     more = {"results_dir": str(tmp_path), "num_areas": 4, "seed": 1, "stagger_episodes": True, "quiet": True}
     palaestra.train(config, env="builtin:Match3", callbacks=[look], run_id="staggered", **more)
     assert len(lengths) > 1

@@ -30,10 +30,7 @@ def test_a_misspelt_block_is_named_with_its_line(env, name, typed, tmp_path, mon
         f"'{typed}' has appeared in this environment, so its settings are not used, and '{name}' trains with "
         "default_settings" in first
     )
-    assert (
-        f"Then write '{name}' in the settings: it must be the Behavior Name in the agents' Behavior Parameters in Unity"
-        in first
-    )
+    assert f"Then write '{name}' in the settings: it must be the Behavior Name in the agents'" in first
     assert "has appeared in this session" in last
 
 

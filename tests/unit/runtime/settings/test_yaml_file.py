@@ -36,14 +36,8 @@ def test_scalars_are_what_they_look_like(text, value):
 
 def test_every_key_and_item_has_its_line():
     document = parse("a:\n  b: 1\n  c:\n  - x\n  - d: 2\n")
-    assert document.lines == {
-        ("a",): 1,
-        ("a", "b"): 2,
-        ("a", "c"): 3,
-        ("a", "c", 0): 4,
-        ("a", "c", 1): 5,
-        ("a", "c", 1, "d"): 5,
-    }
+    lines = {("a",): 1, ("a", "b"): 2, ("a", "c"): 3, ("a", "c", 0): 4, ("a", "c", 1): 5, ("a", "c", 1, "d"): 5}
+    assert document.lines == lines
 
 
 def test_keys_are_text():
@@ -179,12 +173,8 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path):
 
 
 def test_what_is_dumped_is_read_back():
-    tree = {
-        "text": ["1e3", "true", "é", "", "null", "2020-01-01", "a: b\nc"],
-        "numbers": [1e-10, 3.0, -4],
-        "none": None,
-        "empty": {},
-    }
+    texts = ["1e3", "true", "é", "", "null", "2020-01-01", "a: b\nc"]
+    tree = {"text": texts, "numbers": [1e-10, 3.0, -4], "none": None, "empty": {}}
     assert parse(dump(tree)).tree == tree
     assert list(parse(dump(tree)).tree) == list(tree)
 

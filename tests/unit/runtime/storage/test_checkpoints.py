@@ -33,9 +33,8 @@ def assert_same(left: Any, right: Any) -> None:
     if isinstance(left, torch.Tensor):
         assert left.dtype == right.dtype
         assert left.shape == right.shape
-        assert torch.equal(
-            left.contiguous().reshape(-1).view(torch.uint8), right.contiguous().reshape(-1).view(torch.uint8)
-        )
+        whole = [one.contiguous().reshape(-1).view(torch.uint8) for one in (left, right)]
+        assert torch.equal(*whole)
     elif isinstance(left, dict):
         assert [*left] == [*right]
         assert [*map(type, left)] == [*map(type, right)]
@@ -75,10 +74,8 @@ def random_state(rng: random.Random, depth: int = 0) -> Any:
 
 
 def a_state(number: float = 1.0) -> dict[str, Any]:
-    return {
-        "run": {"rng": torch.arange(16, dtype=torch.uint8), "number": number},
-        "3DBall": {"w": torch.full((300,), number)},
-    }
+    run = {"rng": torch.arange(16, dtype=torch.uint8), "number": number}
+    return {"run": run, "3DBall": {"w": torch.full((300,), number)}}
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -294,9 +291,8 @@ except RunError as error:
 
 def test_a_write_that_fails_midway_leaves_the_old_checkpoints_and_no_rubbish(tmp_path):
     pytest.importorskip("resource")
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
-    )
+    command = [sys.executable, "-c", LIMITED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "cannot write the checkpoint of step 2" in done.stdout
     assert "larger than is allowed" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["1"]

@@ -14,9 +14,8 @@ THEIRS = Path(__file__).parents[3] / "golden" / "data" / "others" / "mlagents"
 
 
 def network(**rest: object) -> ActorCritic:
-    return ActorCritic(
-        spec_of((4,), (2,), continuous=2), NetworkSettings(**{"hidden_units": 16, "num_layers": 3, **rest})
-    )
+    chosen = NetworkSettings(**{"hidden_units": 16, "num_layers": 3, **rest})
+    return ActorCritic(spec_of((4,), (2,), continuous=2), chosen)
 
 
 def their_run(place: Path, behavior: str = "Walker") -> RunFolder:

@@ -25,9 +25,7 @@ def test_names_that_are_no_folder_everywhere_are_refused(run_id):
 
 @pytest.mark.parametrize("run_id", ["x" * 300, f"a/{'x' * 121}", "字" * 100])
 def test_names_that_are_too_long_are_refused(run_id):
-    with pytest.raises(
-        ConfigError, match=r"--run-id: '.*' is too long for the name of a folder; expected at most 120 characters"
-    ):
+    with pytest.raises(ConfigError, match=r"--run-id: '.*' is too long for the name of a folder; expected at most 120"):
         check_run_id(run_id)
 
 
@@ -59,23 +57,16 @@ def test_a_forced_run_keeps_models_and_drops_checkpoints_and_metrics(tmp_path):
         (folder.path / name).parent.mkdir(parents=True, exist_ok=True)
         (folder.path / name).touch()
     folder.create(LOADED)
-    assert {path.name for path in folder.path.rglob("*") if path.is_file()} == {
-        CONFIGURATION,
-        SIGNATURE.name,
-        "Basic-10.onnx",
-    }
+    there = {path.name for path in folder.path.rglob("*") if path.is_file()}
+    assert there == {CONFIGURATION, SIGNATURE.name, "Basic-10.onnx"}
 
 
 def test_a_run_that_is_missing_is_told_from_its_neighbors(tmp_path):
     for name in ("ball-1", "ball-2", "walker", ".ball-3.new"):
         (tmp_path / name).mkdir()
-    with pytest.raises(
-        RunError, match=r"cannot play: there is no run 'ball-3' in .*; did you mean 'ball-2' or 'ball-1'\?$"
-    ):
+    with pytest.raises(RunError, match=r"cannot play: there is no run 'ball-3' in .*; did you mean 'ball-2'"):
         RunFolder(tmp_path, "ball-3").must_exist("play")
-    with pytest.raises(
-        RunError, match=r"runs there: ball-1, ball-2, walker\) \(leave out --resume to start a new one\)$"
-    ):
+    with pytest.raises(RunError, match=r"runs there: ball-1, ball-2, walker\) \(leave out --resume"):
         RunFolder(tmp_path, "zzz").must_exist("resume")
     with pytest.raises(RunError, match="there are no runs in it"):
         RunFolder(tmp_path / "nowhere", "zzz").must_exist("play")
@@ -85,9 +76,7 @@ def test_a_run_in_the_folders_of_old_ml_agents_is_recognized(tmp_path, monkeypat
     (tmp_path / "models" / "first" / "Ball").mkdir(parents=True)
     for here, results in ((tmp_path, Path("results")), (Path.cwd(), tmp_path / "results")):
         monkeypatch.chdir(here)
-        with pytest.raises(
-            RunError, match=r"cannot resume: .*first is a run of ML-Agents before release 3.* \(leave out --resume"
-        ):
+        with pytest.raises(RunError, match=r"resume: .*first is a run of ML-Agents before release 3.* \(leave out"):
             RunFolder(results, "first").must_exist("resume")
         with pytest.raises(RunError, match="there is no run 'second'"):
             RunFolder(results, "second").must_exist("resume")

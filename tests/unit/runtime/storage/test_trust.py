@@ -140,11 +140,8 @@ TAKES_NO_SETTINGS = {
 TYPED = {"ENV", "BUILD", "PATH=VALUE", "ARG", "DIR", "TAG", "DEVICE", "ADDRESS", "HOST:PORT"}
 """What the user has typed is run; the rest names no settings."""
 OUTPUTS = {"--out", "--json", "--plot", "--to-demo", "target", "new"}
-ASKS = [
-    command
-    for command in COMMANDS
-    if command.split()[0] not in ("config", "export", "plot", "run") and "--env" not in command
-]
+NO_ENVIRONMENT = ("config", "export", "plot", "run")
+ASKS = [command for command in COMMANDS if command.split()[0] not in NO_ENVIRONMENT and "--env" not in command]
 
 
 def test_every_argument_that_may_name_a_run_or_its_settings_is_tried():
@@ -197,11 +194,8 @@ NETWORKS = ("network_settings__vis_encode_type", "network_settings__body")
     ],
 )
 def test_no_command_runs_code_of_agents_that_a_foreign_folder_names(command, settings, foreign):
-    change(
-        foreign,
-        env_settings__env_path="builtin:Basic",
-        **{f"behaviors__Bandit__{name}": "their_code:Thing" for name in settings},
-    )
+    named = {f"behaviors__Bandit__{name}": "their_code:Thing" for name in settings}
+    change(foreign, env_settings__env_path="builtin:Basic", **named)
     main(command.split())
     assert not was_run()
 
@@ -370,11 +364,8 @@ def test_without_a_place_for_its_key_a_folder_stays_foreign(place, tmp_path, mon
     ],
 )
 def test_what_reaches_beyond_this_machine_is_asked_for(section, reach, path, foreign, capsys):
-    change(
-        foreign,
-        env_settings__env_path="builtin:Basic",
-        **{section: {}} if section in ("search", "default_settings") else {},
-    )
+    more = {section: {}} if section == "default_settings" else {}
+    change(foreign, env_settings__env_path="builtin:Basic", **more)
     change(foreign, **{f"{section}__{key}": value for key, value in reach.items()})
     before = contents(foreign)
     assert main(["learn", "--run-id=first", "--resume"]) == 1
@@ -453,9 +444,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "command", ["learn --run-id=first --resume --env=Basic", "learn own.yaml --run-id=first --force --env=Basic"]
 )
-def test_training_does_not_write_through_links_that_lead_out_of_a_foreign_folder(
-    link, command, foreign, elsewhere, capsys
-):
+def test_training_writes_through_no_links_that_lead_out_of_a_foreign_folder(link, command, foreign, elsewhere, capsys):
     write("own.yaml", settings("Basic", 200))
     (foreign / link).unlink(missing_ok=True)
     (foreign / link).parent.mkdir(exist_ok=True)
@@ -487,9 +476,7 @@ def test_links_of_ones_own_folder_and_those_that_stay_inside_need_no_trust(place
 @pytest.mark.parametrize(
     "command", ["record first --env=Basic", "record first --demo --env=Basic", "league first", "export first"]
 )
-def test_commands_that_play_write_into_no_foreign_folder_with_links_that_lead_out_of_it(
-    command, foreign, elsewhere, capsys
-):
+def test_commands_that_play_write_into_no_foreign_folder_with_links_out_of_it(command, foreign, elsewhere, capsys):
     (foreign / "demonstrations").symlink_to(elsewhere)
     before = contents(elsewhere), contents(foreign)
     assert main(command.split()) == 1

@@ -154,9 +154,7 @@ def test_where_there_are_no_locks_a_run_says_so_and_goes_on(number, tmp_path, mo
 def test_where_there_are_no_locks_a_writer_that_is_alive_is_noticed(tmp_path, monkeypatch):
     with hold(tmp_path / "run") as holder:
         without_locks(monkeypatch, "ENOLCK")
-        with pytest.raises(
-            RunInUse, match=rf"process {holder.pid} on .*If that process is gone, remove .*{re.escape(WRITER)}"
-        ):
+        with pytest.raises(RunInUse, match=rf"process {holder.pid} on .*If that process is gone, remove .*\.json"):
             WriterLock(tmp_path / "run").acquire()
         holder.kill()
         holder.wait()
@@ -231,9 +229,8 @@ def test_commands_that_read_work_while_a_run_goes_on_and_export_does_not_write_o
         assert re.search(r"is in use: .*; --out=FILE\.onnx writes the model to another place", capsys.readouterr().err)
         assert not (tmp_path / "run" / "Basic.onnx").exists()
         assert main(["evaluate", run]) == 1
-        assert re.search(
-            r"has no model yet .*'palaestra export .*run --out=FILE\.onnx' writes one", capsys.readouterr().err
-        )
+        err = capsys.readouterr().err
+        assert re.search(r"has no model yet .*'palaestra export .*run --out=FILE\.onnx' writes one", err)
         assert main(["export", run, "--out", str(tmp_path / "Basic.onnx")]) == 0
         assert main(["evaluate", str(tmp_path / "Basic.onnx"), "--env=Basic", "--episodes=1"]) == 0
 

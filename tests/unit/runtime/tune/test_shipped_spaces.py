@@ -16,9 +16,8 @@ def test_the_space_of_each_trainer_is_one_that_it_can_train_with(example):
 def test_minibatches_are_never_larger_than_a_rollout():
     for name in ("ppo", "poca"):
         space = read_block(name)["space"]
-        batches, rollouts = (
-            space[f"behaviors.*.hyperparameters.{key}"]["choice"] for key in ("batch_size", "buffer_size")
-        )
+        of = "behaviors.*.hyperparameters"
+        batches, rollouts = (space[f"{of}.{key}"]["choice"] for key in ("batch_size", "buffer_size"))
         assert max(batches) <= min(rollouts)
 
 

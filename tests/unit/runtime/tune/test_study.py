@@ -9,10 +9,8 @@ from palaestra.runtime.tune.study import StudyFolder
 
 @pytest.mark.parametrize("storage", ["sqlite", "journal"])
 def test_two_holders_of_one_study_never_get_the_same_trial(tmp_path, storage):
-    with (
-        opened(tmp_path, plan(trials=4, storage=storage)) as first,
-        opened(tmp_path, plan(trials=4, storage=storage)) as second,
-    ):
+    shared = plan(trials=4, storage=storage)
+    with opened(tmp_path, shared) as first, opened(tmp_path, shared) as second:
         claimed = [study.claim() for study in (first, second, first, second, first, second)]
         assert [trial and trial.number for trial in claimed] == [0, 1, 2, 3, None, None]
         assert len({trial.params[RATE] for trial in claimed if trial}) == 4

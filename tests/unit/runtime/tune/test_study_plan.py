@@ -73,14 +73,10 @@ def test_a_study_is_read_back_from_what_it_has_written():
 
 def test_what_differs_between_two_plans_is_named_but_for_how_much_is_done_at_once():
     before = make_plan(tree(), {})
-    now = make_plan(
-        tree(trials=99, jobs=3, space={RATE: {"log": [1e-4, 1e-2]}}), {}, ["behaviors.CartPole.max_steps=7"]
-    )
-    assert differences(before, now) == [
-        "behaviors.CartPole.max_steps",
-        f"search.space.{RATE}.log",
-        f"search.space.{GAMMA}.uniform",
-    ]
+    narrow = {RATE: {"log": [1e-4, 1e-2]}}
+    now = make_plan(tree(trials=99, jobs=3, space=narrow), {}, ["behaviors.CartPole.max_steps=7"])
+    changed = ["behaviors.CartPole.max_steps", f"search.space.{RATE}.log", f"search.space.{GAMMA}.uniform"]
+    assert differences(before, now) == changed
 
 
 def test_the_processes_of_a_search_for_the_bar_end_there():
@@ -88,9 +84,8 @@ def test_the_processes_of_a_search_for_the_bar_end_there():
     sets = plan.sets(plan.settings)
     stop = load(plan.tree_of({}), sets=sets).settings.behaviors["CartPole"].stop_when
     assert (stop.at_least, stop.episodes) == (90, 20)
-    assert make_plan(tree(bar=90, objectives=["reward", "decisions"]), {}).sets(plan.settings) == [
-        "torch_settings.threads=1"
-    ]
+    both = make_plan(tree(bar=90, objectives=["reward", "decisions"]), {})
+    assert both.sets(plan.settings) == ["torch_settings.threads=1"]
 
 
 def test_metrics_are_written_whatever_trackers_the_file_has():
@@ -99,10 +94,8 @@ def test_metrics_are_written_whatever_trackers_the_file_has():
 
 
 def test_a_place_of_a_run_is_left_out_and_an_origin_refused():
-    assert (
-        "checkpoint_settings"
-        not in make_plan({**tree(), "checkpoint_settings": {"run_id": "x", "force": True}}, {}).tree
-    )
+    place = {"checkpoint_settings": {"run_id": "x", "force": True}}
+    assert "checkpoint_settings" not in make_plan({**tree(), **place}, {}).tree
     with pytest.raises(ConfigError, match="init_path"):
         make_plan({**tree(), "checkpoint_settings": {"initialize_from": "x"}}, {})
 

@@ -21,9 +21,8 @@ from palaestra.runtime.tune.trial_curves import (
 def write_run(run: Path, *lines: dict[str, Any], cpu: tuple[tuple[int, float], ...] = ()) -> Path:
     (run / "run_logs").mkdir(parents=True)
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (run / CPU).write_text(
-        "".join(json.dumps({"behavior": "A", "step": step, "cpu": seconds}) + "\n" for step, seconds in cpu)
-    )
+    lines = [json.dumps({"behavior": "A", "step": step, "cpu": seconds}) + "\n" for step, seconds in cpu]
+    (run / CPU).write_text("".join(lines))
     return run
 
 
@@ -58,9 +57,8 @@ def test_a_reward_at_a_mark_waits_for_the_slowest_behavior():
 
 
 def test_courses_are_those_of_groups_where_there_are_any_and_half_a_line_is_left_out(tmp_path):
-    run = write_run(
-        tmp_path, line(10, 0.0, **{GROUP_REWARD: 7.0, ELO: 1200.0}), line(20, 1.0), line(10, 3.0, behavior="B")
-    )
+    first = line(10, 0.0, **{GROUP_REWARD: 7.0, ELO: 1200.0})
+    run = write_run(tmp_path, first, line(20, 1.0), line(10, 3.0, behavior="B"))
     with (run / "metrics.jsonl").open("a") as out:
         out.write('{"behavior": "A", "st')
     assert [point.value for point in read_curves(run, REWARD, "A")["A"]] == [7.0, 1.0]
@@ -75,9 +73,8 @@ def test_a_finished_run_is_worth_its_reward_and_its_way_to_the_bar(tmp_path):
 
 
 def test_a_run_that_misses_the_bar_counts_more_than_its_length_the_further_the_more(tmp_path):
-    near, far = (
-        write_run(tmp_path / name, line(50, reward), cpu=((50, 4.0),)) for name, reward in (("near", 4.0), ("far", 1.0))
-    )
+    rewards = {"near": 4.0, "far": 1.0}
+    near, far = (write_run(tmp_path / one, line(50, reward), cpu=((50, 4.0),)) for one, reward in rewards.items())
     search = SearchSettings(objectives=("decisions", "cpu_seconds"), bar=5.0, episodes=50)
     assert worth([near, far], search, {"A": 100}) == [
         [pytest.approx(120.0), pytest.approx(9.6)],

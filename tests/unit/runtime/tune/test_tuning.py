@@ -41,9 +41,8 @@ def test_a_search_ends_with_settings_that_train_a_table_and_pictures(tmp_path):
         best = write_report(study, lines.append)
         assert best.values == [max(trial.values[0] for trial in study.all())]
         found = load(study.folder.path / "best.yaml").settings
-        assert getattr(found.behaviors["CartPole"].hyperparameters, "learning_rate", None) == pytest.approx(
-            best.params[RATE]
-        )
+        hyper = found.behaviors["CartPole"].hyperparameters
+        assert hyper.learning_rate == pytest.approx(best.params[RATE])
         assert found.env_settings.env_path == "CartPole"
         assert [row["state"] for row in rows(study.folder.path)] == ["complete"] * 3
         pictures = {path.stem for path in (study.folder.path / "plots").glob("*.png")}
@@ -208,9 +207,8 @@ def test_ctrl_c_saves_the_trials_and_says_how_to_go_on(tmp_path):
     (tmp_path / "game.yaml").write_text(yaml.safe_dump({**TREE, **ENV}))
     words = [sys.executable, "-m", "palaestra", "tune"]
     long = ["--set", "behaviors.CartPole.max_steps=1000000"]
-    search = subprocess.Popen(
-        [*words, "game.yaml", "--trials=2", *long], cwd=tmp_path, stdout=subprocess.PIPE, text=True
-    )
+    command = [*words, "game.yaml", "--trials=2", *long]
+    search = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 200
     while not list(tmp_path.glob("results/tune/trials/0/seed-1/metrics.jsonl")):
         assert time.monotonic() < deadline
@@ -244,9 +242,8 @@ def test_where_no_trial_reached_the_bar_nothing_claims_that_one_did(tmp_path):
 
 def test_a_trial_that_reached_the_bar_is_better_than_a_short_one_that_did_not(tmp_path):
     steps = "behaviors.*.max_steps"
-    with opened(
-        tmp_path, plan(space={steps: {"choice": [100, 400]}}, trials=2, bar=5, start_values=False, pruner="none")
-    ) as study:
+    space = {steps: {"choice": [100, 400]}}
+    with opened(tmp_path, plan(space=space, trials=2, bar=5, start_values=False, pruner="none")) as study:
         for values in ({steps: 100}, {steps: 400}):
             study.optuna.enqueue_trial(values)
         lines: list[str] = []

@@ -64,9 +64,8 @@ def test_a_file_has_a_map_by_behavior():
 
 def test_what_a_curriculum_left_out_was_one_episode_and_no_smoothing():
     file = write("walls.yaml", {"A": {key: WALLS[key] for key in ("measure", "thresholds", "parameters")}})
-    assert parameters(curriculum=file)["low"] == lessons(
-        "A", [0, 4, 6], {**WALLS, "min_lesson_length": 1, "signal_smoothing": False}
-    )
+    usual = {**WALLS, "min_lesson_length": 1, "signal_smoothing": False}
+    assert parameters(curriculum=file)["low"] == lessons("A", [0, 4, 6], usual)
 
 
 @pytest.mark.parametrize(
@@ -176,11 +175,8 @@ def test_release_3_had_both_in_the_trainer_file():
     assert found["mass"] == sampler("uniform", min_value=1, max_value=2)
     assert [lesson.value for lesson in found["size"].curriculum] == [1.0, 2.0]
     settings = load(Path("new.yaml")).settings
-    assert (settings.behaviors["A"].trainer_type, settings.behaviors["A"].max_steps, settings.env_settings.seed) == (
-        "sac",
-        10_000,
-        3,
-    )
+    block = settings.behaviors["A"]
+    assert (block.trainer_type, block.max_steps, settings.env_settings.seed) == ("sac", 10_000, 3)
 
 
 def test_release_2_had_flat_blocks_under_behaviors():

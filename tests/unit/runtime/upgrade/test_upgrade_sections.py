@@ -86,10 +86,8 @@ def test_signals_of_a_section_replace_those_of_default():
 
 
 def test_default_goes_where_a_section_could_not_be_without_its_signals():
-    old = (
-        PPO.replace("gamma: 0.99", "gamma: 0.5")
-        + "    A:\n        reward_signals: {curiosity: {strength: 0.1, gamma: 0.9}}\n"
-    )
+    signals = "    A:\n        reward_signals: {curiosity: {strength: 0.1, gamma: 0.9}}\n"
+    old = PPO.replace("gamma: 0.99", "gamma: 0.5") + signals
     assert list(loaded(old).reward_signals) == ["curiosity"]
     assert loaded(old).network_settings.hidden_units == 256
     assert "old.yaml:2: every behavior has all values of `default` itself" in upgraded(old).report.text()
@@ -107,9 +105,8 @@ def test_before_0_9_discount_and_curiosity_were_keys_of_their_own():
 
 
 def test_curiosity_that_was_not_used_stays_away():
-    assert list(loaded("A: {trainer: ppo, use_curiosity: false, curiosity_strength: 0.02}").reward_signals) == [
-        "extrinsic"
-    ]
+    block = loaded("A: {trainer: ppo, use_curiosity: false, curiosity_strength: 0.02}")
+    assert list(block.reward_signals) == ["extrinsic"]
 
 
 @pytest.mark.parametrize(
@@ -129,9 +126,8 @@ def test_curiosity_that_was_not_used_stays_away():
     ],
 )
 def test_sac_learns_as_often_as_it_did(keys, steps, of_signals):
-    hyper = loaded(
-        f"A: {{trainer: sac, tau: 0.01, init_entcoef: 0.5, buffer_init_steps: 1.0e3, {keys}}}"
-    ).hyperparameters
+    text = f"A: {{trainer: sac, tau: 0.01, init_entcoef: 0.5, buffer_init_steps: 1.0e3, {keys}}}"
+    hyper = loaded(text).hyperparameters
     assert isinstance(hyper, SACSettings)
     assert (hyper.steps_per_update, hyper.reward_signal_steps_per_update) == (steps, of_signals)
     assert (hyper.tau, hyper.init_entcoef, hyper.buffer_init_steps) == (0.01, 0.5, 1000)
@@ -152,11 +148,8 @@ def test_self_play_and_pretraining_have_other_names():
             pretraining: {demo_path: x.demo, strength: 0.5, steps: 1.0e4}
         """
     )
-    assert (block.self_play.window, block.self_play.play_against_latest_model_ratio, block.self_play.save_steps) == (
-        5,
-        0.25,
-        50_000,
-    )
+    play = block.self_play
+    assert (play.window, play.play_against_latest_model_ratio, play.save_steps) == (5, 0.25, 50_000)
     assert block.behavioral_cloning == BehavioralCloningSettings(demo_path="x.demo", strength=0.5, steps=10_000)
 
 
@@ -213,18 +206,15 @@ def test_offline_cloning_learns_from_its_files():
 
 
 def test_a_section_may_be_another_by_name_or_by_anchor():
-    text = (
-        PPO.replace("default:", "default: &base")
-        + "    A: B\n    B: C\n    C:\n        <<: *base\n        batch_size: 8\n"
-    )
+    sections = "    A: B\n    B: C\n    C:\n        <<: *base\n        batch_size: 8\n"
+    text = PPO.replace("default:", "default: &base") + sections
     assert loaded(text).hyperparameters == PPOSettings(batch_size=8, buffer_size=10240, beta=5e-3)
     assert (
         refused("default: {trainer: ppo}\nA: Hallwey\nHallway: {}")
         == "old.yaml:2: 'A' refers to 'Hallwey', which is not a section; did you mean 'Hallway'?"
     )
-    assert (
-        refused("default: {trainer: ppo}\nA: B\nB: A") == "old.yaml:3: 'B' refers to 'A', which refers back to itself"
-    )
+    message = refused("default: {trainer: ppo}\nA: B\nB: A")
+    assert message == "old.yaml:3: 'B' refers to 'A', which refers back to itself"
 
 
 def test_a_key_that_nobody_knows_is_named_with_its_line():

@@ -86,9 +86,8 @@ class Noted:
 
 def run(tmp_path: Path, **more: object) -> Result:
     tree = {**settings("Basic", checkpoint_interval=150), "trackers": [f"{__name__}:Noted"]}
-    return palaestra.train(
-        tree, env="Basic", run_id="noted", results_dir=str(tmp_path), num_areas=1, quiet=True, force=True, **more
-    )
+    place = {"run_id": "noted", "results_dir": str(tmp_path), "quiet": True, "force": True}
+    return palaestra.train(tree, env="Basic", num_areas=1, **place, **more)
 
 
 def test_a_tracker_gets_every_model_and_how_the_run_ended(tmp_path, monkeypatch):
@@ -112,6 +111,5 @@ def test_a_tracker_is_told_of_a_run_that_is_stopped_and_of_one_that_fails(tmp_pa
 
     with pytest.raises(ValueError, match="no such luck"):
         run(tmp_path, callbacks=[broken])
-    assert [(outcome, reason.split(" (")[0]) for outcome, reason in Noted.end] == [
-        ("failed", "ValueError: no such luck")
-    ]
+    ((outcome, reason),) = Noted.end
+    assert (outcome, reason.split(" (")[0]) == ("failed", "ValueError: no such luck")

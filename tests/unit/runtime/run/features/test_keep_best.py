@@ -22,12 +22,8 @@ from palaestra.runtime.storage.checkpoints import Checkpoints
 
 
 def run(folder: Path, keep: dict[str, Any] | None, env: Any = "Basic", run_id: str = "a", **more: Any) -> Result:
-    block = {
-        "max_steps": 3000,
-        "summary_freq": 500,
-        **({} if keep is None else {"keep_best": keep}),
-        **more.pop("block", {}),
-    }
+    own = {} if keep is None else {"keep_best": keep}
+    block = {"max_steps": 3000, "summary_freq": 500, **own, **more.pop("block", {})}
     config = settings("Basic", **block)
     given = {"results_dir": str(folder), "run_id": run_id, "seed": 3, "num_areas": 4, "quiet": True, **more}
     return palaestra.train(config, env=env, **given)
@@ -109,12 +105,9 @@ def test_a_metric_of_the_training_needs_no_evaluation(tmp_path):
 
 
 def test_the_reward_of_groups_is_that_of_whole_groups(tmp_path):
-    config = settings(
-        "Sacrifice", 2000, summary_freq=500, trainer_type="poca", keep_best={"metric": REWARD, "every": 500}
-    )
-    result = palaestra.train(
-        config, env=lambda: Sacrifice(8), results_dir=str(tmp_path), run_id="a", seed=4, quiet=True
-    )
+    keep = {"metric": REWARD, "every": 500}
+    config = settings("Sacrifice", 2000, summary_freq=500, trainer_type="poca", keep_best=keep)
+    result = palaestra.train(config, env=lambda: Sacrifice(8), results_dir=str(tmp_path), seed=4, quiet=True)
     rows = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
     best = json.loads((result.folder / "run_logs/training_status.json").read_text())["Sacrifice"]["best_checkpoint"]
     assert best["reward"] == pytest.approx(max(row[GROUP_REWARD] for row in rows if GROUP_REWARD in row))
@@ -128,9 +121,8 @@ def test_an_interrupted_run_keeps_the_same_best(tmp_path):
     run(tmp_path, keep, run_id="cut", callbacks=[lambda summary: summary.step >= 1500])
     resumed = run(tmp_path, keep, run_id="cut", resume=True)
     assert differences(state(whole.folder), state(resumed.folder)) == []
-    assert {key: best_of(whole)[key] for key in ("steps", "reward")} == {
-        key: best_of(resumed)[key] for key in ("steps", "reward")
-    }
+    for key in ("steps", "reward"):
+        assert best_of(whole)[key] == best_of(resumed)[key]
 
 
 class Impatient(Basic):
@@ -198,11 +190,8 @@ def test_any_error_of_the_environment_of_evaluations_is_told_and_the_run_goes_on
     assert max(Checkpoints(result.folder / "checkpoints", 1).steps()) >= 600
     out = capsys.readouterr().out
     # the first summary, and the end
-    assert (
-        out.count(f"{type(ERRORS[where]).__name__}: no such level (")
-        == out.count("could not be evaluated at step")
-        == 2
-    )
+    sentences = [f"{type(ERRORS[where]).__name__}: no such level (", "could not be evaluated at step"]
+    assert [out.count(text) for text in sentences] == [2, 2]
     assert f"{Path(__file__).name}, line" in out
     assert "training goes on" in out
     assert list(result.folder.glob("*.onnx")) == [*result.models.values()]
@@ -220,9 +209,8 @@ def test_a_function_that_chooses_the_number_of_areas_makes_the_environment_of_ev
 
 
 def test_self_play_needs_a_metric(tmp_path):
-    config = settings(
-        "Tennis", 1000, self_play={"save_steps": 100, "swap_steps": 50, "team_change": 200}, keep_best={"every": 500}
-    )
+    play = {"save_steps": 100, "swap_steps": 50, "team_change": 200}
+    config = settings("Tennis", 1000, self_play=play, keep_best={"every": 500})
     with pytest.raises(ConfigError, match="metric: Self-play/ELO"):
         palaestra.train(config, env="Tennis", results_dir=str(tmp_path), run_id="a", quiet=True)
 

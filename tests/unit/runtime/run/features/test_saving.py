@@ -32,15 +32,8 @@ def train(results: Path, act: Callable[[Path], object] | None = None, **more: An
         if act is not None and summary.step == 300:
             act(results / more.get("run_id", "run"))
 
-    given = {
-        "env": "Basic",
-        "num_areas": 3,
-        "seed": 7,
-        "run_id": "run",
-        "quiet": True,
-        "results_dir": str(results),
-        **more,
-    }
+    given = {"env": "Basic", "num_areas": 3, "seed": 7, "run_id": "run", "quiet": True, **more}
+    given.setdefault("results_dir", str(results))
     return palaestra.train(given.pop("config", CONFIG), callbacks=[once], **given)
 
 
@@ -170,9 +163,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(("act", "message"), [(forbid, r"the file system is read-only"), (fill, "the disk is full")])
-def test_a_run_that_can_no_longer_be_written_is_saved_among_temporary_files(
-    act, message, disk, whole, tmp_path, monkeypatch
-):
+def test_a_run_that_cannot_be_written_is_saved_among_temporary_files(act, message, disk, whole, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(FolderLost, match=rf"can no longer be written to \({message}\).* is saved in") as caught:
         train(disk, lambda _: act(disk))
@@ -186,9 +177,7 @@ def test_a_run_that_can_no_longer_be_written_is_saved_among_temporary_files(
 def test_a_run_whose_folder_becomes_read_only_is_saved_among_temporary_files(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     try:
-        with pytest.raises(
-            FolderLost, match=r"can no longer be written to \(there is no permission to write there\)"
-        ) as caught:
+        with pytest.raises(FolderLost, match=r"written to \(there is no permission to write there\)") as caught:
             train(tmp_path / "results", lambda _: forbid(tmp_path / "results"))
     finally:
         for path in (tmp_path / "results").rglob("*"):
@@ -204,9 +193,7 @@ def test_where_nothing_can_be_written_anywhere_both_reasons_are_told(tmp_path, m
         shutil.rmtree(run.parent)
         run.parent.write_text("in the way")
 
-    with pytest.raises(
-        RunError, match=r"was deleted or renamed.*could not be saved in another place either \(.*run-saved-"
-    ):
+    with pytest.raises(RunError, match=r"deleted or renamed.*not be saved in another place either \(.*run-saved-"):
         train(tmp_path / "results", replace_results)
 
 
