@@ -370,7 +370,7 @@ def lose(file: str, group: RankGroup) -> None:
     try:
         group.gather(1)
     except Exception as error:
-        torch.save({"text": str(error), "tell": getattr(error, "tell", None)}, file)
+        torch.save({"text": str(error), "reports": getattr(error, "reports", None)}, file)
 
 
 if __name__ == "__main__":

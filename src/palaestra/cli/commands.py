@@ -125,7 +125,7 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
 
 def is_reported_here(error: PalaestraError) -> bool:
     """Whether this process reports an error. Of several ranks one does: rank 0, or another where rank 0 is lost."""
-    return is_read() or (error.tell if isinstance(error, RankLost) else reports())
+    return is_read() or (error.reports if isinstance(error, RankLost) else reports())
 
 
 def load_libraries(name: str, *, process: bool) -> None:

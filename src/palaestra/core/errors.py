@@ -108,10 +108,10 @@ class SeveralProcesses(ConfigError):
 class RankLost(PalaestraError):
     """Another process of the same run (a rank) ended or did not answer."""
 
-    def __init__(self, message: str, *, tell: bool = True) -> None:
-        """`tell`: whether this process is the one to report it."""
+    def __init__(self, message: str, *, reports: bool = True) -> None:
+        """`reports`: whether this process is the one to report it."""
         super().__init__(message)
-        self.tell = tell
+        self.reports = reports
 
 
 class Diverged(RunError):

@@ -77,7 +77,7 @@ def agree_on_session(store: Any, number: int, size: int, timeout: float) -> str:
         if missing
         else f"another rank of {size}"
     )
-    raise RankLost(f"{who} did not come within {timeout:g} s", tell=number == 0 or (missing == [0] and number == 1))
+    raise RankLost(f"{who} did not come within {timeout:g} s", reports=number == 0 or (missing == [0] and number == 1))
 
 
 def _read(store: Any, key: str) -> str | None:
@@ -130,27 +130,27 @@ def wait_for_first(store: Any, main: Any, size: int, key: str) -> bool:
 
 
 def lost_rank(store: Any, main: Callable[[], Any], number: int, size: int, calls: int) -> RankLost:
-    """Returns the error that says who is missing; the lowest of the ranks that are left is the one to tell.
+    """Returns the error that says who is missing; the lowest of the ranks that are left reports it.
 
     `main`: returns the store of the ranks themselves. `calls`: how often this rank has met the others.
     """
     message = within(SILENCE, lambda: left_message(main(), size))
     if message is not None:
         lowest = min(rank for rank in range(size) if rank != message[0])
-        return RankLost(message[1], tell=message[0] != 0 and number == lowest)
+        return RankLost(message[1], reports=message[0] != 0 and number == lowest)
     before = within(SILENCE, lambda: beats(store, size))
     if before is not None:
         time.sleep(SILENCE)
     after = None if before is None else within(SILENCE, lambda: beats(store, size))
     if before is None or after is None:
-        return RankLost(f"rank 0 of {size} has ended or hangs: the others cannot go on without it", tell=number == 1)
+        return RankLost(f"rank 0 of {size} has ended or hangs: the others cannot go on without it", reports=number == 1)
     silent = [rank for rank in range(size) if rank != number and before.get(rank) == after.get(rank)]
     behind = [rank for rank, (_, theirs) in after.items() if rank != number and theirs < calls]
     names = silent or behind
     who = ", ".join(map(str, names)) if names else "?"
     how = "has ended or hangs" if silent else "did not answer in time"
     return RankLost(
-        f"rank {who} of {size} {how}", tell=number == min(rank for rank in range(size) if rank not in names)
+        f"rank {who} of {size} {how}", reports=number == min(rank for rank in range(size) if rank not in names)
     )
 
 

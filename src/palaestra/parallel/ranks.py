@@ -75,7 +75,7 @@ def _meet(timeout: float, device: str | None) -> SeveralRanks:
             job, own, count = next(iter(rendezvous("env://", own, count, timeout=timedelta(seconds=timeout))))
         session = agree_on_session(job, own, count, timeout)
     except (RuntimeError, ValueError) as error:
-        raise RankLost(unmet(own, str(error)), tell=own <= 1) from error  # rank 0 may not be there to tell
+        raise RankLost(unmet(own, str(error)), reports=own <= 1) from error  # rank 0 may not be there to report it
     here = int(os.environ.get("LOCAL_WORLD_SIZE", count))
     on_gpu = device in (None, "cuda") and torch.cuda.is_available() and torch.cuda.device_count() >= here
     return SeveralRanks(Place(own, count, session, timeout, on_gpu, ""), job)

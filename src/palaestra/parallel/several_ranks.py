@@ -68,7 +68,7 @@ class SeveralRanks(RankGroup):
             store = self._store_of(self.place.task)
             dist.init_process_group("gloo", store=store, rank=self.number, world_size=self.size, timeout=limit)
         except (RuntimeError, ValueError) as error:
-            raise RankLost(unmet(self.number, str(error)), tell=self.number <= 1) from error
+            raise RankLost(unmet(self.number, str(error)), reports=self.number <= 1) from error
         self.store = store.clone()
         if self.place.on_gpu and dist.is_nccl_available():
             torch.cuda.set_device(self.local_number)

@@ -28,8 +28,8 @@ class Trainer(Protocol):
     """
 
     Settings: ClassVar[type[Settings]]
-    """Its `hyperparameters`. Two class variables of it tell a run what to warn of: `off_policy = True` where it learns
-    from a replay, `adds_group_rewards = True` where a group's reward is added to that of each agent.
+    """Its `hyperparameters`. By two class variables of it a run knows what to warn of: `off_policy = True` where it
+    learns from a replay, `adds_group_rewards = True` where a group's reward is added to that of each agent.
     """
 
     network: Trunk
@@ -89,7 +89,7 @@ class Warns(Protocol):
 
 @runtime_checkable
 class Progresses(Protocol):
-    """A trainer that reports the progress of an update, so that a stopped run can tell how long it will take."""
+    """A trainer that reports the progress of an update, so that a stopped run can say how long it will take."""
 
     @property
     def progress(self) -> float:

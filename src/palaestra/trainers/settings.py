@@ -79,7 +79,7 @@ class PPOSettings(OnPolicyFields, Settings):
     """Proximal policy optimization. Schulman et al. 2017, https://arxiv.org/abs/1707.06347."""
 
     adds_group_rewards: ClassVar[bool] = True
-    """Each agent's reward is its own plus its group's: nothing tells which agent of a group earned it."""
+    """Each agent's reward is its own plus its group's: nothing says which agent of a group earned it."""
 
     clip_value: bool = False
     """Value clipping: bound how far a value moves from the old one, by the clip range. ML-Agents' never takes hold."""
@@ -161,8 +161,8 @@ class BCSettings(Settings):
     own.
     """
     teacher_plays: bool = True
-    """In the student's own behavior: the teacher acts. If not, the student does, and is told what the teacher would
-    have done.
+    """In the student's own behavior: the teacher acts. If not, the student does, and learns what the teacher would have
+    done.
     """
 
     @model_validator(mode="before")

@@ -30,7 +30,7 @@ def test_a_rank_of_an_earlier_group_does_not_stand_for_one_that_is_missing():
         waiting = [pool.submit(agree_on_session, store, rank, 3, 0.3) for rank in (0, 1)]
         with pytest.raises(RankLost, match=r"^rank 2 of 3 did not come within 0\.3 s$") as caught:
             waiting[0].result()
-        assert caught.value.tell
+        assert caught.value.reports
         with pytest.raises(RankLost, match="another rank of 3 did not come") as caught:
             waiting[1].result()
-        assert not caught.value.tell
+        assert not caught.value.reports

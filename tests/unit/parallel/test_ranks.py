@@ -173,7 +173,7 @@ def test_ranks_whose_folder_is_deleted_save_it_elsewhere_and_go_on(played: list[
 @pytest.mark.slow
 def test_a_killed_rank_is_named(tmp_path: Path):
     assert in_ranks("lose", tmp_path / "text") == [0, -9]
-    assert torch.load(tmp_path / "text") == {"text": "rank 1 of 2 has ended or hangs", "tell": True}
+    assert torch.load(tmp_path / "text") == {"text": "rank 1 of 2 has ended or hangs", "reports": True}
 
 
 @pytest.mark.parametrize(

@@ -82,12 +82,12 @@ def test_images_take_a_byte_a_number_until_one_is_no_byte(tmp_path: Path, on_dis
     path = write(tmp_path / "x.demo", episodes(20, 20, spec=PICTURES), PICTURES)
     other = write(
         tmp_path / "y.demo",
-        [record(1, first=True, spec=PICTURES), odd(record(2, done=True, spec=PICTURES), exact)],
+        [record(1, first=True, spec=PICTURES), changed(record(2, done=True, spec=PICTURES), exact)],
         PICTURES,
     )
     last = write(
         tmp_path / "z.demo",
-        [odd(record(9, first=True, spec=PICTURES), exact), record(10, done=True, spec=PICTURES)],
+        [changed(record(9, first=True, spec=PICTURES), exact), record(10, done=True, spec=PICTURES)],
         PICTURES,
     )
     demo = load(path, other, last, spec=PICTURES)
@@ -98,7 +98,7 @@ def test_images_take_a_byte_a_number_until_one_is_no_byte(tmp_path: Path, on_dis
     assert np.array_equal(camera.numpy(), expected)
 
 
-def odd(one: Any, exact: bool) -> Any:
+def changed(one: Any, exact: bool) -> Any:
     if not exact:
         object.__setattr__(one, "obs", (one.obs[0] + np.float32(0.001), one.obs[1]))
     return one

@@ -1,5 +1,5 @@
 """Trainers of one's own: the examples and the guide's learn, resume to the same digits and leave models; what is wrong
-is told in words.
+is said in words.
 """
 
 from __future__ import annotations

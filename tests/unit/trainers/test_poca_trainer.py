@@ -273,18 +273,18 @@ def doors(trainer: POCA, pairs: int = 64) -> Rollout:
     The first finishes at once. The second, now alone, finishes in half of the pairs and waits one decision in the
     others.
     """
-    seats = torch.arange(2 * pairs)
-    first = seats[::2].tolist()
-    alone = seats[1::2].tolist()
+    slots = torch.arange(2 * pairs)
+    first = slots[::2].tolist()
+    alone = slots[1::2].tolist()
     finish = alone[: pairs // 2]
     wait = alone[pairs // 2 :]
 
     def moment(acting: list[int], left: list[int]) -> TimeStep:
         """Who decides now, and who has just finished."""
-        step = table(torch.ones(2 * pairs, 1), acting=[part in acting for part in seats.tolist()], terminated=left)
+        step = table(torch.ones(2 * pairs, 1), acting=[part in acting for part in slots.tolist()], terminated=left)
         paid = torch.zeros(2 * pairs)
         paid[left + (alone if left is first else [])] = 1.0  # a mate that is there gets it too
-        return dataclasses.replace(step, group=seats // 2, group_reward=paid)
+        return dataclasses.replace(step, group=slots // 2, group_reward=paid)
 
     steps = [moment(first + alone, []), moment(alone, first), moment(wait, finish), moment([], wait)]
     chosen = [torch.zeros(2 * pairs, 1, dtype=torch.int64) for _ in steps]

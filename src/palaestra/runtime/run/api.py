@@ -157,7 +157,7 @@ def others_learn_of_failure(group: RankGroup) -> Iterator[None]:
     try:
         yield
     except RankLost as error:
-        raise RankLost(f"{error}; --resume goes on from the last checkpoint", tell=error.tell) from error
+        raise RankLost(f"{error}; --resume goes on from the last checkpoint", reports=error.reports) from error
     except WorkerLost as error:
         rank_setup.leave_message(reason_of(error), group)
         raise WorkerLost(f"{error}; --resume goes on from the last checkpoint") from error
