@@ -8,6 +8,7 @@ from unity_games import make_build
 
 import palaestra
 from palaestra.cli.main import main
+from palaestra.cli.run import PlaybackClock
 
 pytestmark = pytest.mark.usefixtures("patient_games")
 
@@ -157,3 +158,26 @@ def test_ctrl_c_shows_the_episodes_so_far(capsys):
         "brain": "",
     }
     assert "interrupted; only the episodes that had ended are counted" in error
+
+
+def test_ticks_are_as_far_apart_as_asked_and_lost_time_is_not_made_up_for():
+    now = [10.0]
+    slept = list[float]()
+
+    def sleep(seconds):
+        slept.append(round(seconds, 6))
+        now[0] += seconds
+
+    pace = PlaybackClock(lambda: now[0], sleep)
+    for seconds, work in ((0.5, 0.1), (0.5, 0.2), (0.5, 2.0), (0.5, 0.0), (0.25, 0.1), (0.5, 0)):
+        pace.wait(seconds)
+        now[0] += work
+    assert slept == [0.4, 0.3, 0.5, 0.15]
+
+
+def test_the_page_of_a_player_opens_no_browser_where_none_is_wanted(tmp_path: Path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("palaestra.cli.view.open_page", lambda _site, **how: opened.append(how) or 0)
+    monkeypatch.chdir(tmp_path)
+    assert run("Basic", "--brain=player", "--no-browser") == 0
+    assert opened == [{"path": "/play", "browser": False}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import stat
 import subprocess
@@ -16,10 +17,11 @@ pytest.importorskip("nicegui")
 from palaestra.runtime.monitor.run_list import with_models
 from palaestra.runtime.playback.sources import PlaybackSource
 from palaestra.web.access import KEY, user_token
+from palaestra.web.layout import within
 from palaestra.web.page_socket import listen
 from palaestra.web.people.invitation import Invitation
 from palaestra.web.recorded import demo_files
-from palaestra.web.recorded.demo_files import FOLDER, started_run
+from palaestra.web.recorded.demo_files import FOLDER, DemoFacts, started_run, training_settings
 from palaestra.web.scene.stream import SceneStreams
 from palaestra.web.serving import add_pages
 from palaestra.web.site import Site
@@ -121,3 +123,27 @@ def test_a_run_with_a_model_of_a_built_in_environment_may_be_watched(tmp_path: P
     (run / "Basic.onnx").touch()
     assert PlaybackSource(tmp_path, run="first").obstacle() is None
     assert with_models(tmp_path, ["first", "second"]) == ["first"]
+
+
+NO_NUMBERS = [(sent, None) for sent in (None, "7", [1], {"a": 1}, True, math.nan)]
+
+
+@pytest.mark.parametrize(("sent", "taken"), [*NO_NUMBERS, (1, 1.0), (1e308, 2.0), (-math.inf, 0.0), (10**400, 2.0)])
+def test_a_slider_takes_numbers_of_its_range_only(sent: object, taken: float | None):
+    assert within(sent, 0.0, 2.0) == taken
+
+
+@pytest.mark.parametrize(
+    ("env", "recorded", "learned"),
+    [
+        ("Basic", "BasicLearning", "Basic"),
+        ("3DBall", "3DBall", "3DBall"),
+        ("WallJump", "SmallWallJump", "SmallWallJump"),
+        ("StrikersVsGoalie", "Goalie", "Goalie"),
+        ("python:mine:Game", "Mine", "Mine"),
+    ],
+)
+@pytest.mark.parametrize("method", ["bc", "gail"])
+def test_a_run_learns_the_environments_behavior_whatever_its_demonstration_calls_it(env, recorded, learned, method):
+    settings = training_settings([DemoFacts(Path("one.demo"), recorded, 10, 70, 0.9)], env, method, 10_000)
+    assert list(settings["behaviors"]) == [learned]

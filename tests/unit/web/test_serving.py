@@ -128,10 +128,21 @@ def test_without_the_library_one_line_says_how_to_get_it(tmp_path: Path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 1
-    assert (
-        done.stderr.strip()
-        == "palaestra: error: the page needs NiceGUI, which is not installed: pip install 'palaestra[view]'"
-    )
+    message = "the page needs NiceGUI, which is not installed: pip install 'palaestra[view]'"
+    assert done.stderr.strip() == f"palaestra: error: {message}"
+
+
+@contextmanager
+def learning(folder: Path, run: str) -> Iterator[tuple[subprocess.Popen[str], Iterator[str]]]:
+    """Trains with a page beside it; gives the process and the lines that it prints."""
+    words = ["learn", "--env=Basic", f"--run-id={run}", "--view", "--max-steps=1e9"]
+    command = [sys.executable, "-m", "palaestra", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder)
+    try:
+        yield process, iter(process.stdout.readline, "")
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def pages_of(run: str) -> list[int]:
@@ -142,26 +153,11 @@ def pages_of(run: str) -> list[int]:
 @pytest.mark.slow
 def test_a_page_beside_a_training_ends_with_it_even_if_it_is_killed(tmp_path: Path):
     run = f"killed-{os.getpid()}"
-    command = [
-        sys.executable,
-        "-m",
-        "palaestra",
-        "learn",
-        "--env=Basic",
-        f"--run-id={run}",
-        "--view",
-        "--max-steps=1e9",
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path)
-    try:
-        lines = iter(process.stdout.readline, "")
+    with learning(tmp_path, run) as (_, lines):
         address = next(match[0] for line in lines if (match := re.search(r"http://\S+", line)))
         assert f"/run?id={run}&token=" in address
         assert status(address) == 303
         assert len(pages_of(run)) == 1
-    finally:
-        process.kill()
-        process.communicate()
     end = time.monotonic() + 60
     while pages_of(run) and time.monotonic() < end:
         time.sleep(0.2)
@@ -173,19 +169,7 @@ def test_a_page_beside_a_training_ends_with_it_even_if_it_is_killed(tmp_path: Pa
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_page_beside_a_training_ends_quietly_on_a_signal_and_the_run_says_so_and_goes_on(name: str, tmp_path: Path):
     run = f"signalled-{name}-{os.getpid()}"
-    command = [
-        sys.executable,
-        "-m",
-        "palaestra",
-        "learn",
-        "--env=Basic",
-        f"--run-id={run}",
-        "--view",
-        "--max-steps=200000",
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path)
-    try:
-        lines = iter(process.stdout.readline, "")
+    with learning(tmp_path, run) as (process, lines):
         seen = [next(line for line in lines if "http://" in line)]
         os.kill(pages_of(run)[0], getattr(signal, name))
         for line in lines:
@@ -198,6 +182,3 @@ def test_a_page_beside_a_training_ends_quietly_on_a_signal_and_the_run_says_so_a
         seen += process.communicate(timeout=180)[0].splitlines()
         assert process.returncode == 0
         assert not any("Fatal Python error" in line or "Traceback" in line for line in seen)
-    finally:
-        process.kill()
-        process.communicate()

@@ -19,7 +19,7 @@ from tiny_envs import Bandit
 import palaestra
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action
-from palaestra.runtime.environments.custom_envs import as_env
+from palaestra.runtime.environments.custom_envs import as_env, call
 from palaestra.runtime.environments.make import make_env
 
 
@@ -162,3 +162,26 @@ def test_a_module_may_make_gymnasium_environments(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(sys, "path", list(sys.path))
     env = make_env(f"python:{name}:make", areas=3, options={"gravity": 5.0})
     assert (env.num_areas, list(env.behaviors)) == (3, ["Pendulum-v1"])
+
+
+class Drawing:
+    """A user's class that takes a render mode."""
+
+    def __init__(self, size: int = 3, render_mode: str | None = None) -> None:
+        self.size = size
+        self.render_mode = render_mode
+
+
+class Blind:
+    """A user's class that does not draw."""
+
+
+@pytest.mark.parametrize(
+    ("options", "mode"), [({}, None), ({"render": True}, "rgb_array"), ({"render": True, "render_mode": "x"}, "x")]
+)
+def test_a_class_that_takes_a_render_mode_is_given_it_where_it_is_to_be_drawn(options, mode):
+    assert call(Drawing, "mine", None, "cpu", options).render_mode == mode
+
+
+def test_a_class_without_a_render_mode_is_made_all_the_same():
+    assert isinstance(call(Blind, "mine", None, "cpu", {"render": True}), Blind)

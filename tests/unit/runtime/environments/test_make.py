@@ -61,12 +61,9 @@ def test_no_name_asks_for_one():
         make_env(None)
 
 
-def test_a_built_in_is_made_by_its_name():
+def test_a_built_in_is_made_by_its_name_with_its_own_number_of_areas_or_another():
     env = make_env("Basic", areas=2)
     assert (env.num_areas, list(env.behaviors)) == (2, ["Basic"])
-
-
-def test_without_a_number_a_built_in_has_its_own():
     assert make_env("builtin:3DBall").num_areas == 12
 
 
@@ -114,11 +111,8 @@ def test_a_factory_of_the_current_directory_gets_what_its_signature_takes(game: 
     assert make_env(f"python:{game}:make", areas=5, device="cuda", options={"level": 2}).level == 2
     assert make_env(f"python:{game}:without_areas").num_areas == 3
     assert make_env(f"python:{game}:own_number").num_areas == 7
-    assert make_env(f"python:{game}:everything", areas=3, options={"x": 1}).options == {
-        "areas": 3,
-        "device": "cpu",
-        "x": 1,
-    }
+    given = make_env(f"python:{game}:everything", areas=3, options={"x": 1}).options
+    assert given == {"areas": 3, "device": "cpu", "x": 1}
 
 
 @pytest.mark.parametrize(
@@ -169,10 +163,7 @@ def test_areas_that_a_factory_does_not_make_are_an_error(game: str):
     [
         ("def make(:\n", r"SyntaxError: .*bad_\d\.py, line 1"),
         ("x = 1\ny = x / 0\n", r"ZeroDivisionError: division by zero \(.*bad_\d\.py, line 2\)"),
-        (
-            "import no_such_package\n",
-            r"needs the package no_such_package, .*bad_\d\.py, line 1\): pip install no_such_package",
-        ),
+        ("import no_such_package\n", r"no_such_package, .*bad_\d\.py, line 1\): pip install no_such_package"),
     ],
 )
 def test_a_module_that_cannot_be_imported_is_told_where(tmp_path, monkeypatch, text, message):

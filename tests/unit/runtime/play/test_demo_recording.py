@@ -12,9 +12,7 @@ from palaestra.runtime.play.demo_recording import DemoRecorder, record_demo
 
 
 class Scene:
-    """Tables that a test sets out, as an environment of one behavior that sees one number and has one continuous
-    action.
-    """
+    """Tables that a test sets out, as an environment of one behavior with one number to see and one to give."""
 
     def __init__(self) -> None:
         self.behaviors = {"Ball": spec_of((1,), continuous=1)}
@@ -101,16 +99,17 @@ def test_those_that_began_first_are_recorded_however_long_they_take(tmp_path):
     assert [row[0] for row in rows(path)] == [1, 2, 11, 12, 13, 14, 20]
 
 
+def of_two_teams(out, **more):
+    recorder = DemoRecorder(Scene(), out, **more)  # type: ignore[arg-type]
+    recorder.note({"Ball": with_columns(table(seen(1, 11)), team=torch.tensor([0, 1]))})
+    recorder.decided(did(0, 0))
+    recorder.note({"Ball": with_columns(table(seen(2, 12)), team=torch.tensor([0, 1]))})
+    return recorder.close()
+
+
 def test_each_team_has_its_file(tmp_path):
-    for out, names in (
-        (tmp_path / "x.demo", ["x.demo", "x-Ball-team1.demo"]),
-        (tmp_path / "all", ["Ball.demo", "Ball-team1.demo"]),
-    ):
-        recorder = DemoRecorder(Scene(), out)  # type: ignore[arg-type]
-        recorder.note({"Ball": with_columns(table(seen(1, 11)), team=torch.tensor([0, 1]))})
-        recorder.decided(did(0, 0))
-        recorder.note({"Ball": with_columns(table(seen(2, 12)), team=torch.tensor([0, 1]))})
-        paths = recorder.close()
+    for out, names in (("x.demo", ["x.demo", "x-Ball-team1.demo"]), ("all", ["Ball.demo", "Ball-team1.demo"])):
+        paths = of_two_teams(tmp_path / out)
         assert [path.name for path in paths] == names
         assert [read_demo(path).key for path in paths] == ["Ball?team=0", "Ball?team=1"]
 
@@ -118,11 +117,7 @@ def test_each_team_has_its_file(tmp_path):
 def test_the_file_of_another_team_is_overwritten_only_with_force(tmp_path):
     (tmp_path / "x-Ball-team1.demo").write_text("mine")
     for force, name in ((False, "x-Ball-team1_0.demo"), (True, "x-Ball-team1.demo")):
-        recorder = DemoRecorder(Scene(), tmp_path / "x.demo", force=force)  # type: ignore[arg-type]
-        recorder.note({"Ball": with_columns(table(seen(1, 11)), team=torch.tensor([0, 1]))})
-        recorder.decided(did(0, 0))
-        recorder.note({"Ball": with_columns(table(seen(2, 12)), team=torch.tensor([0, 1]))})
-        assert [path.name for path in recorder.close()] == ["x.demo", name]
+        assert [path.name for path in of_two_teams(tmp_path / "x.demo", force=force)] == ["x.demo", name]
 
 
 def test_masks_and_groups_are_recorded(tmp_path):
@@ -153,7 +148,7 @@ def test_an_accelerators_ends_have_a_row_for_every_slot(tmp_path):
 
 def test_pairs_of_a_recording_are_what_the_agents_saw_and_did(tmp_path):
     env = Scripted({"A": {"slots": 5}, "B": {"slots": 2, "losses": 0.05}})
-    told: set[bytes] = set()
+    seen_and_done: set[bytes] = set()
 
     def act(steps):
         actions = {}
@@ -162,9 +157,7 @@ def test_pairs_of_a_recording_are_what_the_agents_saw_and_did(tmp_path):
             continuous = torch.stack([place[:, 0] / 1000, place[:, 1] / 10], 1)
             discrete = torch.stack([place[:, 0].long() % 2, place[:, 1].long() % 2], 1)
             actions[name] = Action(continuous, discrete)
-            told.update(
-                torch.cat([place, time, continuous, discrete], 1)[row].numpy().tobytes() for row in range(len(place))
-            )
+            seen_and_done.update(row.numpy().tobytes() for row in torch.cat([place, time, continuous, discrete], 1))
         return actions
 
     recorder = DemoRecorder(env, tmp_path, 8)
@@ -176,7 +169,7 @@ def test_pairs_of_a_recording_are_what_the_agents_saw_and_did(tmp_path):
         assert (demo.meta.episodes, demo.warnings) == (9, ())
         for pairs in demo.pairs():
             both = np.concatenate([*pairs.obs, pairs.continuous, pairs.discrete], 1).astype(np.float32)
-            assert {row.tobytes() for row in both} <= told
+            assert {row.tobytes() for row in both} <= seen_and_done
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import numpy as np
-from runtime.playback.test_playing import game_of, until
+from runtime.playback.test_playing import until
 from unity_games import make_build
 
 from palaestra.brains.base import Brain, Choice, Seen
@@ -33,7 +33,7 @@ def source(folder: Path, **options: object) -> PlaybackSource:
 def test_a_brain_follows_its_agent_and_its_demonstration_is_of_it_alone(tmp_path: Path):
     playback = Playback(source(tmp_path, episode=5).open, speed=10)
     until(lambda: not playback.state.opening)
-    game = game_of(playback)
+    game = playback.game
     takes = DemoTakes(0, ["Driver"], tally=game.tally)
     moves: list[Moves] = []
 

@@ -17,7 +17,6 @@ from palaestra.demos import read_demo
 from palaestra.demos.summary import summarize
 from palaestra.runtime.playback.demo_takes import DemoTakes
 from palaestra.runtime.playback.inspection import Inspector
-from palaestra.runtime.playback.played_env import PlayedEnv
 from palaestra.runtime.playback.playing import Opened, Playback
 from palaestra.runtime.playback.scene_display import as_gif
 from palaestra.runtime.playback.sources import PlaybackSource
@@ -52,11 +51,6 @@ def until(met: Callable[[], object], patience: float = 60.0) -> None:
         time.sleep(0.005)
 
 
-def game_of(playback: Playback) -> PlayedEnv:
-    assert playback.game is not None
-    return playback.game
-
-
 def advance(playback: Playback, ticks: int = 1) -> None:
     for _ in range(ticks):
         now = playback.state.ticks
@@ -77,7 +71,7 @@ def test_a_paused_playback_makes_one_tick_at_a_time(tmp_path: Path):
 
 def test_an_agent_has_a_brain_of_its_own_until_it_is_released(tmp_path: Path):
     with playing("Basic", tmp_path) as playback:
-        game = game_of(playback)
+        game = playback.game
         playback.order(lambda game: game.brains.assign("Basic", 0, Constant(2)))
         for _ in range(4):
             advance(playback)
@@ -97,7 +91,7 @@ def test_a_restart_with_a_seed_gives_the_same_first_observations(tmp_path: Path)
             before = playback.state.ticks
             playback.restart(seed)
             until(lambda before=before: playback.state.ticks == before + 1)
-            seen.append(game_of(playback).steps["3DBall"].obs[0].clone())
+            seen.append(playback.game.steps["3DBall"].obs[0].clone())
             advance(playback, 2)
         assert torch.equal(seen[0], seen[2])
         assert not torch.equal(seen[0], seen[1])
@@ -113,17 +107,17 @@ def test_drawings_are_made_for_those_who_ask_and_show_the_newest_tick(tmp_path: 
         assert as_gif(playback.take_pictures(0.2, 10), 10).startswith(b"GIF8")
 
 
-def test_an_environment_that_cannot_open_is_told_as_one_line(tmp_path: Path):
+def test_an_environment_that_cannot_open_has_one_line_of_error(tmp_path: Path):
     def fails() -> Opened:
         raise EnvError("no such game")
 
     def breaks() -> Opened:
         return 1 / 0  # type: ignore[return-value]
 
-    for opener, told in ((fails, "no such game"), (breaks, "ZeroDivisionError")):
+    for opener, message in ((fails, "no such game"), (breaks, "ZeroDivisionError")):
         playback = Playback(opener)
         until(lambda playback=playback: playback.ended)
-        assert told in (playback.state.error or "")
+        assert message in (playback.state.error or "")
         assert not playback.state.opening
         playback.advance()  # and whoever still clicks is not answered with an exception
 
@@ -160,11 +154,10 @@ def test_an_agent_is_looked_at_with_the_names_of_its_observations(tmp_path: Path
     with playing("3DBall", tmp_path) as playback:
         advance(playback, 3)
         found = Inspector(playback).look("3DBall", 0)
-        game = game_of(playback)
+        game = playback.game
         (spec,) = game.env.behaviors["3DBall"].obs
-        assert {name: seen.tolist() for name, seen in found.obs.items()} == {
-            spec.name: game.steps["3DBall"].obs[0][0].tolist()
-        }
+        observed = {name: seen.tolist() for name, seen in found.obs.items()}
+        assert observed == {spec.name: game.steps["3DBall"].obs[0][0].tolist()}
         assert (found.length, found.value) == (3, None)
         assert Inspector(playback).look("3DBall", 99) is None
         assert Inspector(playback).look("Nobody", 0) is None
@@ -173,8 +166,8 @@ def test_an_agent_is_looked_at_with_the_names_of_its_observations(tmp_path: Path
 def test_recorded_episodes_are_whole_and_single_ones_can_be_dropped(tmp_path: Path):
     with playing("Basic", tmp_path) as playback:
         playback.order(lambda game: game.brains.assign("Basic", 0, Constant(2)))  # to the right, to the large goal
-        takes = DemoTakes(0, tally=game_of(playback).tally)
-        game_of(playback).watchers.append(takes)
+        takes = DemoTakes(0, tally=playback.game.tally)
+        playback.game.watchers.append(takes)
         advance(playback, 2)
         takes.start()  # in the middle of an episode, which is left out
         while len(takes.kept) < 3:
@@ -184,7 +177,7 @@ def test_recorded_episodes_are_whole_and_single_ones_can_be_dropped(tmp_path: Pa
         takes.stop()
         lengths = [len(take.ticks) for take in takes.kept]
         rewards = [take.reward for take in takes.kept]
-        (file,) = takes.save(game_of(playback).env, tmp_path / "right.demo")
+        (file,) = takes.save(playback.game.env, tmp_path / "right.demo")
         assert takes.kept == []
         assert not takes.drop_last()
         found = summarize(read_demo(file))
