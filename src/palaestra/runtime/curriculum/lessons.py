@@ -94,7 +94,7 @@ class Lessons(RunPart):
             return None
         return self._context.group.known(CHECK_EVERY - self._ticks % CHECK_EVERY, None)
 
-    def ended(self, learner: Learner, episodes: Episodes) -> None:
+    def episodes_ended(self, learner: Learner, episodes: Episodes) -> None:
         """Takes the returns by which lessons are measured; a group counts once, with what it earned as a whole."""
         counts = ~episodes.older
         returns = episodes.returns

@@ -36,7 +36,7 @@ class RunPart:
     @property
     def idle(self) -> bool:
         """Whether it has nothing to do for now. It is then told of nothing but `begin`, `joined`, `started`, `paused`,
-        `asked`, `finished` and what concerns its state and its files. Asked when a behavior has joined.
+        `asked`, `loop_ended` and what concerns its state and its files. Asked when a behavior has joined.
         """
         return False
 
@@ -56,7 +56,7 @@ class RunPart:
     def started(self) -> None:
         """The run is ready, and begins to collect. On all ranks."""
 
-    def ended(self, learner: Learner, episodes: Episodes) -> None:
+    def episodes_ended(self, learner: Learner, episodes: Episodes) -> None:
         """Episodes of a behavior have ended. On this rank."""
 
     def collected(self) -> None:
@@ -91,7 +91,7 @@ class RunPart:
         """Returns the behaviors that need no more training, and why, once no behavior does; empty: the run goes on."""
         return {}
 
-    def finished(self) -> None:
+    def loop_ended(self) -> None:
         """The run has ended, and is saved next. On all ranks."""
 
     def saved(self) -> None:
@@ -127,7 +127,7 @@ class Refused(Exception):
     """A request that cannot be carried out; the text says why."""
 
 
-MOMENTS = ("ticks_ahead", "ended", "collected", "met", "updated", "summarized", "round_ended", "endings")
+MOMENTS = ("ticks_ahead", "episodes_ended", "collected", "met", "updated", "summarized", "round_ended", "endings")
 """Moments of which a run tells only the parts that override them and are not idle."""
 
 

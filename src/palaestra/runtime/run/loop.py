@@ -41,7 +41,7 @@ def train(run: Run) -> None:
         for part in run.parts:
             part.paused()
     for part in run.parts:
-        part.finished()
+        part.loop_ended()
 
 
 def collect(run: Run, pause: float) -> None:
@@ -101,8 +101,8 @@ def measure(run: Run, updated: Iterable[Learner]) -> None:
     for learner in run.learners.values():
         ended = learner.collector.meter.take()
         if len(ended.returns):
-            for part in run.at_work["ended"]:
-                part.ended(learner, ended)
+            for part in run.at_work["episodes_ended"]:
+                part.episodes_ended(learner, ended)
             add_episodes(run, learner, ended)
     if run.learners:
         for tag, value, kind in run.env.take_measurements():

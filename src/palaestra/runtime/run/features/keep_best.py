@@ -126,7 +126,7 @@ class KeepBest(RunPart):
             learner = self._run.learners[summary.behavior]
             wanted = self._wanted(learner)
             assert wanted is not None
-            # the final policy is evaluated once, by `finished`
+            # the final policy is evaluated once, by `loop_ended`
             if wanted.metric is None and not learner.training:
                 continue
             best = self._best.setdefault(learner.name, Best())
@@ -134,7 +134,7 @@ class KeepBest(RunPart):
             if not known and (summary.step >= best.due or not learner.training):
                 self._compare(learner, best, wanted, summary)
 
-    def finished(self) -> None:
+    def loop_ended(self) -> None:
         """Evaluates the final policies, whether or not a summary falls on the end of the run."""
         run = self._run
         if run.inference or run.step == run.first_step or not (run.finished or endings_of(run.parts)):
