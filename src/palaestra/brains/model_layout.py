@@ -196,9 +196,7 @@ def _uniform_parts(chances: np.ndarray, name: str) -> tuple[int, ...]:
         chance = float(rest[0])
         size = round(1 / max(chance, 1e-6)) if np.isfinite(chance) else 0
         if not 1 <= size <= rest.size or not np.allclose(rest[:size], 1 / size, atol=1e-3):
-            raise PolicyError(
-                f"{name}: which of its {chances.size} discrete outputs belong to which branch cannot be told"
-            )
+            raise PolicyError(f"{name}: which of its {chances.size} discrete outputs belong to which branch is unknown")
         parts.append(size)
     return tuple(parts)
 

@@ -88,7 +88,7 @@ class Inputs:
             vectors = [one for one in given if np.ndim(one) <= 2]
             joined = np.concatenate(vectors, axis=-1)
         except ValueError:
-            return given  # no arrays, or of different numbers of agents, which is told elsewhere
+            return given  # no arrays, or of different numbers of agents, which is an error elsewhere
         images = [one for one in given if np.ndim(one) > 2]
         if len(images) + 1 != len(self._shapes):
             return given

@@ -1,6 +1,6 @@
 """Brain `player`: a person, whose keys come from the page.
 
-The page tells it which keys are pressed and released, from another thread than the one that asks for actions: single
+The page passes keys that are pressed and released from another thread than the one that asks for actions: single
 operations of dictionaries and lists are atomic, and a key that comes between two of them acts one tick later.
 """
 

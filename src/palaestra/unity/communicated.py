@@ -21,7 +21,7 @@ from palaestra.wire import encode
 from palaestra.wire.decode import GameMessage, decode
 
 EXIT_SECONDS = 60.0
-"""Seconds that a game has to exit after it was told to quit."""
+"""Seconds that a game has to exit after the command to quit."""
 
 
 class CommunicatorBackend:

@@ -28,4 +28,4 @@ class Communicator:
         """Sends a command and returns the game's next message; None: the game quit."""
 
     def close(self) -> None:
-        """Tells the game to quit and closes the connection."""
+        """Asks the game to quit and closes the connection."""

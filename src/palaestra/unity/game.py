@@ -34,7 +34,7 @@ from palaestra.wire.server import Call, HungUp, Inbox, Server
 CHECK_INTERVAL = 0.25
 """Seconds between checks of the game's process while waiting for a message."""
 EXIT_SECONDS = 2.0
-"""Seconds that a game has to exit after its connection broke, or to finish its tick so that it can be told to quit."""
+"""Seconds that a game has to exit after its connection broke, or to finish its tick, after which it can quit."""
 
 
 class UnityGame:
@@ -75,7 +75,7 @@ class UnityGame:
         )
 
     def close(self, grace: float | None = None) -> None:
-        """Tells the game to quit, waits `grace` seconds (default: the timeout) for its exit, and kills it."""
+        """Asks the game to quit, waits `grace` seconds (default: the timeout) for its exit, and kills it."""
         try:
             if grace is None:
                 grace = self._options.wait_for() if self._has_request() else EXIT_SECONDS
@@ -93,7 +93,7 @@ class UnityGame:
                 shutil.rmtree(self._temporary, ignore_errors=True)
 
     def _has_request(self) -> bool:
-        """Whether a request waits for an answer, or comes soon; only then can the game be told to quit."""
+        """Whether a request waits for an answer, or comes soon; only then can the game quit."""
         gone = self._phase is Phase.DOWN or (self._process is not None and self._process.code() is not None)
         if self._call is None and not gone:
             with suppress(Empty):

@@ -47,7 +47,7 @@ class RpcCommunicator(Communicator):
         return output.unity_output if output.header.status == OK else None
 
     def close(self) -> None:
-        """Tells the game to quit and frees the port. May be called again."""
+        """Asks the game to quit and frees the port. May be called again."""
         if not self.is_open:
             return
         self.is_open = False

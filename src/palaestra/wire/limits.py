@@ -47,8 +47,8 @@ LONGEST_LOG = 256 * 2**20
 class WarningLimiter:
     """Limits the rate of warnings: shows a burst, then one every PAUSE seconds, which says how many were left out."""
 
-    def __init__(self, tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
-        self._tell = tell
+    def __init__(self, show: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._show = show
         self._clock = clock
         self._credit = float(BURST)
         self._since = clock()
@@ -66,7 +66,7 @@ class WarningLimiter:
         self._credit -= 1
         more = f" (and {self.left_out:,} more warnings, which were left out)" if self.left_out else ""
         self.left_out = 0
-        self._tell(f"{truncate(text, LONGEST_WARNING)}{more}")
+        self._show(f"{truncate(text, LONGEST_WARNING)}{more}")
 
 
 def truncate(text: str, most: int) -> str:

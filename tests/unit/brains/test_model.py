@@ -210,7 +210,7 @@ def test_numbers_that_are_no_log_probabilities_are_refused(tmp_path):
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([5.0], np.float32), "five"))
     model.graph.node.append(onnx.helper.make_node("Add", ["logits", "five"], ["discrete_actions"]))
     onnx.save(model, str(tmp_path / "model.onnx"))
-    with pytest.raises(PolicyError, match="which of its 9 discrete outputs belong to which branch cannot be told"):
+    with pytest.raises(PolicyError, match="which of its 9 discrete outputs belong to which branch is unknown"):
         palaestra.load_policy(tmp_path / "model.onnx")
 
 

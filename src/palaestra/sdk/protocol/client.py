@@ -16,28 +16,27 @@ from palaestra.sdk.protocol.game_side_channels import GameSideChannels
 from palaestra.wire.messages import EXCHANGE
 
 
-def serve(make: Callable[[int, int], Areas], port: int, tell: Callable[[str], None] | None = None) -> None:
+def serve(make: Callable[[int, int], Areas], port: int) -> None:
     """Plays for the trainer on `port` until it ends the game; `make(areas, seed)` makes it. Raises EnvError."""
     connection = TrainerConnection(port)
-    tell = tell or print_now
     try:
         trainer = codec.read_greeting(connection.exchange(codec.hello()))
         if trainer is None:
             return
-        tell(
+        print_now(
             f"Connected to a trainer of version {trainer.package or 'unknown'} on port {port}: {trainer.areas} areas, "
             f"seed {trainer.seed}"
         )
         if "multiAgentGroups" not in trainer.capabilities:
-            tell(
+            print_now(
                 "warning: this trainer does not support groups: it ignores which agents belong together, and group "
                 "rewards"
             )
         areas = make(trainer.areas, trainer.seed)
         try:
-            _Conversation(areas, connection, codec.MessageWriter(trainer.capabilities), tell).go_on()
+            _Conversation(areas, connection, codec.MessageWriter(trainer.capabilities)).go_on()
         except TrainerGone as gone:
-            tell(f"{gone}; the game ends")
+            print_now(f"{gone}; the game ends")
         finally:
             areas.close()
     finally:
@@ -45,9 +44,7 @@ def serve(make: Callable[[int, int], Areas], port: int, tell: Callable[[str], No
 
 
 class _Conversation:
-    def __init__(
-        self, areas: Areas, connection: TrainerConnection, writer: codec.MessageWriter, tell: Callable[[str], None]
-    ) -> None:
+    def __init__(self, areas: Areas, connection: TrainerConnection, writer: codec.MessageWriter) -> None:
         self._areas = areas
         self._connection = connection
         self._writer = writer
@@ -56,7 +53,7 @@ class _Conversation:
         parameters = ParametersChannel([academy.environment_parameters for academy in academies])
         own = (parameters, EngineChannel(academies), self._stats, AnalyticsChannel())
         self._channels = GameSideChannels(
-            [*own, *(channel for academy in academies for channel in academy.side_channels)], tell
+            [*own, *(channel for academy in academies for channel in academy.side_channels)], print_now
         )
 
     def go_on(self) -> None:
@@ -73,7 +70,7 @@ class _Conversation:
                 )
             outputs = self._areas.advance()
             for academy in self._areas.academies:
-                self._stats.tell(academy.stats_recorder.take())
+                self._stats.add(academy.stats_recorder.take())
             reply = codec.read_reply(self._connection.exchange(self._writer.write(outputs, self._channels.take())))
 
 

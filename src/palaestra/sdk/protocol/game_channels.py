@@ -71,7 +71,7 @@ class StatsChannel(SideChannel):
     def __init__(self) -> None:
         super().__init__(STATS)
 
-    def tell(self, stats: Sequence[Stat]) -> None:
+    def add(self, stats: Sequence[Stat]) -> None:
         """Sends one message for each value."""
         for stat in stats:
             self.send(message_of(*stat))

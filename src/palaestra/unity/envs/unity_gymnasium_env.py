@@ -67,7 +67,7 @@ class UnityToGymnasiumWrapper(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Acts for one step; info has the steps under 'step'. Raises UnityGymException and InvalidAction."""
-        obs, reward, done, info = self._old.step(self._told(action))
+        obs, reward, done, info = self._old.step(self._converted(action))
         truncated = done and bool(info["step"].interrupted[0])
         return self._shown(obs), reward, done and not truncated, truncated, self._info(info["step"])
 
@@ -96,7 +96,7 @@ class UnityToGymnasiumWrapper(gymnasium.Env[Any, Any]):
     def _shown(self, obs: Any) -> Any:
         return tuple(obs) if self._multiple else obs
 
-    def _told(self, action: Any) -> Any:
+    def _converted(self, action: Any) -> Any:
         given = {key: _flat(part) for key, part in action.items()} if isinstance(action, Mapping) else _flat(action)
         numbers, choices = self._spaces.read_action(self._old.name, given)
         if self._is_flat:

@@ -90,9 +90,9 @@ class UnityToPettingZooWrapper(ParallelEnv[str, Any, Any]):
             raise error.ResetNeeded(
                 "every agent's episode has ended, or none has begun: call reset() before the next step()"
             )
-        told = {agent: self._told(agent, action) for agent, action in actions.items()}
-        idle = {agent: self._idle(agent, old) for agent, old in self._seen.items() if agent not in told}
-        seen, rewards, dones, infos = self._old.step({**idle, **told})
+        chosen = {agent: self._action(agent, action) for agent, action in actions.items()}
+        idle = {agent: self._idle(agent, old) for agent, old in self._seen.items() if agent not in chosen}
+        seen, rewards, dones, infos = self._old.step({**idle, **chosen})
         self._seen = seen
         shown = [agent for agent in seen if agent not in self._left]
         last = {agent: infos[agent].pop("final_observation", seen[agent]) for agent in shown}
@@ -141,7 +141,7 @@ class UnityToPettingZooWrapper(ParallelEnv[str, Any, Any]):
             return info
         return {**info, "action_mask": behavior.hybrid_mask(_allowed(behavior, old))}
 
-    def _told(self, agent: str, action: Any) -> ActionTuple:
+    def _action(self, agent: str, action: Any) -> ActionTuple:
         if agent not in self.agents:
             raise KeyError(f"'{agent}' is none of the agents that are there ({', '.join(self.agents)})")
         continuous, discrete = self._behavior(agent).read_action(agent, action)

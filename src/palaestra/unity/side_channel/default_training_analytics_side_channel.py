@@ -1,4 +1,4 @@
-"""Side channel that tells the game's analytics that it runs with a custom Python program."""
+"""Side channel of analytics: the game runs with a custom Python program."""
 
 from __future__ import annotations
 
