@@ -235,13 +235,19 @@ def save_final_image(seen: wp.array4d(dtype=wp.float32), last: wp.array4d(dtype=
 
 
 @wp.func
-def checked_choice(world: Any, slot: int, choices: int, report: wp.array(dtype=wp.int32)):
-    """Returns an agent's one choice, and 0 for an invalid one, which it reports."""
-    choice = world.action[slot, 0]
+def checked_choice(world: Any, slot: int, branch: int, choices: int, report: wp.array(dtype=wp.int32)):
+    """Returns an agent's choice of a branch, and 0 for an invalid one, which it reports."""
+    choice = world.action[slot, branch]
     if choice < wp.int64(0) or choice >= wp.int64(choices):
         report[1] = slot + 1
         choice = wp.int64(0)
     return int(choice)
+
+
+@wp.func
+def direction_of(choice: int):
+    """Returns +1, -1 or 0 for the choices 1, 2 and others."""
+    return wp.where(choice == 1, 1.0, wp.where(choice == 2, -1.0, 0.0))
 
 
 @wp.func

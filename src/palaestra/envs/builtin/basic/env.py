@@ -51,7 +51,7 @@ def begin(world: World):
 def tick(world: World, report: wp.array(dtype=wp.int32)):
     """Advances every area by one decision."""
     i = wp.tid()
-    action = checked_choice(world, i, 3, report)
+    action = checked_choice(world, i, 0, 3, report)
     position = world.position[i]
     world.obs[i, position] = 0.0
     if action == 1:

@@ -98,7 +98,7 @@ def push(world: World, i: int, force: wp.float64):
 def tick(world: World, report: wp.array(dtype=wp.int32)):
     """Advances every area by one decision."""
     i = wp.tid()
-    action = checked_choice(world, i, 2, report)
+    action = checked_choice(world, i, 0, 2, report)
     fallen = push(world, i, wp.where(action == 1, FORCE, -FORCE))
     observe(world, i)
     age = world.age[i] + 1

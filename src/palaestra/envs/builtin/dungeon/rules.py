@@ -28,7 +28,7 @@ from palaestra.envs.builtin.dungeon.observations import (
 )
 from palaestra.envs.builtin.physics.contact_solver import add_patch, box_shape, near_body, near_box, side_contact, solve
 from palaestra.envs.builtin.physics.pusher import CHOICES, HALF, act
-from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, Body, box_box
+from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, Body, box_box, fixed_box
 from palaestra.envs.builtin.pushblock.rules import FRICTION, MASS, TICKS
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -48,16 +48,6 @@ def touch(a: Body, b: Body):
 
 
 @wp.func
-def plain_box(center: wp.vec2, half: wp.vec2, angle: float):
-    """Returns a box that never moves."""
-    box = Body()
-    box.position = center
-    box.half = half
-    box.angle = angle
-    return box
-
-
-@wp.func
 def column_at(k: int):
     """Returns the place of a column."""
     return wp.vec2(wp.where(k % 2 == 0, COLUMN[0], -COLUMN[0]), wp.where(k < 2, COLUMN[1], -COLUMN[1]))
@@ -70,8 +60,8 @@ def walk_dragon(world: World, i: int):
     place = world.dragon[i] + world.dragon_pace[i] * SECONDS * wp.normalize(GATE - world.dragon[i])
     column = column_at(wp.where(place[0] < 0.0, 1, 0) + wp.where(place[1] < 0.0, 2, 0))
     if wp.length_sq(column - place) < 5.2:
-        foot = plain_box(column, wp.vec2(COLUMN_HALF, COLUMN_HALF), 0.0)
-        contact = box_box(foot, plain_box(place, half, world.dragon_angle[i]))
+        foot = fixed_box(column, wp.vec2(COLUMN_HALF, COLUMN_HALF), 0.0)
+        contact = box_box(foot, fixed_box(place, half, world.dragon_angle[i]))
         if contact.count > 0:
             place += contact.depth * contact.normal
             to = GATE - place
@@ -92,8 +82,8 @@ def touches(world: World, i: int, agent: int, kind: int):
     elif kind == KEY:
         if not world.key_lies[i] or wp.length_sq(world.key[i] - place) > 1.8:
             return False
-        body = plain_box(place, wp.vec2(HALF, HALF), world.body_angle[i, agent])
-        other = plain_box(world.key[i], KEY_HALF, world.key_angle[i])
+        body = fixed_box(place, wp.vec2(HALF, HALF), world.body_angle[i, agent])
+        other = fixed_box(world.key[i], KEY_HALF, world.key_angle[i])
     elif kind == LOCKED_DOOR:
         if not world.holds_key[i * AGENTS + agent] or place[1] < ROOM - 1.3:
             return False
@@ -164,7 +154,7 @@ TRIES = wp.constant(1000)
 @wp.func
 def is_free(world: World, i: int, place: wp.vec2, agent: int):
     """Returns whether an agent may start there: clear of columns and of what stood there until now."""
-    square = plain_box(place, wp.vec2(BERTH, BERTH), 0.0)
+    square = fixed_box(place, wp.vec2(BERTH, BERTH), 0.0)
     for k in range(4):
         gap = wp.abs(column_at(k) - place) - square.half
         if wp.length(wp.max(gap, wp.vec2(0.0, 0.0))) < SHAFT:
@@ -173,10 +163,10 @@ def is_free(world: World, i: int, place: wp.vec2, agent: int):
         if (mate < agent or world.acting[i * AGENTS + mate]) and touch(square, near_body(world, i, mate)):
             return False
     if world.dragon_lives[i] and touch(
-        square, plain_box(world.dragon[i], wp.vec2(DRAGON_HALF, DRAGON_HALF), world.dragon_angle[i])
+        square, fixed_box(world.dragon[i], wp.vec2(DRAGON_HALF, DRAGON_HALF), world.dragon_angle[i])
     ):
         return False
-    return not (world.stone_stands[i] and touch(square, plain_box(world.stone[i], STONE_HALF, world.stone_angle[i])))
+    return not (world.stone_stands[i] and touch(square, fixed_box(world.stone[i], STONE_HALF, world.stone_angle[i])))
 
 
 @wp.func
@@ -325,7 +315,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     i = wp.tid()
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         if world.acting[slot]:
-            world.action[slot, 0] = wp.int64(checked_choice(world, slot, CHOICES, report))
+            world.action[slot, 0] = wp.int64(checked_choice(world, slot, 0, CHOICES, report))
         world.group_reward[slot] = 0.0
         world.terminated[slot] = False
         world.truncated[slot] = False

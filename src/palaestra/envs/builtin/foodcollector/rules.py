@@ -37,7 +37,7 @@ from palaestra.envs.builtin.physics.contact_solver import add_patch, box_shape, 
 from palaestra.envs.builtin.physics.pressing import MARGIN
 from palaestra.envs.builtin.physics.rigid_bodies import GRAVITY, SECONDS, box_box
 from palaestra.envs.builtin.sensors.camera import image_of, is_bare, paint_row
-from palaestra.envs.builtin.sensors.rays import heading, ray_circle, rotate
+from palaestra.envs.builtin.sensors.rays import heading, ray_circle, rotate, wrapped
 from palaestra.envs.builtin.sensors.sphere_casts import cast_box, reach_beside
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -128,8 +128,7 @@ def move_agent(world: World, i: int, agent: int):
             push *= 0.5
             velocity *= 0.75
             rise *= 0.75
-        angle = world.body_angle[i, agent] + turn_of(world.action_continuous[slot, 2])
-        world.body_angle[i, agent] = angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
+        world.body_angle[i, agent] = wrapped(world.body_angle[i, agent] + turn_of(world.action_continuous[slot, 2]))
     if wp.length_sq(velocity) + rise * rise > EASY * EASY:
         velocity *= 0.95
         rise *= 0.95

@@ -126,7 +126,7 @@ def begin(world: World):
 def tick(world: World, report: wp.array(dtype=wp.int32)):
     """Advances every area by one decision."""
     i = wp.tid()
-    action = checked_choice(world, i, 5, report)
+    action = checked_choice(world, i, 0, 5, report)
     cell = world.agent[i]
     to = next_cell(cell, action, world.edge[i])
     met = world.board[i, to]

@@ -171,7 +171,7 @@ def simulate(world: World, i: int, choice: int):
 def tick(world: World, report: wp.array(dtype=wp.int32)):
     """Advances every area by one decision."""
     i = wp.tid()
-    choice = checked_choice(world, i, rules.CHOICES, report)
+    choice = checked_choice(world, i, 0, rules.CHOICES, report)
     world.terminated[i] = False
     world.truncated[i] = False
     if simulate(world, i, choice):

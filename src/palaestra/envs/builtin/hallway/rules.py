@@ -27,10 +27,20 @@ from palaestra.envs.builtin.physics.rigid_bodies import (
     apply_drag,
     box_body,
     box_box,
+    fixed_box,
     keep_box_within,
     resolve_contact,
 )
-from palaestra.envs.builtin.sensors.rays import MISS, clear_frames, heading, next_turn, shift_frames, turned, write_ray
+from palaestra.envs.builtin.sensors.rays import (
+    MISS,
+    clear_frames,
+    heading,
+    next_turn,
+    shift_frames,
+    turned,
+    wrapped,
+    write_ray,
+)
 from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_four_walls, cast_upright_box, reach_beside
 
 MOST_TICKS = wp.constant(3000)
@@ -121,7 +131,7 @@ def save_body(world: World, i: int, body: Body):
     """Writes the agent's body, with an angle within -pi..pi."""
     world.place[i] = body.position
     world.velocity[i] = body.velocity
-    world.angle[i] = body.angle - 2.0 * wp.pi * wp.round(body.angle / (2.0 * wp.pi))
+    world.angle[i] = wrapped(body.angle)
     world.spin[i] = body.spin
 
 
@@ -148,7 +158,7 @@ def move(body: Body, height: float, rise: float, pull: float, symbol_place: wp.v
     press = -rise - (height - REST) / SECONDS  # speed that the floor takes
     if press > 0.0:
         rise += press
-        floor = box_body(body.position, wp.vec2(0.0, 0.0), 0.0, 0.0, EDGE, 0.0)
+        floor = fixed_box(body.position, EDGE, 0.0)
         ahead = wp.vec2(0.0, 0.0)  # counts only for a spin, and sines are slow
         if wp.abs(body.spin) >= STILL:
             ahead = heading(body.angle)
@@ -157,7 +167,7 @@ def move(body: Body, height: float, rise: float, pull: float, symbol_place: wp.v
     body = advance(body)
     away = wp.abs(body.position - symbol_place)
     if away[0] < SYMBOL[0] + CORNER and away[1] < SYMBOL[1] + CORNER:
-        symbol = box_body(symbol_place, wp.vec2(0.0, 0.0), 0.0, 0.0, SYMBOL, 0.0)
+        symbol = fixed_box(symbol_place, SYMBOL, 0.0)
         symbol, body = resolve_contact(symbol, body, box_box(symbol, body), FRICTION)
     if wp.abs(body.position[0]) > HALL[0] - CORNER or wp.abs(body.position[1]) > HALL[1] - CORNER:
         body = keep_box_within(body, HALL, FRICTION)
@@ -170,7 +180,7 @@ def touched_side(body: Body):
     if body.position[1] < GOAL_Y - PLATE[1] - CORNER:
         return -1
     side = wp.where(body.position[0] < 0.0, 0, 1)
-    plate = box_body(goal_place(side), wp.vec2(0.0, 0.0), 0.0, 0.0, PLATE, 0.0)
+    plate = fixed_box(goal_place(side), PLATE, 0.0)
     contact = box_box(plate, body)
     return wp.where(contact.count > 0, side, -1)
 

@@ -20,6 +20,7 @@ import warp as wp
 from palaestra.envs.builtin.physics.pressing import MARGIN, MOST_SPIN, OFFSET, grown, parting
 from palaestra.envs.builtin.physics.pressing import fall as fallen
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, Body, Contact, cross, facing_edge, points_below
+from palaestra.envs.builtin.sensors.rays import wrapped
 
 ROUNDS = wp.constant(6)  # before bodies move; one more after
 FRICTIONLESS_ROUNDS = wp.constant(3)
@@ -218,8 +219,7 @@ def move(world: Any, i: int, bodies: int):
         spin = wp.clamp(world.body_spin[i, k], -MOST_SPIN, MOST_SPIN)
         world.body_spin[i, k] = spin
         if spin != 0.0:
-            angle = world.body_angle[i, k] + spin * SECONDS
-            world.body_angle[i, k] = angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
+            world.body_angle[i, k] = wrapped(world.body_angle[i, k] + spin * SECONDS)
 
 
 @wp.func

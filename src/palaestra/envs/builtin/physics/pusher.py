@@ -17,6 +17,7 @@ from torch import Tensor
 from palaestra.envs.builtin.physics.contact_solver import fall
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.pushblock.rules import AGENT_DRAG, FRICTION, SIDEWAYS, SPEED, TICKS, TURN, move_direction
+from palaestra.envs.builtin.sensors.rays import wrapped
 
 CHOICES = wp.constant(7)
 NUMBERS = 10  # of the sensor of an agent's body
@@ -28,8 +29,7 @@ GRAVITY = 14.715  # of the scenes, unless their parameter says otherwise; moves 
 @wp.func
 def turned(angle: float, choice: int):
     """Returns an agent's angle after a tick of its choice, within -pi to pi."""
-    angle += wp.where(choice == 4, TURN, 0.0) - wp.where(choice == 3, TURN, 0.0)
-    return angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
+    return wrapped(angle + (wp.where(choice == 4, TURN, 0.0) - wp.where(choice == 3, TURN, 0.0)))
 
 
 @wp.func

@@ -148,23 +148,6 @@ def box_box(a: Body, b: Body):
     return contact
 
 
-__all__ = [
-    "GRAVITY",
-    "SECONDS",
-    "Body",
-    "Contact",
-    "add_speed",
-    "advance",
-    "apply_drag",
-    "box_body",
-    "box_box",
-    "circle_body",
-    "circle_circle",
-    "keep_box_within",
-    "resolve_contact",
-    "rub",
-]
-
 SECONDS = wp.constant(0.02)  # a physics tick
 GRAVITY = wp.constant(9.81)
 STILL = wp.constant(1.0e-4)  # m/s, rad/s: slower is at rest
@@ -192,6 +175,16 @@ def box_body(position: wp.vec2, velocity: wp.vec2, angle: float, spin: float, ha
     body.half = half
     body.inverse_mass = wp.where(mass > 0.0, 1.0 / wp.max(mass, 1.0e-9), 0.0)
     body.inverse_inertia = 3.0 * body.inverse_mass / wp.length_sq(half)
+    return body
+
+
+@wp.func
+def fixed_box(position: wp.vec2, half: wp.vec2, angle: float):
+    """Returns a box that never moves."""
+    body = Body()
+    body.position = position
+    body.half = half
+    body.angle = angle
     return body
 
 

@@ -17,9 +17,10 @@ from palaestra.envs.builtin.physics.rigid_bodies import (
     apply_drag,
     box_body,
     box_box,
+    fixed_box,
     rub,
 )
-from palaestra.envs.builtin.sensors.rays import MISS, clear_frames, heading, shift_frames, write_ray
+from palaestra.envs.builtin.sensors.rays import MISS, clear_frames, heading, shift_frames, wrapped, write_ray
 from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_box, cast_four_walls, cast_past, touches_box
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 3})
@@ -207,7 +208,7 @@ def move_direction(angle: float, action: int):
 @wp.func
 def is_clear(place: wp.vec2, body: Body):
     """Returns whether the square around a start does not touch a body."""
-    square = box_body(place, wp.vec2(0.0, 0.0), 0.0, 0.0, wp.vec2(CLEAR, CLEAR), 0.0)
+    square = fixed_box(place, wp.vec2(CLEAR, CLEAR), 0.0)
     return place[1] - CLEAR > GOAL_EDGE and box_box(square, body).count == 0
 
 
@@ -282,7 +283,7 @@ def step_bodies(world: World, i: int, action: int):
     block = advance(block)
     world.agent_position[i] = agent.position
     world.agent_velocity[i] = agent.velocity
-    world.agent_angle[i] = agent.angle - 2.0 * wp.pi * wp.round(agent.angle / (2.0 * wp.pi))
+    world.agent_angle[i] = wrapped(agent.angle)
     world.agent_fall[i] = agent_fall
     world.block_position[i] = block.position
     world.block_velocity[i] = block.velocity
@@ -318,7 +319,7 @@ def begin(world: World):
 def tick(world: World, report: wp.array(dtype=wp.int32)):
     """Advances every area by one decision. Ticks left after an episode's end pass in the next, without an action."""
     i = wp.tid()
-    action = checked_choice(world, i, 7, report)
+    action = checked_choice(world, i, 0, 7, report)
     world.terminated[i] = False
     world.truncated[i] = False
     ended = bool(False)  # Warp takes a literal for a constant

@@ -275,7 +275,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     """Advances every area by one decision. Ticks left after an episode's end pass in the next, without actions."""
     i = wp.tid()
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        world.action[slot, 0] = wp.int64(checked_choice(world, slot, CHOICES, report))
+        world.action[slot, 0] = wp.int64(checked_choice(world, slot, 0, CHOICES, report))
     earned = float(0.0)
     done = bool(False)
     cut = bool(False)

@@ -256,7 +256,7 @@ def save_last(world: World, i: int):
 def tick(world: World, report: wp.array(dtype=wp.int32)):
     """Advances every area by one decision. Ticks left after an episode's end pass in the next, without an action."""
     i = wp.tid()
-    choice = checked_choice(world, i, 5, report)
+    choice = checked_choice(world, i, 0, 5, report)
     reward = float(0.0)
     won = wp.bool(False)
     cut = wp.bool(False)

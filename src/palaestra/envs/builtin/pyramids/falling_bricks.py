@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.physics.rigid_bodies import Body, box_body, box_box
+from palaestra.envs.builtin.physics.rigid_bodies import Body, box_body, box_box, fixed_box
 from palaestra.envs.builtin.pyramids import rooms
 from palaestra.envs.builtin.pyramids.rooms import World
 
@@ -71,7 +71,7 @@ def touches_pile(world: World, i: int, pile: int, body: Body):
             half = wp.vec2(2.27, 2.34)
         away = wp.vec2(wp.abs(middle[0] - body.position[0]), wp.abs(middle[1] - body.position[1])) - half
         if wp.max(away[0], away[1]) < AGENT_REACH and middle[2] - half[0] < 2.0 * AGENT_HALF:
-            box = box_body(wp.vec2(middle[0], middle[1]), wp.vec2(0.0, 0.0), 0.0, 0.0, half, 0.0)
+            box = fixed_box(wp.vec2(middle[0], middle[1]), half, 0.0)
             contact = box_box(body, box)
             if contact.count > 0:
                 return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.physics.rigid_bodies import Body, Contact, box_body, box_box, resolve_contact
+from palaestra.envs.builtin.physics.rigid_bodies import Body, Contact, box_body, box_box, fixed_box, resolve_contact
 from palaestra.envs.builtin.pyramids import rooms
 from palaestra.envs.builtin.pyramids.falling_bricks import (
     AGENT_HALF,
@@ -20,7 +20,7 @@ from palaestra.envs.builtin.pyramids.falling_bricks import (
     touches_pile,
 )
 from palaestra.envs.builtin.pyramids.rooms import World
-from palaestra.envs.builtin.sensors.rays import heading
+from palaestra.envs.builtin.sensors.rays import heading, wrapped
 
 PUSH = wp.constant(2.0)  # m/s a tick
 DRAG = wp.constant(2.0)  # 1/s
@@ -50,7 +50,6 @@ def switch_bottom(world: World, i: int):
 @wp.func
 def hold_by_walls(body: Body):
     """Returns the agent after its contacts with the walls."""
-    nothing = wp.vec2(0.0, 0.0)
     for axis in range(2):
         here = body.position[axis]
         line = wp.where(here < 0.0, -1.0, 1.0)
@@ -67,7 +66,7 @@ def hold_by_walls(body: Body):
                     at = wp.vec2(0.0, 0.0)
                     at[axis] = wp.where(here < 0.0, low - 5.0, high + 5.0)
                 if wp.abs(body.position[1 - axis] - at[1 - axis]) < half[1 - axis] + AGENT_REACH:
-                    wall = box_body(at, nothing, 0.0, 0.0, half, 0.0)
+                    wall = fixed_box(at, half, 0.0)
                     wall, body = resolve_contact(wall, body, rest_in(box_box(wall, body)), FRICTION)
     return body
 
@@ -119,8 +118,7 @@ def piles_near(world: World, i: int):
 def turn(world: World, i: int, choice: int):
     """Turns the agent as the choice says."""
     if choice > 2:
-        angle = world.angle[i] + wp.where(choice == 4, TURN, -TURN)
-        world.angle[i] = angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
+        world.angle[i] = wrapped(world.angle[i] + wp.where(choice == 4, TURN, -TURN))
 
 
 @wp.func

@@ -31,6 +31,12 @@ def rotate(vector: wp.vec2, angle: float):
 
 
 @wp.func
+def wrapped(angle: float):
+    """Returns the same angle within -pi..pi."""
+    return angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
+
+
+@wp.func
 def heading(angle: float):
     """Returns the unit vector at this angle."""
     return wp.vec2(wp.cos(angle), wp.sin(angle))

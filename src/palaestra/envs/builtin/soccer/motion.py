@@ -24,8 +24,9 @@ from typing import Any
 
 import warp as wp
 
+from palaestra.envs.builtin.base.world_columns import direction_of
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.sensors.rays import heading
+from palaestra.envs.builtin.sensors.rays import heading, wrapped
 from palaestra.envs.builtin.soccer.field import WALLS, is_clear, wall
 
 PLAYER_RADIUS = wp.constant(0.5)
@@ -117,12 +118,6 @@ def held_back(velocity: wp.vec2):
 
 
 @wp.func
-def direction_of(choice: wp.int64):
-    """Returns +1, -1 or 0 for the choices 1, 2 and 0; invalid choices give 0."""
-    return wp.where(choice == wp.int64(1), 1.0, wp.where(choice == wp.int64(2), -1.0, 0.0))
-
-
-@wp.func
 def is_goalie(world: Any, k: int):
     """Returns whether an area's k-th player is a Goalie."""
     return world.strikers > 0 and k >= world.strikers
@@ -137,13 +132,12 @@ def drive(world: Any, slot: int, k: int, acts: bool):
         if world.strikers > 0:
             strength = wp.where(is_goalie(world, k), GOALIE_STRENGTH, STRIKER_STRENGTH)
         front = heading(world.angle[slot])
-        aside = direction_of(world.action[slot, 1])
+        aside = direction_of(int(world.action[slot, 1]))
         if aside != 0.0:
             velocity += RUN * strength[1] * aside * wp.vec2(front[1], -front[0])
         else:
-            velocity += RUN * strength[0] * direction_of(world.action[slot, 0]) * front
-        angle = world.angle[slot] + TURN * direction_of(world.action[slot, 2])
-        world.angle[slot] = angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
+            velocity += RUN * strength[0] * direction_of(int(world.action[slot, 0])) * front
+        world.angle[slot] = wrapped(world.angle[slot] + TURN * direction_of(int(world.action[slot, 2])))
     world.velocity[slot] = velocity * (1.0 - PLAYER_DRAG * SECONDS)
 
 

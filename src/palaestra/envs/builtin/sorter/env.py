@@ -19,7 +19,7 @@ from torch import Tensor
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import Program
-from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
+from palaestra.envs.builtin.base.world_columns import Rows, checked_choice, direction_of, save_final_obs
 from palaestra.envs.builtin.drawing import figures
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sorter import rules
@@ -53,12 +53,6 @@ def finish(world: World, i: int, terminated: bool):
         for k in range(world.obs_tiles.shape[2]):
             world.final_obs_tiles[i, tile, k] = world.obs_tiles[i, tile, k]
     rules.start(world, i)
-
-
-@wp.func
-def direction_of(choice: int):
-    """Returns +1, -1 or 0 for the choices 1, 2 and 0."""
-    return float(choice & 1) - float(choice >> 1)
 
 
 @wp.func
@@ -109,16 +103,12 @@ def simulate(world: World, i: int, forward: float, right: float, turn: float):
 def tick(world: World, report: wp.array(dtype=wp.int32)):
     """Advances every area by one decision."""
     i = wp.tid()
-    choice = wp.vec3i(0, 0, 0)
-    for branch in range(3):
-        taken = world.action[i, branch]
-        if taken < wp.int64(0) or taken > wp.int64(2):
-            report[1] = i + 1
-        else:
-            choice[branch] = int(taken)
+    forward = direction_of(checked_choice(world, i, 0, 3, report))
+    right = direction_of(checked_choice(world, i, 1, 3, report))
+    turn = -direction_of(checked_choice(world, i, 2, 3, report))
     world.terminated[i] = False
     world.truncated[i] = False
-    if simulate(world, i, direction_of(choice[0]), direction_of(choice[1]), -direction_of(choice[2])):
+    if simulate(world, i, forward, right, turn):
         report[0] = 1
     rules.observe(world, i)
 

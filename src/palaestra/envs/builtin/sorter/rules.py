@@ -23,6 +23,7 @@ from palaestra.envs.builtin.physics.rigid_bodies import (
     apply_drag,
     box_body,
     box_box,
+    fixed_box,
     resolve_contact,
 )
 from palaestra.envs.builtin.sensors.rays import clear_frames, shift_frames
@@ -230,7 +231,7 @@ def meet_wall(world: World, i: int, body: Body):
     place = (int(wp.round(around)) + NUMBERS) % NUMBERS  # tiles are too far apart to touch two
     tile = tile_at(world, i, place)
     if tile != NONE:
-        block = box_body(tile_position(place), wp.vec2(0.0, 0.0), -place_angle(place), 0.0, TILE, 0.0)
+        block = fixed_box(tile_position(place), TILE, -place_angle(place))
         contact = box_box(block, body)
         if contact.count > 0:
             met = tile

@@ -20,6 +20,7 @@ from palaestra.envs.builtin.physics.rigid_bodies import (
     apply_impulse,
     box_body,
     box_box,
+    fixed_box,
     inverse_mass_along,
     relative_velocity,
 )
@@ -106,7 +107,7 @@ def block_body(place: wp.vec2, velocity: wp.vec2):
 @wp.func
 def wall_body():
     """Returns the wall as a body that nothing moves, for contacts seen from above."""
-    return box_body(wp.vec2(0.0, WALL_Y), wp.vec2(0.0, 0.0), 0.0, 0.0, WALL_HALF, 0.0)
+    return fixed_box(wp.vec2(0.0, WALL_Y), WALL_HALF, 0.0)
 
 
 @wp.func

@@ -7,9 +7,9 @@ import math
 import warp as wp
 
 from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
-from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
-from palaestra.envs.builtin.physics.rigid_bodies import box_body, box_box
-from palaestra.envs.builtin.sensors.rays import MISS, clear_frames, heading, shift_frames, write_ray
+from palaestra.envs.builtin.base.world_columns import checked_choice, direction_of, next_parameter, save_final_obs
+from palaestra.envs.builtin.physics.rigid_bodies import box_body, box_box, fixed_box
+from palaestra.envs.builtin.sensors.rays import MISS, clear_frames, heading, shift_frames, wrapped, write_ray
 from palaestra.envs.builtin.sensors.sphere_casts import (
     FLUSH,
     cast_upright_box,
@@ -278,7 +278,7 @@ def store_scene(world: World, i: int, scene: Scene):
     """Writes the scene back."""
     world.agent[i] = scene.agent.position
     world.agent_speed[i] = scene.agent.velocity
-    world.angle[i] = scene.agent.angle - 2.0 * wp.pi * wp.round(scene.agent.angle / (2.0 * wp.pi))
+    world.angle[i] = wrapped(scene.agent.angle)
     world.spin[i] = scene.agent.spin
     world.block[i] = scene.block.position
     world.block_speed[i] = scene.block.velocity
@@ -297,7 +297,7 @@ def is_in_goal(scene: Scene):
     to = scene.agent.position - GOAL_PLACE
     if wp.abs(to[0]) > GOAL_HALF[0] + 1.0 or wp.abs(to[1]) > GOAL_HALF[1] + 1.0:
         return False
-    goal = box_body(GOAL_PLACE, wp.vec2(0.0, 0.0), 0.0, 0.0, GOAL_HALF, 0.0)
+    goal = fixed_box(GOAL_PLACE, GOAL_HALF, 0.0)
     return box_box(goal, scene.agent).count > 0
 
 
@@ -328,19 +328,13 @@ def begin(world: World):
 
 
 @wp.func
-def direction_of(choice: wp.int64):
-    """Returns +1, -1 or 0 for the choices 1, 2 and 0."""
-    return wp.where(choice == wp.int64(1), 1.0, wp.where(choice == wp.int64(2), -1.0, 0.0))
-
-
-@wp.func
-def read_order(world: World, i: int):
+def read_order(world: World, i: int, report: wp.array(dtype=wp.int32)):
     """Returns the agent's action."""
     order = Order()
-    order.ahead = direction_of(world.action[i, 0])
-    order.turn = direction_of(world.action[i, 1])
-    order.aside = -direction_of(world.action[i, 2])
-    order.jump = world.action[i, 3] == wp.int64(1)
+    order.ahead = direction_of(checked_choice(world, i, 0, 3, report))
+    order.turn = direction_of(checked_choice(world, i, 1, 3, report))
+    order.aside = -direction_of(checked_choice(world, i, 2, 3, report))
+    order.jump = checked_choice(world, i, 3, 2, report) == 1
     return order
 
 
@@ -348,14 +342,10 @@ def read_order(world: World, i: int):
 def tick(world: World, report: wp.array(dtype=wp.int32)):
     """Advances every area by one decision. Ticks left after an episode's end pass in the next, without an action."""
     i = wp.tid()
-    for branch in range(4):
-        if world.action[i, branch] < wp.int64(0) or world.action[i, branch] > wp.int64(wp.where(branch == 3, 1, 2)):
-            report[1] = i + 1
-            world.action[i, branch] = wp.int64(0)
     world.played[i] = world.plays[i]
     world.terminated[i] = False
     world.truncated[i] = False
-    order = read_order(world, i)
+    order = read_order(world, i, report)
     scene = load_scene(world, i)
     ended = bool(False)  # Warp takes a literal for a constant
     passed = int(0)
