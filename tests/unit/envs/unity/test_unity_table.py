@@ -118,11 +118,8 @@ def test_an_agent_that_ends_and_requests_a_decision_has_its_last_reward_and_its_
     assert step.group_reward.tolist() == [0, 2]
     assert step.acting.tolist() == [True, True]
     assert (where(step.terminated), where(step.truncated)) == ([], [1])
-    assert (step.final_obs.slots.tolist(), step.final_obs.obs[0].tolist(), step.final_obs.obs[1].tolist()) == (
-        [1],
-        [[1, 6]],
-        [[-1]],
-    )
+    assert step.final_obs.slots.tolist() == [1]
+    assert [obs.tolist() for obs in step.final_obs.obs] == [[[1, 6]], [[-1]]]
     assert step.obs[0][1].tolist() == [2, 6]
     step = play.tick(arrival(Info(6, 3.0)))
     assert (where(step.acting), step.reward[1]) == ([1], 3)
@@ -137,23 +134,13 @@ def test_ends_rise_by_slot_whatever_the_order_of_messages() -> None:
     assert (where(step.terminated), where(step.truncated), where(step.acting)) == ([1, 3], [2], [])
 
 
-def test_a_slot_is_free_on_the_tick_after_its_end() -> None:
+def test_a_slot_is_free_on_the_tick_after_its_end_also_that_of_an_unknown_agent() -> None:
     play = Play()
     play.tick(arrival(Info(1), Info(2)))
-    step = play.tick(arrival(end(1), Info(2), Info(3)))
-    assert (where(step.terminated), where(step.acting)) == ([0], [1, 2])
+    step = play.tick(arrival(end(1), Info(2), Info(3), end(8, 3.0)))
+    assert (where(step.terminated), where(step.acting), step.final_obs.slots.tolist()) == ([0, 3], [1, 2], [0, 3])
     step = play.tick(arrival(Info(4, seen=4), Info(2), Info(3)))
     assert (len(step.acting), step.obs[0][0].tolist()) == (4, [4, 4])
-
-
-def test_the_end_of_an_unknown_agent_takes_a_slot_for_that_tick() -> None:
-    play = Play()
-    play.tick(arrival(Info(1)))
-    step = play.tick(arrival(Info(1), end(8, 3.0)))
-    assert (where(step.terminated), where(step.acting), step.final_obs.slots.tolist()) == ([1], [0], [1])
-    step = play.tick(arrival(Info(1), Info(9)))
-    assert where(step.acting) == [0, 1]
-    assert not where(step.terminated)
 
 
 def test_tables_double_and_keep_their_rows() -> None:
@@ -206,7 +193,7 @@ def test_groups_are_those_of_their_game() -> None:
 def test_agents_of_a_lost_game_are_lost_and_leave() -> None:
     play = Play()
     play.tick(arrival(Info(1), Info(2), source=1), arrival(Info(1), copy=1, source=2))
-    step = play.tick(lost=(1,))
+    step = play.tick(lost=(1, 77))
     assert (where(step.lost), where(step.acting), where(step.terminated | step.truncated)) == ([0, 1], [], [])
     assert play.asked == {}
     step = play.tick(arrival(Info(1, seen=5), source=3), arrival(Info(1), copy=1, source=2))
@@ -222,29 +209,31 @@ def test_another_game_may_send_agents_on_the_tick_its_copy_was_lost() -> None:
     assert (where(step.acting), len(step.acting)) == ([0, 1], 2)
 
 
-def test_a_game_without_agents_here_can_be_lost() -> None:
-    play = Play()
-    play.tick(arrival(Info(1)))
-    step = play.tick(lost=(77,))
-    assert not where(step.lost)
-    assert not where(step.acting)
-
-
-def test_silent_agents_keep_their_slots_while_there_is_room() -> None:
+@pytest.mark.parametrize(
+    ("ticks", "newcomer", "slots", "acting", "lost"),
+    [
+        (FORGET_AFTER + 2, 1, 2, [0, 1], []),  # there is room: it is the agent of before
+        (FORGET_AFTER - 1, 2, 4, [0, 2], []),
+        (FORGET_AFTER + 1, 2, 2, [0, 1], [1]),
+    ],
+)
+def test_an_agent_loses_its_slot_where_it_was_silent_for_long_and_the_table_would_grow(
+    ticks: int, newcomer: int, slots: int, acting: list[int], lost: list[int]
+) -> None:
     play = Play()
     play.tick(arrival(Info(0), Info(1)))
-    for _ in range(FORGET_AFTER + 2):
+    for _ in range(ticks):
         play.tick(arrival(Info(0)))
-    step = play.tick(arrival(Info(0), Info(1, 2.0)))
-    assert (where(step.acting), where(step.lost), step.reward[1]) == ([0, 1], [], 2)
+    step = play.tick(arrival(Info(0), Info(newcomer, 2.0)))
+    assert (len(step.acting), where(step.acting), where(step.lost)) == (slots, acting, lost)
+    assert step.reward[acting[-1]] == 2
 
 
-def test_silent_agents_lose_their_slots_before_the_table_grows() -> None:
+def test_agents_of_a_slow_game_are_not_silent() -> None:
     play = Play()
     play.tick(arrival(Info(0), Info(1)), arrival(Info(0), Info(1), copy=1))
     for _ in range(FORGET_AFTER + 1):
         play.tick(arrival(Info(0)))
-    # copy 1 said nothing at all: its agents are not silent, their game is slow
     step = play.tick(arrival(Info(0), Info(2, seen=2)))
     assert (len(step.acting), where(step.acting), where(step.lost)) == (4, [0, 1], [1])
     assert step.obs[0][1].tolist() == [2, 2]
@@ -258,12 +247,8 @@ def test_a_new_agent_does_not_end_the_episode_of_the_silent_one_whose_slot_it_ta
     for _ in range(FORGET_AFTER + 1):
         play.tick(arrival(Info(0)))
     step = play.tick(arrival(end(0, 1.0), end(9, 3.0)))
-    assert (
-        where(step.lost),
-        where(step.terminated),
-        step.final_obs.slots.tolist(),
-        step.final_obs.obs[0].tolist(),
-    ) == ([1], [0], [0], [[0, 0]])
+    assert (where(step.lost), where(step.terminated), step.final_obs.slots.tolist()) == ([1], [0], [0])
+    assert step.final_obs.obs[0].tolist() == [[0, 0]]
 
 
 def test_a_team_goes_on_when_one_of_its_agents_loses_its_slot() -> None:
@@ -274,15 +259,6 @@ def test_a_team_goes_on_when_one_of_its_agents_loses_its_slot() -> None:
     step = play.tick(arrival(Info(0)), arrival(Info(2), Info(3), Info(4), team=1))
     assert (where(step.acting), where(step.lost)) == ([0, 1, 2, 3], [1])
     assert play.asked == {(0, "A?team=0"): [0], (0, "A?team=1"): [2, 3, 1]}
-
-
-def test_agents_silent_for_a_short_time_keep_their_slots() -> None:
-    play = Play()
-    play.tick(arrival(Info(0), Info(1)))
-    for _ in range(FORGET_AFTER - 1):
-        play.tick(arrival(Info(0)))
-    step = play.tick(arrival(Info(0), Info(2)))
-    assert (len(step.acting), where(step.acting), where(step.lost)) == (4, [0, 2], [])
 
 
 def test_masks_are_those_of_acting_slots() -> None:
