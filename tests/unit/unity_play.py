@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -242,3 +243,27 @@ def in_thread(work: Callable[[], Any]) -> Iterator[Work]:
     assert not thread.is_alive(), "it still works"
     if done.error is not None:
         raise done.error
+
+
+def played_beside(env: UnityEnv, work: Callable[[], Any]) -> Play:
+    """A run that went on until the work in a thread of its own was done."""
+    with in_thread(work) as done:
+        play = Play(env, Run(env, RandomPolicy, rollout=64))
+        while not done.over:
+            play.for_seconds(0.02)
+    return play
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < deadline, "it took too long"
+        time.sleep(0.005)
+
+
+def sleeper(folder: Path) -> Path:
+    """A build that never connects."""
+    build = folder / "Game.x86_64"
+    build.write_text("#!/bin/sh\nexec sleep 600\n")
+    build.chmod(0o755)
+    return build

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,19 @@ import psutil
 import pytest
 from unity_client import Client
 from unity_games import Ball, Fate, make_build
-from unity_play import Direct, MessageLog, Play, RandomPolicy, Run, free_port, in_thread, opened
+from unity_play import (
+    Direct,
+    MessageLog,
+    Play,
+    RandomPolicy,
+    Run,
+    free_port,
+    in_thread,
+    opened,
+    played_beside,
+    sleeper,
+    wait_until,
+)
 
 from palaestra.core.errors import EnvError, GameGone
 from palaestra.envs.copies import Restarts
@@ -59,11 +70,6 @@ def listening() -> set[tuple[str, int]]:
     return {(at.laddr.ip, at.laddr.port) for at in found if at.status == psutil.CONN_LISTEN}
 
 
-def port_of(env: UnityEnv) -> int:
-    assert env.options.editor_port is not None
-    return env.options.editor_port
-
-
 def test_the_editor_may_leave_and_come_again() -> None:
     """By stopping play mode, and by vanishing while the trainer waits for it; each game is another, with ids as
     before.
@@ -80,15 +86,12 @@ def test_the_editor_may_leave_and_come_again() -> None:
 
         def come_and_go() -> None:
             for game in games:
-                game.run(Client(port_of(env), patience=20))
+                game.run(Client(env.options.editor_port, patience=20))
             env.interrupt()
 
-        with in_thread(come_and_go) as work:
-            play = Play(env, Run(env, RandomPolicy, rollout=64))
-            while not work.over:
-                play.for_seconds(0.02)
+        play = played_beside(env, come_and_go)
         count = play.count("Ball")
-        seats = len(play.run.collector.steps["Ball"].acting)
+        slots = len(play.run.collector.steps["Ball"].acting)
     # and the last stop, if there was time for it
     assert log.warnings[:4] == [STOPPED, RECONNECTED, STOPPED, RECONNECTED]
     totals = [(game.expected.before_last if game.ended == "left" else game.expected.totals)["Ball"] for game in games]
@@ -96,7 +99,7 @@ def test_the_editor_may_leave_and_come_again() -> None:
     assert count.length == 10 * count.episodes
     assert count.returns == pytest.approx(sum(each.returns for each in totals), abs=1e-3)
     assert count.completed == sum(each.completed for each in totals)
-    assert seats <= 8
+    assert slots <= 8
 
 
 @pytest.mark.slow
@@ -108,7 +111,7 @@ def test_the_editor_may_crash_and_come_again(tmp_path: Path) -> None:
         def crash_and_come() -> None:
             seen = set[object]()
             for _ in range(3):
-                started.append(subprocess.Popen([*command, str(port_of(env))], stdout=subprocess.DEVNULL))
+                started.append(subprocess.Popen([*command, str(env.options.editor_port)], stdout=subprocess.DEVNULL))
                 wait_until(
                     lambda: (
                         bool(env.copies)
@@ -119,31 +122,21 @@ def test_the_editor_may_crash_and_come_again(tmp_path: Path) -> None:
                 seen.add(env.copies[0].conversation.game)
                 started[-1].kill()
                 started[-1].wait()
-            with Client(port_of(env)) as client:
+            with Client(env.options.editor_port) as client:
                 Ball(ticks=40, agents=2).run(client)
             env.interrupt()
 
-        with in_thread(crash_and_come) as work:
-            play = Play(env, Run(env, RandomPolicy, rollout=64))
-            while not work.over:
-                play.for_seconds(0.02)
+        play = played_beside(env, crash_and_come)
         count = play.count("Ball")
     assert len(started) == 3
     assert count.episodes >= 3 * 10 + 6
     assert count.length == 10 * count.episodes
 
 
-def wait_until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not done():
-        assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.005)
-
-
 def test_another_editor_may_connect_while_the_former_waits() -> None:
     with opened() as env:
-        former = Client(port_of(env))
-        latter = Client(port_of(env))
+        former = Client(env.options.editor_port)
+        latter = Client(env.options.editor_port)
         with in_thread(lambda: begin(former)) as waits:
             env.reset(1)
             with in_thread(lambda: begin(latter)):
@@ -209,7 +202,7 @@ def test_a_silent_game_is_named_long_before_it_is_an_error(tmp_path: Path, monke
     monkeypatch.setattr("palaestra.envs.unity.timeouts.FIRST_NOTICE", 0.3)
     log = MessageLog()
     with (
-        opened(log, executable=str(silent(tmp_path)), timeout_wait=1.5) as env,
+        opened(log, executable=str(sleeper(tmp_path)), timeout_wait=1.5) as env,
         pytest.raises(GameGone, match="waited 2 s"),
     ):
         env.reset(1)
@@ -222,26 +215,23 @@ def test_a_silent_game_is_named_long_before_it_is_an_error(tmp_path: Path, monke
     ("bind", "expected"), [(None, {"127.0.0.1", "::1"}), ("127.0.0.1", {"127.0.0.1"}), ("0.0.0.0", {"0.0.0.0", "::"})]
 )
 def test_only_this_machine_can_connect_by_default(bind: str | None, expected: set[str]) -> None:
-    with opened(bind=bind) as env, Client(port_of(env)) as client, in_thread(lambda: Ball(agents=1).run(client)):
+    with (
+        opened(bind=bind) as env,
+        Client(env.options.editor_port) as client,
+        in_thread(lambda: Ball(agents=1).run(client)),
+    ):
         env.reset(1)
         # of IPv4 sockets of both kinds
-        addresses = {ip.removeprefix("::ffff:") for ip, port in listening() if port == port_of(env)}
+        addresses = {ip.removeprefix("::ffff:") for ip, port in listening() if port == env.options.editor_port}
         env.close()
     assert addresses
     assert addresses <= expected
 
 
-def silent(tmp_path: Path) -> Path:
-    build = tmp_path / "Game.x86_64"
-    build.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "import time; time.sleep(60)"\n')
-    build.chmod(0o755)
-    return build
-
-
 @pytest.mark.slow
 def test_nothing_is_left_of_a_game_that_never_connects(tmp_path: Path) -> None:
     with (
-        opened(executable=str(silent(tmp_path)), timeout_wait=0.5, copies=2) as env,
+        opened(executable=str(sleeper(tmp_path)), timeout_wait=0.5, copies=2) as env,
         pytest.raises(GameGone, match="has not connected"),
     ):
         env.reset(1)
@@ -270,7 +260,7 @@ def test_closing_may_be_repeated(tmp_path: Path) -> None:
 
 def test_a_reset_begins_new_episodes_in_every_phase() -> None:
     game = Ball(agents=2, episode=10)
-    with opened() as env, in_thread(lambda: game.run(Client(port_of(env)))):
+    with opened() as env, in_thread(lambda: game.run(Client(env.options.editor_port))):
         for ticks in (3, 0, 7, 12):
             steps = env.reset(1)
             for _ in range(ticks):
@@ -297,7 +287,7 @@ def test_a_reset_may_come_before_a_game_has_followed_the_last(tmp_path: Path) ->
     ball = Ball(agents=1)
     slow = Slow(agents=1)
     with (
-        opened(executable=str(silent(tmp_path)), copies=2) as env,
+        opened(executable=str(sleeper(tmp_path)), copies=2) as env,
         in_thread(lambda: ball.run(Direct(env, 0))),
         in_thread(lambda: slow.run(Direct(env, 1))),
     ):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from unity_client import info, output, vector
 from unity_games import Ball, Game
-from unity_play import Direct, MessageLog, Player, opened
+from unity_play import Direct, MessageLog, Player, opened, sleeper
 
 from palaestra.core.errors import GameGone
 from palaestra.envs.copies import Restarts
@@ -73,10 +73,7 @@ def playing(
     tmp_path: Path, make: Callable[[UnityEnv, int], Game], log: MessageLog, **options: Any
 ) -> Iterator[UnityEnv]:
     """An environment of builds that sleep; `make(env, copy)` gives the game that plays for each process that starts."""
-    build = tmp_path / "Game.x86_64"
-    build.write_text("#!/bin/sh\nexec sleep 600\n")
-    build.chmod(0o755)
-    with opened(log, executable=str(build), **options) as env:
+    with opened(log, executable=str(sleeper(tmp_path)), **options) as env:
 
         def entered(copy: int, phase: Phase) -> None:
             if phase is Phase.STARTING:

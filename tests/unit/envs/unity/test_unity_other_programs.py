@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import grpc
 import pytest
 from unity_client import Client, header, hello, info, output, vector
 from unity_games import Ball, make_build
-from unity_play import MessageLog, Play, RandomPolicy, Run, free_port, in_thread, opened
+from unity_play import MessageLog, Play, free_port, opened, played_beside, wait_until
 
 from palaestra.core.errors import ProtocolError
 from palaestra.envs.unity.env import UnityEnv
@@ -37,30 +36,16 @@ def say(port: int, raw: bytes) -> None:
         client.exchange_bytes(raw)
 
 
-def wait_until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not done():
-        assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.005)
-
-
-@contextmanager
-def beside(env: UnityEnv, work: Callable[[int], None], messages: int = 20) -> Iterator[Play]:
-    """Plays until the work, which gets the game's port and begins after so many messages, is done, and a little
-    longer.
-    """
+def beside(env: UnityEnv, work: Callable[[int], None]) -> Play:
+    """Plays until the work, which gets the game's port and begins after some messages, is done, and a little longer."""
 
     def begin() -> None:
-        wait_until(lambda: bool(env.copies) and env.copies[0].delivered >= messages)
+        wait_until(lambda: bool(env.copies) and env.copies[0].delivered >= 20)
         work(env.copies[0].server.port)
-        heard = env.copies[0].delivered
-        wait_until(lambda: env.copies[0].delivered > heard + 50)
+        before = env.copies[0].delivered
+        wait_until(lambda: env.copies[0].delivered > before + 50)
 
-    with in_thread(begin) as done:
-        play = Play(env, Run(env, RandomPolicy, rollout=64))
-        while not done.over:
-            play.for_seconds(0.02)
-        yield play
+    return played_beside(env, begin)
 
 
 def whole(env: UnityEnv, play: Play) -> bool:
@@ -73,10 +58,8 @@ def whole(env: UnityEnv, play: Play) -> bool:
 def test_messages_of_other_programs_do_not_affect_a_game(tmp_path: Path) -> None:
     log = MessageLog()
     build = make_build(tmp_path, "Ball")
-    with (
-        opened(log, executable=str(build)) as env,
-        beside(env, lambda port: [say(port, raw) for raw in 2 * GARBAGE]) as play,
-    ):
+    with opened(log, executable=str(build)) as env:
+        play = beside(env, lambda port: [say(port, raw) for raw in 2 * GARBAGE])
         assert whole(env, play)
         assert env.copies[0].conversation.dropped == 14
     assert len(log.warnings) == 1
@@ -93,8 +76,8 @@ def test_bytes_and_connections_that_never_end_leave_a_game_alone(tmp_path: Path)
                     (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET / HTTP/1.1\r\n", bytes(range(256)) * 40, b"\x00")[i % 4]
                 )
 
-    with ExitStack() as stack, opened(executable=str(make_build(tmp_path, "Ball"))) as env, beside(env, crowd) as play:
-        assert whole(env, play)
+    with ExitStack() as stack, opened(executable=str(make_build(tmp_path, "Ball"))) as env:
+        assert whole(env, beside(env, crowd))
 
 
 @pytest.mark.slow
@@ -110,10 +93,7 @@ def test_garbage_does_not_disturb_the_wait_for_the_editor() -> None:
                 Ball(ticks=40).run(client)
             env.interrupt()
 
-        with in_thread(knock) as work:
-            play = Play(env, Run(env, RandomPolicy, rollout=64))
-            while not work.over:
-                play.for_seconds(0.02)
+        play = played_beside(env, knock)
         assert play.count("Ball").episodes >= 12
     assert "are not a message of ML-Agents' protocol" in log.warnings[0]
     assert not any("left out; press Play" in text for text in log.warnings[:-1])

@@ -36,23 +36,19 @@ def test_without_limits_a_run_that_gets_on_goes_on(limits: Restarts) -> None:
     assert policy.restarts == 500
 
 
-@pytest.mark.parametrize("lifetime", [0, 1, 3])
-def test_a_copy_is_started_again_as_often_as_is_allowed(lifetime: int) -> None:
-    policy = RestartPolicy("copy 2 of the game", Restarts(lifetime=lifetime))
-    failures(policy, lifetime)
-    with pytest.raises(
-        GameGone, match=rf"copy 2 .* restarted {lifetime} times.*--max-lifetime-restarts allows; it was killed"
-    ):
-        failures(policy, 1)
-
-
-@pytest.mark.parametrize("rate", [0, 2])
-def test_a_copy_is_started_again_as_often_within_the_period_as_is_allowed(rate: int) -> None:
-    policy = RestartPolicy("copy 0 of the game", Restarts(rate=rate, period=60))
-    failures(policy, rate)
-    with pytest.raises(
-        GameGone, match=rf"restarted {rate} times within 60 s.*--restarts-rate-limit-n allows; it was killed"
-    ):
+@pytest.mark.parametrize(
+    ("limits", "allowed", "why"),
+    [
+        (Restarts(lifetime=0), 0, "restarted 0 times.*--max-lifetime-restarts allows"),
+        (Restarts(lifetime=3), 3, "restarted 3 times.*--max-lifetime-restarts allows"),
+        (Restarts(rate=0), 0, "restarted 0 times within 60 s.*--restarts-rate-limit-n allows"),
+        (Restarts(rate=2), 2, "restarted 2 times within 60 s.*--restarts-rate-limit-n allows"),
+    ],
+)
+def test_a_copy_is_started_again_as_often_as_is_allowed(limits: Restarts, allowed: int, why: str) -> None:
+    policy = RestartPolicy("copy 2 of the game", limits)
+    failures(policy, allowed)
+    with pytest.raises(GameGone, match=f"copy 2 of the game was {why}; it was killed"):
         failures(policy, 1)
 
 
