@@ -128,9 +128,8 @@ def test_rewards_actions_and_ranges_are_drawn(tmp_path, capsys):
 @pytest.mark.parametrize("env", ["Basic", "GridWorld"])
 def test_a_rule_is_recorded_from_any_environment_without_a_run(tmp_path, terminal, env):
     out = tmp_path / "rule.demo"
-    assert f"wrote {out} ({env}: 6 episodes, " in terminal(
-        "record", "--demo", f"--env={env}", "--brain", "heuristic", f"--demo-out={out}", "--episodes=6"
-    )
+    printed = terminal(f"record --demo --env={env} --brain heuristic --demo-out={out} --episodes=6")
+    assert f"wrote {out} ({env}: 6 episodes, " in printed
     read = read_demo(out)
     episodes = list(read.episodes())
     assert (read.behavior, len(episodes)) == (env, 6)
@@ -138,24 +137,10 @@ def test_a_rule_is_recorded_from_any_environment_without_a_run(tmp_path, termina
 
 
 @pytest.mark.slow
-def test_images_are_recorded_as_pngs_where_asked_for(tmp_path):
+def test_images_are_recorded_as_pngs_where_asked_for(tmp_path, terminal):
+    command = ["record", "--demo", "--env=GridWorld", "--brain=random", "--seed=2", "--episodes=2"]
     for flags in ([], ["--demo-png"]):
-        out = tmp_path / f"{len(flags)}.demo"
-        assert (
-            main(
-                [
-                    "record",
-                    "--demo",
-                    "--env=GridWorld",
-                    "--brain=random",
-                    "--seed=2",
-                    f"--demo-out={out}",
-                    "--episodes=2",
-                    *flags,
-                ]
-            )
-            == 0
-        )
+        terminal(*command, f"--demo-out={tmp_path / f'{len(flags)}.demo'}", *flags)
     plain, pictures = (columns(read_demo(tmp_path / f"{i}.demo")) for i in (0, 1))
     np.testing.assert_allclose(plain.obs[0], pictures.obs[0], atol=1 / 255)
     assert (tmp_path / "1.demo").stat().st_size < (tmp_path / "0.demo").stat().st_size / 10

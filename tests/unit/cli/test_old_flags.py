@@ -28,21 +28,9 @@ AGES = {
     "1.1": "--deterministic --num-areas --max-lifetime-restarts --restarts-rate-limit-n "
     "--restarts-rate-limit-period-s --results-dir --timeout-wait --no-graphics-monitor --torch-device --load --train",
 }
-CURRICULUM = {
-    "behaviors": {"A": {}},
-    "environment_parameters": {
-        "x": {
-            "curriculum": [
-                {
-                    "name": f"L{i}",
-                    "value": i,
-                    "completion_criteria": {"behavior": "A", "measure": "reward", "threshold": i},
-                }
-                for i in range(3)
-            ]
-        }
-    },
-}
+REWARDED = {"behavior": "A", "measure": "reward", "threshold": 1}
+LESSONS = [{"name": f"L{i}", "value": i, "completion_criteria": REWARDED} for i in range(3)]
+CURRICULUM = {"behaviors": {"A": {}}, "environment_parameters": {"x": {"curriculum": LESSONS}}}
 
 
 def settled(line: str, tree: Any = None) -> tuple[RunSettings, list[str]]:
@@ -81,9 +69,8 @@ def test_a_flag_with_a_successor_sets_what_its_successor_sets(line: str, section
 
 
 def test_what_was_saved_how_often_can_be_given_as_before():
-    settings, notes = settled(
-        "--save-freq=1000 --keep-checkpoints 2", {"default_settings": {}, "behaviors": {"A": {}, "B": {}}}
-    )
+    tree = {"default_settings": {}, "behaviors": {"A": {}, "B": {}}}
+    settings, notes = settled("--save-freq=1000 --keep-checkpoints 2", tree)
     for block in (settings.default_settings, *settings.behaviors.values()):
         assert (block.checkpoint_interval, block.keep_checkpoints) == (1000, 2)
     assert notes == [
@@ -93,16 +80,13 @@ def test_what_was_saved_how_often_can_be_given_as_before():
 
 
 def test_a_wrong_value_of_an_old_flag_names_that_flag():
-    with pytest.raises(
-        ConfigError, match=r"--save-freq: behaviors\.A.checkpoint_interval: expected a number greater than 0, got 0"
-    ):
+    with pytest.raises(ConfigError, match=r"--save-freq: behaviors\.A.checkpoint_interval: expected a number greater"):
         settled("--save-freq=0")
 
 
 def test_flags_without_meaning_say_so():
-    assert [
-        note.partition(":")[0] for note in settled("--fast --torch --num-runs=1 --docker-target-name=Empty")[1]
-    ] == ["--torch has no effect", "--fast has no effect"]
+    _, notes = settled("--fast --torch --num-runs=1 --docker-target-name=Empty")
+    assert [note.partition(":")[0] for note in notes] == ["--torch has no effect", "--fast has no effect"]
 
 
 @pytest.mark.parametrize(

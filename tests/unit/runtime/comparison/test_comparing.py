@@ -145,10 +145,8 @@ def test_the_command_prints_a_table_and_writes_a_picture(results, tmp_path, caps
 
 
 def test_the_command_prints_json_with_every_run(results, tmp_path, capsys):
-    assert (
-        main(["compare", "--groups", f"a={results}/good-*", f"b={results}/bad-*", "--json", f"--out={tmp_path}/x.svg"])
-        == 0
-    )
+    groups = [f"a={results}/good-*", f"b={results}/bad-*"]
+    assert main(["compare", "--groups", *groups, "--json", f"--out={tmp_path}/x.svg"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [run["score"] for run in found["tasks"]["A"]["groups"]["a"]["runs"]] == [9, 10, 11, 8, 12]
     assert found["improvements"][0]["probability"] == pytest.approx(23.5 / 25)
@@ -170,9 +168,8 @@ def test_times_have_the_unit_that_suits_them():
 def test_more_behaviors_than_a_picture_shows_are_refused(tmp_path):
     (tmp_path / "many").mkdir()
     point = {"step": 1, "elapsed": 1, "Environment/Cumulative Reward": 2}
-    (tmp_path / "many" / "metrics.jsonl").write_text(
-        "\n".join(json.dumps({**point, "behavior": f"b{i}"}) for i in range(65))
-    )
+    lines = [json.dumps({**point, "behavior": f"b{i}"}) for i in range(65)]
+    (tmp_path / "many" / "metrics.jsonl").write_text("\n".join(lines))
     with pytest.raises(RunError, match=r"65 behaviors; at most 64 .* --behavior"):
         palaestra.compare("many", results_dir=tmp_path)
     assert palaestra.compare("many", results_dir=tmp_path, behaviors=["b3"]).tasks == ["b3"]

@@ -124,6 +124,6 @@ def test_seeds_are_trained_resumed_and_summed_up(tmp_path, monkeypatch, capfd):
     assert out.count("is finished: it has reached its max_steps") == 2
     assert "Starting 'x-seed-3' from step 0" in out
     assert main(["learn", file, "--env=nothing-such", "--run-id=y", "--seeds=3"]) == 1
-    told = capfd.readouterr()
-    assert told.err.count("palaestra: error:") == 1
-    assert told.out.count("not started") == 2
+    out, error = capfd.readouterr()
+    assert error.count("palaestra: error:") == 1
+    assert out.count("not started") == 2
