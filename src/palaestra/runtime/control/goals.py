@@ -37,10 +37,8 @@ class Course:
         total = count = 0.0
         for number, (sums, weight, _) in enumerate(self.newest):
             total, count = (total + sums, count + weight) if number >= self._first(settings) else (total, count)
-        enough = (
-            len(self.newest) >= settings.summaries
-            and sum(episodes for _, _, episodes in self.newest) >= settings.episodes
-        )
+        episodes = sum(episodes for _, _, episodes in self.newest)
+        enough = len(self.newest) >= settings.summaries and episodes >= settings.episodes
         return total / count if enough and count else None
 
     def forget(self, settings: StopSettings) -> None:

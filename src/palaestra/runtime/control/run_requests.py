@@ -160,12 +160,8 @@ class RequestBox:
                 yield request
             else:
                 self._warn(f"Request {name} is refused: {request}")
-                self.answer(
-                    RunRequest("save", id=file.stem.encode("utf-8", "backslashreplace").decode()),
-                    request,
-                    0,
-                    done=False,
-                )
+                name = file.stem.encode("utf-8", "backslashreplace").decode()
+                self.answer(RunRequest("save", id=name), request, 0, done=False)
 
     def _stale(self, name: str, request: RunRequest) -> str:
         """Returns why a request is not one of this session; empty if it is."""

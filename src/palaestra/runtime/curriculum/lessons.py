@@ -39,9 +39,8 @@ class Lessons(RunPart):
     ) -> None:
         """`saved`: a resumed run's state, which holds from the first reset on. `began`: called when lessons begin."""
         self._settings = context.settings.environment_parameters or {}
-        self.curricula = Curricula(
-            {name: form for name, form in self._settings.items() if isinstance(form, CurriculumSettings)}
-        )
+        forms = self._settings.items()
+        self.curricula = Curricula({name: form for name, form in forms if isinstance(form, CurriculumSettings)})
         context.journal.passes_on("lessons", self.curricula.episodes)
         self._context = context
         self._parameters = parameters

@@ -245,9 +245,9 @@ def lessons_of(form: Parameter) -> int:
 
 def value_of(form: Parameter, lesson: int) -> float | SamplerSettings:
     """Returns the value of a parameter in a lesson. Beyond the last lesson, returns that of the last."""
-    return (
-        form.curriculum[min(lesson, len(form.curriculum) - 1)].value if isinstance(form, CurriculumSettings) else form
-    )
+    if not isinstance(form, CurriculumSettings):
+        return form
+    return form.curriculum[min(lesson, len(form.curriculum) - 1)].value
 
 
 def _sampling_arguments(sampler: Sampler) -> tuple[Any, list[float]]:
@@ -270,9 +270,8 @@ def with_parameters(
         return env
     parameters = Parameters(env, forms, seed)
     parameters.set(lessons)
-    return EnvWithParameters(
-        env, parameters, {name: _range(form, lessons.get(name, 0)) for name, form in forms.items()}
-    )
+    ranges = {name: _range(form, lessons.get(name, 0)) for name, form in forms.items()}
+    return EnvWithParameters(env, parameters, ranges)
 
 
 def _range(form: Parameter, lesson: int) -> tuple[float, float, float]:
@@ -363,6 +362,5 @@ class ParameterQueue:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores `state_dict`."""
-        self._areas.load_state_dict(
-            {"living": {name: column.to(self._env.device) for name, column in state["living"].items()}}
-        )
+        living = {name: column.to(self._env.device) for name, column in state["living"].items()}
+        self._areas.load_state_dict({"living": living})

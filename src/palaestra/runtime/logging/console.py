@@ -160,9 +160,8 @@ class Console:
             return
         self._last_output = time.monotonic()
         text = escaped_lines(text)
-        line = (
-            f"{time.strftime('%Y-%m-%d %H:%M:%S')} {level} [{_origin()}] {text}" if self._debug else f"[{level}] {text}"
-        )
+        place = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {level} [{_origin()}]" if self._debug else f"[{level}]"
+        line = f"{place} {text}"
         try:
             if self._terminal is not None:
                 from rich.text import Text

@@ -70,7 +70,7 @@ def learning_curves(
     ]
     if len(keys) > MOST_DRAWN:
         raise RunError(
-            f"the runs have {len(keys):,} curves together; a picture shows at most {MOST_DRAWN:,}: draw fewer runs"
+            f"the runs have {len(keys):,} curves together; a picture shows at most {MOST_DRAWN:,}: draw fewer"
         )
     if len(metrics) > MOST_PANELS:
         raise RunError(
@@ -125,9 +125,8 @@ def overview(history: History) -> Figure:
                 _draw(axes, tagged[tag].step, tagged[tag].value, looks[name], 0.0)
         dress(axes, 8.0)
         title = "Elo" if tag == ELO else tag.rpartition("/")[2]
-        axes.set_title(
-            drawable(title), loc="left", fontsize=10.5, fontweight="bold", color=INK, pad=9, parse_math=False
-        )
+        letters = {"fontsize": 10.5, "fontweight": "bold", "color": INK}
+        axes.set_title(drawable(title), loc="left", pad=9, parse_math=False, **letters)
     figure.subplots_adjust(0.75 / width, 0.6 / height, 1 - 0.25 / width, 1 - 0.85 / height, wspace=0.28, hspace=0.62)
     _legend(figure, looks)
     return figure
@@ -138,16 +137,14 @@ def save(figure: Figure, file: Path, *, crop: bool = True) -> None:
     kinds = figure.canvas.get_supported_filetypes()
     kind = file.suffix.removeprefix(".").lower()
     if kind not in kinds:
-        raise RunError(
-            f"cannot write a picture named '{file}': the name must end in one of .{', .'.join(sorted(kinds))}"
-        )
+        known = ", .".join(sorted(kinds))
+        raise RunError(f"cannot write a picture named '{file}': the name must end in one of .{known}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with warnings.catch_warnings():  # a name in letters that the font lacks shows boxes, which is harmless
             warnings.filterwarnings("ignore", r"Glyph \d+", UserWarning)
-            figure.savefig(
-                drawn := io.BytesIO(), format=kind, **({"bbox_inches": "tight", "pad_inches": 0.25} if crop else {})
-            )
+            tight = {"bbox_inches": "tight", "pad_inches": 0.25} if crop else {}
+            figure.savefig(drawn := io.BytesIO(), format=kind, **tight)
         write_whole(file, drawn.getvalue())  # in place of a link of that name, which may lead elsewhere
     except OSError as error:
         raise RunError(f"cannot write {file}: {explain(error)}") from error
@@ -172,11 +169,8 @@ class Look:
 
     def options(self, size: float) -> dict[str, Any]:
         """Returns keywords of matplotlib's lines, with about 12 marks for a line of `size` points."""
-        solid = (
-            {"solid_capstyle": "round", "solid_joinstyle": "round"}
-            if self.pattern == "-"
-            else {"dash_capstyle": "butt"}
-        )
+        round_ends = {"solid_capstyle": "round", "solid_joinstyle": "round"}
+        solid = round_ends if self.pattern == "-" else {"dash_capstyle": "butt"}
         return {"color": self.color, "linestyle": self.pattern, "marker": self.mark, "markersize": size, **solid}
 
 
@@ -310,9 +304,8 @@ def legend_beside(figure: Figure, looks: Mapping[str, Look]) -> None:
     """Adds a legend to the right of all panels, with enough columns to be no higher than they are."""
     high = max(1, int(figure.get_figheight() * 72 * (figure.subplotpars.top - figure.subplotpars.bottom) / 15))
     place = {"loc": "upper left", "bbox_to_anchor": (figure.subplotpars.right + 0.015, figure.subplotpars.top + 0.02)}
-    _entries(
-        figure, looks, fontsize=9.5, handlelength=3.0, ncols=math.ceil(len(looks) / high), columnspacing=1.2, **place
-    )
+    columns = math.ceil(len(looks) / high)
+    _entries(figure, looks, fontsize=9.5, handlelength=3.0, ncols=columns, columnspacing=1.2, **place)
 
 
 def _entries(figure: Figure, looks: Mapping[str, Look], **options: Any) -> None:

@@ -45,7 +45,7 @@ def read_history(run: Path) -> History:
         raise RunError(f"cannot read the metrics of {run}: {explain(error)}") from error
     if not history:
         raise RunError(
-            f"no metrics in {run}: a run writes its first metrics with its first summary, after summary_freq steps"
+            f"no metrics in {run}: a run writes its first ones with its first summary, after summary_freq steps"
         )
     return history
 
@@ -104,11 +104,10 @@ def _read_jsonl(file: Path) -> History:
             behavior = str(point["behavior"])
             step = float(point["step"])
             elapsed = float(point["elapsed"])
-            values = {
-                tag: float(value)
-                for tag, value in point.items()
-                if tag not in _HEAD and isinstance(value, (int, float))
+            numbers = {
+                tag: value for tag, value in point.items() if tag not in _HEAD and isinstance(value, int | float)
             }
+            values = {tag: float(value) for tag, value in numbers.items()}
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):  # cut off, or still being written
             continue
         before, since = clocks.get(behavior, (0.0, 0.0))

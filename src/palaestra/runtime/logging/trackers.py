@@ -48,10 +48,8 @@ class TensorBoardTracker:
         """Writes one event with every tag."""
         proto = _proto("summary").Summary
         values = [proto.Value(tag=_utf8(tag), simple_value=value) for tag, value in summary.values.items()]
-        values += [
-            proto.Value(tag=f"{_utf8(tag)}_hist", histo=_histogram(numbers))
-            for tag, numbers in summary.histograms.items()
-        ]
+        histograms = summary.histograms.items()
+        values += [proto.Value(tag=f"{_utf8(tag)}_hist", histo=_histogram(numbers)) for tag, numbers in histograms]
         self._append(summary.behavior, step=summary.step, wall_time=summary.time, summary=proto(value=values))
 
     def text(self, behavior: str, tag: str, body: str) -> None:

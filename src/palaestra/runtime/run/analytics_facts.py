@@ -74,9 +74,8 @@ def _measured(settings: RunSettings) -> set[str | None]:
         for each in (settings.environment_parameters or {}).values()
         if isinstance(each, CurriculumSettings)
     ]
-    return {
-        lesson.completion_criteria.behavior for lessons in curricula for lesson in lessons if lesson.completion_criteria
-    }
+    criteria = [lesson.completion_criteria for lessons in curricula for lesson in lessons]
+    return {one.behavior for one in criteria if one}
 
 
 def run_options(settings: RunSettings) -> dict[str, Any]:
@@ -85,9 +84,8 @@ def run_options(settings: RunSettings) -> dict[str, Any]:
     tree["env_settings"] = {key: value for key, value in tree["env_settings"].items() if key not in OURS}
     tree["behaviors"] = {hashed(name): block for name, block in tree["behaviors"].items()}
     if tree["environment_parameters"]:
-        tree["environment_parameters"] = {
-            hashed(name): _parameter(form) for name, form in tree["environment_parameters"].items()
-        }
+        parameters = tree["environment_parameters"].items()
+        tree["environment_parameters"] = {hashed(name): _parameter(form) for name, form in parameters}
     return tree
 
 

@@ -55,9 +55,8 @@ def _check_teachers(run: Run, loaded: Loaded) -> None:
 def _shows_all(run: Run) -> bool:
     """Whether all behaviors of the environment appear at the start."""
     name = run.settings.env_settings.env_path or ""
-    return (
-        name.startswith(("builtin:", "gymnasium:", "envpool:", "pettingzoo:")) or name in registry("envs")
-    ) and not is_game(name)
+    is_installed = name.startswith(("builtin:", "gymnasium:", "envpool:", "pettingzoo:")) or name in registry("envs")
+    return is_installed and not is_game(name)
 
 
 def unused_blocks(run: Run, when: str) -> Iterator[tuple[str, str]]:

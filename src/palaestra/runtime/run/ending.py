@@ -55,9 +55,8 @@ def finish(run: Run) -> Result:
     endings = {} if run.inference else endings_of(run.parts)
     if run.stopped and not run.inference:
         why = "; ".join(f"'{name}': {course.reason}" for name, course in endings.items())
-        run.console.info(
-            f"Training ends early ({why})" if endings else "Training was stopped; saving what it has learned"
-        )
+        stopped = "Training was stopped; saving what it has learned"
+        run.console.info(f"Training ends early ({why})" if endings else stopped)
     finals = dict[str, Path]()
     lacking: tuple[str, ...] | None = None
     if not run.inference:

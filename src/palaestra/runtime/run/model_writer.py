@@ -71,9 +71,8 @@ class ModelWriter:
             self.status.set_best(learner.name, Model.of(target, learner.step, value))
             self.status.save()
         except (PalaestraError, OSError, ImportError, RuntimeError, ValueError) as problem:
-            self._console.warning(
-                f"the best model of '{learner.name}' could not be written: {problem}; training goes on"
-            )
+            sentence = f"the best model of '{learner.name}' could not be written: {problem}"
+            self._console.warning(f"{sentence}; training goes on")
             return None
         self._show(learner.name, target, learner.step, False)
         return target

@@ -56,9 +56,8 @@ def _save_elsewhere(run: Run, error: RunError, state: dict[str, Any]) -> FolderL
                 f"{resume_command(folder)}",
                 folder.path,
             )
-    return FolderLost(
-        f"{error}. What was learned since could not be saved in another place either ({'; '.join(failed)})"
-    )
+    why = "; ".join(failed)
+    return FolderLost(f"{error}. What was learned since could not be saved in another place either ({why})")
 
 
 def _places(run: Run) -> Iterator[RunFolder]:

@@ -152,7 +152,6 @@ def sectioned(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def plays_alone(loaded: Loaded) -> bool:
     """Whether a run of several processes is only played, which one does, unless the command line asks for them."""
-    typed = loaded.sourced is not None and any(
-        loaded.sourced.source(("torch_settings", key)).words for key in ("processes", "gpus")
-    )
+    given = None if loaded.sourced is None else loaded.sourced.source
+    typed = given is not None and any(given(("torch_settings", key)).words for key in ("processes", "gpus"))
     return loaded.settings.checkpoint_settings.inference and not typed

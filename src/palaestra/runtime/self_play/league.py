@@ -67,9 +67,8 @@ class League:
     @property
     def scores(self) -> NDArray[np.float64]:
         """Mean score of a row against a column, (E, E); NaN if they never met."""
-        return np.divide(
-            self.wins + 0.5 * self.draws, self.games, out=np.full(self.games.shape, np.nan), where=self.games > 0
-        )
+        unknown = np.full(self.games.shape, np.nan)
+        return np.divide(self.wins + 0.5 * self.draws, self.games, out=unknown, where=self.games > 0)
 
     @property
     def decided(self) -> NDArray[np.float64]:
@@ -91,11 +90,9 @@ def rank_correlation(left: NDArray[np.float64], right: NDArray[np.float64]) -> f
         return float("nan")
     ranks = [np.array([(np.sum(x < value) + np.sum(x <= value) - 1) / 2 for value in x]) for x in (left, right)]
     spread = float(np.std(ranks[0]) * np.std(ranks[1]))
-    return (
-        float("nan")
-        if spread == 0
-        else float(np.mean((ranks[0] - ranks[0].mean()) * (ranks[1] - ranks[1].mean())) / spread)
-    )
+    if spread == 0:
+        return float("nan")
+    return float(np.mean((ranks[0] - ranks[0].mean()) * (ranks[1] - ranks[1].mean())) / spread)
 
 
 def pairings(entries: Sequence[Entry], sides: Sequence[tuple[str, int]]) -> list[list[int]]:

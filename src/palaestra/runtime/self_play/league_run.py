@@ -66,9 +66,8 @@ def run_league(
 
         mine = {str(i): files.load(name, entry.step) for i, entry in enumerate(entries) if entry.behavior == name}
         network = _fitting(make, mine, f"the snapshots of '{name}' in {run} do not fit its settings and its checkpoint")
-        policy = NetworkPolicy(
-            network, torch.Generator(env.device).manual_seed(seed + number), own.network_settings.deterministic
-        )
+        generator = torch.Generator(env.device).manual_seed(seed + number)
+        policy = NetworkPolicy(network, generator, own.network_settings.deterministic)
         snapshots = PolicySnapshots(network, make)
         snapshots.load_state_dict(mine)
         policies[name] = MixedPolicy(policy, snapshots, ())

@@ -73,9 +73,8 @@ class MatchRatings:
             team = self._sides.all[int(sides[row])].team
             others = [(i, side.behavior) for i, side in enumerate(self._sides.all) if side.team != team]
             if not by_skill:
-                self._change_elo(
-                    name, [(behavior, int(players[row, i])) for i, behavior in others], result_of(float(reward[row]))
-                )
+                opponents = [(behavior, int(players[row, i])) for i, behavior in others]
+                self._change_elo(name, opponents, result_of(float(reward[row])))
                 self._journal.add(name, ELO, ratings.elo)
             opponents = sorted({behavior for _, behavior in others})
             elos = [elo for one in opponents for elo in self._sides.behaviors[one].ratings.opponent_elos]

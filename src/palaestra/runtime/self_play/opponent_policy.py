@@ -93,9 +93,8 @@ class MixedPolicy:
     ) -> Decision:
         if own is None:  # all slots are fixed opponents'
             components = action.continuous.shape[1] + action.discrete.shape[1]
-            return Decision(
-                action, action, action.continuous.new_zeros((len(recurrent_state), components)), recurrent_state
-            )
+            log_prob = action.continuous.new_zeros((len(recurrent_state), components))
+            return Decision(action, action, log_prob, recurrent_state)
         return whole(*own, action, recurrent_state)
 
     def see(self, step: TimeStep) -> Tensor:

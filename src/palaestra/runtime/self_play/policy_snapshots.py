@@ -58,7 +58,6 @@ class PolicySnapshots:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores the weights of a checkpoint."""
         device = next(self._live.parameters()).device
-        self._weights = {
-            int(number): Shared({key: x.to(device) for key, x in weights.items()}) for number, weights in state.items()
-        }
+        weights = {number: {key: x.to(device) for key, x in tensors.items()} for number, tensors in state.items()}
+        self._weights = {int(number): Shared(tensors) for number, tensors in weights.items()}
         self._networks.clear()

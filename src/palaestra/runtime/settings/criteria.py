@@ -15,13 +15,8 @@ from palaestra.scenario.settings import ELO, CompletionCriteriaSettings, Curricu
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
 _ALWAYS = {REWARD, LENGTH, GROUP_REWARD, EXTRINSIC, "Policy/Learning Rate"}
-_LEARNING = {
-    "Policy/Entropy",
-    "Losses/Policy Loss",
-    "Losses/Value Loss",
-    "Policy/Gradient Norm",
-    "Policy/Actions At Bounds",
-}
+_LEARNING = {"Policy/Entropy", "Policy/Gradient Norm", "Policy/Actions At Bounds"}
+_LEARNING |= {"Losses/Policy Loss", "Losses/Value Loss"}
 _ON_POLICY = {*_LEARNING, "Policy/Epsilon", "Policy/Beta", "Policy/KL Divergence", "Policy/Clip Fraction"}
 _OF_TRAINERS = {
     "ppo": _ON_POLICY,
@@ -66,10 +61,8 @@ def criteria(settings: RunSettings) -> Iterator[tuple[Key, CompletionCriteriaSet
     for name, form in (settings.environment_parameters or {}).items():
         for number, lesson in enumerate(form.curriculum[:-1] if isinstance(form, CurriculumSettings) else ()):
             if lesson.completion_criteria is not None:
-                yield (
-                    ("environment_parameters", name, "curriculum", number, "completion_criteria"),
-                    lesson.completion_criteria,
-                )
+                at = ("environment_parameters", name, "curriculum", number, "completion_criteria")
+                yield at, lesson.completion_criteria
 
 
 def missing_lessons(settings: RunSettings) -> Iterator[tuple[Key, str]]:
@@ -78,10 +71,8 @@ def missing_lessons(settings: RunSettings) -> Iterator[tuple[Key, str]]:
     forms = (settings.environment_parameters or {}).items()
     lessons = {name: len(form.curriculum) for name, form in forms if isinstance(form, CurriculumSettings)}
     if first and first >= max(lessons.values(), default=0):
-        there = (
-            ", ".join(f"'{name}' has 0 to {count - 1}" for name, count in lessons.items())
-            or "the settings have no curriculum"
-        )
+        listed = ", ".join(f"'{name}' has 0 to {count - 1}" for name, count in lessons.items())
+        there = listed or "the settings have no curriculum"
         yield ("env_settings", "first_lesson"), f"there is no lesson {first}: {there}"
 
 
@@ -143,10 +134,8 @@ def ambiguous(settings: RunSettings, behaviors: Collection[str]) -> Iterator[tup
     """Yields the path of each criterion that names no behavior although several learn, and an error message."""
     for at, criterion in criteria(settings) if len(behaviors) > 1 else ():
         if criterion.behavior is None:
-            yield (
-                (*at, "behavior"),
-                f"several behaviors learn ({', '.join(map(repr, behaviors))}): name the one to measure",
-            )
+            names = ", ".join(map(repr, behaviors))
+            yield (*at, "behavior"), f"several behaviors learn ({names}): name the one to measure"
 
 
 def _name(criterion: CompletionCriteriaSettings, behaviors: Collection[str]) -> str:

@@ -71,11 +71,8 @@ def fitted(
     `opponents`: behaviors that play against one another, which learn by self-play.
     """
     blocks = {name: _block(spec, areas, trainer) for name, spec in behaviors.items()}
-    return {
-        "behaviors": {
-            name: {**block, "self_play": SELF_PLAY} if name in opponents else block for name, block in blocks.items()
-        }
-    }
+    own = {name: {"self_play": SELF_PLAY} if name in opponents else {} for name in blocks}
+    return {"behaviors": {name: {**block, **own[name]} for name, block in blocks.items()}}
 
 
 def describe_fit(name: str, spec: BehaviorSpec, settings: BehaviorSettings) -> str:

@@ -75,9 +75,9 @@ def refuse_old(tree: Mapping[str, Any], file: Path) -> None:
     before = shlex.quote(str(file))
     new = shlex.quote(str(file.with_suffix(".new.yaml")))
     flag = {"samplers": "--sampler", "curricula": "--curriculum"}.get(old)
-    command = (
-        f"palaestra upgrade TRAINER_FILE NEW_FILE {flag} {before}" if flag else f"palaestra upgrade {before} {new}"
-    )
+    command = f"palaestra upgrade {before} {new}"
+    if flag:
+        command = f"palaestra upgrade TRAINER_FILE NEW_FILE {flag} {before}"
     raise ConfigError(f"{_WORDS[old]}; upgrade it with `{command}`", file)
 
 
@@ -101,11 +101,8 @@ def _keys(block: Mapping[str, Any]) -> Iterator[bool]:
 def misplaced(tree: Mapping[str, Any]) -> Iterator[tuple[Key, str]]:
     """Yields the path and the message of each key that stands one level too high or too low around `behaviors`."""
     blocks = tree.get("behaviors")
-    names = (
-        [name for name in blocks if name not in _OF_BEHAVIOR and name not in _OF_RUN]
-        if isinstance(blocks, Mapping)
-        else []
-    )
+    listed = blocks if isinstance(blocks, Mapping) else ()
+    names = [name for name in listed if name not in _OF_BEHAVIOR and name not in _OF_RUN]
     name = names[0] if len(names) == 1 else "*"
     for key, value in tree.items():
         if key in _OF_RUN:

@@ -72,10 +72,8 @@ def load(
     for text in sets:
         sourced.apply_set(text)
     sourced.inherit(own_code)
-    warnings = [
-        f"{sourced.file}:{line}: the key '{key}' is given twice: this one counts, as in ML-Agents"
-        for key, line in repeats
-    ]
+    twice = "is given twice: this one counts, as in ML-Agents"
+    warnings = [f"{sourced.file}:{line}: the key '{key}' {twice}" for key, line in repeats]
     warnings += _drop_framework(sourced)
     settings = _checked(sourced, warnings, own_code)
     if not settings.behaviors and not settings.default_settings:

@@ -125,13 +125,9 @@ def hint(path: Key, tree: Any, sentence: str) -> str:
     """
     key = str(path[-1])[:100]
     places = dict(_places(path, tree))
-    near = (
-        [key]
-        if key in places
-        else []
-        if "did you mean" in sentence
-        else get_close_matches(key, places, n=1, cutoff=0.8)
-    )
+    near = [key] if key in places else []
+    if not near and "did you mean" not in sentence:
+        near = get_close_matches(key, places, n=1, cutoff=0.8)
     if not near:
         return sentence
     what = re.split(r";| \(", sentence)[0]
@@ -158,11 +154,8 @@ def _places(path: Key, tree: Any) -> Iterator[tuple[str, str]]:
         block = behaviors.get(name) if isinstance(behaviors, dict) else None
     trainer = block.get("trainer_type") if isinstance(block, dict) else None
     hyperparameters = TRAINERS.get(trainer if isinstance(trainer, str) else "ppo") or TRAINERS["ppo"]
-    yield from (
-        (key, f"{head}.reward_signals.extrinsic.{key}")
-        for key in ExtrinsicSettings.model_fields
-        if key not in _NETWORKS
-    )
+    keys = [key for key in ExtrinsicSettings.model_fields if key not in _NETWORKS]
+    yield from ((key, f"{head}.reward_signals.extrinsic.{key}") for key in keys)
     yield from ((key, f"{head}.reward_signals.{key}") for key in REWARDS)
     yield from ((key, f"{head}.network_settings.memory.{key}") for key in ("memory_size", "sequence_length"))
     yield from ((key, f"{head}.network_settings.{key}") for key in NetworkSettings.model_fields)

@@ -266,9 +266,8 @@ def _syntax_error(error: yaml.MarkedYAMLError, file: Path | None, text: str) -> 
     what = " ".join(part for part in (error.context, start, error.problem) if part)
     if mark is None:
         return ConfigError(f"is not YAML: {what}", file)
-    first = (
-        error.context_mark.line if error.context_mark and error.context == "while scanning a simple key" else mark.line
-    )
+    is_key = error.context_mark is not None and error.context == "while scanning a simple key"
+    first = error.context_mark.line if is_key and error.context_mark else mark.line
     hint, line = syntax_hint(text, first + 1, mark.line + 1)
     if hint and line:
         return ConfigError(f"is not YAML: {hint}", file, line)

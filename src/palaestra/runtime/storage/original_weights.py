@@ -67,9 +67,8 @@ def _critic(modules: Modules, network: Trunk, loader: _NetworkState, signals: Se
         except Mismatch:
             loader.own.update(before)
             return False
-        loader.own.update(
-            {f"targets.{key[8:]}": value.clone() for key, value in loader.own.items() if key.startswith("critics.")}
-        )
+        critics = {key: value for key, value in loader.own.items() if key.startswith("critics.")}
+        loader.own.update({f"targets.{key[8:]}": value.clone() for key, value in critics.items()})
         return True
     if not isinstance(network, ActorCritic) or CRITIC not in modules or not isinstance(network.value_head, nn.Linear):
         return False
@@ -217,9 +216,8 @@ class _NetworkState:
         expected = [action.continuous] * ((1 + squashed) if action.continuous else 0) + list(action.branches)
         if sizes != expected:
             raise Mismatch(f"actions: {' + '.join(map(str, sizes))} there, {' + '.join(map(str, expected))} here")
-        self.put_linear(
-            "action_head", (torch.cat([weight for weight, _ in layers]), torch.cat([bias for _, bias in layers]))
-        )
+        weights, biases = zip(*layers, strict=True)
+        self.put_linear("action_head", (torch.cat(weights), torch.cat(biases)))
 
     def _hidden_units(self, network: Trunk) -> int:
         return network.width if network.memory is None else network.memory.lstm(0).input_size
@@ -268,9 +266,8 @@ class _NetworkState:
             weight, bias = encoder.linear("x_self_encoder.seq_layers.0")
             self.put_linear(f"{name}itself", (_reordered(weight, torch.tensor(columns)), bias))
         for place, i in enumerate(network.entities):
-            self.put_linear(
-                f"{name}embeddings.{place}", encoder.linear(f"processors.{i}.self_ent_encoder.seq_layers.0")
-            )
+            layer = encoder.linear(f"processors.{i}.self_ent_encoder.seq_layers.0")
+            self.put_linear(f"{name}embeddings.{place}", layer)
         parts = [encoder.linear(f"rsa.fc_{part}") for part in ("q", "k", "v")]
         self.put_linear(
             f"{name}queries_keys_values",

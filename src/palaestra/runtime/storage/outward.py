@@ -34,23 +34,17 @@ def calls(settings: RunSettings) -> list[Reach]:
     ]
     for name, options in settings.trackers.items():
         if name not in LOCAL_TRACKERS and ":" not in name:
-            found.append(
-                (
-                    ("trackers", name),
-                    ", ".join(f"{key}={value}" for key, value in options.items()) or "its usual service",
-                )
-            )
+            chosen = ", ".join(f"{key}={value}" for key, value in options.items())
+            found.append((("trackers", name), chosen or "its usual service"))
     tree = {key: getattr(settings, key) for key in ("checkpoint_settings", "default_settings", "behaviors")}
     return [*found, *_sources(tree, ())]
 
 
 def _sources(tree: Any, above: Key) -> Iterator[Reach]:
     """Yields the settings in SOURCES that name something on the Hub or another machine."""
-    parts = (
-        tree
-        if isinstance(tree, Mapping)
-        else {key: getattr(tree, key) for key in getattr(type(tree), "model_fields", ())}
-    )
+    parts = tree if isinstance(tree, Mapping) else None
+    if parts is None:
+        parts = {key: getattr(tree, key) for key in getattr(type(tree), "model_fields", ())}
     for key, value in parts.items():
         if key in SOURCES:
             given = [value] if isinstance(value, str) else value if isinstance(value, Sequence) else []

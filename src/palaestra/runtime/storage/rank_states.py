@@ -96,6 +96,5 @@ def _plain(value: State) -> State:
 def _digest(tensor: Tensor) -> str:
     whole = tensor.detach().cpu().contiguous()
     kind = f"{whole.dtype}{tuple(whole.shape)}".encode()
-    return hashlib.sha256(
-        kind + (whole.reshape(-1).view(torch.uint8).numpy().tobytes() if whole.numel() else b"")
-    ).hexdigest()
+    content = whole.reshape(-1).view(torch.uint8).numpy().tobytes() if whole.numel() else b""
+    return hashlib.sha256(kind + content).hexdigest()

@@ -50,11 +50,9 @@ class SnapshotFiles:
     def steps(self, behavior: str) -> list[int]:
         """Returns the steps of the snapshots, in ascending order."""
         folder = self.folder(behavior)
-        return (
-            sorted(int(file.stem) for file in folder.glob(f"*{SUFFIX}") if file.stem.isdecimal())
-            if folder.is_dir()
-            else []
-        )
+        if not folder.is_dir():
+            return []
+        return sorted(int(file.stem) for file in folder.glob(f"*{SUFFIX}") if file.stem.isdecimal())
 
     def load(self, behavior: str, step: int) -> dict[str, Tensor]:
         """Loads the weights of a snapshot, on the CPU. Raises RunError."""

@@ -162,10 +162,6 @@ def _models(section: dict[str, Any]) -> list[Model]:
 
 def _model(entry: dict[str, Any]) -> Model:
     auxiliary: Sequence[str] = entry.get("auxillary_file_paths") or ()
-    return Model(
-        int(entry["steps"]),
-        str(entry["file_path"]),
-        entry.get("reward"),
-        float(entry["creation_time"]),
-        tuple(auxiliary),
-    )
+    steps = int(entry["steps"])
+    created = float(entry["creation_time"])
+    return Model(steps, str(entry["file_path"]), entry.get("reward"), created, tuple(auxiliary))

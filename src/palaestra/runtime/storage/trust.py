@@ -93,9 +93,8 @@ def must_be_trusted(folder: Path, settings: RunSettings, code: Sequence[Code], t
         return
     more = f" and {len(code) - SHOWN} more" if len(code) > SHOWN else ""
     listed = ", ".join(f"{dotted(path)} = {value}" for path, value in code[:SHOWN]) + more
-    own_env = (
-        " name an environment of your own with --env, or" if all(path[0] == "env_settings" for path, _ in code) else ""
-    )
+    is_env = all(path[0] == "env_settings" for path, _ in code)
+    own_env = " name an environment of your own with --env, or" if is_env else ""
     raise RunError(
         f"the settings in {folder} would run code on this machine, or reach beyond it ({listed}), and you did not "
         f"write that folder on this machine. Read what they name first; then{own_env} add --trust (once: it is "
@@ -210,9 +209,8 @@ def network_code(settings: RunSettings) -> list[Code]:
         found += [((*at, "trainer_type"), block.trainer_type)] if ":" in block.trainer_type else []
         found += [((*at, "reward_signals", name), name) for name in block.reward_signals if ":" in name]
         modules = {at: [block.network_settings.vis_encode_type, block.network_settings.body]}
-        modules |= {
-            (*at, "reward_signals", name): signal_modules(name, signal) for name, signal in block.reward_signals.items()
-        }
+        signals = block.reward_signals.items()
+        modules |= {(*at, "reward_signals", name): signal_modules(name, signal) for name, signal in signals}
         for above, values in modules.items():
             for key, value in zip(("vis_encode_type", "body"), values, strict=True):
                 found += [((*above, "network_settings", key), value)] if value and ":" in value else []
@@ -225,11 +223,8 @@ def agent_code(settings: RunSettings) -> list[Code]:
     found += [(("trackers", name), name) for name in user_trackers(settings)]
     for at, block in blocks_of(settings):
         teacher = getattr(block.hyperparameters, "teacher", None)
-        found += (
-            [((*at, "hyperparameters", "teacher"), teacher)]
-            if isinstance(teacher, str) and is_user_brain(teacher)
-            else []
-        )
+        if isinstance(teacher, str) and is_user_brain(teacher):
+            found.append(((*at, "hyperparameters", "teacher"), teacher))
         opponents = block.self_play.opponents if block.self_play else ()
         found += [((*at, "self_play", "opponents"), opponent) for opponent in opponents if is_user_brain(opponent)]
     return found

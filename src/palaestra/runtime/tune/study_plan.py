@@ -57,9 +57,8 @@ class StudyPlan:
     def as_tree(self) -> dict[str, Any]:
         """Returns the whole study as a settings tree, from which it goes on."""
         block = self.search.model_dump(mode="json", exclude_defaults=True)
-        block["space"] = {
-            each.path: each.range.model_dump(mode="json", exclude_defaults=True) for each in self.dimensions
-        }
+        ranges = {each.path: each.range for each in self.dimensions}
+        block["space"] = {path: one.model_dump(mode="json", exclude_defaults=True) for path, one in ranges.items()}
         return {**deepcopy(dict(self.tree)), "search": block}
 
     @property
@@ -82,9 +81,8 @@ class StudyPlan:
         if "reward" not in search.wanted:  # nothing is to be seen after the bar
             keys = {"metric": search.metric, "at_least": search.bar, "episodes": search.episodes}
             names = [search.behavior] if search.behavior else ["*"]
-            found += [
-                f"behaviors.{name}.stop_when.{key}={json.dumps(value)}" for name in names for key, value in keys.items()
-            ]
+            stops = {f"{name}.stop_when.{key}": value for name in names for key, value in keys.items()}
+            found += [f"behaviors.{path}={json.dumps(value)}" for path, value in stops.items()]
         return found
 
 

@@ -68,13 +68,9 @@ def _names(study: TuneStudy) -> list[str]:
     Where all did, `_renamed` gives them the reward at the end instead.
     """
     short = study.plan.search.bar is not None and any(missed(study.endings(trial)) for trial in _complete(study))
-    to_bar = (
-        AT_END
-        if study.none_reached()
-        else "{0}, raised where " + f"{study.plan.search.bar:g} was missed"
-        if short
-        else "{0}"
-    )
+    to_bar = "{0}, raised where " + f"{study.plan.search.bar:g} was missed" if short else "{0}"
+    if study.none_reached():
+        to_bar = AT_END
     return [objective if objective == "reward" else to_bar.format(objective) for objective in study.plan.search.wanted]
 
 

@@ -82,9 +82,8 @@ class TrialWatch:
 
         file = self._task.run / CPU
         if self._before is None:  # of earlier processes; what they did after their last checkpoint is done again
-            kept = [
-                line for line in read_lines(file) if isinstance(line.get("step"), int) and line["step"] < summary.step
-            ]
+            numbered = [line for line in read_lines(file) if isinstance(line.get("step"), int)]
+            kept = [line for line in numbered if line["step"] < summary.step]
             self._before = max((float(line["cpu"]) for line in kept), default=0.0)
             write_whole(file, b"".join(json.dumps(line).encode() + b"\n" for line in kept))
         line = {"behavior": summary.behavior, "step": summary.step, "cpu": round(self._before + cpu_seconds(), 3)}

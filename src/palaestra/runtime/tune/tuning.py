@@ -132,9 +132,8 @@ def run_search(request: SearchRequest, show: Show = print_now) -> TuneResult:
         Tuning(study, TrialTraining, show).run()
         best = write_report(study, show)
         found = measured(study, best)
-        values = {
-            name: math.inf if value is None else value for name, value in zip(plan.search.wanted, found, strict=True)
-        }
+        pairs = zip(plan.search.wanted, found, strict=True)
+        values = {name: math.inf if value is None else value for name, value in pairs}
         done = sum(trial.state == study.states.COMPLETE for trial in study.all())
         return TuneResult(
             folder.path, folder.path / "best.yaml", best.number, values, dict(best.params), done, None not in found
@@ -193,11 +192,9 @@ def must_name_env(plan: StudyPlan) -> None:
     if plan.settings.env_settings.env_path is not None:
         return
     same = [name for name in plan.settings.behaviors if name in registry("envs")]
-    hint = (
-        f"the built-in environment of that name is --env={same[0]}"
-        if same
-        else "such as --env=Game.x86_64 or --env=3DBall"
-    )
+    hint = "such as --env=Game.x86_64 or --env=3DBall"
+    if same:
+        hint = f"the built-in environment of that name is --env={same[0]}"
     raise ConfigError(
         f"no environment is named: add --env; {hint}. --env={EDITOR} waits for the Unity Editor at each trial"
     )

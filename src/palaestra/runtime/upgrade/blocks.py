@@ -68,13 +68,9 @@ def _trainer(block: Block) -> str:
     place = section.place("trainer")
     old = section.take("trainer")
     if old is None:
-        old = (
-            "sac"
-            if "init_entcoef" in section or "tau" in section
-            else "online_bc"
-            if "brain_to_imitate" in section
-            else "ppo"
-        )
+        old = "online_bc" if "brain_to_imitate" in section else "ppo"
+        if "init_entcoef" in section or "tau" in section:
+            old = "sac"
         block.report.warn(section.place(), f"no `trainer` is given: assumed to be {old}")
     if old in CLONING:
         return convert_cloning(block, old, place)
@@ -150,10 +146,8 @@ def _teacher(block: Block) -> None:
     if named:
         block.put(("hyperparameters", "teacher_behavior"), name, place)
         block.report.became("brain_to_imitate", "hyperparameters.teacher_behavior")
-        block.report.warn(
-            place, f"fill in: who plays '{name}'; the environment's own rule is assumed (teacher: heuristic)"
-        )
+        sentence = f"fill in: who plays '{name}'; the environment's own rule is assumed"
+        block.report.warn(place, f"{sentence} (teacher: heuristic)")
     else:
-        block.report.warn(
-            place, "no behavior to learn from is named: the environment's own rule plays the student's agents"
-        )
+        sentence = "no behavior to learn from is named: the environment's own rule plays the student's agents"
+        block.report.warn(place, sentence)

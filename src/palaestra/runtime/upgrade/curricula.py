@@ -68,10 +68,8 @@ def convert_curricula(curricula: list[OldCurriculum], new: NewTree, report: Upgr
         if not isinstance(values, Mapping):
             raise old.error(f"expected a map with thresholds and parameters, got {values!r}", *curriculum.at)
         for key in values.keys() - {*CRITERION, "thresholds", "parameters"}:
-            report.warn(
-                old.place(*curriculum.at, key),
-                f"unknown key '{key}'{nearest(key, [*CRITERION, 'thresholds'])}: left out",
-            )
+            hint = nearest(key, [*CRITERION, "thresholds"])
+            report.warn(old.place(*curriculum.at, key), f"unknown key '{key}'{hint}: left out")
         for name in _checked(curriculum, "parameters", Mapping):
             place = old.place(*curriculum.at, "parameters", name)
             if name in new.at((PARAMETERS,)):

@@ -59,10 +59,8 @@ def _known_to(block: dict[str, Any], default: dict[str, Any]) -> dict[str, Any]:
     if trainer == default["trainer_type"] or "hyperparameters" not in default:
         return default
     known = TRAINERS[trainer].model_fields if trainer in TRAINERS else {}
-    return {
-        **default,
-        "hyperparameters": {key: value for key, value in default["hyperparameters"].items() if key in known},
-    }
+    hyperparameters = {key: value for key, value in default["hyperparameters"].items() if key in known}
+    return {**default, "hyperparameters": hyperparameters}
 
 
 def _over(full: dict[str, Any], below: dict[str, Any], at: Key = ()) -> dict[str, Any]:

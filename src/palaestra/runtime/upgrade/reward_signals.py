@@ -107,13 +107,9 @@ def convert_updates(block: Block) -> None:
     if direct and (every or updates):
         block.report.warn(place, "'train_interval' and 'num_update' are left out: steps_per_update is given")
     elif every or updates:
-        _put(
-            block,
-            "steps_per_update",
-            (every or 1) / (updates or 1),
-            place,
-            f"train_interval {every or 1} / {key} {updates or 1}",
-        )
+        per_update = (every or 1) / (updates or 1)
+        remark = f"train_interval {every or 1} / {key} {updates or 1}"
+        _put(block, "steps_per_update", per_update, place, remark)
         block.report.became(f"train_interval / {key}", "hyperparameters.steps_per_update")
     signals = block.section.peek("reward_signals")
     for key in OF_SIGNALS:

@@ -65,9 +65,8 @@ def sections(old: OldFile, report: UpgradeReport) -> dict[str, Section]:
     found = {}
     for name in there:
         at = (*above, _end_of(old, there, above, name))
-        found[name] = Section(
-            old, at, _values(old, there, above, str(at[-1]), report), {} if at[-1] == DEFAULT else default
-        )
+        values = _values(old, there, above, str(at[-1]), report)
+        found[name] = Section(old, at, values, {} if at[-1] == DEFAULT else default)
     return found
 
 

@@ -260,9 +260,8 @@ def _mean(behavior: str, results: Mapping[str, Evaluation]) -> float:
     """Returns a behavior's mean return, of whole groups if it has any. Raises EnvError if it has not played."""
     own = [result for name, result in results.items() if name == behavior or name.startswith(f"{behavior}?team=")]
     if not own:
-        raise EnvError(
-            f"it did not appear in the environment of evaluations (there: {', '.join(results) or 'no behavior'})"
-        )
+        there = ", ".join(results) or "no behavior"
+        raise EnvError(f"it did not appear in the environment of evaluations (there: {there})")
     groups = np.concatenate([result.group_returns for result in own])
     returns = groups if len(groups) else np.concatenate([result.returns for result in own])
     return float(returns.mean())

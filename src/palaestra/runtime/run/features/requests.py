@@ -71,7 +71,6 @@ class Requests(RunPart):
                     f"most {most:g}"
                 )
             learner.change({**learner.changes, request.name: float(request.value)})
-            changes.append(
-                f"{name}: {request.name} {before:.3g} -> {request.value:.3g}, constant from the next update on"
-            )
+            then = f"{before:.3g} -> {request.value:.3g}"
+            changes.append(f"{name}: {request.name} {then}, constant from the next update on")
         return "; ".join(changes)

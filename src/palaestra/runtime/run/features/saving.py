@@ -154,9 +154,8 @@ class Saving(RunPart):
         """Prints, after an error, how much of the run is saved."""
         run = self._run
         if not run.inference and (steps := self._checkpoints.steps()):
-            run.console.info(
-                f"The run is saved as it was at step {steps[-1]:,}; to go on from there: {continue_command(run)}"
-            )
+            again = continue_command(run)
+            run.console.info(f"The run is saved as it was at step {steps[-1]:,}; to go on from there: {again}")
 
     def conclude(self) -> dict[str, Path]:
         """Saves a last time and writes what belongs to the end, whatever fails. Returns models by behavior."""
