@@ -70,7 +70,7 @@ def learning_curves(
     ]
     if len(keys) > MOST_DRAWN:
         raise RunError(
-            f"the runs have {len(keys):,} curves together; a picture shows at most {MOST_DRAWN:,}: draw fewer"
+            f"the runs have {len(keys):,} curves together; a picture shows at most {MOST_DRAWN:,}: draw fewer runs"
         )
     if len(metrics) > MOST_PANELS:
         raise RunError(
