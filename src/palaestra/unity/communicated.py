@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 from palaestra.core.errors import NotFinite, ProtocolError
 from palaestra.unity import env_utils
-from palaestra.unity.base_env import ActionTuple
-from palaestra.unity.behaviors import Behaviors, StepResult
 from palaestra.unity.communicator import Communicator, UnityMessageProto
 from palaestra.unity.exception import (
     UnityCommunicatorStoppedException,
     UnityEnvironmentException,
     UnityNotFiniteException,
 )
+from palaestra.unity.game_backend import GameBackend
 from palaestra.wire import encode
 from palaestra.wire.decode import GameMessage, decode
 
@@ -24,43 +23,24 @@ EXIT_SECONDS = 60.0
 """Seconds that a game has to exit after the command to quit."""
 
 
-class CommunicatorBackend:
+class CommunicatorBackend(GameBackend):
     """Starts the build, if there is one, and plays it through the communicator, which `close` closes."""
 
     def __init__(
         self, communicator: Communicator, file_name: str | None, args: Sequence[str], seed: int, areas: int
     ) -> None:
         """Starts the build with `args` and connects."""
+        super().__init__()
         self._communicator = communicator
-        self._behaviors = Behaviors()
-        self.specs = self._behaviors.specs
         self._process: subprocess.Popen[bytes] | None = None
         try:
             if file_name is not None:
                 self._process = env_utils.launch_executable(file_name, list(args))
-            incoming = _incoming(
-                communicator.initialize(_input(encode.initialization(seed & 0x7FFFFFFF, areas)), self._poll)
-            )
-            if incoming.hello is None:
-                raise UnityEnvironmentException(
-                    "the communicator's first message does not introduce a game (rl_initialization_output)"
-                )
-            self._behaviors.greet(incoming.hello)
-            self._behaviors.read(incoming)
+            answer = _input(encode.initialization(seed & 0x7FFFFFFF, areas))
+            self._greet(_incoming(communicator.initialize(answer, self._poll)))
         except BaseException:
             self.close(0.0)
             raise
-        self.capabilities = incoming.hello.capabilities
-
-    def reset(self, side_channel: bytes) -> StepResult:
-        """Begins new episodes for all agents."""
-        return self._exchange(encode.reset(side_channel))
-
-    def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> StepResult:
-        """Sends actions by behavior key and returns the next steps."""
-        return self._exchange(
-            encode.step({key: self._behaviors.write(key, action) for key, action in actions.items()}, side_channel)
-        )
 
     def close(self, grace: float = EXIT_SECONDS) -> None:
         """Closes the communicator and kills the process if it does not exit within `grace` seconds."""
@@ -75,12 +55,11 @@ class CommunicatorBackend:
         process.kill()
         process.wait()
 
-    def _exchange(self, raw: bytes) -> StepResult:
+    def _receive_after(self, raw: bytes) -> GameMessage:
         output = self._communicator.exchange(_input(raw), self._poll)
         if output is None:
             raise UnityCommunicatorStoppedException("the game ended its communication with the communicator")
-        incoming = _incoming(output)
-        return StepResult(self._behaviors.read(incoming), incoming.side_channel)
+        return _incoming(output)
 
     def _poll(self) -> None:
         code = None if self._process is None else self._process.poll()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from logging import DEBUG
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,11 +24,11 @@ from palaestra.unity.base_env import (
     DecisionSteps,
     TerminalSteps,
 )
-from palaestra.unity.behaviors import StepResult
 from palaestra.unity.communicated import CommunicatorBackend
 from palaestra.unity.communicator import Communicator
 from palaestra.unity.exception import UnityActionException, UnityEnvironmentException
 from palaestra.unity.game import UnityGame
+from palaestra.unity.game_backend import GameBackend, StepResult
 from palaestra.unity.logging_util import get_logger
 from palaestra.unity.side_channel.default_training_analytics_side_channel import DefaultTrainingAnalyticsSideChannel
 from palaestra.unity.side_channel.side_channel import SideChannel
@@ -36,27 +36,11 @@ from palaestra.unity.side_channel.side_channel_manager import SideChannelManager
 from palaestra.unity.timers import hierarchical_timer, timed
 from palaestra.wire.encode import COMMUNICATION
 
+if TYPE_CHECKING:
+    from palaestra.unity.world import InProcessBackend
+
 IN_PROCESS = ("builtin", "gymnasium", "pettingzoo", "python")
 """Prefixes before a colon that name environments without a game process."""
-
-
-class EnvBackend(Protocol):
-    """Implementation behind a UnityEnvironment: a game or an environment in this process."""
-
-    specs: dict[str, BehaviorSpec]
-    capabilities: Any
-
-    def reset(self, side_channel: bytes) -> StepResult:
-        """Begins new episodes for all agents."""
-        ...
-
-    def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> StepResult:
-        """Continues to the next decision requests or ends of episodes."""
-        ...
-
-    def close(self) -> None:
-        """Releases the game or environment."""
-        ...
 
 
 class UnityEnvironment(BaseEnv):
@@ -121,7 +105,9 @@ class UnityEnvironment(BaseEnv):
         if communicator is not None:
             log = None if options.logs is None else options.logs / f"Player-{worker_id}.log"
             words = arguments(options, worker_id, first_port + worker_id, log)
-            self._backend: EnvBackend = CommunicatorBackend(communicator, file_name, words, seed, num_areas)
+            self._backend: GameBackend | InProcessBackend = CommunicatorBackend(
+                communicator, file_name, words, seed, num_areas
+            )
         elif file_name is not None and _in_process(file_name):
             from palaestra.unity.world import InProcessBackend  # imports torch, which takes seconds
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
 
 from palaestra.core.display import indented
 from palaestra.core.errors import EnvError, NotFinite, ProtocolError
@@ -17,8 +15,6 @@ from palaestra.envs.unity import executable
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.process import GameProcess, arguments
 from palaestra.envs.unity.timeouts import Phase, explain
-from palaestra.unity.base_env import ActionTuple
-from palaestra.unity.behaviors import Behaviors, StepResult
 from palaestra.unity.exception import (
     UnityCommunicatorStoppedException,
     UnityEnvironmentException,
@@ -26,6 +22,7 @@ from palaestra.unity.exception import (
     UnityTimeOutException,
     UnityWorkerInUseException,
 )
+from palaestra.unity.game_backend import GameBackend, StepResult
 from palaestra.unity.logging_util import get_logger
 from palaestra.wire import encode
 from palaestra.wire.decode import GameMessage, decode
@@ -37,13 +34,12 @@ EXIT_SECONDS = 2.0
 """Seconds that a game has to exit after its connection broke, or to finish its tick, after which it can quit."""
 
 
-class UnityGame:
+class UnityGame(GameBackend):
     """Listens on a port, starts the build, if there is one, and waits for the game to ask for a command."""
 
     def __init__(self, options: UnityOptions, worker_id: int, port: int, seed: int) -> None:
         """Takes the options of one copy; their `executable` is the file to start."""
-        self._behaviors = Behaviors()
-        self.specs = self._behaviors.specs
+        super().__init__()
         self._options = options
         self._worker_id = worker_id
         self._port = port
@@ -58,7 +54,10 @@ class UnityGame:
             raise UnityWorkerInUseException(worker_id) from error
         try:
             self._start()
-            self.capabilities = self._greet(seed)
+            self._greet(self._receive())
+            self._phase = Phase.GREETED
+            self._answer(encode.initialization(seed & 0x7FFFFFFF, options.areas))
+            self._read(self._receive())
         except BaseException:
             self.close(0.0)
             raise
@@ -66,13 +65,7 @@ class UnityGame:
     def reset(self, side_channel: bytes) -> StepResult:
         """Begins new episodes for all agents."""
         self._phase = Phase.RESET
-        return self._exchange(encode.reset(side_channel))
-
-    def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> StepResult:
-        """Sends actions by behavior key and returns the next steps."""
-        return self._exchange(
-            encode.step({key: self._behaviors.write(key, action) for key, action in actions.items()}, side_channel)
-        )
+        return super().reset(side_channel)
 
     def close(self, grace: float | None = None) -> None:
         """Asks the game to quit, waits `grace` seconds (default: the timeout) for its exit, and kills it."""
@@ -117,26 +110,11 @@ class UnityGame:
         except EnvError as error:
             raise UnityEnvironmentException(str(error)) from error
 
-    def _greet(self, seed: int) -> Any:
-        """Completes the handshake and returns the game's capabilities."""
-        incoming = self._receive()
-        if incoming.hello is None:
-            raise UnityEnvironmentException(
-                "the first message does not introduce a game: it goes on with another trainer, or is no game"
-            )
-        self._behaviors.greet(incoming.hello)
-        self._behaviors.read(incoming)
-        self._phase = Phase.GREETED
-        self._answer(encode.initialization(seed & 0x7FFFFFFF, self._options.areas))
-        self._behaviors.read(self._receive())
-        return incoming.hello.capabilities
-
     # Messages
 
-    def _exchange(self, raw: bytes) -> StepResult:
+    def _receive_after(self, raw: bytes) -> GameMessage:
         self._answer(raw)
-        incoming = self._receive()
-        return StepResult(self._behaviors.read(incoming), incoming.side_channel)
+        return self._receive()
 
     def _answer(self, raw: bytes) -> None:
         call = self._call

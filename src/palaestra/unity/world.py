@@ -24,13 +24,13 @@ from palaestra.unity.base_env import (
     ObservationType,
     TerminalSteps,
 )
-from palaestra.unity.behaviors import StepResult, Steps
 from palaestra.unity.exception import (
     UnityActionException,
     UnityEnvironmentException,
     UnityNotFiniteException,
     UnitySideChannelException,
 )
+from palaestra.unity.game_backend import StepResult, Steps
 from palaestra.unity.logging_util import get_logger
 from palaestra.wire.encode import CAPABILITIES, Capabilities
 from palaestra.wire.observations import DIMENSIONS

@@ -1,8 +1,9 @@
-"""Behaviors of one game: decodes its messages to steps, and encodes actions."""
+"""Plays one game, whatever carries its messages: decodes them to steps, and encodes actions."""
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,18 +31,46 @@ class StepResult:
     side_channel: bytes = b""
 
 
-class Behaviors:
-    """Behaviors of one game. `specs` grows as the game announces them."""
+class GameBackend(ABC):
+    """A game that answers each message. `specs` grows as the game announces behaviors."""
 
     def __init__(self) -> None:
         self.specs: dict[str, BehaviorSpec] = {}
+        self.capabilities: Any = None
+        """UnityRLCapabilitiesProto of the game, once it is connected."""
         self._readers: dict[str, TensorReader] = {}
         self._brains: dict[str, Any] = {}
         self._writers: dict[str, encode.ActionWriter] = {}
         self._package: re.Match[str] | None = None
 
-    def greet(self, hello: Any) -> None:
+    def reset(self, side_channel: bytes) -> StepResult:
+        """Begins new episodes for all agents."""
+        return self._exchange(encode.reset(side_channel))
+
+    def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> StepResult:
+        """Sends actions by behavior key and returns the next steps."""
+        written = {key: self._write(key, action) for key, action in actions.items()}
+        return self._exchange(encode.step(written, side_channel))
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends the game."""
+
+    @abstractmethod
+    def _receive_after(self, raw: bytes) -> GameMessage:
+        """Sends an encoded message and returns the game's next one."""
+
+    def _exchange(self, raw: bytes) -> StepResult:
+        incoming = self._receive_after(raw)
+        return StepResult(self._read(incoming), incoming.side_channel)
+
+    def _greet(self, incoming: GameMessage) -> None:
         """Handles the first message of a game. Raises UnityEnvironmentException for another protocol version."""
+        hello = incoming.hello
+        if hello is None:
+            raise UnityEnvironmentException(
+                "the first message does not introduce a game: it goes on with another trainer, or is no game"
+            )
         try:
             game = read_game_version(hello)
         except EnvError as error:
@@ -54,8 +83,10 @@ class Behaviors:
                 "it"
             )
         self._package = re.match(r"\d{1,9}", game.package, re.ASCII)
+        self.capabilities = hello.capabilities
+        self._read(incoming)
 
-    def read(self, incoming: GameMessage) -> dict[str, Steps]:
+    def _read(self, incoming: GameMessage) -> dict[str, Steps]:
         """Decodes the agents of a message to steps, by behavior key."""
         announced = [] if incoming.hello is None else list(incoming.hello.brain_parameters)
         for brain in announced:
@@ -79,7 +110,7 @@ class Behaviors:
         self._writers.pop(key, None)
         get_logger(__name__).info(f"connected a new behavior: {key}")
 
-    def write(self, key: str, action: ActionTuple) -> bytes:
+    def _write(self, key: str, action: ActionTuple) -> bytes:
         """Encodes the actions of all agents of a behavior key that request decisions."""
         spec = self.specs[key].action_spec
         if (spec.continuous_size or spec.discrete_size) and _within(action, spec):
