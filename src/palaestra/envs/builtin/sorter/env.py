@@ -19,7 +19,13 @@ from torch import Tensor
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.program import Program
-from palaestra.envs.builtin.base.world_columns import Rows, checked_choice, direction_of, save_final_obs
+from palaestra.envs.builtin.base.world_columns import (
+    Rows,
+    checked_choice,
+    direction_of,
+    save_final_obs,
+    save_final_rows,
+)
 from palaestra.envs.builtin.drawing import figures
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sorter import rules
@@ -49,9 +55,7 @@ def finish(world: World, i: int, terminated: bool):
     rules.observe(world, i)
     save_final_obs(world.obs_body, world.final_obs_body, i)
     save_final_obs(world.obs_vector, world.final_obs_vector, i)
-    for tile in range(world.obs_tiles.shape[1]):
-        for k in range(world.obs_tiles.shape[2]):
-            world.final_obs_tiles[i, tile, k] = world.obs_tiles[i, tile, k]
+    save_final_rows(world.obs_tiles[i], world.final_obs_tiles[i])
     rules.start(world, i)
 
 

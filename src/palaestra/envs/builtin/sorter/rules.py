@@ -128,8 +128,7 @@ def deal_tiles(world: World, i: int, most: int):
     state = world.rng[i]
     tiles = wp.randi(state, 1, most + 1)
     for tile in range(world.tiles[i]):
-        for k in range(world.obs_tiles.shape[2]):
-            world.obs_tiles[i, tile, k] = 0.0
+        clear_frames(world.obs_tiles[i], tile)
     laid = int(0)  # Warp takes a literal for a constant
     taken = int(0)  # a bit a place
     for number in range(NUMBERS):

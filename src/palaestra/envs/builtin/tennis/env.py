@@ -26,6 +26,7 @@ from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Pr
 from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
 from palaestra.envs.builtin.drawing.figures import fixed
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
+from palaestra.envs.builtin.sensors.rays import clear_frames, shift_frames
 from palaestra.envs.builtin.tennis import motion
 from palaestra.envs.builtin.tennis.motion import Racket, Rally, mirror
 from palaestra.envs.solids import BLUE, FLOOR, GOLD, GRAY, INK, RED, Drawing, solids
@@ -72,9 +73,7 @@ AREA_COLUMNS = ("rng", "ball", "ball_velocity", "striker", "floor", "over", "con
 def observe(world: World, i: int, side: int):
     """Writes an agent's current observation, after moving older frames back by one."""
     slot = i * AGENTS + side
-    old = (FRAMES - 1) * FRAME_SIZE
-    for k in range(old):
-        world.obs[slot, k] = world.obs[slot, k + FRAME_SIZE]
+    old = shift_frames(world.obs, slot, FRAME_SIZE)
     ball = mirror(world.ball[i], side)
     ball_velocity = mirror(world.ball_velocity[i], side)
     position = mirror(world.position[slot], side)
@@ -107,8 +106,7 @@ def start(world: World, i: int):
         world.position[slot] = mirror(wp.vec2(-wp.randf(state, LEAST_START, MOST_START), START_HEIGHT), side)
         world.velocity[slot] = wp.vec2(0.0, 0.0)
         world.tilt[slot] = 0.0
-        for k in range(world.obs.shape[1]):
-            world.obs[slot, k] = 0.0
+        clear_frames(world.obs, slot)
     world.rng[i] = state
 
 
