@@ -5,12 +5,11 @@ from contextlib import contextmanager
 
 import pytest
 import torch
+from envs.builtin.worlds import act, by_chance, made
 
-import palaestra
 from palaestra.core.errors import EnvError
-from palaestra.core.timestep import Action, TimeStep
+from palaestra.core.timestep import TimeStep
 from palaestra.envs.builtin.base.cores import shares_of
-from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.creatures.crawler import Crawler
 from palaestra.envs.builtin.creatures.simd_solver import MOST_PARTS
 from palaestra.envs.builtin.creatures.species import CRAWLER, WALKER, WORM
@@ -26,21 +25,12 @@ def threads(number: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def actions(env: WarpEnv, generator: torch.Generator) -> dict[str, Action]:
-    size = env.behaviors[env.behavior].action.continuous
-    return {
-        env.behavior: Action(
-            2 * torch.rand(env.num_areas, size, generator=generator) - 1, torch.zeros(env.num_areas, 0).long()
-        )
-    }
-
-
 def played(number: int, kind: type[Crawler], areas: int) -> list[TimeStep]:
     env = kind(areas)
     generator = torch.Generator().manual_seed(5)
     env.reset(1)
     with threads(number):
-        return [env.step(actions(env, generator))[kind.behavior] for _ in range(25)]
+        return [by_chance(env, generator) for _ in range(25)]
 
 
 @pytest.mark.parametrize(("areas", "cores"), [(64, 2), (70, 3), (17, 2), (1024, 7)])
@@ -68,20 +58,17 @@ def test_a_wrong_action_is_told_of_its_slot_on_any_core():
     wrong = torch.zeros(48, 20)
     wrong[33, 2] = float("nan")
     with threads(3), pytest.raises(EnvError, match="33"):
-        env.step({"Crawler": Action(wrong, torch.zeros(48, 0).long())})
+        act(env, wrong)
 
 
 def test_worlds_of_several_agents_are_split_between_areas():
     steps = []
     for number in (1, 2):
-        env = palaestra.make("SoccerTwos", areas=256)
+        env = made("SoccerTwos", 256)
         generator = torch.Generator().manual_seed(3)
-        table = env.reset(0)["SoccerTwos"]
+        env.reset(0)
         with threads(number):
-            for _ in range(10):
-                choices = torch.randint(3, (len(table.area), 3), generator=generator)
-                table = env.step({"SoccerTwos": Action(torch.zeros(len(table.area), 0), choices)})["SoccerTwos"]
-        steps.append(table)
+            steps.append([by_chance(env, generator) for _ in range(10)][-1])
     assert all(torch.equal(one, two) for one, two in zip(steps[0].obs, steps[1].obs, strict=True))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
@@ -19,34 +18,6 @@ def shares_of(areas: int, cores: int, together: int) -> list[tuple[int, int]]:
     return list(pairwise(ends))
 
 
-class SplitTick:
-    """An environment's tick on as many cores as are wanted."""
-
-    def __init__(
-        self, program: Any, world: Any, columns: dict[str, Tensor], areas: int, agents: int, sizes: dict[str, Any]
-    ) -> None:
-        """`program` and `sizes`: those of the environment; `agents`: in each of its areas."""
-        self._program = program
-        self._world = world
-        self._columns = columns
-        self._areas = areas
-        self._agents = agents
-        self._sizes = sizes
-        self._launches: dict[int, CoreLaunches] = {}
-
-    def on(self, cores: int) -> CoreLaunches:
-        """Returns the launches of the tick on so many cores."""
-        if cores not in self._launches:
-            program = self._program
-
-            def world_of(first: int, last: int) -> Any:
-                return share_of(self._world, program.world, self._columns, self._areas, first, last, self._sizes)
-
-            shares = shares_of(self._areas, cores, program.together)
-            self._launches[cores] = CoreLaunches(program.tick, shares, program.together, self._agents, world_of)
-        return self._launches[cores]
-
-
 class CoreLaunches:
     """Launches of one kernel over shares of the areas: one in the calling thread, each other in a thread of its own.
 
@@ -55,23 +26,34 @@ class CoreLaunches:
     """
 
     def __init__(
-        self, kernel: Any, shares: list[tuple[int, int]], together: int, slots: int, world_of: Callable[[int, int], Any]
+        self,
+        program: Any,
+        world: Any,
+        columns: dict[str, Tensor],
+        areas: int,
+        agents: int,
+        sizes: dict[str, Any],
+        cores: int,
     ) -> None:
-        """`world_of` (first, last) returns the columns of a share of the areas, each of which has `slots` slots."""
-        self._report = torch.zeros(len(shares), 2, dtype=torch.int32)
+        """Splits the tick of an environment's program over so many cores; `agents`: in each of its areas."""
+        shares = shares_of(areas, cores, program.together)
+        self._report = torch.zeros(cores, 2, dtype=torch.int32)
         self._host_report = self._report.numpy()
-        self._first_slots = [slots * first for first, _ in shares]
+        self._first_slots = [agents * first for first, _ in shares]
         self._launches: list[Any] = [
             wp.launch(
-                kernel,
-                dim=-(-(last - first) // together),
-                inputs=[world_of(first, last), wp.from_torch(self._report[k])],
+                program.tick,
+                dim=-(-(last - first) // program.together),
+                inputs=[
+                    share_of(world, program.world, columns, areas, first, last, sizes),
+                    wp.from_torch(self._report[k]),
+                ],
                 device="cpu",
                 record_cmd=True,
             )
             for k, (first, last) in enumerate(shares)
         ]
-        self._threads = ThreadPoolExecutor(len(shares) - 1, thread_name_prefix="areas")
+        self._threads = ThreadPoolExecutor(cores - 1, thread_name_prefix="areas")
 
     def run(self, report: Any) -> None:
         """Makes a tick, and writes to `report` (2,) what the kernel reports."""

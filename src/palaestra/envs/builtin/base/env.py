@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch import Tensor
 from palaestra.core.errors import EnvError, StateOfAnotherVersion
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.base.area_parameters import AreaParameters
-from palaestra.envs.builtin.base.cores import SplitTick
+from palaestra.envs.builtin.base.cores import CoreLaunches
 from palaestra.envs.builtin.base.host_ticks import Given, HostTicks
 from palaestra.envs.builtin.base.program import QUEUE, Program, shapes_from
 from palaestra.envs.builtin.base.tables import Tables
@@ -160,7 +160,9 @@ class WarpEnv:
             self._begin = Launch(program.begin, self.num_areas, self.device, self._world)
             threads = -(-self.num_areas // (program.together if self.device.type == "cpu" else 1))
             self._tick = Launch(program.tick, threads, self.device, self._world, wp.from_torch(self._report))
-            self._split = SplitTick(program, self._world, self._columns, self.num_areas, self.agents, sizes)
+            self._on_cores = cache(
+                partial(CoreLaunches, program, self._world, self._columns, self.num_areas, self.agents, sizes)
+            )
             self._draw = None
             if program.draw is not None:
                 bands = -(-self._columns["obs_image"].shape[2] // program.draw_rows)
@@ -243,7 +245,7 @@ class WarpEnv:
             min(torch.get_num_threads(), self.num_areas // self.areas_per_core) if self._host_report is not None else 1
         )
         if cores > 1:
-            self._split.on(cores).run(self._host_report)
+            self._on_cores(cores).run(self._host_report)
         else:
             self._tick()
         paint(self._draw, self._images, self._world)
