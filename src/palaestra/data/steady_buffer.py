@@ -235,7 +235,10 @@ class SteadyBuffer:
 
     def _outcome(self, step: TimeStep) -> OutcomeColumns:
         columns = outcome_columns(step, self.tick + 1, self._needs)
-        return columns._replace(final_obs=step.final_obs.obs) if self._on_accelerator else columns
+        if not self._on_accelerator:
+            return columns
+        final = step.final_obs
+        return columns._replace(final_obs=final.obs if len(final.slots) else step.obs)  # of no slot: nothing ended
 
     def open(self, step: TimeStep, decision: Decision) -> None:
         """Stores this tick's decisions, of all slots, as the next row."""
