@@ -39,6 +39,12 @@ def best_choices(score: NDArray[Any], branches: tuple[int, ...]) -> NDArray[np.i
     return np.stack(best, 1) if best else np.zeros((len(score), 0), np.int64)
 
 
+def widened(memory: NDArray[Any], slots: NDArray[np.int64]) -> NDArray[Any]:
+    """Returns a memory (S, ...) with rows for all of these slots; new ones are zeros."""
+    more = int(slots.max(initial=-1)) + 1 - len(memory)
+    return memory if more <= 0 else np.pad(memory, ((0, more), *((0, 0),) * (memory.ndim - 1)))
+
+
 class Brain(Protocol):
     """Chooses actions for agents. A brain keeps any memory of them itself, by slot."""
 

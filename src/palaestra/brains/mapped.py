@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palaestra.brains.base import Choice, Role, Seen, best_choices
+from palaestra.brains.base import Choice, Role, Seen, best_choices, widened
 from palaestra.brains.mapped_tensors import MappedTensors
 from palaestra.brains.names import Mask, MemoryTensors, ObservationInput, Source, UniformInput, Value, read_names
 from palaestra.brains.session import Arrays, Session
@@ -117,7 +117,4 @@ class MappedModel:
         return best_choices(score, action.branches)
 
     def _widen(self, slots: NDArray[np.int64]) -> None:
-        for key, memory in self._memory.items():
-            more = int(slots.max(initial=-1)) + 1 - len(memory)
-            if more > 0:
-                self._memory[key] = np.pad(memory, ((0, more), *((0, 0),) * (memory.ndim - 1)))
+        self._memory = {key: widened(memory, slots) for key, memory in self._memory.items()}

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from palaestra.brains.base import Brain, Choice, Role, Seen
+from palaestra.brains.base import Brain, Choice, Role, Seen, widened
 from palaestra.brains.model import Policy, load_policy, local_file
 from palaestra.brains.observations import VECTORS
 from palaestra.core.errors import PolicyError
@@ -56,14 +56,14 @@ class ModelBrain:
 
     def begin(self, slots: NDArray[np.int64]) -> None:
         """Sets the memory of these slots to zero."""
-        self._widen(slots)
+        self.memory = widened(self.memory, slots)
         self.memory[slots] = 0
 
     def decide(self, seen: Seen) -> Choice:
         """Returns actions; continuous ones are clipped to -1..1, which some files leave to the game."""
         policy = self.policy
         rows = len(seen.slots)
-        self._widen(seen.slots)
+        self.memory = widened(self.memory, seen.slots)
         obs = [
             seen.obs[first] if not others else np.concatenate([seen.obs[i] for i in (first, *others)], 1)
             for first, *others in self._inputs
@@ -77,11 +77,6 @@ class ModelBrain:
             np.zeros((rows, 0), np.float32) if action.continuous is None else action.continuous.clip(-1, 1),
             np.zeros((rows, 0), np.int64) if action.discrete is None else action.discrete,
         )
-
-    def _widen(self, slots: NDArray[np.int64]) -> None:
-        more = int(slots.max(initial=-1)) + 1 - len(self.memory)
-        if more > 0:
-            self.memory = np.pad(self.memory, ((0, more), (0, 0)))
 
 
 def arranged(policy: Policy, behavior: str, spec: BehaviorSpec) -> list[tuple[int, ...]]:
