@@ -28,34 +28,19 @@ def test_a_tensor_arrives_as_it_was(tensor: torch.Tensor):
     assert torch.equal(arrived, tensor)
 
 
-def test_structures_arrive_whole_with_arrays_and_plain_values():
-    sent = {
-        "action": Action(torch.ones(2, 1), torch.zeros(2, 0, dtype=torch.int64)),
-        "array": np.arange(3),
-        "rest": ("a", None, 2),
-    }
-    arrived = SharedReceiver().unpack(SharedSender().pack(sent))
+def test_structures_arrive_whole_while_the_next_one_is_packed_and_stay():
+    sender = SharedSender()
+    receiver = SharedReceiver()
+    action = Action(torch.ones(2, 1), torch.zeros(2, 0, dtype=torch.int64))
+    first = sender.pack({"action": action, "array": np.arange(3), "rest": ("a", None, 2)})
+    second = sender.pack(torch.zeros(5))
+    arrived = receiver.unpack(first)
+    assert torch.equal(receiver.unpack(second), torch.zeros(5))
+    receiver.unpack(sender.pack(torch.zeros(5)))
     assert torch.equal(arrived["action"].continuous, torch.ones(2, 1))
     assert arrived["action"].discrete.shape == (2, 0)
     assert arrived["array"].tolist() == [0, 1, 2]
     assert arrived["rest"] == ("a", None, 2)
-
-
-def test_what_arrived_stays_when_the_next_object_is_sent():
-    sender = SharedSender()
-    receiver = SharedReceiver()
-    first = receiver.unpack(sender.pack(torch.ones(5)))
-    receiver.unpack(sender.pack(torch.zeros(5)))
-    assert torch.equal(first, torch.ones(5))
-
-
-def test_an_object_is_still_there_while_the_next_one_is_packed():
-    sender = SharedSender()
-    receiver = SharedReceiver()
-    first = sender.pack(torch.ones(5))
-    second = sender.pack(torch.zeros(5))
-    assert torch.equal(receiver.unpack(first), torch.ones(5))
-    assert torch.equal(receiver.unpack(second), torch.zeros(5))
 
 
 def test_memory_grows_with_what_is_sent_and_leaves_no_file():

@@ -61,16 +61,12 @@ def test_a_restarted_game_receives_all_facts_again():
         assert [fields(message) for message in said(hub)] == [asdict(RUN), asdict(BALL)]
 
 
-def test_a_game_that_did_not_ask_receives_no_facts():
+def test_a_game_that_did_not_ask_receives_no_facts_and_has_none_to_send():
     channel = AnalyticsSender()
     hub = hub_of(channel)
     channel.training_starts(RUN)
     hub.connected(0)
     channel.behavior_joins(BALL)
     assert said(hub) == []
-
-
-def test_a_game_has_nothing_to_say_of_it():
-    hub = hub_of(AnalyticsSender())
     with pytest.raises(ProtocolError, match=r"AnalyticsSender .* is send-only"):
         hub.incoming(0, pack([(ANALYTICS, b"")]))

@@ -77,12 +77,9 @@ def test_arguments_stand_in_the_order_of_the_original():
     options = UnityOptions(executable="Game", no_graphics=True, args=("--mode", "hard"))
     expected = ["-nographics", "-batchmode", "--mlagents-port", "5005", "-logFile", "a/Player-2.log", "--mode", "hard"]
     assert arguments(options, 2, 5005, Path("a/Player-2.log")) == expected
-
-
-def test_only_the_first_copy_is_seen_with_no_graphics_monitor():
-    options = UnityOptions(executable="Game", no_graphics_monitor=True)
-    assert "-nographics" not in arguments(options, 0, 5005, Path("log"))
-    assert arguments(options, 1, 5006, Path("log"))[:2] == ["-nographics", "-batchmode"]
+    first_alone = UnityOptions(executable="Game", no_graphics_monitor=True)
+    assert "-nographics" not in arguments(first_alone, 0, 5005, Path("log"))
+    assert arguments(first_alone, 1, 5006, Path("log"))[:2] == ["-nographics", "-batchmode"]
 
 
 def test_a_log_file_that_the_user_names_is_the_only_one():
@@ -111,12 +108,6 @@ def test_a_display_is_needed_on_linux_by_what_draws(options, environ, system: st
 
 
 # Exits
-
-
-def test_a_running_game_has_no_code(play: Play):
-    game = play("exec sleep 60")
-    assert game.code() is None
-    assert game.describe_exit() == "is still running"
 
 
 @pytest.mark.parametrize(
@@ -179,6 +170,18 @@ def test_a_game_that_will_not_end_is_ended(play: Play, tmp_path: Path, monkeypat
     assert game.code() == -signal.SIGKILL
 
 
+def test_a_game_runs_in_a_session_of_its_own_until_it_is_ended_any_number_of_times(play: Play):
+    game = play("exec sleep 60")
+    assert game.code() is None
+    assert game.describe_exit() == "is still running"
+    assert os.getsid(game.pid) == game.pid != os.getsid(0)  # Ctrl-C in our terminal does not reach it
+    game.kill()
+    game.stop(1)
+    game.stop(1)
+    game.kill()
+    assert game.code() == -signal.SIGKILL
+
+
 @pytest.mark.parametrize("end", ["stop", "kill", "exit"])
 def test_the_children_of_a_wrapper_die_with_it(play: Play, tmp_path: Path, end: str):
     game = play(
@@ -195,15 +198,6 @@ def test_the_children_of_a_wrapper_die_with_it(play: Play, tmp_path: Path, end: 
     assert not alive(game.pid)
 
 
-def test_a_game_can_be_ended_any_number_of_times(play: Play):
-    game = play("exec sleep 60")
-    game.kill()
-    game.stop(1)
-    game.stop(1)
-    game.kill()
-    assert game.code() == -signal.SIGKILL
-
-
 def test_a_signal_handler_may_end_a_game_that_is_being_waited_for(play: Play):
     game = play("sleep 60; true")
     former = signal.signal(signal.SIGALRM, lambda *_: game.kill())
@@ -213,11 +207,6 @@ def test_a_signal_handler_may_end_a_game_that_is_being_waited_for(play: Play):
     finally:
         signal.signal(signal.SIGALRM, former)
     assert game.code() == -signal.SIGKILL
-
-
-def test_ctrl_c_in_our_terminal_does_not_reach_the_game(play: Play):
-    game = play("exec sleep 60")
-    assert os.getsid(game.pid) == game.pid != os.getsid(0)
 
 
 @pytest.mark.slow
@@ -340,9 +329,7 @@ def test_an_exception_is_shown_with_what_follows_it(play: Play, tmp_path: Path):
     ]
     rows = [*(f"loading {i}" for i in range(50)), *trace, *(f"unloading {i}" for i in range(50))]
     assert last_words(play, tmp_path, "\n".join(rows), lines=5).splitlines() == [*trace, "unloading 0"]
-
-
-def test_an_exception_among_the_last_lines_keeps_what_led_to_it(play: Play, tmp_path: Path):
+    # among the last lines it keeps what led to it
     assert last_words(play, tmp_path, "a\nb\nc\nCrash!!!\n\n\n", lines=3) == "b\nc\nCrash!!!"
 
 
