@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,67 +16,7 @@ from unity_play import MessageLog, Play, RandomPolicy, Run, opened
 
 from palaestra.core.errors import EnvError, GameGone
 from palaestra.core.timestep import Action
-from palaestra.envs.copies import MAX_FRUITLESS_FAILURES, MAX_RESTART_DELAY, PROGRESS, RestartPolicy, Restarts
 from palaestra.envs.sampler_seeds import spacing
-
-CRASH = GameGone("it was killed")
-
-
-def failures(policy: RestartPolicy, count: int, delivered: int = PROGRESS) -> list[float]:
-    """Waits after failures between which some copy got on."""
-    start = policy.restarts
-    return [policy.failed(CRASH, start + i, delivered) for i in range(count)]
-
-
-@pytest.mark.parametrize("limits", [Restarts(), Restarts(-1, -1), Restarts(None, -1), Restarts(-1, None)])
-def test_without_limits_a_run_that_gets_on_goes_on(limits: Restarts) -> None:
-    policy = RestartPolicy("copy 0 of the game", limits)
-    assert failures(policy, 500) == [0.0] * 500
-    assert policy.restarts == 500
-
-
-@pytest.mark.parametrize(
-    ("limits", "allowed", "why"),
-    [
-        (Restarts(lifetime=0), 0, "restarted 0 times.*--max-lifetime-restarts allows"),
-        (Restarts(lifetime=3), 3, "restarted 3 times.*--max-lifetime-restarts allows"),
-        (Restarts(rate=0), 0, "restarted 0 times within 60 s.*--restarts-rate-limit-n allows"),
-        (Restarts(rate=2), 2, "restarted 2 times within 60 s.*--restarts-rate-limit-n allows"),
-    ],
-)
-def test_a_copy_is_started_again_as_often_as_is_allowed(limits: Restarts, allowed: int, why: str) -> None:
-    policy = RestartPolicy("copy 2 of the game", limits)
-    failures(policy, allowed)
-    with pytest.raises(GameGone, match=f"copy 2 of the game was {why}; it was killed"):
-        failures(policy, 1)
-
-
-def test_restarts_before_the_period_do_not_count() -> None:
-    policy = RestartPolicy("copy 0 of the game", Restarts(rate=1, period=0.05))
-    for _ in range(3):
-        failures(policy, 1)
-        time.sleep(0.06)
-
-
-def test_failures_in_a_row_wait_longer_each_time() -> None:
-    policy = RestartPolicy("copy 0 of the game", Restarts())
-    assert failures(policy, 9, delivered=PROGRESS - 1) == [0, 0.5, 1, 2, 4, 8, 16, MAX_RESTART_DELAY, MAX_RESTART_DELAY]
-    assert failures(policy, 2) == [0, 0]
-    assert failures(policy, 2, delivered=0) == [0.5, 1]
-
-
-def test_a_run_that_gets_nowhere_ends() -> None:
-    policy = RestartPolicy("copy 1 of the game", Restarts())
-    for _ in range(MAX_FRUITLESS_FAILURES - 1):
-        policy.failed(CRASH, 7, 0)
-    policy.failed(CRASH, 8, 0)
-    for _ in range(MAX_FRUITLESS_FAILURES - 2):
-        policy.failed(CRASH, 8, 0)
-    with pytest.raises(
-        GameGone,
-        match=rf"copy 1 of the game failed {MAX_FRUITLESS_FAILURES} times in a row without progress; it was killed",
-    ):
-        policy.failed(CRASH, 8, 0)
 
 
 def kill(play: Play, copy: int) -> None:
