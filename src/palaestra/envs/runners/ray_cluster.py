@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import socket
 import sys
@@ -43,6 +44,7 @@ class Placed:
     """
 
     def __init__(self, cluster: RayCluster, address: Address, task: RunnerTask, ended: Callable[[], None]) -> None:
+        """`ended` is called, in another thread, when it has ended."""
         self._cluster = cluster
         self._ended = ended
         self._actor: Any = None
@@ -122,15 +124,10 @@ class RayCluster:
         """Whether Ray brings the working folder along to every machine."""
         return bool(self.ray.get_runtime_context().runtime_env.get("working_dir"))
 
-    def start_runner(self, address: Address, task: RunnerTask, ended: Callable[[], None]) -> Placed:
-        """Asks for a runner. `ended` is called, in another thread, when it has ended."""
-        return Placed(self, address, task, ended)
-
     def explain_waiting(self) -> str:
         """Returns why a runner may have no place, as the end of a sentence."""
-        free, there = (
-            resources.get("CPU", 0.0) for resources in (self.ray.available_resources(), self.ray.cluster_resources())
-        )
+        free = self.ray.available_resources().get("CPU", 0.0)
+        there = self.ray.cluster_resources().get("CPU", 0.0)
         if free >= self._cpus:
             return ""
         return f": it needs {self._cpus:g} CPUs, and of the cluster's {there:g} are {free:g} free (--runner-cpus)"
@@ -283,9 +280,7 @@ def _signals_kept() -> Iterator[None]:
 
 def _reason(error: BaseException) -> str:
     text = " ".join(str(error).split())
-    if "node" in text and (
-        "node failure" in text or "node died" in text or "node has died" in text or "node is dead" in text
-    ):
+    if re.search(r"node (failure|died|has died|is dead)", text):
         return "is gone with its machine"
     if "unavailable" in text or "Socket closed" in text:
         return "is not reached any more"

@@ -9,16 +9,12 @@ from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from palaestra.envs.copies import Tell
 from palaestra.envs.pool.links import Link
-from palaestra.envs.runners.arrivals import Address
 from palaestra.envs.runners.env_runner import NOTE, RunnerTask
 from palaestra.envs.runners.player_logs import write_logs
-
-if TYPE_CHECKING:
-    from palaestra.envs.runners.ray_cluster import Placed, RayCluster
+from palaestra.envs.runners.ray_cluster import Placed, RayCluster
 
 GREETING = 0.2
 """Seconds in which a runner that has called is greeted."""
@@ -46,8 +42,8 @@ class RunnerLink(Link):
         self.connection = self._waiting
         self.connected = False
         self._called: Connection | None = None
-        self._address: Address = self._cluster.arrivals.expect(self._arrived)
-        self._placed: Placed = self._cluster.start_runner(self._address, self._task, partial(self._ended, self._wake))
+        self._address = self._cluster.arrivals.expect(self._arrived)
+        self._placed = Placed(self._cluster, self._address, self._task, partial(self._ended, self._wake))
 
     def _arrived(self, home: Connection, machine: str) -> None:
         self.machine = machine
