@@ -67,7 +67,7 @@ class Stubborn(gymnasium.Env[Any, Any]):
 
 
 @pytest.mark.parametrize(
-    ("close", "told"),
+    ("close", "warnings"),
     [
         (breaks, "the environment could not be closed: .*ValueError: no window .*test_closing.py, line"),
         (interrupted, "the environment was interrupted while it was closed"),
@@ -77,7 +77,7 @@ class Stubborn(gymnasium.Env[Any, Any]):
 )
 def test_a_finished_run_stays_finished_whatever_closing_its_environment_does(
     close: Callable[[], object],
-    told: str,
+    warnings: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -87,14 +87,14 @@ def test_a_finished_run_stays_finished_whatever_closing_its_environment_does(
     result = palaestra.train(settings("Stubborn"), env=Stubborn, num_areas=1, results_dir=str(tmp_path), run_id="end")
     assert result.finished
     assert result.models["Stubborn"].is_file()
-    assert re.search(told, capsys.readouterr().out)
+    assert re.search(warnings, capsys.readouterr().out)
 
 
 @POSIX
 def test_what_cannot_be_interrupted_ends_the_process_if_that_is_the_runs_own(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(closing, "PAUSE", 0.01)
     over = threading.Event()
-    told = list[str]()
+    warnings = list[str]()
 
     def stubborn() -> None:
         while not over.is_set():
@@ -103,8 +103,8 @@ def test_what_cannot_be_interrupted_ends_the_process_if_that_is_the_runs_own(mon
             except BaseException:
                 continue
 
-    close_safely(stubborn, "it", told.append, patience=0.01, leave=over.set)
-    assert told[0] == "it does not close and cannot be interrupted: the process ends without waiting for it"
+    close_safely(stubborn, "it", warnings.append, patience=0.01, leave=over.set)
+    assert warnings[0] == "it does not close and cannot be interrupted: the process ends without waiting for it"
 
 
 def test_the_files_of_a_run_are_written_whatever_fails_before(
@@ -137,7 +137,7 @@ def test_a_report_that_fails_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr(ending, "_report", breaks_with)
-    assert palaestra.train(settings("Basic"), env="Basic", results_dir=str(tmp_path), run_id="told").finished
+    assert palaestra.train(settings("Basic"), env="Basic", results_dir=str(tmp_path), run_id="reported").finished
     assert "the report failed at the end of the run: ValueError: no window" in capsys.readouterr().out
 
 
@@ -168,7 +168,7 @@ class Ended:
 def test_signals_while_a_run_closes_do_not_cost_its_exit_status(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
-    """As of a job system that sends SIGTERM to a run that is just ending: it is heard, and Ctrl-C ends the process as
+    """As of a job system that sends SIGTERM to a run that is just ending: it is noted, and Ctrl-C ends the process as
     the run ended.
     """
     left = list[int]()
@@ -195,15 +195,15 @@ def test_an_environment_closes_while_the_run_still_hears_signals(tmp_path: Path,
         closed.append(True)
 
     closed = list[bool]()
-    heard = list[int]()
+    signals = list[int]()
     monkeypatch.setattr(Stubborn, "closes", staticmethod(told_to_end))
-    monkeypatch.setattr("palaestra.runtime.run.api.pass_on", heard.append)
+    monkeypatch.setattr("palaestra.runtime.run.api.pass_on", signals.append)
     result = palaestra.train(
         settings("Stubborn"), env=Stubborn, num_areas=1, results_dir=str(tmp_path), run_id="end", quiet=True
     )
     assert result.finished
     assert closed == [True]
-    assert heard == [signal.SIGTERM]
+    assert signals == [signal.SIGTERM]
 
 
 @POSIX

@@ -26,8 +26,8 @@ def test_every_rank_gets_the_same_sums_and_objects_also_those_larger_than_a_chun
     whole = torch.randn(size, 3, CHUNK // 4 * 2 + 5, generator=torch.Generator().manual_seed(1))
 
     def rank(number: int) -> list[torch.Tensor]:
-        told = [bytes([i]) * (i * CHUNK + i) for i in range(size)]
-        assert sums[number].gather(told[number]) == told
+        sent = [bytes([i]) * (i * CHUNK + i) for i in range(size)]
+        assert sums[number].gather(sent[number]) == sent
         own = [values.clone() for values in whole[number]]
         for values in own:
             sums[number].add(values)

@@ -54,9 +54,9 @@ def gone(pid: int, within: float = 10.0) -> bool:
 
 
 def test_a_worker_answers_and_ends_when_it_is_closed():
-    worker = WorkerProcess(echo, b"heard ", title="the echo")
+    worker = WorkerProcess(echo, b"echo ", title="the echo")
     worker.send(b"one")
-    assert worker.receive() == b"heard one"
+    assert worker.receive() == b"echo one"
     worker.close()
     assert not worker.alive
     worker.close()
@@ -89,7 +89,7 @@ def test_an_exception_is_raised_here_also_where_this_side_sends():
     worker.close()
 
 
-def test_a_worker_that_exits_or_is_killed_is_told_from_one_that_failed():
+def test_a_worker_that_exits_or_is_killed_is_reported_from_one_that_failed():
     worker = WorkerProcess(exit_at_once, title="the quitter")
     with pytest.raises(WorkerLost, match="the quitter ended with exit code 7"):
         worker.receive()

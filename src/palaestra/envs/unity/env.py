@@ -38,7 +38,7 @@ from palaestra.wire.server import Call, HungUp, Inbox
 from palaestra.wire.side_channels import SideChannel
 
 LAST_TICK_SECONDS = 2.0
-"""Seconds that games have at the end to finish their tick, after which they can be told to quit."""
+"""Seconds that games have at the end to send another request, which is answered with the command to quit."""
 MAX_TIME_SCALE = 100.0
 """Greatest time scale that Unity accepts."""
 

@@ -53,7 +53,7 @@ def test_a_word_is_good_for_one_call_and_until_it_is_forgotten():
     arrivals.close()
 
 
-def test_a_run_that_is_not_reached_is_told_with_both_machines():
+def test_a_run_that_is_not_reached_is_reported_with_both_machines():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(EnvError, match=f"does not reach the run at 127.0.0.1, port {port}"):

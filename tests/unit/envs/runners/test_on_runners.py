@@ -45,12 +45,12 @@ def cluster() -> Iterator[None]:
 
 @contextmanager
 def opened(
-    name: str, told: list[str], *, copies: int = 2, areas: int | None = None, **options: Any
+    name: str, messages: list[str], *, copies: int = 2, areas: int | None = None, **options: Any
 ) -> Iterator[EnvPool]:
     """Copies in two runners."""
     logs = options.pop("logs", None)
     games = GameSettings(
-        UnityOptions(copies=copies, logs=logs), (), lambda _, text: told.append(text), RunnerOptions(min(2, copies))
+        UnityOptions(copies=copies, logs=logs), (), lambda _, text: messages.append(text), RunnerOptions(min(2, copies))
     )
     env = make_env(name, areas=areas, options=options, games=games)
     assert isinstance(env, EnvPool)
@@ -83,14 +83,14 @@ def running(word: str) -> list[int]:
 def test_copies_in_runners_act_together_and_a_runner_that_is_killed_starts_again_while_the_other_goes_on(
     tmp_path: Path,
 ):
-    told = list[str]()
-    with opened(WALK, told, copies=3, areas=5, folder=str(tmp_path)) as env:
+    messages = list[str]()
+    with opened(WALK, messages, copies=3, areas=5, folder=str(tmp_path)) as env:
         stroll = Stroll(env)
         step = stroll.step
         assert step.area.tolist() == [0, 1, 2, 3, 4]
         assert step.acting.all()
         assert len(set(step.obs[0][:, 2].tolist())) == 3
-        assert "3 copies of the environment in 2 runners" in told[0]
+        assert "3 copies of the environment in 2 runners" in messages[0]
         os.kill(running("ray::EnvRunner")[0], signal.SIGKILL)
         alone = 0
 
@@ -103,7 +103,7 @@ def test_copies_in_runners_act_together_and_a_runner_that_is_killed_starts_again
         assert stroll.lost.tolist() in ([True] * 4 + [False], [False] * 4 + [True])
         assert (stroll.step.obs[0][stroll.step.acting & stroll.lost, 1] == 0).all()
         assert alone > 10
-        assert any("it is started again now (restart 1)" in text for text in told)
+        assert any("it is started again now (restart 1)" in text for text in messages)
         (tmp_path / "fail").touch()
         with pytest.raises(EnvError, match=r"runner \d on .*ZeroDivisionError: one by nothing"):
             stroll.until(lambda: False)
@@ -157,7 +157,7 @@ def test_another_version_on_a_machine_and_a_build_that_is_missing_there_are_refu
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
-def test_a_game_that_sends_a_number_that_is_none_is_told_with_its_runner(tmp_path: Path):
+def test_a_game_that_sends_a_number_that_is_none_is_reported_with_its_runner(tmp_path: Path):
     game = tmp_path / "nan_roll.py"
     game.write_text(
         f"import sys; sys.path.insert(0, {str(GAME.parents[1])!r})\nfrom examples import sdk_roll\nfrom palaestra "
@@ -177,7 +177,7 @@ def test_a_game_that_sends_a_number_that_is_none_is_told_with_its_runner(tmp_pat
         ("ray://10.0.0.1:10001", "ray job submit"),
     ],
 )
-def test_an_address_where_no_ray_is_is_told_at_once(address: str, message: str):
+def test_an_address_where_no_ray_is_is_reported_at_once(address: str, message: str):
     games = GameSettings(UnityOptions(copies=2), runners=RunnerOptions(2, address))
     with pytest.raises(EnvError, match=message):
         make_env(WALK, areas=2, games=games)
@@ -193,7 +193,7 @@ def test_runners_without_ray_and_runners_of_a_built_in_are_refused(monkeypatch: 
 
 
 @pytest.mark.slow
-def test_a_ray_that_cannot_start_is_told_in_a_sentence_with_what_helps(monkeypatch: pytest.MonkeyPatch):
+def test_a_ray_that_cannot_start_is_reported_in_a_sentence_with_what_helps(monkeypatch: pytest.MonkeyPatch):
     ray = pytest.importorskip("ray")
 
     def times_out(**_: Any) -> None:
@@ -204,14 +204,14 @@ def test_a_ray_that_cannot_start_is_told_in_a_sentence_with_what_helps(monkeypat
     games = GameSettings(UnityOptions(copies=2), runners=RunnerOptions(2))
     with pytest.raises(
         EnvError, match=r"could not start on this machine: The current node .*ray start --head.*--ray-address"
-    ) as told:
+    ) as caught:
         make_env(WALK, areas=2, games=games)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
-def test_a_cluster_without_room_for_the_runners_is_told_before_the_wait():
+def test_a_cluster_without_room_for_the_runners_is_reported_before_the_wait():
     joined = RayCluster(RunnerOptions(2, cpus=3.0))
     try:
         deadline = time.monotonic() + 60
@@ -224,7 +224,7 @@ def test_a_cluster_without_room_for_the_runners_is_told_before_the_wait():
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
-def test_the_error_of_a_step_is_told_before_that_of_close(tmp_path: Path):
+def test_the_error_of_a_step_is_reported_before_that_of_close(tmp_path: Path):
     with opened("python:pool_games:Ends", [], copies=1, areas=1, folder=str(tmp_path), close="raise") as env:
         stroll = Stroll(env)
         (tmp_path / "fail").touch()
