@@ -204,9 +204,7 @@ def _actions(spec: ActionSpec) -> str:
 def _configs(name: str, env: EnvWrapper) -> list[str]:
     """Returns settings files named for the environment or its behaviors, the first to begin with, variants last."""
     # the name of a build is a path
-    names = dict.fromkeys(
-        (Path(name.rpartition(":")[2]).name, *(one for one in env.behaviors if one == Path(one).name))
-    )
+    names = dict.fromkeys((Path(name.rpartition(":")[2]).name, *(b for b in env.behaviors if b == Path(b).name)))
     exact = [CONFIGS / trainer / f"{one}.yaml" for trainer in TRAINERS for one in names]
     variants = [
         path

@@ -73,11 +73,7 @@ def end_in_time(status: int, patience: float = PATIENCE) -> None:
 
     def watch() -> None:
         time.sleep(patience)
-        names = [
-            thread.name
-            for thread in threading.enumerate()
-            if not thread.daemon and thread is not threading.main_thread()
-        ]
+        names = [one.name for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
         what = f"threads of other code ({', '.join(names)})" if names else "exit hooks of other code"
         say(f"palaestra: {what} do not end: the process ends without them\n")
         end()

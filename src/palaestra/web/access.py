@@ -129,10 +129,9 @@ class Access:
             (b"location", place.encode("latin-1")),
             (b"set-cookie", cookie.encode()),
             (b"referrer-policy", b"no-referrer"),
+            (b"cache-control", b"no-store"),
         ]
-        await send(
-            {"type": "http.response.start", "status": 303, "headers": [*headers, (b"cache-control", b"no-store")]}
-        )
+        await send({"type": "http.response.start", "status": 303, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
 
 

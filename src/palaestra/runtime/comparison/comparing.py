@@ -107,9 +107,7 @@ def compare(
             measure[key] = [measure[key]]
     words = [str(run) for run in ([runs] if isinstance(runs, (str, Path)) else runs)] or pattern_words(how)
     if not words:
-        raise ConfigError(
-            "name runs to compare, such as 'first-seed-*', or groups of them: --groups ppo='ppo-*' sac='sac-*'"
-        )
+        raise ConfigError("name runs to compare, such as 'first-seed-*', or groups: --groups ppo='ppo-*' sac='sac-*'")
     folders = short_names(select_runs(words, Path(results_dir), "compare").values())
     return compare_groups(grouped(folders, how), folders, Measure(**measure))
 
@@ -140,9 +138,7 @@ def compare_groups(groups: Sequence[RunGroup], folders: Mapping[str, Path], meas
     overall = _overall(groups, list(metrics), bounds, results, measure, notes)
     pairs = list(combinations([group.name for group in groups], 2))
     pairs = pairs if len(groups) <= MOST_PAIRS_OF else [pair for pair in pairs if pair[0] == groups[0].name]
-    between = {
-        pair: found for pair in pairs if (found := _improvement(pair, list(metrics), results, measure)) is not None
-    }
+    between = {pair: one for pair in pairs if (one := _improvement(pair, list(metrics), results, measure)) is not None}
     notes = [*remarks(groups, results, measure), *notes]
     differ = differences(groups, folders) if len(groups) > 1 else {}
     return RunComparison(
@@ -201,9 +197,7 @@ def _scores(
         elif curve is None:
             notes.append(f"{run} is left out: its values are not finite")
         else:
-            notes.append(
-                f"{run} is left out: its summaries are of the steps {curve.step[0]:,.0f} to {curve.step[-1]:,.0f}"
-            )
+            notes.append(f"{run} is left out: its summaries are of steps {curve.step[0]:,.0f} to {curve.step[-1]:,.0f}")
     return found
 
 

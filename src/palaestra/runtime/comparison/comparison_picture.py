@@ -104,11 +104,7 @@ def _estimates(
     axes.grid(visible=False, axis="y")
     axes.grid(axis="x", color=GRID, linewidth=0.8)
     span = f"last {100 * found.measure.last:g} %" if found.measure.last else "last value"
-    _title(
-        axes,
-        "Score",
-        "  ·  ".join(part for part in (drawable(task), span, "normalized" if found.ranges else "") if part),
-    )
+    _title(axes, "Score", "  ·  ".join(p for p in (drawable(task), span, "normalized" if found.ranges else "") if p))
 
 
 def _title(axes: Axes, title: str, below: str) -> None:

@@ -103,10 +103,7 @@ def improvement(
     rng = np.random.default_rng(seed)
     drawn = []
     for count in _parts([np.repeat(mine, len(theirs)) for mine, theirs in zip(left, right, strict=True)], resamples):
-        wins = [
-            _wins(_again(mine, count, rng), _again(theirs, count, rng))
-            for mine, theirs in zip(left, right, strict=True)
-        ]
+        wins = [_wins(_again(a, count, rng), _again(b, count, rng)) for a, b in zip(left, right, strict=True)]
         drawn.append(np.mean(wins, axis=0))
     low, high = interval(np.concatenate(drawn), confidence)
     return Estimate(value, float(low), float(high))

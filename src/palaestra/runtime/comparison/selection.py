@@ -166,13 +166,8 @@ def _by_settings(runs: Mapping[str, Path]) -> dict[str, str]:
 def _named(members: Mapping[str, list[str]], runs: Mapping[str, Path]) -> list[RunGroup]:
     """Names each group by what the names of its runs have in common; if several have the same, by their first runs."""
     stems = _by_names(runs)
-    names = [
-        inside[0] if len(inside) == 1 and stems[inside[0]] == inside[0] else stems[inside[0]]
-        for inside in members.values()
-    ]
-    names = [
-        name if names.count(name) == 1 else inside[0] for name, inside in zip(names, members.values(), strict=True)
-    ]
+    names = [runs[0] if len(runs) == 1 and stems[runs[0]] == runs[0] else stems[runs[0]] for runs in members.values()]
+    names = [name if names.count(name) == 1 else runs[0] for name, runs in zip(names, members.values(), strict=True)]
     return [RunGroup(name, tuple(inside)) for name, inside in zip(names, members.values(), strict=True)]
 
 

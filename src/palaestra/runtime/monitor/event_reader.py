@@ -33,11 +33,7 @@ def event_files(files: ResultsFiles, run: Path) -> dict[Path, Signature]:
     """Returns the event files of a run, oldest first by name, without pipes and those that links elsewhere name."""
     found: list[Path] = []
     _search(run, found, DEPTH)
-    signed = {
-        path: signature(path)
-        for path in sorted(found)
-        if path.is_file() and (not path.is_symlink() or files.contains(path))
-    }
+    signed = {p: signature(p) for p in sorted(found) if p.is_file() and (not p.is_symlink() or files.contains(p))}
     return {path: sign for path, sign in signed.items() if sign is not None}
 
 

@@ -203,11 +203,7 @@ def logs(files: ResultsFiles, run_id: str) -> list[str]:
         return []
     try:
         with os.scandir(folder) as entries:
-            names = [
-                entry.name
-                for entry in entries
-                if entry.name.rpartition(".")[2] in LOGS and files.contains(Path(entry.path))
-            ]
+            names = [e.name for e in entries if e.name.rpartition(".")[2] in LOGS and files.contains(Path(e.path))]
     except OSError:
         return []
     return sorted(names, key=lambda name: (not name.startswith("console"), name))[:MOST_LOGS]

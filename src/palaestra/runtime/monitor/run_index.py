@@ -61,9 +61,7 @@ class RunIndex:
                 self._refresh()
                 self._looked = time.monotonic()
             found = [known.status for known in self._known.values()]
-        return sorted(
-            found, key=lambda status: (status.state != "learning", -(status.started or status.changed), status.run_id)
-        )
+        return sorted(found, key=lambda one: (one.state != "learning", -(one.started or one.changed), one.run_id))
 
     def status(self, run_id: str) -> RunStatus | None:
         """Returns the status of a run of the folder; None for any other id."""

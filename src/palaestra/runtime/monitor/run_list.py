@@ -23,11 +23,7 @@ def find_runs(results: Path) -> list[str]:
 
 def _search(folder: Path, prefix: str, found: list[str], depth: int) -> None:
     try:
-        entries = [
-            entry
-            for entry in os.scandir(folder)
-            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
-        ]
+        entries = [e for e in os.scandir(folder) if e.is_dir(follow_symlinks=False) and not e.name.startswith(".")]
     except OSError:
         return
     for entry in entries:

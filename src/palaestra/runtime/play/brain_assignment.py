@@ -82,9 +82,7 @@ def read_part(text: str) -> BrainSpec:
     team = named["team"]
     brain = named["brain"]
     if team is not None and not team.isdecimal():
-        raise ConfigError(
-            f"--brain {text}: team '{team}' is no number; expected such as {behavior}?team=1={brain or 'random'}"
-        )
+        raise ConfigError(f"--brain {text}: team '{team}' is no number; expected {behavior}?team=1={brain or 'random'}")
     kind, _, argument = brain.partition(":")
     if kind not in known:
         raise ConfigError(f"--brain {text}: {_no_brain(brain, known)}")

@@ -122,9 +122,7 @@ class Players:
     @property
     def teams(self) -> dict[Side, TeamEpisodes]:
         """Episodes of all sides that have acted so far."""
-        return {
-            (name, team): episodes for name, teams in self._teams.items() for team, episodes in sorted(teams.items())
-        }
+        return {(name, team): one for name, teams in self._teams.items() for team, one in sorted(teams.items())}
 
     @property
     def done(self) -> bool:

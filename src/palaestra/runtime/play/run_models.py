@@ -166,9 +166,7 @@ def _at_step(folder: RunFolder, names: Sequence[str], step: int) -> dict[str, Pa
     """Returns the models of a step; for behaviors without one, those of the nearest step."""
     there = {name: models_by_step(folder, name) for name in names}
     if not any(step in models for models in there.values()):
-        steps = "; ".join(
-            f"'{name}': {', '.join(map(str, sorted(models))) or 'none'}" for name, models in there.items()
-        )
+        steps = "; ".join(f"'{name}': {', '.join(map(str, sorted(found))) or 'none'}" for name, found in there.items())
         hint = ""
         if (folder.checkpoints / str(step)).is_dir():
             hint = (

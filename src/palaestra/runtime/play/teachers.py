@@ -172,9 +172,7 @@ class Teachers:
         if name not in self._played:
             return [learners[name]]
         settings_of = {learner.name: bc_settings_of(learner.settings) for learner in learners.values()}
-        return [
-            learners[student] for student, bc in settings_of.items() if bc is not None and bc.teacher_behavior == name
-        ]
+        return [learners[one] for one, bc in settings_of.items() if bc is not None and bc.teacher_behavior == name]
 
     def absent(self, learners: Mapping[str, Learner]) -> Iterator[tuple[str, str]]:
         """Returns students whose teacher's behavior the environment does not have, and its name."""

@@ -60,9 +60,7 @@ class DemoTakes:
         if any(self._is_lost(step) for step in after.values()):
             self._open = Take(self.slot) if self.recording else None
         elif any(self._has_ended(step) for step in after.values()):
-            self.ended_reward = sum(
-                earned for name, slot, earned in self._tally.ended if slot == self.slot and name in after
-            )
+            self.ended_reward = sum(won for name, slot, won in self._tally.ended if slot == self.slot and name in after)
             if take is not None and take.ticks:
                 take.last = dict(after)
                 take.reward = self.ended_reward

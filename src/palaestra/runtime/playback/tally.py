@@ -130,9 +130,7 @@ class PersonRating:
         self._known: dict[str, dict[str, float]] = {}
         with suppress(OSError, ValueError, AttributeError):
             read = json.loads(read_whole_text(self._file))
-            self._known = {
-                str(name): {key: float(value) for key, value in entry.items()} for name, entry in read.items()
-            }
+            self._known = {str(name): {key: float(value) for key, value in one.items()} for name, one in read.items()}
 
     def elo(self, behavior: str) -> float:
         """Returns the person's rating in a behavior."""

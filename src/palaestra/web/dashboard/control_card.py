@@ -50,9 +50,7 @@ class ControlCard:
         self._buttons.visible = status.state == "learning" and status.source == "Palaestra"
         self._card.visible = self._buttons.visible or bool(self._answers)
         options = SCHEDULES | {f"parameter:{name}": f"Parameter {name}" for name in parameters}
-        options |= {
-            f"lesson:{each.parameter}": f"Lesson of {each.parameter} (from 1 to {each.count})" for each in lessons
-        }
+        options |= {f"lesson:{one.parameter}": f"Lesson of {one.parameter} (from 1 to {one.count})" for one in lessons}
         if options != self._what.options:
             self._what.set_options(options, value=self._what.value if self._what.value in options else "learning_rate")
 

@@ -53,9 +53,7 @@ def show_ratings(place: ui.column, elo: Mapping[str, float], run_id: str, table:
         ui.echart(league_options(table)).classes("w-full").style("height: 380px").props(
             'role=img aria-label="Scores of the league" data-mark=league'
         )
-        best = [
-            f"{short(step)}: {skill:.1f} ± {deviation:.1f}" for _, step, skill, deviation in table.ratings[:MOST_RATED]
-        ]
+        best = [f"{short(step)}: {skill:.1f} ± {spread:.1f}" for _, step, skill, spread in table.ratings[:MOST_RATED]]
         quiet("Strongest snapshots, by skill: " + ", ".join(best))
 
 

@@ -144,9 +144,6 @@ def difference_table(runs: list[str], found: list[Difference]) -> None:
         return
     columns = [table_column("key", "Setting", "left")]
     columns += [table_column(f"run{i}", escaped(run), "left", sortable=False) for i, run in enumerate(runs)]
-    rows = [
-        {"key": escaped(each.key), **{f"run{i}": escaped(value) for i, value in enumerate(each.values)}}
-        for each in found
-    ]
+    rows = [{"key": escaped(one.key), **{f"run{i}": escaped(v) for i, v in enumerate(one.values)}} for one in found]
     table = ui.table(rows=rows, columns=columns, row_key="key", pagination=20 if len(rows) > 20 else None)
     marked(table, "differences", "w-full p-table", "flat dense")

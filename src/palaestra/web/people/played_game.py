@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from nicegui import run as worker
 
@@ -208,9 +209,7 @@ class Person:
                 self.game.playback.hold(NEXT_ROUND / max(self.game.playback.state.speed, 1.0))
             ratings = [rating for team in others if (rating := self.game.rating_of(behavior, team)) is not None]
             if ratings:
-                self.elo = self._rating.played(
-                    behavior, sum(ratings) / len(ratings), 0.5 * (1 + (reward > 0) - (reward < 0))
-                )
+                self.elo = self._rating.played(behavior, fmean(ratings), 0.5 * (1 + (reward > 0) - (reward < 0)))
 
 
 def keys_file(source: PlaybackSource, behavior: str, team: int) -> str:

@@ -42,12 +42,7 @@ class SeatCard:
         """Sits down as the command line says, else in the first free seat."""
         free = self._game.free()
         sides = [part for part in self._game.source.people() if part.behavior is not None]
-        wanted = [
-            place
-            for place in free
-            for part in sides
-            if part.behavior in place.behaviors and part.team in (None, place.team)
-        ]
+        wanted = [at for at in free for side in sides if side.behavior in at.behaviors and side.team in (None, at.team)]
         place = next(iter([*wanted, *free]), None)
         self.refresh()
         self._select.set_value(None if place is None else place.number)

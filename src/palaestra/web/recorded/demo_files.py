@@ -100,10 +100,8 @@ def training_settings(facts: list[DemoFacts], env: str, method: str, max_steps: 
         }
     else:
         example = made_for(env)
-        written = yaml.safe_load(example.read_text(encoding="utf-8")) if example is not None else {}
-        own = dict(
-            (written.get("behaviors") or {}).get(behavior) or {"trainer_type": "ppo", "network_settings": network}
-        )
+        tree = yaml.safe_load(example.read_text(encoding="utf-8")) if example is not None else {}
+        own = dict((tree.get("behaviors") or {}).get(behavior) or {"trainer_type": "ppo", "network_settings": network})
         signals = dict(own.get("reward_signals") or {"extrinsic": {"gamma": 0.99, "strength": 1.0}})
         signals["gail"] = {"strength": 0.1, "gamma": 0.99, "demo_path": demo}
         own |= {

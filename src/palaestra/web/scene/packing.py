@@ -61,9 +61,7 @@ def outline(drawing: Drawing) -> dict[str, Any]:
 
 def structure(drawing: Drawing) -> tuple[Any, ...]:
     """Returns a value that changes when the outline does, at a small part of its cost: fixed solids never move."""
-    groups = [
-        (group.name, group.shape, group.position.shape[:2], group.opacity, group.fixed) for group in drawing.solids
-    ]
+    groups = [(one.name, one.shape, one.position.shape[:2], one.opacity, one.fixed) for one in drawing.solids]
     return (groups, drawing.half, drawing.center, drawing.elevation)
 
 

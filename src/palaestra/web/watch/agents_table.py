@@ -61,9 +61,7 @@ class AgentsTable:
         if game is None:
             return
         if has_cameras(game.env.behaviors):
-            self._why.set_text(
-                "This environment draws nothing here: above is what its agents see, and here is what they do."
-            )
+            self._why.set_text("Nothing is drawn here: above is what its agents see, and here is what they do.")
         self._table.rows = agent_rows(game)
         self._table.update()
 

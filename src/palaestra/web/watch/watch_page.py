@@ -61,9 +61,7 @@ class WatchPage:
         with ui.row().classes("w-full gap-3 items-start"):
             with ui.column().classes("p-grow gap-3") as self._left:
                 with card():
-                    self._stage = Stage(
-                        self.watched, self._pick, lambda behavior, slot: self.agent.choose(behavior, slot)
-                    )
+                    self._stage = Stage(self.watched, self._pick, lambda name, slot: self.agent.choose(name, slot))
                     self._buttons()
                 self._steps = StepsCard(self.watched)
             with ui.column().classes("p-side gap-3"):

@@ -44,7 +44,7 @@ def test_what_is_typed_is_understood(text: str, part: BrainSpec):
         ),
         (["Ball=x/Ball.onnx"], r"no brain 'x/Ball.onnx'; did you mean 'model:x/Ball.onnx'\?"),
         (["heuristics"], r"no brain 'heuristics'; did you mean 'heuristic'"),
-        (["Ball?team=one=random"], r"team 'one' is no number; expected such as Ball\?team=1=random"),
+        (["Ball?team=one=random"], r"team 'one' is no number; expected Ball\?team=1=random"),
         (["Ball=random", "Ball=heuristic"], r"two brains to 'Ball': random and heuristic"),
         (["random", "heuristic"], r"two brains to what nothing else is named for"),
     ],
