@@ -183,11 +183,8 @@ def test_no_state_of_a_page_has_a_serious_barrier(runs: Path, visit: Callable[..
         someone.open("/")
         someone.page.get_by_text("second").first.wait_for(timeout=60_000)  # the page is connected
         process.kill()
-        until(
-            lambda: someone.page.locator("#popup").get_attribute("aria-hidden") == "false",
-            30,
-            "the loss of the connection",
-        )
+        popup = someone.page.locator("#popup")
+        until(lambda: popup.evaluate("e => getComputedStyle(e).opacity") == "1", 60, "the loss of the connection")
         examine("no connection")
     assert found == {}
 

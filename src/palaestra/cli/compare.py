@@ -25,7 +25,8 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra compare`."""
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="run ids, folders, or patterns such as 'first-seed-*'")
+    runs = "run ids, run folders, or patterns such as 'first-seed-*'"
+    parser.add_argument("runs", nargs="*", metavar="RUN", help=runs)
     groups = (
         "which runs belong together: settings (equal apart from the seed), names (equal apart from a number at the "
         "end), runs (each on its own), or NAME=PATTERN for each group, with commas between several patterns (default: "
