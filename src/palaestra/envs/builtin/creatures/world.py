@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warp as wp
 
+from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, world_struct
+
 
 @wp.struct
 class Joint:
@@ -134,8 +136,8 @@ class Scratch:
     slots: wp.array(dtype=wp.int32)  # two parts each
 
 
-@wp.struct
-class World:
+@world_struct
+class World(EndColumns, ParameterColumns):
     """Columns, one row per area. Axes are Unity's; positions of parts are of their centers of mass."""
 
     anatomy: Anatomy
@@ -143,8 +145,6 @@ class World:
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     early: wp.array(dtype=wp.int32)  # ticks of this episode before its first decision
-    pending: wp.array3d(dtype=float)  # gravity
-    episodes: wp.array(dtype=wp.int32)
     pull: wp.array(dtype=float)  # m/s that gravity adds in a tick of this episode
     position: wp.array2d(dtype=wp.vec3)
     rotation: wp.array2d(dtype=wp.quat)
@@ -166,8 +166,3 @@ class World:
     action: wp.array2d(dtype=float)
     obs_parts: wp.array2d(dtype=float)
     obs: wp.array2d(dtype=float)
-    final_obs_parts: wp.array2d(dtype=float)
-    final_obs: wp.array2d(dtype=float)
-    reward: wp.array(dtype=float)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)
