@@ -133,9 +133,8 @@ class Agents:
         self._views = {}
         self._numbers = Counter[str]()
         self._idle: set[Place] = set()
-        self._waiting: dict[
-            Place, str
-        ] = {}  # agents that have not acted since the reset, such as players whose turn comes later
+        # agents that have not acted since the reset, such as players whose turn comes later
+        self._waiting: dict[Place, str] = {}
         self._is_new = True
         self._over = False
         tables = self.env.tables

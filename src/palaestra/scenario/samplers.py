@@ -119,9 +119,8 @@ class MultiRangeUniform:
         widths = [high - low for low, high in self.intervals]
         widths = widths if any(widths) else [1.0] * len(widths)
         values = torch.zeros_like(u)
-        for k, (low, high) in reversed(
-            [*enumerate(self.intervals)]
-        ):  # plain numbers: copying a tensor to the device would wait
+        # plain numbers: copying a tensor to the device would wait
+        for k, (low, high) in reversed([*enumerate(self.intervals)]):
             within = (
                 u * sum(widths) < sum(widths[: k + 1]) if k + 1 < len(widths) else torch.ones_like(u, dtype=torch.bool)
             )

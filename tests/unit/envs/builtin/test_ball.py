@@ -99,9 +99,8 @@ def test_the_physics_follows_recordings_of_unitys(seen: list[float], action: lis
     z, x = seen[:2]
     put(env, seen[2:5], seen[5:], [x, 0.0, z, (1 - x * x - z * z) ** 0.5])
     state = env.state_dict()
-    if (
-        seen[3] < 4
-    ):  # a rolling ball's spin: the block's normal, nearly (-2z, 1, 2x), times the velocity, over the radius
+    # a rolling ball's spin: the block's normal, nearly (-2z, 1, 2x), times the velocity, over the radius
+    if seen[3] < 4:
         state["spin"][:] = torch.linalg.cross(torch.tensor([-2 * z, 1.0, 2 * x]), torch.tensor(seen[5:])) / 0.5
     env.load_state_dict(state)
     after = act(env, torch.tensor([action])).obs[0][0]

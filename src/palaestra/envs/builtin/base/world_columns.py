@@ -80,9 +80,8 @@ def start_warp() -> str:
     Another folder is chosen if the usual one cannot be written, for example with a read-only or missing home folder.
     """
     try:
-        if (
-            home() is None and not {"WARP_CACHE_PATH", "XDG_CACHE_HOME"} & os.environ.keys()
-        ):  # Warp would make a folder named `~`
+        # Warp would make a folder named `~`
+        if home() is None and not {"WARP_CACHE_PATH", "XDG_CACHE_HOME"} & os.environ.keys():
             raise OSError(errno.ENOENT, "there is no home folder")
         wp.init()
         folder = Path(wp.config.kernel_cache_dir or "")

@@ -102,14 +102,12 @@ class Creature:
     speeds: tuple[float, float]  # m/s, least and most wanted
     targets: tuple[str, ...]  # actions in order: "leg0.x" is the target of that part's joint about x
     strengths: tuple[str, ...]  # and then the strengths of the joints of these parts
-    joint_order: tuple[
-        str, ...
-    ] = ()  # parts in the order in which their joints are solved; empty: from the last to the first
+    # parts in the order in which their joints are solved; empty: from the last to the first
+    joint_order: tuple[str, ...] = ()
     # share of its way in a tick that a part looks ahead for contacts: 1 as Continuous Speculative, 0 as Discrete
     foresight: float = 1.0
-    friction_rounds: int = (
-        12  # how many of the 12 rounds with errors of position, the last ones, have friction with the ground
-    )
+    # how many of the 12 rounds with errors of position, the last ones, have friction with the ground
+    friction_rounds: int = 12
 
     def index(self, name: str) -> int:
         """Returns the number of a part."""

@@ -139,9 +139,8 @@ def start_poses(creature: Creature) -> np.ndarray:
 def _half_segment(collider: bodies.Collider) -> np.ndarray:
     if isinstance(collider, RoundShape):
         return np.zeros(3)
-    if isinstance(
-        collider, BoxShape
-    ):  # for contacts with the creature itself, a capsule as wide as the mean of its short edges
+    # for contacts with the creature itself, a capsule as wide as the mean of its short edges
+    if isinstance(collider, BoxShape):
         return np.eye(3)[np.argmax(collider.size)] * (max(collider.size) / 2 - _radius(collider))
     return np.eye(3)[collider.axis] * (collider.height / 2 - collider.radius)
 

@@ -159,9 +159,8 @@ def fire(world: World, i: int, agent: int):
                 hit = other
     if hit < 0 or world.frozen[i * AGENTS + hit] > 0:
         return
-    if (
-        HALF - wp.max(wp.abs(eye[0]), wp.abs(eye[1])) > BEAM_RADIUS
-    ):  # else the beam starts in the wall, all of which it then passes
+    # else the beam starts in the wall, all of which it then passes
+    if HALF - wp.max(wp.abs(eye[0]), wp.abs(eye[1])) > BEAM_RADIUS:
         end = eye + nearest * way
         if wp.max(wp.abs(end[0]), wp.abs(end[1])) > HALF - BEAM_RADIUS:
             return

@@ -147,9 +147,8 @@ def press(world: Any, i: int, p: int, moving: bool, rubs: bool):
     way = wp.vec2(frame[0], frame[1])
     count = int(frame[3])
     most = float(0.0)
-    for row in range(
-        wp.where(rubs, 2 * count, count)
-    ):  # Warp does not nest loops over both well: normals first, then friction
+    # Warp does not nest loops over both well: normals first, then friction
+    for row in range(wp.where(rubs, 2 * count, count)):
         k = row % count
         at_a = wp.vec2(arms[2 * k], arms[2 * k + 1])
         at_b = wp.vec2(other_arms[2 * k], other_arms[2 * k + 1])

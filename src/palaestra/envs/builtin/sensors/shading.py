@@ -13,9 +13,8 @@ import math
 import warp as wp
 
 LAMP_LIGHT, AMBIENT_LIGHT, SKY_LIGHT = (0.7, 0.69699, 0.6888), 0.8, (0.4497, 0.4998, 0.5756)
-LAMP_HEIGHT = (
-    0.64279  # sine of the 40 degrees by which its light falls; it comes from the right, in front, by 45 degrees
-)
+# sine of the 40 degrees by which its light falls; it comes from the right, in front, by 45 degrees
+LAMP_HEIGHT = 0.64279
 LAMP_WAY = wp.constant(wp.vec3(0.54168, LAMP_HEIGHT, -0.54168))  # the direction to the lamp
 LAMP = wp.constant(wp.vec3(*LAMP_LIGHT))
 SKY = wp.constant(wp.vec3(*SKY_LIGHT))
