@@ -111,9 +111,8 @@ def test_in_another_thread_nothing_is_heard_and_nothing_breaks():
 
 def learn(place: Path, *more: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "palaestra", "learn", f"--results-dir={place}", *more]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
 
 
 def wait_for(process: subprocess.Popen[str], words: str) -> None:

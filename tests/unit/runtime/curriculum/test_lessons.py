@@ -31,10 +31,8 @@ MEASURES: dict[str, dict[str, Any]] = {
 
 
 def curriculum(criterion: dict[str, Any], *values: Any) -> dict[str, Any]:
-    lessons = [
-        {"name": f"L{i}", "value": value, "completion_criteria": {"behavior": "3DBall", **criterion}}
-        for i, value in enumerate(values)
-    ]
+    met = {"behavior": "3DBall", **criterion}
+    lessons = [{"name": f"L{i}", "value": value, "completion_criteria": {**met}} for i, value in enumerate(values)]
     del lessons[-1]["completion_criteria"]
     return {"curriculum": lessons}
 
@@ -181,11 +179,8 @@ def test_a_criterion_of_a_behavior_that_the_settings_do_not_have_is_refused_with
 )
 def test_a_criterion_that_can_never_be_met_is_refused_with_its_line(change, line, sentence, tmp_path):
     file = tmp_path / "ball.yaml"
-    file.write_text(
-        CRITERION.format(
-            **{"behavior": "3DBall", "measure": "reward", "threshold": 1, "length": 0, "below": False, **change}
-        )
-    )
+    given = {"behavior": "3DBall", "measure": "reward", "threshold": 1, "length": 0, "below": False}
+    file.write_text(CRITERION.format(**{**given, **change}))
     with pytest.raises(ConfigError, match=rf"ball.yaml:{line}: .*mass\.curriculum\[0\].*{sentence}"):
         train(file, tmp_path)
     assert not (tmp_path / "run").exists()
@@ -200,14 +195,10 @@ def test_a_criterion_that_can_never_be_met_is_refused_where_tables_go_to_an_acce
 
 
 def test_a_behavior_that_the_environment_does_not_have_is_refused(tmp_path):
-    config = {
-        "default_settings": settings("x")["behaviors"]["x"],
-        "environment_parameters": {"mass": curriculum({"behavior": "Ball"}, 1.0, 2.0)},
-    }
-    with pytest.raises(
-        ConfigError,
-        match=r"curriculum\[0\].completion_criteria.behavior: the environment has no behavior 'Ball' that learns",
-    ):
+    mass = curriculum({"behavior": "Ball"}, 1.0, 2.0)
+    config = {"default_settings": settings("x")["behaviors"]["x"], "environment_parameters": {"mass": mass}}
+    refused = r"curriculum\[0\].completion_criteria.behavior: the environment has no behavior 'Ball' that learns"
+    with pytest.raises(ConfigError, match=refused):
         train(config, tmp_path)
 
 
@@ -264,12 +255,8 @@ def test_lessons_that_follow_a_rating_go_on_as_if_never_interrupted(tmp_path):
     self_play = {"save_steps": 90, "team_change": 250, "swap_steps": 40, "window": 3}
     # met after 300 to 1,500 decisions, of each seed from 1 to 10
     met = {"behavior": "Fighter", "measure": "Elo", "threshold": 1205}
-    lessons = {
-        "curriculum": [
-            {"name": "slow", "value": 1.0, "completion_criteria": met},
-            {"name": "any", "value": SAMPLERS["uniform"]},
-        ]
-    }
+    slow = {"name": "slow", "value": 1.0, "completion_criteria": met}
+    lessons = {"curriculum": [slow, {"name": "any", "value": SAMPLERS["uniform"]}]}
     quick = {"batch_size": 32, "buffer_size": 128, "learning_rate": 0.01}
     block = settings("Fighter", 1500, self_play=self_play, hyperparameters=quick)
     config = {**block, "environment_parameters": {"pace": lessons}}

@@ -53,13 +53,8 @@ class Recorder:
 
     def play(self, ticks: int) -> None:
         for _ in range(ticks):
-            step = self.env.step(
-                {
-                    "3DBall": Action(
-                        torch.ones(self.env.num_areas, 2), torch.zeros(self.env.num_areas, 0, dtype=torch.int64)
-                    )
-                }
-            )
+            areas = self.env.num_areas
+            step = self.env.step({"3DBall": Action(torch.ones(areas, 2), torch.zeros(areas, 0, dtype=torch.int64))})
             self._note(step["3DBall"], step["3DBall"].terminated | step["3DBall"].truncated)
             self.parameters.tick(step)
 

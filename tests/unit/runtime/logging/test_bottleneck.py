@@ -23,11 +23,8 @@ def use(total: float = 10.0, copies: tuple[float, ...] = (), **parts: float) -> 
     names = {"environment": ENVIRONMENT, "inference": INFERENCE, "learning": LEARNING, "trainer": TRAINER}
     names["saving"] = SAVING
     names |= {"ranks": RANKS, "exchange": EXCHANGE}
-    return TimeUse(
-        total,
-        {names[name]: seconds for name, seconds in parts.items()},
-        {f"copy {i}": busy for i, busy in enumerate(copies)},
-    )
+    copies_busy = {f"copy {i}": busy for i, busy in enumerate(copies)}
+    return TimeUse(total, {names[name]: seconds for name, seconds in parts.items()}, copies_busy)
 
 
 def of_game(**facts: int | bool) -> Setup:
@@ -91,11 +88,6 @@ def test_a_period_is_the_difference_of_two_times():
     assert period.share(ENVIRONMENT) == pytest.approx(0.6)
     assert period.share(OTHER) == pytest.approx(0.35)
     assert period.busy == pytest.approx(6.5 / 20)
-    assert period.as_dict() == {
-        "total": 20.0,
-        "environment": 12.0,
-        "learning": 1.0,
-        "other": 7.0,
-        "copies": {"copy 0": 10.0, "copy 1": 3.0},
-    }
+    spent = {"total": 20.0, "environment": 12.0, "learning": 1.0, "other": 7.0}
+    assert period.as_dict() == {**spent, "copies": {"copy 0": 10.0, "copy 1": 3.0}}
     assert now.since(None) == now

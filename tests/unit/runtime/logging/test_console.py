@@ -183,10 +183,8 @@ def test_a_full_disk_silences_the_console_and_standard_error_says_so_once(capsys
         console = Console(False, out)
         console.info("x")
         console.info("y")
-    assert (
-        capsys.readouterr().err
-        == "[WARNING] standard output cannot be written (the disk is full): the run continues and prints nothing more\n"
-    )
+    warning = "standard output cannot be written (the disk is full): the run continues and prints nothing more"
+    assert capsys.readouterr().err == f"[WARNING] {warning}\n"
 
 
 def test_names_cannot_pretend_to_be_lines_or_colors():

@@ -116,11 +116,8 @@ def test_lines_are_named_by_what_tells_them_apart(results):
 def test_names_at_the_ends_of_lines_keep_apart(results):
     history = read_history(results / "first")
     figure = learning_curves({f"run {i}": history for i in range(6)}, [REWARD])
-    heights = sorted(
-        text.xy[1]
-        for text in figure.axes[0].texts
-        if isinstance(text, Annotation) and text.get_text().startswith("run")
-    )
+    notes = [text for text in figure.axes[0].texts if isinstance(text, Annotation)]
+    heights = sorted(text.xy[1] for text in notes if text.get_text().startswith("run"))
     assert min(np.diff(heights)) * 4.5 * 72 > 10
 
 
@@ -311,11 +308,8 @@ def damaged(folder: Path, name: str, content: bytes) -> Path:
 
 
 def record(data: bytes) -> bytes:
-    return (
-        struct.pack("<QI", len(data), masked_crc32c(struct.pack("<Q", len(data))))
-        + data
-        + struct.pack("<I", masked_crc32c(data))
-    )
+    length = struct.pack("<Q", len(data))
+    return length + struct.pack("<I", masked_crc32c(length)) + data + struct.pack("<I", masked_crc32c(data))
 
 
 def test_an_event_file_takes_no_more_memory_than_it_is_large(tmp_path):

@@ -28,27 +28,11 @@ PPO = BehaviorSettings.model_validate({"max_steps": 2000})
 
 def summary(number: int, returns: list[float], **values: float) -> Summary:
     """The one at 100 times this number."""
-    metrics = {
-        LEARNING_RATE: 1e-4,
-        **{
-            {"entropy": ENTROPY, "values": VALUES, "bounds": AT_BOUNDS, "elo": ELO}.get(k, k): v
-            for k, v in values.items()
-        },
-    }
+    tags = {"entropy": ENTROPY, "values": VALUES, "bounds": AT_BOUNDS, "elo": ELO}
+    metrics = {LEARNING_RATE: 1e-4, **{tags.get(k, k): v for k, v in values.items()}}
     mean = float(np.mean(returns)) if returns else math.nan
-    return Summary(
-        "B",
-        100 * number,
-        0,
-        0,
-        True,
-        metrics,
-        {},
-        {REWARD: np.array(returns)} if returns else {},
-        len(returns),
-        mean,
-        0.0,
-    )
+    rewards = {REWARD: np.array(returns)} if returns else {}
+    return Summary("B", 100 * number, 0, 0, True, metrics, {}, rewards, len(returns), mean, 0.0)
 
 
 def reported(
@@ -129,11 +113,9 @@ def test_an_entropy_that_is_gone_is_told_where_the_reward_has_not_risen():
     assert "its policy has stopped exploring (entropy 0.01), yet the mean reward has not risen" in message[0]
     assert "A larger beta" in message[0]
     assert reported(FLAT[:8], entropy=0.1) == []
-    assert (
-        "A larger init_entcoef"
-        in reported(FLAT[:8], BehaviorSettings.model_validate({"trainer_type": "sac"}), NUMBERS, entropy=-9.0)[0]
-    )
-    assert reported(FLAT[:8], BehaviorSettings.model_validate({"trainer_type": "sac"}), NUMBERS, entropy=-2.0) == []
+    sac = BehaviorSettings.model_validate({"trainer_type": "sac"})
+    assert "A larger init_entcoef" in reported(FLAT[:8], sac, NUMBERS, entropy=-9.0)[0]
+    assert reported(FLAT[:8], sac, NUMBERS, entropy=-2.0) == []
     assert reported(FLAT[:8], action=NUMBERS, entropy=1.4) == []
     assert len(reported(FLAT[:8], action=NUMBERS, entropy=-3.0)) == 1
 

@@ -107,10 +107,8 @@ def test_of_several_behaviors_the_one_whose_rate_rises_is_named(monkeypatch):
     for name, value in {"rate_jumps": jumps, "continue_command": "palaestra learn", "more_steps": 200}.items():
         monkeypatch.setattr(ending, name, lambda *given, value=value: value)
     run: Any = SimpleNamespace(finished=True, learners={"Wall": None, "Goal": None})
-    assert (
-        "raises the learning rate of Wall from 1.0e-05 to 1.0e-04, of Goal from 2.0e-05 to 2.0e-04, and"
-        in ending.about_more_steps(run)[0]
-    )
+    raised = "raises the learning rate of Wall from 1.0e-05 to 1.0e-04, of Goal from 2.0e-05 to 2.0e-04, and"
+    assert raised in ending.about_more_steps(run)[0]
 
 
 @pytest.mark.parametrize("sets", [(), ("behaviors.Basic.hyperparameters.learning_rate_schedule=constant",)])

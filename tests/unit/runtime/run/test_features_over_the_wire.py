@@ -197,41 +197,20 @@ def test_a_run_of_a_game_is_resumed_with_what_it_had(feature, tmp_path):
 def test_a_game_is_imitated_from_demonstrations_that_were_recorded_in_it(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(GAMES.parent))
     demo = tmp_path / "Continuous.demo"
-    assert (
-        main(
-            [
-                "record",
-                "--demo",
-                "--env=python:sdk_games:continuous",
-                "--brain=heuristic",
-                "--episodes=3",
-                f"--demo-out={demo}",
-            ]
-        )
-        == 0
-    )
+    recording = ["--brain=heuristic", "--episodes=3", f"--demo-out={demo}"]
+    assert main(["record", "--demo", "--env=python:sdk_games:continuous", *recording]) == 0
     assert demo.is_file()
     source = {"demo_path": str(demo), "strength": 0.5}
-    result = train(
-        tmp_path,
-        GAMES,
-        "continuous",
-        reward_signals={"extrinsic": {}, "gail": source},
-        behavioral_cloning={**source, "steps": 1000},
-    )
+    given = {"reward_signals": {"extrinsic": {}, "gail": source}, "behavioral_cloning": {**source, "steps": 1000}}
+    result = train(tmp_path, GAMES, "continuous", **given)
     assert {"Policy/Gail Reward", "Losses/GAIL Loss", "Losses/Pretraining Loss"} <= finished(result)
 
 
 @SLOW
 @pytest.mark.parametrize("name", ["tag", "roll"])
 def test_the_example_files_of_games_in_python_train_their_games_as_processes(name, tmp_path):
-    command = [
-        "learn",
-        str(ROOT / f"configs/sdk/{name}.yaml"),
-        f"--env={ROOT / f'examples/sdk_{name}.py'}",
-        "--run-id=run",
-        "--seed=1",
-    ]
+    game = f"--env={ROOT / f'examples/sdk_{name}.py'}"
+    command = ["learn", str(ROOT / f"configs/sdk/{name}.yaml"), game, "--run-id=run", "--seed=1"]
     short = ["--max-steps=600", "--buffer-size=256", "--batch-size=64", "--summary-freq=200"]
     assert main([*command, *short, f"--results-dir={tmp_path}"]) == 0
     assert list((tmp_path / "run").glob("*.onnx"))

@@ -181,10 +181,8 @@ def test_a_run_whose_images_were_scaled_otherwise_goes_on_with_a_warning(tmp_pat
     palaestra.train(config, env=lambda: Board(255), **place)
     config["behaviors"]["Board"]["max_steps"] = 128
     palaestra.train(config, env=lambda: Board(2), resume=True, **place)
-    assert (
-        "observation 'observation' was multiplied by 0.00392 when this run was saved and is multiplied by 0.5 now"
-        in capsys.readouterr().out
-    )
+    changed = "observation 'observation' was multiplied by 0.00392 when this run was saved and is multiplied by 0.5 now"
+    assert changed in capsys.readouterr().out
 
 
 def test_the_curves_of_an_interrupted_run_have_no_point_twice(tmp_path):
@@ -241,10 +239,8 @@ def test_results_without_a_checkpoint_are_not_overwritten(tmp_path, left):
         lines = ['{"behavior": "Basic", "step": 100, "elapsed": 40.0}', '{"step": 90000, "elapsed": 4000.0}', ""]
         (folder / left).write_text("\n".join(lines))
     before = contents(folder)
-    with pytest.raises(
-        RunError,
-        match=r"no checkpoint to continue from, but it has results, such as .*checkpoints/ back.*--run-id.*--force",
-    ):
+    refused = r"no checkpoint to continue from, but it has results, such as .*checkpoints/ back.*--run-id.*--force"
+    with pytest.raises(RunError, match=refused):
         train("Basic", tmp_path, resume=True)
     assert contents(folder) == before
     assert train("Basic", tmp_path, force=True).finished

@@ -69,13 +69,8 @@ def test_a_run_without_a_file_takes_fitting_settings_says_which_and_writes_them(
     written = yaml.safe_load((tmp_path / "fit" / "configuration.yaml").read_text())["behaviors"]["Bandit"]
     hyper = written["hyperparameters"]
     assert (hyper["buffer_size"], hyper["batch_size"], hyper["num_epoch"], written["max_steps"]) == (2048, 256, 2, 64)
-    again = palaestra.train(
-        env=Bandit(2, branches=(2,)),
-        run_id="fit",
-        results_dir=str(tmp_path),
-        resume=True,
-        sets=["behaviors.*.max_steps=96"],
-    )
+    given = {"run_id": "fit", "results_dir": str(tmp_path), "resume": True, "sets": ["behaviors.*.max_steps=96"]}
+    again = palaestra.train(env=Bandit(2, branches=(2,)), **given)
     assert again.steps["Bandit"] >= 96
 
 

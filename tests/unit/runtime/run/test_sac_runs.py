@@ -66,10 +66,8 @@ def test_a_run_says_what_its_replay_takes_and_that_it_was_not_saved(tmp_path, ca
 
 
 def test_a_replay_that_cannot_fit_is_refused_before_the_start(tmp_path):
-    with pytest.raises(
-        ConfigError,
-        match=r"behavior 'Basic': hyperparameters.buffer_size: a replay of 1,000,000,000,000 decisions takes",
-    ):
+    refused = r"behavior 'Basic': hyperparameters.buffer_size: a replay of 1,000,000,000,000 decisions takes"
+    with pytest.raises(ConfigError, match=refused):
         train(tree("Basic", 400, {"buffer_size": 10**12}), "Basic", tmp_path, quiet=True)
 
 

@@ -171,10 +171,8 @@ def test_an_environment_that_listens_hears_of_the_run_and_then_of_its_behaviors(
 def test_a_behavior_that_has_learned_all_it_will_is_still_counted_and_summarized(tmp_path):
     config = settings("Short", 200, checkpoint_interval=150)
     config["behaviors"] |= settings("Long", 2000, checkpoint_interval=500)["behaviors"]
-    env = Scripted(
-        {"Short": {"slots": 4, "losses": 0.05}, "Long": {"slots": 5, "steady": True}, "Late": {"slots": 2}},
-        appears={"Late": 90},
-    )
+    behaviors = {"Short": {"slots": 4, "losses": 0.05}, "Long": {"slots": 5, "steady": True}, "Late": {"slots": 2}}
+    env = Scripted(behaviors, appears={"Late": 90})
     config["behaviors"] |= settings("Late", 150)["behaviors"]
     seen: dict[str, list[tuple[int, bool]]] = {"Short": [], "Long": [], "Late": []}
     result = palaestra.train(

@@ -19,10 +19,8 @@ from palaestra.runtime.monitor.run_facts import time_shares
 from palaestra.runtime.monitor.run_status import read_status
 
 SLOW = "python:pool_games:make"
-LARGE = {
-    "network_settings": {"hidden_units": 256, "num_layers": 3},
-    "hyperparameters": {"batch_size": 32, "buffer_size": 200, "num_epoch": 20},
-}
+NETWORK = {"hidden_units": 256, "num_layers": 3}
+LARGE = {"network_settings": NETWORK, "hyperparameters": {"batch_size": 32, "buffer_size": 200, "num_epoch": 20}}
 
 
 def block(steps: int, **more: Any) -> dict[str, Any]:

@@ -26,13 +26,8 @@ EXPORT = ["export", "results/first"]
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     results = tmp_path_factory.mktemp("written")
     self_play = {"save_steps": 100, "swap_steps": 50}
-    palaestra.train(
-        settings("Duel", 300, self_play=self_play),
-        env="python:duel_env:Duel",
-        results_dir=str(results),
-        run_id="first",
-        quiet=True,
-    )
+    given = settings("Duel", 300, self_play=self_play)
+    palaestra.train(given, env="python:duel_env:Duel", results_dir=str(results), run_id="first", quiet=True)
     return results
 
 

@@ -25,14 +25,8 @@ def config(*names: str, steps: int = 900, self_play: dict[str, Any] | None = Non
 
 def train(tree: dict[str, Any], make: str, results: Path, until: int | None = None, **more: Any) -> Result:
     callbacks: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
-    given = {
-        "config": tree,
-        "seed": 5,
-        "env": f"python:rumble_env:{make}",
-        "results_dir": str(results),
-        "run_id": "run",
-        "quiet": True,
-    }
+    place = {"env": f"python:rumble_env:{make}", "results_dir": str(results), "run_id": "run"}
+    given = {"config": tree, "seed": 5, **place, "quiet": True}
     rumble_env.MADE.clear()
     return palaestra.train(callbacks=callbacks, **{**given, **more})
 

@@ -111,10 +111,8 @@ def test_a_folder_of_something_else_is_no_run(tmp_path, file, named):
     (folder.path / file).touch()
     (folder.path / LOCK).touch()
     assert not folder.exists
-    with pytest.raises(
-        RunError,
-        match=rf"cannot resume: .*is not a run's folder: it holds {named}; leave out --resume, and choose another",
-    ):
+    refused = rf"cannot resume: .*is not a run's folder: it holds {named}; leave out --resume, and choose another"
+    with pytest.raises(RunError, match=refused):
         folder.must_exist("resume")
     with pytest.raises(RunError, match=f"it holds {named}; choose another --run-id$"):
         folder.must_be_free(force=False)

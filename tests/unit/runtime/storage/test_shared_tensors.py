@@ -111,10 +111,8 @@ def test_a_run_stores_each_snapshot_once_and_resumes_exactly(tmp_path):
     assert differences(state(whole.folder), state(resumed.folder)) == []
     there = {path.name for path in (resumed.folder / "checkpoints" / "shared").iterdir()}
     assert there == {path.name for path in (whole.folder / "checkpoints" / "shared").iterdir()}
-    size = sum(
-        len(weights)
-        for weights in state(whole.folder)["run"]["parts"]["self_play"]["behaviors"]["Tennis"]["snapshots"].values()
-    )
+    players = state(whole.folder)["run"]["parts"]["self_play"]["behaviors"]["Tennis"]
+    size = sum(len(weights) for weights in players["snapshots"].values())
     tensors = load_file(resumed.folder / "checkpoints" / str(resumed.steps["Tennis"]) / "run.safetensors")
     assert size > 40
     assert not [name for name in tensors if "snapshots" in name]

@@ -149,12 +149,8 @@ def test_every_argument_that_may_name_a_run_or_its_settings_is_tried():
     for name in parser_commands:
         known = {*f"{TAKES.get(name, '')} {TAKES_NO_SETTINGS.get(name, '')}".split()} | OUTPUTS
         for action in subparser(make_parser(name), name)._actions:
-            takes = (
-                action.nargs != 0
-                and not action.choices
-                and action.type not in (int, float)
-                and action.metavar is not None
-            )
+            free = not action.choices and action.type not in (int, float)
+            takes = action.nargs != 0 and free and action.metavar is not None
             if (
                 takes
                 and len(action.metavar or "") > 1
@@ -508,12 +504,8 @@ def test_pictures_replace_a_link_instead_of_the_file_that_it_leads_to(foreign, e
 def test_settings_of_a_foreign_folder_overwrite_no_other_run(key, value, foreign, elsewhere, capsys):
     shutil.copytree(foreign, "results/mine")
     given = value.format(elsewhere=elsewhere) if isinstance(value, str) else value
-    change(
-        foreign,
-        env_settings__env_path="builtin:Basic",
-        checkpoint_settings__run_id="mine",
-        checkpoint_settings__results_dir="results",
-    )
+    place = {"checkpoint_settings__run_id": "mine", "checkpoint_settings__results_dir": "results"}
+    change(foreign, env_settings__env_path="builtin:Basic", **place)
     change(foreign, **{f"checkpoint_settings__{key}": given})
     before = contents(Path("results/mine"))
     assert main(["learn", "results/first/configuration.yaml"]) == 1

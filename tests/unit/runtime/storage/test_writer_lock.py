@@ -249,12 +249,8 @@ def test_a_start_that_is_refused_leaves_a_finished_run_as_it_was(tmp_path):
 def check_pairs(folder: Path, pairs: int, seed: int) -> None:
     """Runs so many pairs of writers: each time one finishes as if it were alone, and the other is refused."""
     command = [sys.executable, str(HERE / "writers.py"), str(folder), str(pairs), str(seed)]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])},
-    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(told) == pairs, done.stderr
     for one in told:

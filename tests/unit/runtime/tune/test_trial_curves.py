@@ -76,10 +76,8 @@ def test_a_run_that_misses_the_bar_counts_more_than_its_length_the_further_the_m
     rewards = {"near": 4.0, "far": 1.0}
     near, far = (write_run(tmp_path / one, line(50, reward), cpu=((50, 4.0),)) for one, reward in rewards.items())
     search = SearchSettings(objectives=("decisions", "cpu_seconds"), bar=5.0, episodes=50)
-    assert worth([near, far], search, {"A": 100}) == [
-        [pytest.approx(120.0), pytest.approx(9.6)],
-        [pytest.approx(180.0), pytest.approx(14.4)],
-    ]
+    values = worth([near, far], search, {"A": 100})
+    assert values == [[pytest.approx(120.0), pytest.approx(9.6)], [pytest.approx(180.0), pytest.approx(14.4)]]
 
 
 @pytest.mark.parametrize(

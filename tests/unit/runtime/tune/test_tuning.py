@@ -144,10 +144,8 @@ def test_several_objectives_end_with_the_front(tmp_path):
         write_best(study, ranked(study)[0])
         on_front = [row["trial"] for row in csv.DictReader(trials_table(study).splitlines()) if row["front"] == "1"]
         assert on_front
-        assert {path.name for path in study.folder.path.glob("best*.yaml")} == {
-            "best.yaml",
-            *(f"best-{number}.yaml" for number in on_front),
-        }
+        best = {"best.yaml", *(f"best-{number}.yaml" for number in on_front)}
+        assert {path.name for path in study.folder.path.glob("best*.yaml")} == best
 
 
 @pytest.mark.slow

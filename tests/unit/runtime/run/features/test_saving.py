@@ -71,9 +71,8 @@ def take_over(run: Path) -> None:
     ],
 )
 def test_a_run_whose_folder_goes_is_saved_beside_it_and_resumes_exactly(act, message, whole, tmp_path):
-    with pytest.raises(
-        FolderLost, match=rf"the folder of the run 'run' \(.*\) {message} while the run was training\. What"
-    ) as caught:
+    lost = rf"the folder of the run 'run' \(.*\) {message} while the run was training\. What"
+    with pytest.raises(FolderLost, match=lost) as caught:
         train(tmp_path, act)
     saved = caught.value.saved
     assert saved.parent == tmp_path
