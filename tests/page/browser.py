@@ -22,7 +22,7 @@ sync_api = pytest.importorskip("playwright.sync_api")
 
 SHOTS = Path(__file__).parents[2] / "results" / "page"
 """Folder of the screenshots that the tests keep, for a person to look at."""
-SIZES = {"wide": (1280, 800), "phone": (390, 844)}
+SIZES = {"wide": {"width": 1280, "height": 800}, "phone": {"width": 390, "height": 844}}
 FLAGS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"]
 
 
@@ -40,11 +40,8 @@ class Visitor:
     """A person at a browser window, who sees no error message of the page's scripts."""
 
     def __init__(self, browser: sync_api.Browser, address: str, size: str = "wide", dark: bool = False) -> None:
-        width, height = SIZES[size]
         scheme = "dark" if dark else "light"
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme, accept_downloads=True
-        )
+        context = browser.new_context(viewport=SIZES[size], color_scheme=scheme, accept_downloads=True)
         self.page = context.new_page()
         self.errors: list[str] = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))

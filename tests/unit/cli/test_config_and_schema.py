@@ -64,9 +64,7 @@ def test_an_example_is_printed_as_it_is(name: str, file: str, capsys: pytest.Cap
 def test_every_example_is_listed_and_loads(capsys: pytest.CaptureFixture[str]):
     run(config, "--example")
     listed = capsys.readouterr().out.split()
-    there = {
-        path.relative_to(ROOT / "configs").with_suffix("").as_posix() for path in (ROOT / "configs").glob("*/*.yaml")
-    }
+    there = {p.relative_to(ROOT / "configs").with_suffix("").as_posix() for p in (ROOT / "configs").glob("*/*.yaml")}
     # games that are not in the package; ranges
     assert set(listed) == {name for name in there if not name.startswith(("sdk/", "search/"))}
     for name in listed:

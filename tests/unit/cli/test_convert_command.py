@@ -54,9 +54,7 @@ def test_what_cannot_be_used_gives_one_message(arguments, message, tmp_path, ter
 
 def test_a_barracuda_file_takes_no_flags_of_weights(tmp_path: Path, terminal):
     source = small_policy().write(tmp_path / "a.nn")
-    assert "leave out --activation" in terminal.fails(
-        "convert", str(source), tmp_path / "a.onnx", "--activation", "relu"
-    )
+    assert "leave out --activation" in terminal.fails("convert", source, tmp_path / "a.onnx", "--activation", "relu")
 
 
 def test_an_onnx_model_needs_no_conversion(tmp_path: Path, terminal):

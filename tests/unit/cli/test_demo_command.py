@@ -48,13 +48,7 @@ def test_json_has_the_same_and_can_be_read_where_numbers_are_not_finite(tmp_path
     path = demo_files.write(tmp_path / "x.demo", records)
     assert demo(path, "--json") == 0
     (shown,) = json.loads(capsys.readouterr().out)
-    assert (shown["behavior"], shown["team"], shown["steps"], shown["decisions"], shown["episodes"]) == (
-        "Thing",
-        2,
-        10,
-        8,
-        2,
-    )
+    assert tuple(shown[key] for key in ("behavior", "team", "steps", "decisions", "episodes")) == ("Thing", 2, 10, 8, 2)
     assert shown["reward"] == {"sum": 4.0, "mean": 2.0, "min": 1.5, "max": 2.5}
     assert shown["discrete_actions"] == [[3, 5, 0], [3, 5]]
     assert [obs["shape"] for obs in shown["observations"]] == [[3], [2, 2], [2]]

@@ -85,10 +85,7 @@ def test_several_runs_make_a_table(results: Path, capsys: pytest.CaptureFixture[
     assert [line.split()[0] for line in lines[1:]] == ["first", str(results / "second")]
     evaluate(results, "first", "second", "--json")
     report = json.loads(capsys.readouterr().out)
-    assert {run: list(behaviors) for run, behaviors in report.items()} == {
-        "first": ["Reaches-v0"],
-        "second": ["Reaches-v0"],
-    }
+    assert {run: list(found) for run, found in report.items()} == {"first": ["Reaches-v0"], "second": ["Reaches-v0"]}
 
 
 def test_the_share_of_successful_episodes_is_told(results: Path, capsys: pytest.CaptureFixture[str]):

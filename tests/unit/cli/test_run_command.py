@@ -75,9 +75,7 @@ def test_the_newest_model_of_a_run_plays(tmp_path: Path, capsys):
         "model:first",
         f"--results-dir={tmp_path}",
     )
-    fails(
-        capsys, r"no run 'frist' .*did you mean 'first'", "Basic", "--brain", "model:frist", f"--results-dir={tmp_path}"
-    )
+    fails(capsys, r"no run 'frist' .*did you mean", "Basic", "--brain", "model:frist", f"--results-dir={tmp_path}")
 
 
 def test_a_unity_game_plays_at_the_time_scale_that_it_is_told(tmp_path: Path, capsys):
@@ -135,9 +133,7 @@ def test_a_brain_that_played_nobody_is_told(capsys):
 @pytest.mark.parametrize("command", [("run", "Basic", "--brain=random"), ("evaluate", "first"), ("record", "first")])
 @pytest.mark.parametrize("seed", ["-1", "1.5", str(2**63)])
 def test_a_seed_that_is_none_is_refused(terminal, command: tuple[str, ...], seed: str):
-    assert f"'{seed}' is not a seed; expected a whole number from 0" in terminal.fails(
-        *command, f"--seed={seed}", status=2
-    )
+    assert f"'{seed}' is not a seed; expected a whole" in terminal.fails(*command, f"--seed={seed}", status=2)
 
 
 @pytest.mark.slow

@@ -91,9 +91,7 @@ def test_the_newest_model_by_the_list_of_models_has_the_newest_time(tmp_path: Pa
     (tmp_path / "run_logs").mkdir()
     (tmp_path / "B").mkdir()
     entries = [(10, 3000.0), (9, 2000.0)]
-    listed = ", ".join(
-        f'{{"steps": {step}, "file_path": "r/B/B-{step}.onnx", "creation_time": {at}}}' for step, at in entries
-    )
+    listed = ", ".join(f'{{"steps": {n}, "file_path": "r/B/B-{n}.onnx", "creation_time": {at}}}' for n, at in entries)
     final = '{"steps": 9, "file_path": "r/B.onnx", "creation_time": 2000.5}'
     (tmp_path / "run_logs/training_status.json").write_text(
         f'{{"B": {{"checkpoints": [{listed}], "final_checkpoint": {final}}}}}'

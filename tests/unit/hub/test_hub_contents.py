@@ -6,9 +6,7 @@ from palaestra.hub.hub_client import Listing, RemoteFile
 
 
 def contents(*paths: str) -> Contents:
-    return contents_of(
-        Listing("ann/ppo", "c" * 40, tuple(RemoteFile(path, 1, None, None) for path in paths), private=False)
-    )
+    return contents_of(Listing("ann/ppo", "c" * 40, tuple(RemoteFile(p, 1, None, None) for p in paths), private=False))
 
 
 @pytest.mark.parametrize(

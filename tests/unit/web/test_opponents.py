@@ -20,9 +20,7 @@ def make_run(results: Path, name: str, behavior: str, steps: list[int]) -> None:
     (folder / f"{behavior}.onnx").touch()
     for step in steps:
         (folder / behavior / f"{behavior}-{step}.onnx").touch()
-    ratings = [
-        {"behavior": behavior, "step": step, "elapsed": 1.0, "Self-play/ELO": 1200 + step / 10} for step in steps
-    ]
+    ratings = [{"behavior": behavior, "step": at, "elapsed": 1.0, "Self-play/ELO": 1200 + at / 10} for at in steps]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in ratings))
     (folder / "run_logs").mkdir()
     (folder / "run_logs" / "training_status.json").write_text(json.dumps({behavior: {"elo": 1290.0}}))

@@ -47,9 +47,7 @@ def test_no_page_waits_for_files_before_it_is_sent(tmp_path: Path):
     from nicegui import Client
 
     add_pages(Site(tmp_path), SceneStreams(), lambda path: Invitation(path, True))
-    builders = {
-        path: builder for builder, path in Client.page_routes.items() if builder.__module__.startswith("palaestra.")
-    }
+    builders = {at: make for make, at in Client.page_routes.items() if make.__module__.startswith("palaestra.")}
     assert {"/", "/run", "/watch", "/play", "/demos"} <= set(builders)
     assert [path for path, builder in builders.items() if inspect.iscoroutinefunction(builder)] == []
 

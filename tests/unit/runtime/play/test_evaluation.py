@@ -41,12 +41,8 @@ def policy_for(env: Env, behavior: str, folder: Path) -> Policy:
 def test_episodes_have_the_returns_and_lengths_of_decisions_whatever_slots_do(options: dict[str, Any], tmp_path: Path):
     env = Scripted({"Walker": options})
     played = evaluate(env, {"Walker": policy_for(env, "Walker", tmp_path)}, 12)["Walker"]
-    every = sorted(
-        (round(own + group, 4), length) for own, group, length in slow_episodes([step["Walker"] for step in env.tables])
-    )
-    found = sorted(
-        (round(float(value), 4), int(length)) for value, length in zip(played.returns, played.lengths, strict=True)
-    )
+    every = sorted((round(a + b, 4), n) for a, b, n in slow_episodes([step["Walker"] for step in env.tables]))
+    found = sorted((round(float(r), 4), int(n)) for r, n in zip(played.returns, played.lengths, strict=True))
     assert len(found) == 12
     assert all(episode in every for episode in found)
 
