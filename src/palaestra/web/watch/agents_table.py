@@ -11,22 +11,19 @@ from palaestra.core.timestep import Action
 from palaestra.runtime.playback.cameras import has_cameras
 from palaestra.runtime.playback.played_env import PlayedEnv
 from palaestra.runtime.playback.playing import Playback
-from palaestra.web.layout import marked, quiet
+from palaestra.web.layout import marked, quiet, table_column
 
 MOST = 64
 """Agents in the table."""
 NUMBERS = 6
 """Numbers of an action that are shown."""
 COLUMNS = [
-    {"name": name, "label": label, "field": name, "align": align}
-    for name, label, align in (
-        ("agent", "Agent", "left"),
-        ("team", "Team", "right"),
-        ("ticks", "Ticks", "right"),
-        ("reward", "Reward so far", "right"),
-        ("last", "Last reward", "right"),
-        ("action", "Last action", "left"),
-    )
+    table_column("agent", "Agent", "left", sortable=False),
+    table_column("team", "Team", sortable=False),
+    table_column("ticks", "Ticks", sortable=False),
+    table_column("reward", "Reward so far", sortable=False),
+    table_column("last", "Last reward", sortable=False),
+    table_column("action", "Last action", "left", sortable=False),
 ]
 
 
