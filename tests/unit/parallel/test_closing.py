@@ -67,7 +67,7 @@ class Stubborn(gymnasium.Env[Any, Any]):
 
 
 @pytest.mark.parametrize(
-    ("close", "warnings"),
+    ("close", "warning"),
     [
         (breaks, "the environment could not be closed: .*ValueError: no window .*test_closing.py, line"),
         (interrupted, "the environment was interrupted while it was closed"),
@@ -77,7 +77,7 @@ class Stubborn(gymnasium.Env[Any, Any]):
 )
 def test_a_finished_run_stays_finished_whatever_closing_its_environment_does(
     close: Callable[[], object],
-    warnings: str,
+    warning: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -87,7 +87,7 @@ def test_a_finished_run_stays_finished_whatever_closing_its_environment_does(
     result = palaestra.train(settings("Stubborn"), env=Stubborn, num_areas=1, results_dir=str(tmp_path), run_id="end")
     assert result.finished
     assert result.models["Stubborn"].is_file()
-    assert re.search(warnings, capsys.readouterr().out)
+    assert re.search(warning, capsys.readouterr().out)
 
 
 @POSIX

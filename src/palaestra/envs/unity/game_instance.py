@@ -38,7 +38,7 @@ class GameInstance:
         """Number among the copies of all processes, in names, ports and seeds."""
         self.editor = context.build is None
         self.title = "the Editor" if self.editor else "the game"
-        if (options.all_copies or options.copies) > 1:
+        if not self.editor and (options.all_copies or options.copies) > 1:
             self.title = f"copy {self.number} of the game"
         port = options.editor_port if self.editor else options.base_port and options.base_port + self.number
         self.server = Server(index, context.inbox, port, bind=options.bind, fixed=self.editor)
