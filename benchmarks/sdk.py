@@ -84,7 +84,7 @@ def measure(agents: int, areas: int, seconds: float, repeat: int) -> dict[str, f
         env = movers(areas, agents=agents)
         here.append(rate(env, seconds))
         env.close()
-        env = UnityEnv(options, tell=lambda *_: None)
+        env = UnityEnv(options, log=lambda *_: None)
         there.append(rate(env, seconds))
         env.close()
     best = max(here)

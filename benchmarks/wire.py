@@ -32,7 +32,7 @@ SUMMARY = re.compile(r"Step: (\d+)\. Time Elapsed: ([\d.]+) s")
 
 def limit(game: str, seconds: float) -> float:
     """Returns the agent-steps/s of the game if every answer is zeros, sent at once."""
-    env = UnityEnv(UnityOptions(executable=game), tell=lambda *_: None)
+    env = UnityEnv(UnityOptions(executable=game), log=lambda *_: None)
     steps = env.reset(0)
     (name,) = steps
     spec = env.behaviors[name].action

@@ -71,7 +71,7 @@ def _record(options: argparse.Namespace, parts: list[BrainSpec], models: Models 
         finally:
             recorder.close()
         _report(recorder, interrupted=bool(status))
-        _tell_idle(assignment.idle(), env)
+        _print_idle(assignment.idle(), env)
     return status
 
 
@@ -101,7 +101,7 @@ def _report(recorder: DemoRecorder, *, interrupted: bool) -> None:
             print(f"nothing was recorded of {side}", file=sys.stderr)
 
 
-def _tell_idle(idle: list[BrainSpec], env: Env) -> None:
+def _print_idle(idle: list[BrainSpec], env: Env) -> None:
     for part in idle:
         print(
             f"palaestra: {part.typed} was not used: the environment has the behaviors "

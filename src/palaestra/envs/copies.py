@@ -27,7 +27,7 @@ MAX_RESTART_DELAY = 30.0
 PROGRESS = 50
 """Messages of a copy that count as progress if no episode ends."""
 
-Tell = Callable[[str, str], None]
+Log = Callable[[str, str], None]
 """Takes a level ('info' or 'warning') and a message to the user."""
 T = TypeVar("T")
 
@@ -168,13 +168,13 @@ class Events(Protocol):
 class Copies(list[C]):
     """All copies that were started. Those that fail are started again."""
 
-    def __init__(self, events: Events, restarts: Restarts, tell: Tell, *, grace: float, start_tries: int = 1) -> None:
+    def __init__(self, events: Events, restarts: Restarts, log: Log, *, grace: float, start_tries: int = 1) -> None:
         """`grace`: seconds that copies have to end when all are closed. `start_tries`: times that a copy is started
         before `begun`.
         """
         self._events = events
         self._limits = restarts
-        self._tell = tell
+        self._log = log
         self._start_tries = start_tries
         self.grace = grace
         super().__init__()
@@ -272,7 +272,7 @@ class Copies(list[C]):
         self.starts_at[copy.index] = monotonic() + wait
         self._check_at = min(self._check_at, monotonic() + wait)
         when = f"in {wait:.0f} s" if wait >= 1 else "now"
-        self._tell(
+        self._log(
             "warning",
             f"{named(error, copy.title)}\n  Its open episodes are left out; it is started again {when} "
             f"(restart {policy.restarts})",

@@ -162,8 +162,8 @@ class Stage:
         self.warnings: list[str] = []
         self.post = Post(clock)
         limits = options.pop("restarts", Restarts())
-        tell = lambda _, text: self.warnings.append(text)  # noqa: E731
-        self.copies: Copies[Any] = Copies(self.post, limits, tell, grace=1.0, **options)
+        log = lambda _, text: self.warnings.append(text)  # noqa: E731
+        self.copies: Copies[Any] = Copies(self.post, limits, log, grace=1.0, **options)
         for index in range(3):
             self.copies.add(Puppet(index, self.log))
         self.log.clear()

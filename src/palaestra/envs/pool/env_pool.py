@@ -22,7 +22,7 @@ from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec, differences
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import BehaviorFacts, Distribution, TrainingFacts
-from palaestra.envs.copies import UNLIMITED, Copies, CopyFailed, Restarts, Tell, named
+from palaestra.envs.copies import UNLIMITED, Copies, CopyFailed, Log, Restarts, named
 from palaestra.envs.env_of_copies import EnvOfCopies
 from palaestra.envs.pool.copy_changes import CopyChanges
 from palaestra.envs.pool.env_copy import EnvCopy
@@ -53,17 +53,17 @@ class EnvPool(EnvOfCopies[EnvCopy]):
         timeout: float | None = None,
         start_timeout: float | None = None,
         restarts: Restarts = UNLIMITED,
-        tell: Tell | None = None,
+        log: Log | None = None,
         afterwards: Callable[[], None] = lambda: None,
     ) -> None:
         """Starts a copy for each link and waits for all of them. Raises what the environment raises.
 
         `timeout`: seconds after which a silent copy has hung; None: DEFAULT_TIMEOUT. `start_timeout`: seconds without a
-        sign of any copy at the start; None: `timeout`. `tell`: None: warnings of Python. `afterwards` is called when
+        sign of any copy at the start; None: `timeout`. `log`: None: warnings of Python. `afterwards` is called when
         all copies have ended.
         """
         timeout = DEFAULT_TIMEOUT if timeout is None else timeout
-        self._tell = tell or warn
+        self._log = log or warn
         self._seed = 0
         self._warned: set[str] = set()
         """Warnings of copies, each of which is passed on once."""
@@ -73,7 +73,7 @@ class EnvPool(EnvOfCopies[EnvCopy]):
         """Copies whose agents act in the newest tables."""
         self.behaviors: dict[str, BehaviorSpec] = {}
         listener = Listener()
-        super().__init__(Copies(listener, restarts, self._tell, grace=0.0, start_tries=START_TRIES))
+        super().__init__(Copies(listener, restarts, self._log, grace=0.0, start_tries=START_TRIES))
         self.copies.afterwards = afterwards
         try:
             for index, link in enumerate(links):
@@ -134,7 +134,7 @@ class EnvPool(EnvOfCopies[EnvCopy]):
         for text in reply.warnings or ():
             if text not in self._warned:
                 self._warned.add(text)
-                self._tell("warning", text)
+                self._log("warning", text)
         for name, spec in (reply.behaviors or {}).items():
             own = BehaviorSpec(spec.obs, spec.action, steady=False)
             if name in self.behaviors and (table := differences(self.behaviors[name], own, ("before", copy.title))):
@@ -220,5 +220,5 @@ class EnvPool(EnvOfCopies[EnvCopy]):
 
 
 def warn(_: str, text: str) -> None:
-    """Warns the user as Python does; the default of `tell`."""
+    """Warns the user as Python does; the default of `log`."""
     warnings.warn(text, stacklevel=2)

@@ -26,7 +26,7 @@ from palaestra.parallel.shared_memory import LocalBlock
 from palaestra.parallel.worker import failure_message
 
 MakeHere = Callable[..., Env]
-"""A module-level function that makes an environment from the arguments of a task and the keywords `logs` and `tell`."""
+"""A module-level function that makes an environment from the arguments of a task and the keywords `logs` and `log`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class EnvRunner:
             try:
                 _prepare(task)
                 notes = _Notes(connection, Path(folder))
-                make = partial(task.make, *task.arguments, logs=Path(folder), tell=notes.tell)
+                make = partial(task.make, *task.arguments, logs=Path(folder), log=notes.log)
                 serve_env(connection, make, LocalBlock, notes.send)
             except (EOFError, BrokenPipeError, ConnectionResetError):
                 pass  # the run has closed the connection
@@ -86,7 +86,7 @@ class _Notes:
         self._logs = GrowingLogs(folder)
         self._messages: list[tuple[str, str]] = []
 
-    def tell(self, level: str, text: str) -> None:
+    def log(self, level: str, text: str) -> None:
         self._messages.append((level, text))
 
     def send(self, last: bool) -> None:

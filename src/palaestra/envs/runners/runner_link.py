@@ -10,7 +10,7 @@ from functools import partial
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 
-from palaestra.envs.copies import Tell
+from palaestra.envs.copies import Log
 from palaestra.envs.pool.links import Link
 from palaestra.envs.runners.env_runner import NOTE, RunnerTask
 from palaestra.envs.runners.player_logs import write_logs
@@ -25,7 +25,7 @@ class RunnerLink(Link):
 
     grace = 8.0
 
-    def __init__(self, index: int, cluster: RayCluster, task: RunnerTask, logs: Path | None, tell: Tell | None) -> None:
+    def __init__(self, index: int, cluster: RayCluster, task: RunnerTask, logs: Path | None, log: Log | None) -> None:
         """`logs`: the folder that games' logs are brought home to."""
         self._index = index
         self.title = f"runner {index}"
@@ -34,7 +34,7 @@ class RunnerLink(Link):
         self._cluster = cluster
         self._task = task
         self._logs = logs
-        self._tell = tell
+        self._log = log
 
     def start(self) -> None:
         """Asks Ray for an actor, which calls home once it has a place and a process."""
@@ -73,8 +73,8 @@ class RunnerLink(Link):
             return False
         messages, logs = pickle.loads(message[len(NOTE) :])
         for level, text in messages:
-            if self._tell is not None:
-                self._tell(level, text)
+            if self._log is not None:
+                self._log(level, text)
         if self._logs is not None:
             write_logs(self._logs, logs)
         return True

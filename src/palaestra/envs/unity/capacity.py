@@ -5,7 +5,7 @@ from __future__ import annotations
 from palaestra.core.errors import EnvError
 from palaestra.core.processes import free_files, free_processes, memory_of, threads_of, usable_cores
 from palaestra.core.system_memory import free_memory
-from palaestra.envs.copies import Tell
+from palaestra.envs.copies import Log
 from palaestra.envs.unity.process import GameProcess
 
 LEAST_MEMORY = 32 * 2**20
@@ -63,7 +63,7 @@ class CopyCapacity:
             f"with the first, which takes {self.bytes_per_copy / MIB:,.0f} MiB and {threads} threads",
         )
 
-    def fits_another(self, running: int, loading: int, tell: Tell) -> bool:
+    def fits_another(self, running: int, loading: int, log: Log) -> bool:
         """Whether one more copy may start besides `running`, of which some are loading; tells the user once if there
         will be no memory for it.
         """
@@ -73,7 +73,7 @@ class CopyCapacity:
             return True
         if not loading and not self._full:
             self._full = True
-            tell(
+            log(
                 "warning",
                 f"no memory is left for more than {running} of {self._copies} copies: the run continues with {running}",
             )

@@ -29,7 +29,7 @@ class Conversation:
         self._context = context
         self._options = context.options
         self._editor = context.options.executable is None
-        self.silence = Silence(context.options, partial(context.entered, index), context.tell)
+        self.silence = Silence(context.options, partial(context.entered, index), context.log)
         self.game: ConnectedGame | None = None
         self.call: Call | None = None
         """Request of the game that waits for an answer."""
@@ -107,7 +107,7 @@ class Conversation:
         call.answer(None)
         self.dropped += 1
         if self.dropped == 1:
-            self._context.tell(
+            self._context.log(
                 "warning",
                 f"{self._title}: someone other than the game sent messages on port {self._port}, which are "
                 f"ignored{because}",
@@ -126,7 +126,7 @@ class Conversation:
         if self.call is not None:
             self.call.answer(None)
         if self.game is not None and self.game.delivered:
-            context.tell("warning", f"{self._title} reconnected without quitting. Its open episodes are left out")
+            context.log("warning", f"{self._title} reconnected without quitting. Its open episodes are left out")
         self.forget()
         self._former_peers.discard(call.peer)
         self.game = ConnectedGame(self._index, context.tables.new_source(), version, call.peer)
@@ -135,7 +135,7 @@ class Conversation:
         # its next game gets one seed after those of as many games of every other copy
         seeds_used = context.copies.restarts(self._index) * (self._options.all_copies or self._options.copies)
         if context.channels.greet(self._index, version, seeds_used):
-            context.tell("info", f"Connected to Unity environment with {version.line()}")
+            context.log("info", f"Connected to Unity environment with {version.line()}")
         call.answer(encode.initialization((context.seed + self._index + seeds_used) & 0x7FFFFFFF, self._options.areas))
 
     def _handle_message(self, game: ConnectedGame, incoming: GameMessage) -> None:

@@ -23,7 +23,7 @@ from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import BehaviorFacts, Distribution, TrainingFacts
-from palaestra.envs.copies import Copies, Tell
+from palaestra.envs.copies import Copies, Log
 from palaestra.envs.env_of_copies import EnvOfCopies
 from palaestra.envs.traits import EnvTraits
 from palaestra.envs.unity import executable
@@ -64,7 +64,7 @@ class UnityEnv(EnvOfCopies[GameInstance]):
     )
 
     def __init__(
-        self, options: UnityOptions, side_channels: Sequence[SideChannel] = (), tell: Tell | None = None
+        self, options: UnityOptions, side_channels: Sequence[SideChannel] = (), log: Log | None = None
     ) -> None:
         """Finds the build. Raises EnvError if there is none."""
         self._executable = None if options.executable is None else executable.find(options.executable)
@@ -73,13 +73,13 @@ class UnityEnv(EnvOfCopies[GameInstance]):
         if options.executable is None and options.copies != 1:
             raise EnvError(f"the Editor runs one copy of the game; {options.copies} need a build (--env)")
         self.options = options
-        self.tell = tell or log
+        self.log = log or to_logger
         """Sends a message to the user."""
-        self.warn = WarningLimiter(partial(self.tell, "warning")).warn
+        self.warn = WarningLimiter(partial(self.log, "warning")).warn
         """Warns the user about data of a game; warnings that come too fast are counted instead."""
         messages = GameMessages()
         self.inbox = messages.inbox
-        super().__init__(Copies(messages, options.restarts, self.tell, grace=LAST_TICK_SECONDS))
+        super().__init__(Copies(messages, options.restarts, self.log, grace=LAST_TICK_SECONDS))
         self.copies.may_start = lambda: self._capacity is None or loading(self.copies) < self._capacity.max_loading
         self.copies.before_check = self._add_copies
         self.copies.afterwards = lambda: remove(self._temporary)
@@ -94,7 +94,7 @@ class UnityEnv(EnvOfCopies[GameInstance]):
         self._context = GameContext(
             options,
             self._executable,
-            self.tell,
+            self.log,
             self.warn,
             self.inbox,
             self.copies,
@@ -156,7 +156,7 @@ class UnityEnv(EnvOfCopies[GameInstance]):
             raise
         if self._executable is None:
             port = self.copies[0].server.port
-            self.tell(
+            self.log(
                 "info", f"Listening on port {port}. Start training by pressing the Play button in the Unity Editor."
             )
 
@@ -164,7 +164,7 @@ class UnityEnv(EnvOfCopies[GameInstance]):
         """Starts more copies, a limited number at a time; all but the first once the memory of one is known."""
         capacity = self._capacity
         while capacity is not None and len(self.copies) < self.options.copies:
-            if self.copies and not capacity.fits_another(len(self.copies), loading(self.copies), self.tell):
+            if self.copies and not capacity.fits_another(len(self.copies), loading(self.copies), self.log):
                 return
             self.copies.add(GameInstance(len(self.copies), self._context))
 
@@ -262,8 +262,8 @@ class GameMessages:
         """See `Events`."""
 
 
-def log(level: str, text: str) -> None:
-    """Writes a message to Python's log; the default of `tell`."""
+def to_logger(level: str, text: str) -> None:
+    """Writes a message to Python's log; the default of `log`."""
     logging.getLogger("palaestra.unity").log(logging.getLevelName(level.upper()), text)
 
 

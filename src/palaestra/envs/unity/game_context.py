@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from palaestra.envs.copies import Copies, Tell
+from palaestra.envs.copies import Copies, Log
 from palaestra.envs.sampler_seeds import spacing
 from palaestra.envs.unity.analytics import AnalyticsSender
 from palaestra.envs.unity.game_tables import GameTables
@@ -51,7 +51,7 @@ class GameContext:
 
     options: UnityOptions
     build: Path | None  # None: the Editor
-    tell: Tell
+    log: Log
     warn: Callable[[str], None]  # about data of a game; warnings that come too fast are counted instead
     inbox: Inbox
     copies: Copies[Any]

@@ -81,7 +81,7 @@ class GameInstance:
                 raise CopyFailed(error) from error
             self.stop()
             self.start()
-            self._context.tell("warning", f"{error}. Its open episodes are left out; press Play to continue")
+            self._context.log("warning", f"{error}. Its open episodes are left out; press Play to continue")
         except EnvError as error:  # a restart would not help, such as for another version
             raise EnvError(f"{self.title}: {error}") from error
         finally:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import Enum
 from time import monotonic
 
-from palaestra.envs.copies import Tell
+from palaestra.envs.copies import Log
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.process import needs_display
 
@@ -73,11 +73,11 @@ def explain(phase: Phase, seconds: float, *, editor: bool, no_display: bool = Fa
 class Silence:
     """Measures how long a game has been silent in each phase, and speaks to the user about it."""
 
-    def __init__(self, options: UnityOptions, entered: Callable[[Phase], None], tell: Tell) -> None:
+    def __init__(self, options: UnityOptions, entered: Callable[[Phase], None], log: Log) -> None:
         """`entered` is called when another phase begins."""
         self._options = options
         self._entered = entered
-        self._tell = tell
+        self._log = log
         self._editor = options.executable is None
         self.phase = Phase.DOWN
         self._since = monotonic()
@@ -140,12 +140,12 @@ class Silence:
             if not reminds:
                 return explanation
             self.reminders += 1
-            self._tell("warning", f"{title}: {explanation}")
+            self._log("warning", f"{title}: {explanation}")
         elif waited >= self._notice_after and self._noticed_since != since:
             # once for each silence before it is an error, and later each time if slow ticks repeat
             self._noticed_since = since
             self._notice_after *= 2 if phase is Phase.RUNNING else 1
-            self._tell("info", f"{title}: {explanation}")
+            self._log("info", f"{title}: {explanation}")
         return ""
 
     def _awaited(self, pause: float, decided: bool) -> tuple[Phase, float]:

@@ -63,8 +63,8 @@ def threads_for(work: int, group: RankGroup) -> tuple[int, str]:
     """Returns the number of threads, and why: all cores that it may use (or OMP_NUM_THREADS) if a forward pass is
     large, else one.
     """
-    told = os.environ.get("OMP_NUM_THREADS", "")
-    cores = int(told) if told.isdigit() else usable_cores()
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    cores = int(given) if given.isdigit() else usable_cores()
     threads = max(1, cores // group.local_size) if work >= MUCH_WORK else 1
     much = f"{work / 1e6:,.0f} million" if work >= 1e6 else "less than a million"
     why = f"{much} multiplications in a pass of a minibatch or a tick; --torch-threads chooses"

@@ -105,7 +105,7 @@ def _copies(name: str, areas: int | None, options: Mapping[str, Any], games: Gam
     _check_name(name, options, games)
     given = games.options
     links = (ProcessLink(i, make_copy, (name, dict(options)), share) for i, share in enumerate(shares))
-    return EnvPool(links, timeout=given.timeout_wait, restarts=given.restarts, tell=games.tell)
+    return EnvPool(links, timeout=given.timeout_wait, restarts=given.restarts, log=games.log)
 
 
 def _on_runners(name: str, areas: int | None, options: Mapping[str, Any], games: GameSettings) -> Env:
@@ -138,11 +138,11 @@ def make_on_runner(
     games: GameSettings,
     *,
     logs: Path,
-    tell: Callable[[str, str], None],
+    log: Callable[[str, str], None],
 ) -> Env:
     """Opens the copies of one runner, in its process."""
     env = make_env(
-        name, areas=areas, options=options, games=replace(games, tell=tell, options=replace(games.options, logs=logs))
+        name, areas=areas, options=options, games=replace(games, log=log, options=replace(games.options, logs=logs))
     )
     return guarded(env, name)
 

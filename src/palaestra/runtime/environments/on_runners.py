@@ -47,8 +47,8 @@ def open_on_runners(
     except BaseException:
         cluster.close()
         raise
-    if games.tell is not None and games.options.logs is not None and RAYS_FOLDERS in games.options.logs.resolve().parts:
-        games.tell(
+    if games.log is not None and games.options.logs is not None and RAYS_FOLDERS in games.options.logs.resolve().parts:
+        games.log(
             "warning",
             f"the run is written to {games.options.logs.resolve().parent}, which Ray deletes after the job "
             "(--results-dir)",
@@ -59,22 +59,22 @@ def open_on_runners(
     timeout = limit if shares is not None and games.copies == runners.runners else 3 * limit + 30.0
     version = palaestra_version()
     links = [
-        RunnerLink(i, cluster, RunnerTask(make, task, folder, version, tuple(sys.path)), given.logs, games.tell)
+        RunnerLink(i, cluster, RunnerTask(make, task, folder, version, tuple(sys.path)), given.logs, games.log)
         for i, task in enumerate(tasks)
     ]
     limit = max(START_SECONDS, limit)
-    if games.tell is not None and (missing := cluster.missing_room()):
-        games.tell("warning", f"{missing}: the run waits for room, {limit:g} s at most")
+    if games.log is not None and (missing := cluster.missing_room()):
+        games.log("warning", f"{missing}: the run waits for room, {limit:g} s at most")
     pool = EnvPool(
         links,
         timeout=timeout,
         start_timeout=limit,
         restarts=given.restarts,
-        tell=games.tell,
+        log=games.log,
         afterwards=cluster.close,
     )
-    if games.tell is not None:
-        games.tell("info", _summary(links, games.copies))
+    if games.log is not None:
+        games.log("info", _summary(links, games.copies))
     return pool
 
 

@@ -13,7 +13,7 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.plugins import registry
 from palaestra.envs.base import Env
 from palaestra.envs.transfer import Transfer
-from palaestra.envs.unity.env import Tell
+from palaestra.envs.unity.env import Log
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.parallel.rank_setup import before, split
@@ -23,7 +23,7 @@ from palaestra.runtime.environments.unity_games import GameSettings, game_settin
 from palaestra.runtime.settings import RunSettings
 
 
-def open_env(settings: RunSettings, logs: Path, log: Tell, group: RankGroup) -> EnvWrapper:
+def open_env(settings: RunSettings, logs: Path, log: Log, group: RankGroup) -> EnvWrapper:
     """Opens the environment named in the settings; the Editor if they name none. `logs`: the folder for the logs of
     the games of a run. `log` prints a line. Raises EnvError or ConfigError.
     """

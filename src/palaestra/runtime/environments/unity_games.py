@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from palaestra.core.errors import EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import import_user_module, lacks, nearest
-from palaestra.envs.copies import Restarts, Tell
+from palaestra.envs.copies import Log, Restarts
 from palaestra.envs.runners.runner_options import RunnerOptions
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.options import UnityOptions
@@ -30,7 +30,7 @@ class GameSettings:
 
     options: UnityOptions = field(default_factory=UnityOptions)
     channels: Sequence[str] = ()  # the user's side channels, each as module:Class
-    tell: Tell | None = None  # prints a line
+    log: Log | None = None  # prints a line
     runners: RunnerOptions | None = None  # None: the copies run on this machine
     group: RankGroup = ALONE  # ranks that share a cluster of runners
 
@@ -41,7 +41,7 @@ class GameSettings:
 
 
 def game_settings(
-    settings: RunSettings, logs: Path | None, tell: Tell | None = None, *, here: bool = False
+    settings: RunSettings, logs: Path | None, log: Log | None = None, *, here: bool = False
 ) -> GameSettings:
     """Reads the settings of Unity games. `logs` is the folder for the games' own logs; None: a temporary one.
 
@@ -67,7 +67,7 @@ def game_settings(
     runners = None
     if env.env_runners is not None and not here:
         runners = RunnerOptions(env.env_runners, env.ray_address, env.runner_cpus, env.ray_working_dir, settings.debug)
-    return GameSettings(options, env.side_channels or (), tell, runners)
+    return GameSettings(options, env.side_channels or (), log, runners)
 
 
 def open_games(
@@ -105,7 +105,7 @@ def open_games(
     )
     rest = {name: value for name, value in given.items() if name in of_games}
     chosen = replace(games.options, engine=engine, executable=executable, areas=areas or 1, **rest)
-    return UnityEnv(chosen, channels, games.tell)
+    return UnityEnv(chosen, channels, games.log)
 
 
 def _engine_options(given: Mapping[str, Any]) -> dict[str, Any]:

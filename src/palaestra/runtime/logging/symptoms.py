@@ -55,7 +55,7 @@ class _Seen:
     rewarded: int = 0  # summaries with episodes
     updated: int = 0  # summaries with an update
     signs: dict[str, list[float]] = field(default_factory=dict)  # by tag: the newest values of metrics
-    told: list[str] = field(default_factory=list)
+    named: list[str] = field(default_factory=list)
 
 
 class Symptoms:
@@ -78,8 +78,8 @@ class Symptoms:
         _keep(seen, summary)
         found = []
         for cause, sentence in _signs(seen, summary, settings, action):
-            if cause not in seen.told:
-                seen.told.append(cause)
+            if cause not in seen.named:
+                seen.named.append(cause)
                 found.append(f"{summary.behavior}: {sentence} ({GUIDE})")
         return found
 

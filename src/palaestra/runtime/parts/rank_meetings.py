@@ -66,11 +66,11 @@ class RankMeetings(Meetings):
 
     def meet(self, collector: Collector, *, stopped: bool, lost: Callable[[], bool]) -> list[str]:
         """Meets the other ranks. Returns the behaviors whose rollouts are full on all ranks."""
-        told = (stopped, bool(self._group.first(lost)))
-        found = self._exchange(collector, told)
+        flags = (stopped, bool(self._group.first(lost)))
+        found = self._exchange(collector, flags)
         if any(row[0] for row in found):
             self._agree_on_names(collector)
-            found = self._exchange(collector, told)
+            found = self._exchange(collector, flags)
         self.stopping = any(row[1] for row in found)
         self.lost = bool(found[0][2])
         self.have_met = not (self.stopping or self.lost)
@@ -111,8 +111,8 @@ class RankMeetings(Meetings):
         """Returns the times of each rank at the last report; before it, this rank's."""
         return self.times or super().newest_times()
 
-    def _exchange(self, collector: Collector, told: Sequence[bool]) -> list[list[float]]:
-        row: list[float] = [any(name not in self.names for name in collector.collectors), *told]
+    def _exchange(self, collector: Collector, flags: Sequence[bool]) -> list[list[float]]:
+        row: list[float] = [any(name not in self.names for name in collector.collectors), *flags]
         for name in self.names:
             one = collector.collectors.get(name)
             row += [ABSENT, 0] if one is None else [FULL if one.full else OPEN, one.decisions]

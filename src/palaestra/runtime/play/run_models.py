@@ -25,7 +25,7 @@ from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.runtime.storage.trust import env_code, must_be_trusted
 from palaestra.runtime.storage.writer_lock import is_written
 
-Tell = Callable[[str, str], None]
+Log = Callable[[str, str], None]
 """Takes a level ('info' or 'warning') and a message of a Unity game."""
 AT_STEP = re.compile(r"(?P<run>.+)@(?P<step>\d+)")
 """A run's models of one step, as `first@500000`."""
@@ -209,7 +209,7 @@ def open_for(
     seed: int = 0,
     *,
     flags: Mapping[str, Mapping[str, Any]] | None = None,
-    tell: Tell | None = None,
+    log: Log | None = None,
     options: Mapping[str, Any] = NO_OPTIONS,
 ) -> EnvWrapper:
     """Opens the environment to play in: the given one, else the run's own with its last parameters.
@@ -223,7 +223,7 @@ def open_for(
     """
     check_trust(models, env, flags)
     own = dict(models.settings.env_settings.env_options) if models.settings and not env else {}
-    made = open_named(env_name(models, env), areas, usual, {**own, **options}, models.settings, flags, tell)
+    made = open_named(env_name(models, env), areas, usual, {**own, **options}, models.settings, flags, log)
     if models.settings and not env:
         return with_parameters(made, models.settings.environment_parameters, models.lessons, seed)
     return made
@@ -244,12 +244,12 @@ def open_named(
     options: Mapping[str, Any],
     settings: RunSettings | None = None,
     flags: Mapping[str, Mapping[str, Any]] | None = None,
-    tell: Tell | None = None,
+    log: Log | None = None,
 ) -> EnvWrapper:
-    """Opens an environment by name; `settings`: the run's. A Unity game's messages go to `tell`, or to stderr."""
+    """Opens an environment by name; `settings`: the run's. A Unity game's messages go to `log`, or to stderr."""
     with WaitingNotice(f"opening {name}", on_stderr):
         if is_game(name):
-            return open_game(name, areas, settings, options, flags, tell)
+            return open_game(name, areas, settings, options, flags, log)
         if flags:
             first = next(key for section in flags.values() for key in section)
             raise ConfigError(f"--{first.replace('_', '-')} is only for Unity games, and {name} is not one")
@@ -264,13 +264,13 @@ def open_game(
     settings: RunSettings | None,
     options: Mapping[str, Any],
     flags: Mapping[str, Mapping[str, Any]] | None = None,
-    tell: Tell | None = None,
+    log: Log | None = None,
 ) -> EnvWrapper:
-    """Opens a Unity game as `flags`, else a run's settings, say; its messages go to `tell`, or to stderr."""
+    """Opens a Unity game as `flags`, else a run's settings, say; its messages go to `log`, or to stderr."""
     from palaestra.runtime.environments.unity_games import game_settings  # brings gRPC: 0.1 s
 
     settings = _with_flags(settings or RunSettings(), name, flags) if flags else settings or RunSettings()
-    games = game_settings(settings, None, tell or _print, here=True)
+    games = game_settings(settings, None, log or _print, here=True)
     return guarded(make_env(name, areas=areas or settings.env_settings.num_areas, options=options, games=games), name)
 
 

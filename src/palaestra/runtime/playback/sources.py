@@ -19,7 +19,7 @@ from palaestra.envs.unity.executable import explain_missing, find
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.environments.make import DRAWN, EDITOR, is_game
 from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec, read_parts
-from palaestra.runtime.play.run_models import Models, Tell, check_trust, env_name, find_models, open_for, open_named
+from palaestra.runtime.play.run_models import Log, Models, check_trust, env_name, find_models, open_for, open_named
 from palaestra.runtime.playback.playing import Opened
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 
@@ -62,10 +62,10 @@ class PlaybackSource:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Options of the environment that go before those of the run."""
 
-    def open(self, tell: Tell | None = None) -> Opened:
-        """Opens the environment and returns it with its brains. A Unity game's messages go to `tell`."""
+    def open(self, log: Log | None = None) -> Opened:
+        """Opens the environment and returns it with its brains. A Unity game's messages go to `log`."""
         models = None if self.run is None else self.models()
-        env = self._open_env(models, tell)
+        env = self._open_env(models, log)
         return env, self.brain_of(env, self.parts(models))
 
     def parts(self, models: Models | None) -> list[BrainSpec]:
@@ -140,7 +140,7 @@ class PlaybackSource:
         except PalaestraError:  # what opens it says why
             return False
 
-    def _open_env(self, models: Models | None, tell: Tell | None) -> EnvWrapper:
+    def _open_env(self, models: Models | None, log: Log | None) -> EnvWrapper:
         name = self.env if models is None else env_name(models, self.env)
         assert name is not None
         areas = self.areas or DEFAULT_AREAS
@@ -157,8 +157,8 @@ class PlaybackSource:
         elif name.startswith(DRAWN):
             options["render"] = True
         if models is None:
-            return open_named(name, areas, DEFAULT_AREAS, options, flags=flags, tell=tell)
-        return open_for(models, self.env, areas, DEFAULT_AREAS, flags=flags, tell=tell, options=options)
+            return open_named(name, areas, DEFAULT_AREAS, options, flags=flags, log=log)
+        return open_for(models, self.env, areas, DEFAULT_AREAS, flags=flags, log=log, options=options)
 
 
 def models_of_checkpoint(folder: RunFolder, step: int, trust: bool) -> Mapping[str, Path]:

@@ -69,7 +69,7 @@ class Run:
         self.timers = timers
         self.stopped = False
         """Whether the run saves and ends at the next tick: after a signal, a request, a callback or a goal."""
-        self.told_to_stop = False
+        self.asked_to_stop = False
         """Whether someone waits for that, after a signal or a request, so that an evaluation is left out."""
         self.begun = False
         """Whether it collects; before that, what can never work is refused."""
@@ -216,7 +216,7 @@ class Run:
         handler.
         """
         self.stopped = True
-        self.told_to_stop = True
+        self.asked_to_stop = True
         self.env.interrupt()
 
     def wait(self) -> str:

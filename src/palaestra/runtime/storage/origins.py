@@ -137,12 +137,12 @@ def initialize(
     except PalaestraError as error:
         problem = error
 
-        def tell() -> None:
+        def report() -> None:
             if late is None:
                 raise problem
             late(f"'{learner.name}' begins with random weights: {problem}")
 
-        group.first(tell)
+        group.first(report)
         return
     anew = "" if whole else "; its values begin anew, since its reward signals or its trainer are others"
     info(f"Initialized '{learner.name}' from {found.place}{anew}")

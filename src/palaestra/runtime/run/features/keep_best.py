@@ -196,7 +196,7 @@ class KeepBest(RunPart):
         run = self._run
 
         def go_on(_: int) -> None:
-            if run.told_to_stop:
+            if run.asked_to_stop:
                 raise _LeftOut
 
         go_on(0)
