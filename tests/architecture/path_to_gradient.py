@@ -5,8 +5,6 @@ As a program it prints the files in the order in which they are reached, with th
 its own is free of what other tests imported, patched or left to the garbage collector.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from dataclasses import dataclass

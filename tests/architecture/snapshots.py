@@ -2,8 +2,6 @@
 is meant.
 """
 
-from __future__ import annotations
-
 import argparse
 import inspect
 from importlib.metadata import entry_points

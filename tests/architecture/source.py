@@ -1,7 +1,5 @@
 """The project's files as these tests read them."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 from functools import cache

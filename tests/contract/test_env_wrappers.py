@@ -1,7 +1,5 @@
 """Whatever wraps an environment loses nothing of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every environment at hand keeps the contract."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

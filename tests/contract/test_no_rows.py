@@ -2,8 +2,6 @@
 has a final one.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Every trainer at hand keeps the contract, and `check_trainer` sees one that does not."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from typing import Any

@@ -6,8 +6,6 @@ PACKAGE is `palaestra.unity` or `mlagents_envs`, whichever is installed for the 
 be imported here.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import importlib

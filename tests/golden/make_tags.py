@@ -5,8 +5,6 @@ DIR is a virtual environment in which it is installed. Each kind of run is train
 event files are read.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -8,8 +8,6 @@ The digest is of the weights, the normalizers and the optimizer's state of the l
 called.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

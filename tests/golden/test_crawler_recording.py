@@ -6,8 +6,6 @@ its place gives its angles. Where the target was, and so how far the frame is ti
 on the ground.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 same tensors.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Policies of other libraries, against the actions that those libraries gave (see the README of `data/others`)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

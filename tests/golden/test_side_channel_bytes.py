@@ -1,7 +1,5 @@
 """Fields of the original Python side 1.1.0 and of Unity's package 4.0.0, byte for byte."""
 
-from __future__ import annotations
-
 import struct
 from uuid import NAMESPACE_URL, uuid5
 

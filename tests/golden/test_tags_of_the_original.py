@@ -1,7 +1,5 @@
 """A run writes every tag that ML-Agents writes, under the same name; `make_tags.py` read these from its event files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The settings files of ML-Agents: each loads, or is refused with exactly what is not available yet."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

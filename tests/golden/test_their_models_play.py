@@ -1,7 +1,5 @@
 """Unity's own models play games of fitting agents with `palaestra run`, and our worlds of the same names."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 and trains.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Unity's recordings, replayed action by action in our worlds from a state that was read from their observations."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

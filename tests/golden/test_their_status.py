@@ -1,7 +1,5 @@
 """Files written by the original toolkit; their origin and license are in the README beside them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

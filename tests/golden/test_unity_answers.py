@@ -1,7 +1,5 @@
 """What is said to a game, byte by byte: messages written out by hand."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

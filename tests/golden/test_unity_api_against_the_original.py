@@ -3,8 +3,6 @@
 Needs PALAESTRA_ORIGINAL: the folder of a virtual environment in which mlagents_envs 1.1.0 is installed.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

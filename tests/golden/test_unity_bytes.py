@@ -1,7 +1,5 @@
 """Bytes as a Unity game sends them, written out by hand or recorded, to columns."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Recorded conversations of Unity's own package, played once more against our environment."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

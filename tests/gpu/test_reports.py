@@ -1,7 +1,5 @@
 """The reports of `make test-gpu` and `make bench-gpu`, and the count of waits that the former stands on."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

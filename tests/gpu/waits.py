@@ -1,7 +1,5 @@
 """Counts how often the host waits for the device, by torch's own watch and by Warp's calls that wait."""
 
-from __future__ import annotations
-
 import os
 import traceback
 import warnings

@@ -1,7 +1,5 @@
 """The package as people install it: the wheel, away from the source tree."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """Plays a model in PettingZoo's board games against a player that moves at random, in PettingZoo's own loop."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Each trains for its file's `max_steps` decisions with three seeds, and is judged
 model plays: sampled actions unless said otherwise.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

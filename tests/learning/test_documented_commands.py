@@ -4,8 +4,6 @@ Only what a run takes is made smaller: `--max-steps` of `learn`, `--episodes` of
 a small game on Unity's protocol. Commands that need what is not here are named in `ELSEWHERE`, with the reason.
 """
 
-from __future__ import annotations
-
 import glob
 import json
 import os

@@ -1,7 +1,5 @@
 """`keep_best` on a training that collapses on purpose, and `stop_when` on ML-Agents' own settings of 3DBall."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Some seeds of the A2C stay with a policy that lets the cart drift off its track 
 below that.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

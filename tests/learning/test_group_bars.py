@@ -4,8 +4,6 @@ stays below.
 Each run is judged by a thousand groups that its exported model plays: of a hundred, 0.95 has an error of 0.02.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ are the returns that CleanRL's benchmark reports for PPO at one million steps: 1
 (its `ppo_continuous_action.py`, on the v4 environments).
 """
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 

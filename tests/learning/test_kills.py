@@ -2,8 +2,6 @@
 killed.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """A bit that is shown once and asked for fifty decisions later: learned with a memory, never without one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Clones and GAIL learn from Minari datasets of trained policies what these can."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import gymnasium

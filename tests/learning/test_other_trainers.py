@@ -5,8 +5,6 @@ the script in one file at most 6 million. The libraries are not installed with o
 rsl-rl-lib.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

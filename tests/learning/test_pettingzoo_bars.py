@@ -1,7 +1,5 @@
 """Games of PettingZoo reach their bars with the settings that are shipped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Two processes that train one run reach the bars of one, with the settings that are shipped."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ Game: balls on a rail (`examples/sdk_roll.py`), 10 ms a step, 9 copies with 4 ba
 of three nodes. 100,000 decisions, seed 3; a random policy earns -2, the bar is 1.2.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

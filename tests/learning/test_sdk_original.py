@@ -3,8 +3,6 @@
 PALAESTRA_ORIGINAL is the folder of the virtual environment in which it is installed.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -4,8 +4,6 @@ beats whom.
 A league of twelve snapshots of each run, a hundred games of every pair on each side.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -4,8 +4,6 @@ are shipped.
 Judged by 100 episodes that the exported model plays, actions drawn.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

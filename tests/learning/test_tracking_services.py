@@ -1,7 +1,5 @@
 """Whole runs with Weights & Biases, without a network, read back from its files."""
 
-from __future__ import annotations
-
 import os
 import struct
 import subprocess

@@ -1,7 +1,5 @@
 """SIGKILL of a random copy of a game every ten seconds: the run goes on, and half episodes are no part of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -3,8 +3,6 @@
 Run as a program, it installs a Chromium where none is found: Playwright's own, or the system's package.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Fixtures of the page's tests in a browser."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

@@ -2,8 +2,6 @@
 keys.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """What a person comes back to: the page after a restart, a view that was turned, a run that was just started."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

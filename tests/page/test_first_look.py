@@ -1,7 +1,5 @@
 """A short look at the page in a browser; part of the fast tests where a Chromium is found."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

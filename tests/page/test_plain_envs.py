@@ -1,7 +1,5 @@
 """The page with environments that draw nothing: an environment of one's own, and a game in Python."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

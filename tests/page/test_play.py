@@ -1,7 +1,5 @@
 """People who play in the browser."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """An environment that shows anything and takes anything: random observations, and a reward for what is in them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Transitions at random, for what judges them."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Calls an ASGI application without a server."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor

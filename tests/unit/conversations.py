@@ -1,7 +1,5 @@
 """Recorded conversations of Unity's own package (tests/golden/data/conversations) as messages."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

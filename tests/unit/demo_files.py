@@ -1,7 +1,5 @@
 """Demonstrations made by hand, for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

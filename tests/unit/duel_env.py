@@ -1,7 +1,5 @@
 """A duel an area: two teams name a number, the higher one wins. Also brains of a user's, good and bad."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Random tables of agents that join and leave groups."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import torch

@@ -1,7 +1,5 @@
 """Games of the SDK: duels that are added as others end, and duels of different lengths beside one another."""
 
-from __future__ import annotations
-
 from sdk_games import Duelist, finish
 
 from palaestra import sdk

@@ -1,7 +1,5 @@
 """A small run to push, as training leaves it."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -5,8 +5,6 @@ Repositories are kept in memory. Large files travel as with Git LFS: a batch req
 their hash.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Minari datasets made by hand, for tests."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Writes Barracuda's .nn files, as ML-Agents did before release 17."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

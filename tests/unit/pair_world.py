@@ -2,8 +2,6 @@
 behavior that comes late. It can be saved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Environments for copies in processes: small ones that sleep, crash, hang or fail when they are told to."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

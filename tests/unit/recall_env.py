@@ -1,7 +1,5 @@
 """A bit is shown once and asked for long after: what only a policy with a memory can do."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

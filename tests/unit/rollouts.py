@@ -1,7 +1,5 @@
 """Rollouts of tables and of what answers them, as buffers take them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch

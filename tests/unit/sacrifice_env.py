@@ -1,7 +1,5 @@
 """A game in which one must give its life for the others: the smallest for which credit must outlive an agent."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

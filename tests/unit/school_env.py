@@ -1,7 +1,5 @@
 """A teacher and a pupil in one environment."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -2,8 +2,6 @@
 continuous`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from palaestra import sdk

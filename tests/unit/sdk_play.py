@@ -1,7 +1,5 @@
 """Small games for tests of the SDK: agents that note what happens to them, and what an academy says as plain values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

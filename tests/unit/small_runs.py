@@ -1,7 +1,5 @@
 """Runs of a second: settings, and what they leave, in forms that can be compared."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping

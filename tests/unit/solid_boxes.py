@@ -1,8 +1,6 @@
 # pyright: reportArgumentType=false, reportInvalidTypeForm=false, reportIndexIssue=false
 """A sphere cast at one box anywhere, as slow and plain as a test may be."""
 
-from __future__ import annotations
-
 import warp as wp
 
 from palaestra.envs.builtin.sensors.rays import MISS, rotate

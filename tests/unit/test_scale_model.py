@@ -1,7 +1,5 @@
 """The arithmetic of `benchmarks/scale_model.py`, with numbers worked by hand."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from dataclasses import replace

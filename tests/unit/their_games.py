@@ -1,7 +1,5 @@
 """Games with the observations and actions of Unity's own models. What is seen there is drawn at random and noted."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from palaestra import sdk

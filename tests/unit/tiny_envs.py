@@ -1,7 +1,5 @@
 """Streams, environments and settings small enough to be checked by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Studies whose trainings run in this process, in a second or two."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path

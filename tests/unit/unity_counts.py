@@ -1,7 +1,5 @@
 """What a trainer must have counted of the messages that a game sent."""
 
-from __future__ import annotations
-
 import copy
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -2,8 +2,6 @@
 ledger.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from random import Random
 from typing import Any

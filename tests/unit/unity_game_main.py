@@ -2,8 +2,6 @@
 know it ignores.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -4,8 +4,6 @@
 The game of the fuzz test is in unity_crowd.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

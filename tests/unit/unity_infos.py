@@ -1,7 +1,5 @@
 """What a Unity game might send, put together from its parts."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A trainer's side of a test game: an environment on a free port, policies of a line or two, and what a run counted."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

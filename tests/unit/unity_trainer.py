@@ -1,7 +1,5 @@
 """`palaestra learn` as a process of its own, as signals and games meet it."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

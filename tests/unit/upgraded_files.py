@@ -1,7 +1,5 @@
 """Old files as text, and what they come to."""
 
-from __future__ import annotations
-
 import textwrap
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 one origin only.
 """
 
-from __future__ import annotations
-
 import gymnasium
 import numpy as np
 from gymnasium import spaces

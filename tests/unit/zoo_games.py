@@ -1,7 +1,5 @@
 """PettingZoo games small enough to follow by hand, played through Palaestra and by PettingZoo's own loops."""
 
-from __future__ import annotations
-
 import sys
 from collections import defaultdict
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Models that were trained in Gymnasium environments, played in these by hand."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A person as a brain: keys to actions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

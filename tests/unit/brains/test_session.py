@@ -1,7 +1,5 @@
 """Models of strangers, played by onnxruntime."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from onnx import TensorProto, helper

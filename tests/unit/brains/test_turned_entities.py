@@ -1,7 +1,5 @@
 """Models of older toolkits, whose graphs transpose the entities that they see."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

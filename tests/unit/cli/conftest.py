@@ -1,7 +1,5 @@
 """Runs commands in this process, for the tests of this folder."""
 
-from __future__ import annotations
-
 import pytest
 
 from palaestra.cli.main import main

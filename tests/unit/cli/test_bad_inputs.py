@@ -1,7 +1,5 @@
 """Each mistake ends with one message on stderr and status 1, or 2 for a wrong command line, and changes no file."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

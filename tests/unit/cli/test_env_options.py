@@ -1,7 +1,5 @@
 """--set of commands that open an environment: its options, and nothing else."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Settings files and command lines that are changed at random end in one of our errors, or in none, and quickly."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -1,7 +1,5 @@
 """A run on this machine listens for this machine only."""
 
-from __future__ import annotations
-
 import ipaddress
 import subprocess
 import sys

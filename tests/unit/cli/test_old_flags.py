@@ -1,7 +1,5 @@
 """Flags of mlagents-learn of all ages: each works, or its answer is the command to type."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

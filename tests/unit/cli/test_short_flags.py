@@ -1,7 +1,5 @@
 """Flags for the settings that are changed most, hints at full paths, and texts that fit 80 columns."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

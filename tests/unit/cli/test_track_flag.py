@@ -1,7 +1,5 @@
 """`palaestra learn --track`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

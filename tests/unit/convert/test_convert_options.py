@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from palaestra.convert.convert_options import parse_actions, parse_bounds, parse_shapes

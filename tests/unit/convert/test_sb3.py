@@ -1,7 +1,5 @@
 """Files of Stable-Baselines3, made here so that anything may be wrong with them; real ones are in tests/golden."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,7 +1,5 @@
 """The current folder may be a stranger's: nothing in it is run but what is named as the user's own code."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from palaestra.core.display import escaped, escaped_lines, indented, shortened

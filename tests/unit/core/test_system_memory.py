@@ -1,7 +1,5 @@
 """Free memory within the limits of control groups, and freed memory that glibc keeps."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The cores that a process may use, within its affinity and the limits of control groups."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

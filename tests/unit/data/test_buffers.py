@@ -1,7 +1,5 @@
 """Buffers against a slow one that keeps a list of decisions for each slot."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import itertools

@@ -1,7 +1,5 @@
 """Minibatches of whole group steps."""
 
-from __future__ import annotations
-
 from itertools import chain, pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """Agents that share a group step, and what each decision led to, against one decision and one agent at a time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,7 +1,5 @@
 """N-step transitions against a loop over each slot's decisions, and the replay that keeps them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

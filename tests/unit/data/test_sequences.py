@@ -1,7 +1,5 @@
 """Cutting a rollout into sequences, on tables small enough to be read."""
 
-from __future__ import annotations
-
 import dataclasses
 from itertools import chain
 from types import SimpleNamespace

@@ -4,8 +4,6 @@
 # pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
 # pyright: reportGeneralTypeIssues=false, reportAssignmentType=false
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

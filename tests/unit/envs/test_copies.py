@@ -1,7 +1,5 @@
 """The core of copies: who is ready, who has failed and is started again, how all are closed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Actions that are missing, or of a behavior that does not exist, in each kind of environment."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What games that break PettingZoo's rules, or barely keep them, lead to."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

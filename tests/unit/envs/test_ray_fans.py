@@ -1,7 +1,5 @@
 """Rays in observations, as the page shows them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from itertools import pairwise
 
 from palaestra.envs.sampler_seeds import sampler_seeds, spacing

@@ -1,7 +1,5 @@
 """Descriptions of what an environment looks like."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

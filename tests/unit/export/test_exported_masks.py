@@ -1,7 +1,5 @@
 """Ten million draws of an exported model under masks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

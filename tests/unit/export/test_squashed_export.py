@@ -1,7 +1,5 @@
 """What soft actor-critic's networks come to as files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Encoders as ONNX: ours, and a user's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Soft actor-critic's formulas against numbers worked out by hand, and against sums over every action."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 import torch
 from tiny_envs import network_settings, spec_of

@@ -1,7 +1,5 @@
 """Attention over entities: against torch's own, and what order, padding and kinds may and may not change."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Encoders and bodies of a user's: what is taken, and what is refused with which words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

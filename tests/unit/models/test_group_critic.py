@@ -1,7 +1,5 @@
 """The critic of groups: what it depends on, and what it would give one moment, one head and one pair at a time."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The LSTM: its formulas by hand, its starts, and the same digits decision by decision as along a sequence."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

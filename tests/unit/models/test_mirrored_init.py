@@ -1,7 +1,5 @@
 """Critics of soft actor-critic value everything at zero at first, and still teach what lies before their heads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The end of a run, at which everything may fail."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Demonstrations that are too large for memory lie in a file without a name, from which minibatches read their rows."""
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What holds for every signal that has a network."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ratings by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from palaestra.scenario.ratings import DRAW, LOSS, START, WIN, Skill, elo_change, rate, result_of, sums_to_zero

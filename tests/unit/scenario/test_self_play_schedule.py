@@ -1,7 +1,5 @@
 """Schedules, pools and turns of self-play, by hand."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """The tutorial's own words are run."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

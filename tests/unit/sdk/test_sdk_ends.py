@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from sdk_play import Walker, advance, begun, exchange, rows
 
 from palaestra import sdk

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from inspect import signature
 
 import numpy as np

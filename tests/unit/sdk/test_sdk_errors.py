@@ -1,7 +1,5 @@
 """What authors get wrong in the first hour: each error says which behavior, which agent, and what to do."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

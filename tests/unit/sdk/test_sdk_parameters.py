@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from palaestra import sdk
 from palaestra.sdk.protocol.game_channels import Stat
 

@@ -2,8 +2,6 @@
 the same actions.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The game's ends of side channels speak with the trainer's."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 import pytest

@@ -1,7 +1,5 @@
 """What a game writes is what our own server reads, of every kind."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

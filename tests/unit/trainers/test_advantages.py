@@ -1,7 +1,5 @@
 """What the critic says of rollouts of a policy with memory, against one decision of one slot at a time."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from itertools import chain

@@ -1,7 +1,5 @@
 """The gradient written by hand is autograd's."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from tiny_envs import CPU, behavior_settings, network_settings, spec_of

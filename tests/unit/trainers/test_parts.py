@@ -1,7 +1,5 @@
 """What trainers save, and the random streams among it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

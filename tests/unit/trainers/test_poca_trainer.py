@@ -1,7 +1,5 @@
 """MA-POCA: who is credited with what, and that it learns what PPO cannot."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """bfloat16 and torch.compile change how fast a gradient is worked out, and by how much it is rounded."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

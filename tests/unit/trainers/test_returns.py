@@ -1,7 +1,5 @@
 """Returns worked by hand. Every gamma and lambda is ½, so that the numbers stay short."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

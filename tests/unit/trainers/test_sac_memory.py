@@ -2,8 +2,6 @@
 without.
 """
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Soft actor-critic on problems whose answer is known."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What updates measure besides their losses."""
 
-from __future__ import annotations
-
 import math
 from itertools import islice
 from typing import Any

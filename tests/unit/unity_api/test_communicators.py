@@ -1,7 +1,5 @@
 """Modules of the original that programs import besides: communicators, the mock one, and env_utils."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

@@ -1,7 +1,5 @@
 """Programs as the original's users write them, on a game in its own process and on built-in environments."""
 
-from __future__ import annotations
-
 import json
 import struct
 import threading

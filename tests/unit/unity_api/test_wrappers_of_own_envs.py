@@ -1,7 +1,5 @@
 """The wrappers around a BaseEnv of a user's own, which does no more than the original's wrappers ask of one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

@@ -4,8 +4,6 @@ They name nothing of Palaestra but `palaestra.unity`: with another package's nam
 that one.
 """
 
-from __future__ import annotations
-
 import uuid
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Who may see the page."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

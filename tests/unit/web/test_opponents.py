@@ -1,7 +1,5 @@
 """Brains that a person may choose for the other side."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pages that answer before they have read any file, runs that are just starting, and the token that stays."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import re

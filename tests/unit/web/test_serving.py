@@ -1,7 +1,5 @@
 """The page as a process: ports, addresses, its end."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

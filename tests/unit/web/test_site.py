@@ -1,7 +1,5 @@
 """What an address of the page may open, and files that a person names there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Truncated, mutated and concatenated messages either decode or raise one of our errors with a reason."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

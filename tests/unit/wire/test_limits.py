@@ -1,7 +1,5 @@
 """A few bytes of a game or file cannot use up the memory, and errors name the cause."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from pathlib import Path

@@ -1,8 +1,6 @@
 # pyright: reportArgumentType=false, reportInvalidTypeForm=false, reportIndexIssue=false
 """The camera against scenes whose pixels can be told by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kernels of the built-in environments compile for CUDA; Warp brings the compiler, so that no GPU is needed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

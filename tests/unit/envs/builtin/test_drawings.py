@@ -1,7 +1,5 @@
 """What each built-in draws: places by hand, and rules that hold for all."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

@@ -1,7 +1,5 @@
 """The parameter `gravity` of most worlds: its default, when it takes hold, what it does."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,8 +1,6 @@
 # pyright: reportArgumentType=false, reportInvalidTypeForm=false, reportIndexIssue=false
 """Marks against cells worked by hand, and against every cell tested by itself."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

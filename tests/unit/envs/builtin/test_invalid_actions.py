@@ -1,7 +1,5 @@
 """Actions that no agent has, in the worlds that replace them by doing nothing: the message tells what came."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

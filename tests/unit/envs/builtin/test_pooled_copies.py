@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import torch
 
 from palaestra.envs.builtin.base.tables import MOST_KEPT, WORTH_KEEPING, PooledCopies

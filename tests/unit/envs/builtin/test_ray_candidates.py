@@ -1,8 +1,6 @@
 # pyright: reportArgumentType=false, reportInvalidTypeForm=false, reportIndexIssue=false
 """Which single cubes of Pyramids a ray is cast at."""
 
-from __future__ import annotations
-
 import numpy as np
 import warp as wp
 from solid_boxes import cast_solid_box

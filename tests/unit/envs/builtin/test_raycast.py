@@ -2,8 +2,6 @@
 high.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import pi
 

@@ -1,5 +1,4 @@
 # pyright: reportArgumentType=false, reportInvalidTypeForm=false, reportIndexIssue=false
-from __future__ import annotations
 
 import math
 

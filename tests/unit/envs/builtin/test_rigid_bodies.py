@@ -1,5 +1,4 @@
 # pyright: reportArgumentType=false, reportInvalidTypeForm=false, reportIndexIssue=false, reportCallIssue=false
-from __future__ import annotations
 
 import math
 from typing import Any

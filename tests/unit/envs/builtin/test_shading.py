@@ -1,7 +1,5 @@
 """Colors of lit surfaces, with numbers worked by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import warp as wp

@@ -2,8 +2,6 @@
 they touch one.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

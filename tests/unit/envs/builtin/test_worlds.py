@@ -1,7 +1,5 @@
 """What holds for all built-in worlds: sensors and actions, teams, areas on their own, frames, parameters, and rules."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Decisions in built-in worlds, and states of a test's own."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import torch

@@ -1,7 +1,5 @@
 """Atari games: their own vector environment, and pictures of it."""
 
-from __future__ import annotations
-
 import gymnasium
 import numpy as np
 import pytest

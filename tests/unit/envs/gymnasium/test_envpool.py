@@ -1,7 +1,5 @@
 """Tasks of EnvPool. Most tests need its wheel, which is large, and are skipped without it."""
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Any
 

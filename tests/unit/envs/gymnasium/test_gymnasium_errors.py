@@ -1,7 +1,5 @@
 """What users read when a Gymnasium environment is missing, old or wrong."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 missing.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

@@ -1,7 +1,5 @@
 """Restarts of episodes: single environments that reset themselves, and the autoreset modes of vector environments."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 

@@ -1,7 +1,5 @@
 """What users read when a vector environment returns the wrong number of rows, or one of its environments fails."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import socket
 from multiprocessing.connection import Connection
 from queue import SimpleQueue

@@ -1,7 +1,5 @@
 """Made-up spaces: each is converted there and back without loss, or refused by name."""
 
-from __future__ import annotations
-
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any

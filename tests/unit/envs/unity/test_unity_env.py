@@ -1,7 +1,5 @@
 """The Editor's port, other ports, and what is left after the end."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """Many copies, large games, and games that send or write without end."""
 
-from __future__ import annotations
-
 import os
 import struct
 import sys

@@ -2,8 +2,6 @@
 are damaged.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Callable

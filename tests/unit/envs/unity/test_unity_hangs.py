@@ -1,7 +1,5 @@
 """Games that stop answering after a message in which no agent asks for a decision, with a clock of the test's own."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

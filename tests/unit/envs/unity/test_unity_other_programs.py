@@ -1,7 +1,5 @@
 """Whoever is not the game is dropped: the conversation goes on, nothing is lost, nothing is started again."""
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

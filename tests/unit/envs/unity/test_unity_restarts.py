@@ -1,7 +1,5 @@
 """Games that crash are started again; nothing of their half episodes is used."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable

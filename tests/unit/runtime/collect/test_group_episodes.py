@@ -1,7 +1,5 @@
 """What a group earned is known once nobody of it is left."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

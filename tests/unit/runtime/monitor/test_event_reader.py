@@ -2,8 +2,6 @@
 came before.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 import sys

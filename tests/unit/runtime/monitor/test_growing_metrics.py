@@ -1,7 +1,5 @@
 """Curves of a file that grows while it is read, and how they are made small."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

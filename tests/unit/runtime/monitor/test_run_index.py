@@ -1,7 +1,5 @@
 """The status of all runs of a folder: states, numbers, and what is never read."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """Agents that continue in other slots, as in Unity games, which give them new ids."""
 
-from __future__ import annotations
-
 import torch
 
 from palaestra.core.timestep import FinalObs, TimeStep

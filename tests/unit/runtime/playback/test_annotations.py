@@ -1,7 +1,5 @@
 """Solids that the page adds to a drawing, and pictures of several areas."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Pictures of what agents see."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A Unity game in a playback: a process stands in for a build."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

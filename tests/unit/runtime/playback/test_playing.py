@@ -1,7 +1,5 @@
 """An environment played in a thread, commands to it, and what becomes of both."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Scores of those who play, with numbers worked by hand."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A game on the page: it waits for its people, who find their seats, their link and their pieces."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Drawings as numbers for the browser."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

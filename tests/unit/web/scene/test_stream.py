@@ -1,7 +1,5 @@
 """Messages to a browser that watches."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 
