@@ -53,6 +53,22 @@ SAME_CLASS = {
 """Class names that may occur more than once, and why."""
 
 
+ASKING = ("isinstance", "issubclass", "getattr", "hasattr")
+ENVIRONMENTS = ("env", "_env", "world", "_world", "behind", "wrapped", "inner")
+ALLOWED = (
+    "palaestra.envs.traits",  # finds out what an environment of the user's own has
+    "palaestra.envs.wrapper",
+    "palaestra.envs.gymnasium",  # Gymnasium's and PettingZoo's own objects
+    "palaestra.envs.pettingzoo",
+    "palaestra.envs.spaces",
+    "palaestra.runtime.environments.custom_envs",  # what a user has passed
+    "palaestra.testing.check_env",
+    "palaestra.envs.builtin.base.cores",  # `world` is a struct of Warp's there
+)
+NAMES = ("str", "type", "Mapping", "dict")
+"""Types of what may stand in the place of an environment: its name, its factory, its settings."""
+
+
 def lines_of(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
 
@@ -260,6 +276,26 @@ def askers_for_ranks() -> list[str]:
     ]
 
 
+def asks_an_environment(call: ast.Call) -> bool:
+    if not isinstance(call.func, ast.Name) or call.func.id not in ASKING or not call.args:
+        return False
+    asked = call.args[0]
+    name = asked.attr if isinstance(asked, ast.Attribute) else asked.id if isinstance(asked, ast.Name) else ""
+    kind = call.args[1] if len(call.args) > 1 else None
+    return name in ENVIRONMENTS and not (isinstance(kind, ast.Name) and kind.id in NAMES)
+
+
+def askers_of_environments() -> list[str]:
+    """Calls that ask what an environment is or can, outside of the modules that may."""
+    return [
+        f"{module}:{node.lineno}: {ast.unparse(node)}"
+        for module, tree in modules().items()
+        if not module.startswith(ALLOWED)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and asks_an_environment(node)
+    ]
+
+
 def ignores() -> tuple[int, float]:
     """Comments that quiet a checker, and how many there are for 1,000 lines."""
     pattern = re.compile(r"#\s*(type: ignore|pyright:|noqa)")
@@ -275,6 +311,9 @@ def main() -> None:
         f"modules {count}, lines: median {median:g} (at least {MEDIAN_LINES}), p90 {p90} (at most {P90_LINES}), most "
         f"{most}"
     )
+    tests = Path(__file__).parents[1]
+    source_lines, test_lines = (sum(map(lines_of, place.rglob("*.py"))) for place in (PACKAGE, tests))
+    print(f"lines of the source {source_lines:,}, of the tests {test_lines:,}")
     print("folders with more than 16 modules:", crowded() or "none")
     print("ignores: {}, {:.2f} for 1,000 lines".format(*ignores()))
     sections = {
@@ -284,6 +323,10 @@ def main() -> None:
             f"{name}: {', '.join(places)}" for name, places in repeated_modules().items()
         ],
         "functions over 60 lines": long_functions(),
+        "modules over 400 lines": [f"{name}: {count}" for name, count in long_modules().items()],
+        "classes over 15 methods": [f"{name}: {count}" for name, count in large_classes().items()],
+        "modules that ask for ranks": askers_for_ranks(),
+        "questions to environments what they are": askers_of_environments(),
         "under 60 lines with one importer": [f"{name} <- {by}" for name, by in loners().items()],
         "docstrings that begin with a riddle": riddles(under.replace("/", ".")),
         "public without a docstring": undocumented(),
