@@ -189,7 +189,7 @@ class PPO:
     def loss(self, batch: Minibatch, c: Coefficients) -> tuple[Tensor, Losses]:
         """Returns clipped surrogate + value_coef * value loss - entropy_coef * entropy, (), and these parts.
 
-        Eq. 9, whose sign is for ascent.
+        Eq. 9 is to be maximized; this is its negative.
         """
         output, value = self.forward(batch.inputs, batch.sequences)
         surrogate, entropy, log_ratio = surrogate_and_entropy(self.network, output, batch, c)

@@ -56,7 +56,7 @@ class BehaviorCollector:
         self.patience = patience
         self.longest = longest
         self.agents = 0
-        """`agents`: the most of the learning policy that have decided within a rollout."""
+        """Greatest number of the learning policy's agents that decided within one rollout."""
         self._asked_for = rollout_size or 0
         self.buffer: RolloutBuffer | None = None
         self.meter = EpisodeMeter(0)
@@ -89,8 +89,8 @@ class BehaviorCollector:
         return (SteadyBuffer if self.steady else SlottedBuffer)(step, decision, ticks, self.needs)
 
     def complete(self, step: TimeStep) -> int:
-        """Completes decisions in the buffer, and returns how many. Agents that came, or first decided, since it was
-        made may make a rollout longer.
+        """Completes decisions in the buffer, and returns how many. Agents that first decided after the buffer was made
+        may make a rollout longer.
         """
         assert self.buffer is not None
         assert self.rollout_size is not None

@@ -65,8 +65,9 @@ class Learner:
         self.next_summary = settings.summary_freq
         self.next_checkpoint = settings.checkpoint_interval
         self.agreed = 0
+        """Decisions of all ranks when they last met."""
         self.met = 0
-        """Decisions of all ranks, and of this one, when the ranks last met."""
+        """Decisions of this rank then."""
         self._aligned = False
         self.starts_trained = False
         """Whether its network comes from another run."""
@@ -100,7 +101,7 @@ class Learner:
 
     @property
     def left(self) -> int:
-        """Decisions that this rank still makes until a summary, a checkpoint or the end is due; 0 or less: one is."""
+        """Decisions that this rank makes before a summary, a checkpoint or the end is due; 0 or less: one is due now."""
         due = min(self.next_summary, self.next_checkpoint)
         due = min(due, self.settings.max_steps) if self.training else due
         return self._group.share(due - self.agreed) - (self.collector.decisions - self.met)

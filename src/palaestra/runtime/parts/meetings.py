@@ -33,7 +33,7 @@ class Meetings:
         """Whether several ranks have met, and go on."""
 
     def due(self, collector: Collector, stopped: bool) -> bool:
-        """Whether this rank must meet the others now."""
+        """Whether updates, summaries and what else is due are looked at after this round; several ranks meet then."""
         return True
 
     def counts(self, name: str) -> bool:

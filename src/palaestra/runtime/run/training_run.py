@@ -38,7 +38,7 @@ from palaestra.runtime.storage.origins import initialize
 class Run:
     """Makes a learner for each behavior that appears, and holds what its parts share.
 
-    Its parts own everything else. Nobody but the run itself sets its attributes.
+    Its parts own everything else. The loop notes in it which learners are updating, and the time of its rounds.
     """
 
     def __init__(
@@ -254,7 +254,7 @@ class Run:
     def state_dict(self, *, alone: bool = False) -> dict[str, Any]:
         """Returns everything that the next tick depends on. Call it between two ticks, on all ranks.
 
-        `alone`: without the others; in a run that goes on from there episodes begin anew.
+        `alone`: called on this rank only; in a run that goes on from there episodes begin anew.
         """
         for learner in self.learners.values():
             assert not len(learner.collector.meter)
