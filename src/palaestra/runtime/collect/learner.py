@@ -101,7 +101,7 @@ class Learner:
 
     @property
     def left(self) -> int:
-        """Decisions that this rank makes before a summary, a checkpoint or the end is due; 0 or less: one is due now."""
+        """Decisions that this rank makes before a summary, a checkpoint or the end is due; 0 or less: one is due."""
         due = min(self.next_summary, self.next_checkpoint)
         due = min(due, self.settings.max_steps) if self.training else due
         return self._group.share(due - self.agreed) - (self.collector.decisions - self.met)
