@@ -134,7 +134,7 @@ class TickObserver(Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether it can do without `tick` for now."""
+        """Whether it can do without `tick` until another behavior joins or a reset."""
         ...
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
@@ -167,7 +167,7 @@ class Collector:
         self._join = join
         self._observers = observers
         self._at_work: list[TickObserver] = []
-        """Observers that are not idle, as of when a behavior last appeared."""
+        """Observers that are not idle, as of when a behavior last appeared or the environment was reset."""
         self.seconds = {"environment": 0.0, "inference": 0.0}
         self.on_host = env.device.type == "cpu"
         """Whether reading a table waits for no device."""

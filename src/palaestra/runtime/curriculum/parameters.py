@@ -59,6 +59,7 @@ class Parameters(RunPart):
         self._seed = seed
         self._games_seed = seed if games_seed is None else games_seed
         self._queue = env if env.traits.queue_length else ParameterQueue(env)
+        self._draws = not env.traits.samples_parameters and any(map(_may_draw, self._settings.values()))
         self._streams: dict[str, Stream] = {}
         self._episodes_before = torch.zeros_like(self._queue.episodes)
         """Episodes of each area (areas,) before the run was resumed, which the queue does not count."""
@@ -81,8 +82,8 @@ class Parameters(RunPart):
 
     @property
     def idle(self) -> bool:
-        """Whether no values are drawn."""
-        return not self._streams
+        """Whether no lesson has values to draw."""
+        return not self._draws
 
     def set(self, lessons: Mapping[str, int]) -> None:
         """Sets every parameter's lesson from each area's next episode on; 0 for those that are not named."""
@@ -156,6 +157,8 @@ class Parameters(RunPart):
     def _fill(self) -> None:
         """Fills the queue with the values of the last refill, used ones too: a resumed run goes on with them."""
         if not self._streams:
+            if isinstance(self._queue, ParameterQueue):
+                self._queue.clear()
             return
         length = self._queue.queue_length
         turns = (self._next - self._filled_at)[:, None] + torch.arange(length, device=self._filled_at.device)
@@ -170,10 +173,12 @@ class Parameters(RunPart):
 
     def tick(self, steps: Mapping[str, TimeStep]) -> None:
         """Draws the next values before any area runs out of them. Does not wait for an accelerator."""
-        if not self._streams:
+        if not self._draws:
             return
         if isinstance(self._queue, ParameterQueue):
-            self._queue.watch(steps)
+            self._queue.watch(steps)  # also in lessons that draw nothing: later ones depend on the number of episodes
+        if not self._streams:
+            return
         self._ticks_left -= 1
         if self._ticks_left == 0 and self._filled_at.device.type == "cpu":
             self._ticks_left = self._queue.queue_length - 1 - int((self._next - self._filled_at).max())
@@ -192,7 +197,7 @@ class Parameters(RunPart):
             "left": self._ticks_left,
             "names": list(self._settings),
             "fixed": dict(self.fixed),
-            **({"areas": self._queue.state_dict()} if isinstance(self._queue, ParameterQueue) else {}),
+            **({"areas": self._queue.state_dict()} if self._draws and isinstance(self._queue, ParameterQueue) else {}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:
@@ -202,7 +207,7 @@ class Parameters(RunPart):
         self._count_from(state["episode"])
         self._filled_at = _resized(state["filled"], self._queue.episodes)
         self._ticks_left = state["left"]
-        if isinstance(self._queue, ParameterQueue):
+        if isinstance(self._queue, ParameterQueue) and "areas" in state:
             self._queue.load_state_dict(state["areas"])
         self._set_all()
         self._fill()
@@ -241,6 +246,11 @@ def _resized(episodes: Tensor, like: Tensor) -> Tensor:
 def lessons_of(form: Parameter) -> int:
     """Returns the number of lessons of a parameter, which is 1 without a curriculum."""
     return len(form.curriculum) if isinstance(form, CurriculumSettings) else 1
+
+
+def _may_draw(form: Parameter) -> bool:
+    """Whether values are drawn in any lesson of a parameter."""
+    return any(not isinstance(sampler_of(value_of(form, lesson)), Constant) for lesson in range(lessons_of(form)))
 
 
 def value_of(form: Parameter, lesson: int) -> float | SamplerSettings:
@@ -340,7 +350,13 @@ class ParameterQueue:
         self._filled_at = self.episodes
         self._set()
 
+    def clear(self) -> None:
+        """Drops the values: none is set until others are queued."""
+        self._values = {}
+
     def _set(self) -> None:
+        if not self._values:
+            return
         turn = (self.episodes - self._filled_at)[:, None]
         self._env.set_parameters({name: values.gather(1, turn)[:, 0] for name, values in self._values.items()})
 

@@ -35,8 +35,9 @@ class RunPart:
 
     @property
     def idle(self) -> bool:
-        """Whether it has nothing to do for now. It is then told of nothing but `begin`, `joined`, `started`, `paused`,
-        `asked`, `loop_ended` and what concerns its state and its files. Asked when a behavior has joined.
+        """Whether it has nothing to do until another behavior joins, whatever lessons begin and requests come before.
+        Neither `tick` nor any of `MOMENTS` is then called. Asked when a behavior has joined, and after a reset. A part
+        that overrides a moment on all ranks must answer the same on all of them.
         """
         return False
 

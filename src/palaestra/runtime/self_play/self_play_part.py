@@ -37,11 +37,14 @@ class SelfPlay(RunPart):
         """Warnings that were given."""
         self._saved: Mapping[str, Any] = {}
         """States of behaviors that have not appeared."""
+        settings = context.settings
+        blocks = (*settings.behaviors.values(), settings.default_settings)
+        self._wanted = not context.inference and any(one is not None and one.self_play is not None for one in blocks)
 
     @property
     def idle(self) -> bool:
-        """Whether no behavior is in self-play."""
-        return not self._behaviors
+        """Whether no behavior can be in self-play. Ranks that have not seen such a behavior meet the others too."""
+        return not self._wanted
 
     def joined(self, learner: Learner) -> None:
         """Gives a behavior opponents if its settings say so."""

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +8,13 @@ import pytest
 import torch
 from rumble_env import Rumble
 from small_runs import differences, settings, state
+from torch import Tensor
 
 import palaestra
 from palaestra.core.errors import ConfigError
+from palaestra.envs.builtin.ball.env import Ball
 from palaestra.envs.transfer import Transfer
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.environments import run_env
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.play.run_models import find_models, open_for
@@ -50,6 +54,23 @@ def train(config: dict[str, Any] | Path, results: Path, until: int | None = None
 
 def lesson(folder: Path, parameter: str = "mass") -> int:
     return json.loads((folder / "run_logs/training_status.json").read_text())[parameter]["lesson_num"]
+
+
+class OneAtATime(Ball):
+    """Keeps the masses that it is given for area 0."""
+
+    def set_parameters(self, values: Mapping[str, Tensor]) -> None:
+        self.given = [*getattr(self, "given", []), *values["mass"][:1].tolist()]
+        super().set_parameters(values)
+
+
+def test_a_lesson_that_follows_a_constant_one_draws_for_each_episode(tmp_path):
+    env = OneAtATime(areas=4)
+    wrapped = EnvWrapper(env)
+    wrapped.traits = replace(wrapped.traits, queue_length=0, parameter_ranges={})
+    criterion = {"measure": "progress", "threshold": 0.2}
+    train(ball({"mass": curriculum(criterion, 1.0, SAMPLERS["uniform"])}, 1600), tmp_path, env=wrapped, num_areas=None)
+    assert len(set(env.given)) > 5
 
 
 @pytest.mark.few(2)

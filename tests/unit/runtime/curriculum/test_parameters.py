@@ -127,6 +127,32 @@ def test_a_lesson_takes_hold_at_each_area_s_next_episode():
             assert all((5 <= value < 6) if lesson == 1 else value == 3 for value in taken[count:])
 
 
+def test_an_environment_that_takes_one_value_at_a_time_draws_what_one_with_a_queue_does_after_a_constant_lesson():
+    taken = []
+    for plain in (False, True):
+        env = Ball(areas=2)
+        form = lessons(1.0, uniform(5, 6), 3.0, uniform(7, 8))
+        parameters = Parameters(plain_env(env) if plain else EnvWrapper(env), {"mass": form}, seed=5)
+        parameters.set({})
+        recorder = Recorder(env, parameters)
+        parameters.begin(env_steps(env))
+        for lesson in range(4):
+            parameters.change("mass", lesson)
+            recorder.play(60)
+        taken.append(recorder.taken)
+    assert taken[0] == taken[1]
+
+
+def test_parameters_of_which_a_later_lesson_draws_are_not_idle():
+    for form, idle in (
+        (1.0, True),
+        (lessons(1.0, 2.0), True),
+        (uniform(1, 2), False),
+        (lessons(1.0, uniform(1, 2)), False),
+    ):
+        assert Parameters(EnvWrapper(Ball(areas=2)), {"mass": form}, seed=0).idle == idle
+
+
 def test_values_that_the_environment_does_not_take_are_refused_before_it_starts_those_of_later_lessons_too():
     with pytest.raises(EnvError, match=r"parameter 'mass' is 30, expected a number within 0.1..20"):
         Parameters(EnvWrapper(Ball(areas=2)), {"mass": lessons(1.0, uniform(1, 30))}, seed=0)

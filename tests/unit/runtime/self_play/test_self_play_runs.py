@@ -2,15 +2,22 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import rumble_env
+from duel_env import Duel
 from small_runs import differences, settings, state
 
 import palaestra
+from palaestra.envs.wrapper import EnvWrapper
+from palaestra.parallel.rank_group import ALONE
 from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.run.ending import Result
+from palaestra.runtime.self_play.self_play_part import SelfPlay
+from palaestra.runtime.settings import load
 from palaestra.runtime.storage.status import TrainingStatus
 
 SELF_PLAY = {"save_steps": 90, "team_change": 250, "swap_steps": 40, "window": 3}
@@ -180,3 +187,14 @@ def test_sac_is_warned_of(tmp_path, capsys):
     train(config("Fighter", steps=100, trainer_type="sac", hyperparameters=SAC), "symmetric", tmp_path, quiet=False)
     sentence = "Fighter: self-play with sac learns from a replay of games against opponents that are long gone"
     assert sentence in capsys.readouterr().out
+
+
+def test_a_rank_takes_part_in_self_play_before_it_has_seen_a_behavior_that_has_it():
+    def idle(**block: Any) -> bool:
+        quiet = SimpleNamespace(info=print, warning=print)
+        given = {"settings": load(settings("Duel", **block)).settings, "env": EnvWrapper(Duel()), "group": ALONE}
+        context = SimpleNamespace(**given, inference=False, console=quiet, journal=None)
+        return SelfPlay(cast(RunContext, context)).idle
+
+    assert idle()
+    assert not idle(self_play={})
