@@ -122,6 +122,14 @@ def test_ctrl_c_saves_all_ranks_and_another_number_of_them_goes_on(tmp_path: Pat
 
 
 @pytest.mark.slow
+def test_a_run_of_one_process_goes_on_in_two_from_the_step_that_it_had(tmp_path: Path):
+    ended(new(tmp_path, "run", 3000, "--processes=1"), 0)
+    text = ended(start(tmp_path, "run", "--resume", "--processes=2", "--set", "behaviors.*.max_steps=6000"), 0)
+    assert "was trained in 1 process and goes on in 2: episodes begin anew" in text.replace("\n", " ")
+    assert summaries(tmp_path / "run") == [*range(1000, 6001, 1000)]
+
+
+@pytest.mark.slow
 def test_torchrun_starts_ranks(tmp_path: Path):
     file = tmp_path / "settings.yaml"
     file.write_text(yaml.safe_dump(settings("3DBall", 1000)))

@@ -41,7 +41,8 @@ def restore(collector: Collector, state: Mapping[str, Any], seed: int, *, episod
     """Restores a state. Returns whether its episodes go on as well; never if `episodes` is False.
 
     They do not where the environment cannot be saved, or has other areas, behaviors or columns or moved to or from an
-    accelerator since: it then starts new ones from `seed`, and what the rollouts held is collected again.
+    accelerator since: it then starts new ones from `seed`, and what the rollouts held is collected again. Decisions and
+    brains' random streams are restored when a behavior joins (`SavedRun`).
     """
     device = collector.env.device
     restored = episodes and _fits(collector, state) and _restores(collector.env, state["env"])
@@ -49,23 +50,22 @@ def restore(collector: Collector, state: Mapping[str, Any], seed: int, *, episod
         collector.go_on({name: unpack(on(saved, device)) for name, saved in state["steps"].items()})
     else:
         collector.restart(seed)
-    for name, saved in state["behaviors"].items():
-        if name in collector.collectors:
-            _restore_behavior(collector.collectors[name], saved, collector.steps[name] if restored else None, device)
+    for name, step in collector.steps.items() if restored else ():
+        if name in state["behaviors"]:
+            _restore_episodes(collector.collectors[name], state["behaviors"][name], step, device)
     return restored
 
 
-def _restore_behavior(
-    one: BehaviorCollector, saved: Mapping[str, Any], step: TimeStep | None, device: torch.device
-) -> None:
-    """`step`: the table with which its episodes go on; None: they do not."""
-    one.decisions = saved["decisions"]
+def restore_brains(one: BehaviorCollector, saved: Mapping[str, Any]) -> None:
+    """Restores the random streams of the brains that act for a behavior, from its part of `state_of`."""
     brains = brains_of(one.policy)
     if len(brains) == len(saved["brains"]):  # else they are others now
         for brain, position in zip(brains, saved["brains"], strict=True):
             brain.random_state = position
-    if step is None:
-        return
+
+
+def _restore_episodes(one: BehaviorCollector, saved: Mapping[str, Any], step: TimeStep, device: torch.device) -> None:
+    """`step`: the table with which its episodes go on."""
     one.agents = saved["agents"]
     one.meter.load_state_dict(saved["meter"])
     one.policy.recurrent_state = on(saved["recurrent_state"], device)

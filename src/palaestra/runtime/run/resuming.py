@@ -10,6 +10,8 @@ from typing import Any
 from palaestra.core.errors import CheckpointError, ConfigError, PalaestraError
 from palaestra.core.specs import BehaviorSpec
 from palaestra.parallel.rank_group import RankGroup
+from palaestra.runtime.collect.collector import BehaviorCollector
+from palaestra.runtime.collect.collector_state import restore_brains
 from palaestra.runtime.collect.initialization import could_start
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.settings import RunSettings, load
@@ -73,8 +75,10 @@ class SavedRun:
             own = one["decisions"] if self.same_ranks or group.leads else 0
             one |= {"agreed": one["decisions"], "met": own, "decisions": own}
 
-    def restore(self, learner: Learner) -> bool:
-        """Restores a learner that appears, once. Returns whether there was a state for it."""
+    def restore(self, learner: Learner, seed: int) -> bool:
+        """Restores a learner that appears, once. Returns whether there was a state for it. `seed`: the behavior's, for
+        new random streams where another number of ranks has saved it.
+        """
         name = learner.name
         counted = self.collectors.pop(name, None)
         if name not in self.learned:
@@ -84,7 +88,23 @@ class SavedRun:
         learner.agreed = counted["agreed"]
         learner.met = counted["met"]
         learner.load_state_dict(self.learned.pop(name))
+        if not self.same_ranks:
+            assert self.checkpoint is not None
+            learner.process.reseed(self._group.own_seed(seed + self.checkpoint.step))
         return True
+
+    def restore_teacher(self, collector: BehaviorCollector) -> None:
+        """Restores the collector of a behavior that a teacher plays, when it appears."""
+        counted = self.collectors.pop(collector.name, None)
+        if counted is not None:
+            collector.decisions = counted["decisions"]
+        self.restore_brains(collector)
+
+    def restore_brains(self, collector: BehaviorCollector) -> None:
+        """Restores the random streams of the teachers and fixed opponents of a behavior that has appeared."""
+        saved = self.run["collector"]["behaviors"] if self.checkpoint is not None else {}
+        if collector.name in saved:
+            restore_brains(collector, saved[collector.name])
 
     def must_share_behaviors(self, learners: Mapping[str, Learner], warn: Callable[[str], object]) -> None:
         """Raises CheckpointError if run and checkpoint share no behavior; some may still appear later."""

@@ -116,6 +116,8 @@ class Run:
         if (collector := self.teachers.collector_of(name, spec)) is not None:
             self.teachers.check_specs_match(self.learners)
             self.students[name] = self.teachers.students(name, self.learners)
+            with self.saved.explaining_mismatches(self.settings, self.folder, self.learners):
+                self.saved.restore_teacher(collector)
             return collector
         settings = behavior_settings(self.settings, name, self.env.behaviors)
         seed = seed_of(name, self.settings)
@@ -125,7 +127,7 @@ class Run:
         self.learners[name] = learner
         taught = self.teachers.add_student(learner)
         with self.saved.explaining_mismatches(self.settings, self.folder, self.learners):
-            restored = self.saved.restore(learner)
+            restored = self.saved.restore(learner, seed)
         self.console.info(f"New behavior '{name}': {describe(spec)}")
         for warning in learner.demo_warnings:
             self.console.warning(f"{name}: {warning}")
@@ -134,6 +136,8 @@ class Run:
             initialize(learner, self.settings.checkpoint_settings, self.folder, self.group, self.console.info, late)
         for part in self.parts:
             part.joined(learner)
+        with self.saved.explaining_mismatches(self.settings, self.folder, self.learners):
+            self.saved.restore_brains(learner.collector)
         self.env.behavior_joins(behavior_facts(name, settings, self.settings))
         learner.messages.send(self.console.info, self.console.warning)
         if taught is not None:
@@ -159,9 +163,6 @@ class Run:
             for part in self.parts:
                 if part.name in saved.parts:
                     part.load_state_dict(saved.parts[part.name], restored=restored)
-            if not saved.same_ranks:
-                for learner in self.learners.values():
-                    learner.process.reseed(self.group.own_seed(self.settings.env_settings.seed + saved.checkpoint.step))
         saved.send_warnings(self.learners, self.env.behaviors, self.console.warning, restored=restored)
         self.statistics.load_state_dict(saved.run["statistics"])
         self.clock.before = saved.run["elapsed"]

@@ -34,7 +34,8 @@ class MixedPolicy:
         """`opponents`: the fixed ones."""
         self.policy = policy
         self.snapshots = snapshots
-        self._opponents = opponents
+        self.brains = opponents
+        """Brains whose streams of random numbers a checkpoint holds."""
         self._parts: list[PolicyRows] = []
         self.learned: Tensor | None = None
         """Slots (S,) that the learning policy plays; None before `assign`."""
@@ -64,7 +65,7 @@ class MixedPolicy:
         for part in self._parts:
             if (which := fixed(part.number)) is not None:
                 acting = step.acting & torch.zeros_like(step.acting).index_fill_(0, part.rows, True)
-                action = self._opponents[which].answer(replace(step, acting=acting))
+                action = self.brains[which].answer(replace(step, acting=acting))
                 rows = part.rows
                 continuous[rows] = action.continuous[rows]
                 discrete[rows] = action.discrete[rows]
@@ -99,14 +100,14 @@ class MixedPolicy:
 
     def see(self, step: TimeStep) -> Tensor:
         """Processes a table in which no agent asks for a decision. Returns the recurrent state (S, L) of all slots."""
-        for opponent in self._opponents:
+        for opponent in self.brains:
             opponent.see(step)
         return self.policy.see(step)
 
     def forget(self) -> None:
         """Clears the state of all slots, because other agents follow."""
         self.policy.forget()
-        for opponent in self._opponents:
+        for opponent in self.brains:
             opponent.forget()
 
     def blank(self, step: TimeStep) -> Decision:
@@ -117,14 +118,14 @@ class MixedPolicy:
     def recurrent_state(self) -> Tensor:
         """Recurrent state (S, ...) of the networks for all slots, then that of each fixed opponent."""
         own = self.policy.recurrent_state
-        return torch.cat([own, *(opponent.recurrent_state.to(own.device) for opponent in self._opponents)], 1)
+        return torch.cat([own, *(opponent.recurrent_state.to(own.device) for opponent in self.brains)], 1)
 
     @recurrent_state.setter
     def recurrent_state(self, recurrent_state: Tensor) -> None:
         size = self.policy.network.memory_size
-        sizes = [opponent.recurrent_state.shape[1] for opponent in self._opponents]
+        sizes = [opponent.recurrent_state.shape[1] for opponent in self.brains]
         own, others = recurrent_state.split([size, recurrent_state.shape[1] - size], 1)
         self.policy.recurrent_state = own.clone()
         if sizes and others.shape[1] == sum(sizes):  # else they are other opponents now, who begin anew
-            for opponent, part in zip(self._opponents, others.split(sizes, 1), strict=True):
+            for opponent, part in zip(self.brains, others.split(sizes, 1), strict=True):
                 opponent.recurrent_state = part

@@ -6,13 +6,18 @@ from typing import Any
 import pytest
 import torch
 from small_runs import read_progress, settings, state
-from tiny_envs import Scripted
+from tiny_envs import CPU, Scripted, behavior_settings
 
 import palaestra
+from palaestra.brains.random import RandomBrain
+from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.collect import threads
+from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.run.ending import Result
+from palaestra.runtime.run.resuming import SavedRun
 from palaestra.runtime.run.training_run import seed_of
 from palaestra.runtime.settings import RunSettings
+from palaestra.runtime.storage.checkpoints import Checkpoints
 
 STREAMS: dict[str, dict[str, Any]] = {"A": {"steady": True}, "B": {"steady": True}}
 
@@ -101,3 +106,47 @@ def test_behaviors_whose_names_have_the_same_letters_have_seeds_of_their_own():
     seeds = [seed_of(name, own) for name in ("First", "Second", "Wing12", "Wing21")]
     assert seeds[1] - seeds[0] == 1000
     assert len({*seeds}) == 4
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_what_one_process_saved_goes_on_in_two_with_decisions_counted_once_and_other_random_numbers(tmp_path, number):
+    group = RankGroup()
+    group.number = number
+    group.size = 2
+    result = train(tmp_path, "run")
+    saved = SavedRun(Checkpoints(result.folder / "checkpoints", 0).load(), group)
+    spec = Scripted(STREAMS)
+    spec.reset(0)
+    block = behavior_settings({"buffer_size": 128, "batch_size": 32}, {"num_layers": 1})
+    learner = Learner("B", spec.behaviors["B"], block, CPU, 3, False, group=group)
+    assert saved.restore(learner, 5)
+    assert (learner.collector.decisions, learner.agreed) == ([result.steps["B"], 0][number], result.steps["B"])
+    streams = learner.trainer.action_rng
+    assert streams.initial_seed() == group.own_seed(5 + sum(result.steps.values()))
+
+
+def test_a_late_behavior_that_a_brain_plays_goes_on_with_the_random_numbers_of_that_brain(tmp_path, monkeypatch):
+    states: list[Any] = []
+    decide = RandomBrain.decide
+
+    def noted(self: RandomBrain, seen: Any) -> Any:
+        states.append(self.rng.bit_generator.state)
+        return decide(self, seen)
+
+    monkeypatch.setattr(RandomBrain, "decide", noted)
+    block = settings("A", 400)["behaviors"]["A"]
+    cloning = {"trainer_type": "bc", "hyperparameters": {"teacher": "random", "buffer_size": 128, "batch_size": 32}}
+    config = {"behaviors": {"A": block, "B": {**block, **cloning}}}
+
+    def play(until: int, late: int, **more: Any) -> Any:
+        states.clear()
+        env = Scripted(STREAMS, appears={"B": late})
+        stop = [lambda summary: summary.step >= until]
+        palaestra.train(
+            config, env=env, results_dir=str(tmp_path), run_id="run", quiet=True, seed=1, callbacks=stop, **more
+        )
+        return states[0], states[-1]
+
+    first, _ = play(100, 0)
+    later, _ = play(200, 3, resume=True)
+    assert later != first

@@ -4,7 +4,7 @@ settings on resume.
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -18,11 +18,13 @@ from palaestra.envs.builtin.ball.env import Ball
 from palaestra.envs.transfer import Transfer
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.rank_group import ALONE
+from palaestra.runtime.collect.acting_policy import brains_of
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.environments import run_env
 from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.parts.journal import Journal
 from palaestra.runtime.self_play.match_ratings import MatchRatings
+from palaestra.runtime.self_play.opponent_policy import MixedPolicy
 from palaestra.runtime.self_play.player_ratings import PlayerRatings
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
 from palaestra.runtime.self_play.sides import Side, Sides
@@ -185,3 +187,9 @@ def test_arenas_of_one_academy_go_on_each_by_itself(tmp_path):
     learns = [side[1] for side in saved["sides"]].index(saved["learning"])
     assert saved["behaviors"]["Duel"]["schedule"]["changes"] == 3
     assert (saved["players"]["Duel"][:, learns] == -1).sum() > 3
+
+
+def test_checkpoints_hold_the_random_numbers_of_fixed_opponents():
+    opponents: Any = ["an opponent"]
+    unused: Any = None
+    assert brains_of(MixedPolicy(unused, unused, opponents)) == opponents
