@@ -10,8 +10,10 @@ from torch import Tensor
 
 from palaestra.core.errors import ConfigError, DemoError, ExportError, PluginError
 from palaestra.core.files import scratch_in
+from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.models.custom import OwnModule
+from palaestra.models.trunk import Trunk
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.runtime.collect.random_streams import reseed
@@ -39,8 +41,13 @@ class TrainerHere:
         """Gives the trainer's streams of random numbers new seeds."""
         reseed(self._trainer, seed)
 
-    def finish(self) -> None:
+    def newest_network(self) -> Trunk:
+        """Returns the network, in which every update takes effect at once."""
+        return self._trainer.network
+
+    def finish(self) -> Metrics:
         """Has nothing to wait for."""
+        return Metrics()
 
     def close(self) -> None:
         """Has no process to end."""

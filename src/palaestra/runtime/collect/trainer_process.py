@@ -8,6 +8,7 @@ many small calls of an update and of a tick hold the interpreter's lock, and two
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
@@ -154,10 +155,10 @@ class TrainerProcess:
             self._ask("network", self.network.state_dict())
             self._sent_network = True
         message = self._sender.pack(("update", (rollout, step, torch.get_num_threads(), self.hyper)))
-        self._wait()
+        metrics = self.finish()
         self._worker.send(message)
         self._updating = True
-        return self._take_effect()
+        return metrics
 
     @property
     def busy(self) -> bool:
@@ -167,10 +168,6 @@ class TrainerProcess:
     def finish(self) -> Metrics:
         """Waits for the update under way, if any, and lets it take effect. Returns its metrics."""
         self._wait()
-        return self._take_effect()
-
-    def _take_effect(self) -> Metrics:
-        """Lets the newest outcome take effect. Returns its metrics."""
         metrics = Metrics()
         done = self._updated
         if done is not None:
@@ -178,6 +175,15 @@ class TrainerProcess:
             metrics.add({**done.metrics, STALENESS: 1.0})
             self._updated = None
         return metrics
+
+    def newest_network(self) -> Trunk:
+        """Returns the network after the update under way, for which it waits: a copy if that has not taken effect."""
+        self._wait()
+        if self._updated is None:
+            return self.network
+        network = deepcopy(self.network)
+        network.load_state_dict(self.learned)
+        return network
 
     def _wait(self) -> None:
         """Waits for the outcome of the update under way."""

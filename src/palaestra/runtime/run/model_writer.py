@@ -10,6 +10,7 @@ from pathlib import Path, PureWindowsPath
 
 from palaestra.core.errors import PalaestraError, RunError
 from palaestra.core.files import explain, file_name, write_whole
+from palaestra.models.trunk import Trunk
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.storage.status import Model, TrainingStatus
@@ -28,12 +29,14 @@ class ModelWriter:
 
     def write(self, learner: Learner, reward: float | None) -> Path | None:
         """Writes and checks `<Behavior>/<Behavior>-<step>.onnx`. Returns None if that failed, which is logged."""
+        return self._write(learner, learner.trainer.network, reward)
+
+    def _write(self, learner: Learner, network: Trunk, reward: float | None) -> Path | None:
         folder = self._models(learner)
         try:
             from palaestra.export import check, onnx
 
             path = folder.path(learner.step)
-            network = learner.trainer.network
             onnx.export(network, learner.spec, path)
             error = check.compare(network, learner.spec, path)
             folder.add(path, learner.step, reward)
@@ -49,24 +52,25 @@ class ModelWriter:
         return path
 
     def write_final(self, learner: Learner, reward: float | None) -> Path | None:
-        """Writes the last model and its copy `<run>/<Behavior>.onnx`."""
+        """Writes the model after the last update and its copy `<run>/<Behavior>.onnx`."""
+        network = learner.process.newest_network()
         step, path = self._last.get(learner.name, (None, None))
-        if step != learner.step:
-            path = self.write(learner, reward)
+        if step != learner.step or network is not learner.trainer.network:
+            path = self._write(learner, network, reward)
         if path is None:
             return None
         final = self._models(learner).final(path, learner.step, reward)
         self._show(learner.name, final, learner.step, True)
         return final
 
-    def write_best(self, learner: Learner, value: float) -> Path | None:
+    def write_best(self, learner: Learner, network: Trunk, value: float) -> Path | None:
         """Writes `<run>/<Behavior>-best.onnx`. Returns None if that failed, which is logged."""
         target = self._folder.path / f"{file_name(learner.name)}-best.onnx"
         try:
             from palaestra.export import onnx
 
             with tempfile.TemporaryDirectory() as place:
-                onnx.export(learner.trainer.network, learner.spec, path := Path(place) / target.name)
+                onnx.export(network, learner.spec, path := Path(place) / target.name)
                 write_whole(target, path.read_bytes())
             self.status.set_best(learner.name, Model.of(target, learner.step, value))
             self.status.save()

@@ -124,7 +124,7 @@ class SelfPlayBehavior:
 
     def write_final(self) -> None:
         """Writes the final policy as a snapshot."""
-        self._files.add(self.name, self.learner.step, Shared(self.learner.trainer.network.state_dict()))
+        self._files.add(self.name, self.learner.step, Shared(self.learner.process.newest_network().state_dict()))
 
     def change_due(self) -> bool:
         """Whether its turn to learn is over."""

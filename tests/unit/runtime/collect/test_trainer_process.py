@@ -9,9 +9,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import onnx
 import psutil
 import pytest
 import torch
+from onnx import numpy_helper
+from safetensors.torch import load_file
 from small_runs import differences, settings, state
 from tiny_envs import Scripted
 
@@ -94,6 +97,23 @@ def test_a_finished_run_that_is_given_more_steps_ends_as_one_that_had_them(case:
     train("constant", tmp_path / "parts", 300)
     resumed = train("constant", tmp_path / "parts", 600, resume=True)
     assert differences(state(whole.folder), state(resumed.folder)) == []
+
+
+def test_the_last_models_and_snapshots_are_of_the_last_update(tmp_path: Path):
+    run = train("self-play", tmp_path, 300, sets=["behaviors.Tennis.checkpoint_interval=100"])
+    trainer = state(run.folder)["Tennis"]["trainer"]
+    newest = trainer["network"]
+    acting = trainer["pipeline"]["network"]
+    weights = "action_head.weight"
+    assert not torch.equal(newest[weights], acting[weights])
+    step = run.steps["Tennis"]
+    for model in (run.models["Tennis"], run.folder / "Tennis" / f"Tennis-{step}.onnx"):
+        parts = {
+            part.name: torch.tensor(numpy_helper.to_array(part)) for part in onnx.load(str(model)).graph.initializer
+        }
+        assert torch.equal(parts["action.mean.weight"], newest[weights])
+    snapshot = load_file(run.folder / "Tennis" / "snapshots" / f"{step}.safetensors")
+    assert differences(snapshot, newest) == []
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from palaestra.core.files import file_name
 from palaestra.core.metrics import REWARD
 from palaestra.envs.base import Env
 from palaestra.export import onnx
+from palaestra.models.trunk import Trunk
 from palaestra.parallel.closing import reason_of
 from palaestra.runtime.collect.learner import Learner, must_be_finite
 from palaestra.runtime.logging.bottleneck import EVALUATION
@@ -143,9 +144,8 @@ class KeepBest(RunPart):
             wanted = self._wanted(learner)
             if wanted is None or wanted.metric is not None:
                 continue
-            learner.process.finish()
             best = self._best.setdefault(learner.name, Best())
-            if best.measured != learner.step:
+            if best.measured != learner.step or _network(learner, None) is not learner.trainer.network:
                 self._compare(learner, best, wanted, None)
 
     def _compare(self, learner: Learner, best: Best, wanted: KeepBestSettings, summary: Summary | None) -> None:
@@ -162,7 +162,7 @@ class KeepBest(RunPart):
                 return
             best.value = measured
             best.step = learner.step
-            self._keep(learner, measured)
+            self._keep(learner, _network(learner, summary), measured)
 
     def _measure(
         self, learner: Learner, wanted: KeepBestSettings, summary: Summary | None
@@ -174,7 +174,7 @@ class KeepBest(RunPart):
         if summary is not None and wanted.metric is not None:
             return summary.values.get(wanted.metric), False
         try:
-            value = self._evaluate(learner, wanted)
+            value = self._evaluate(learner, wanted, summary)
         except _LeftOut:
             run.console.info(f"'{learner.name}' is not evaluated at step {learner.step:,}, because the run stops")
             return None, True
@@ -192,7 +192,7 @@ class KeepBest(RunPart):
         )
         return (value if np.isfinite(value) else None), False
 
-    def _evaluate(self, learner: Learner, wanted: KeepBestSettings) -> float:
+    def _evaluate(self, learner: Learner, wanted: KeepBestSettings, summary: Summary | None) -> float:
         run = self._run
 
         def go_on(_: int) -> None:
@@ -203,7 +203,7 @@ class KeepBest(RunPart):
         with untouched_random_numbers(), tempfile.TemporaryDirectory() as place:
             files = {name: Path(place) / f"{file_name(name)}.onnx" for name in run.learners}
             for name, file in files.items():
-                onnx.export(run.learners[name].trainer.network, run.learners[name].spec, file)
+                onnx.export(_network(run.learners[name], summary), run.learners[name].spec, file)
             policies = {name: load_policy(file, seed=wanted.seed) for name, file in files.items()}
             if self._env is None:
                 assert self._reopen is not None
@@ -218,14 +218,14 @@ class KeepBest(RunPart):
             )
             return _mean(learner.name, results)
 
-    def _keep(self, learner: Learner, value: float) -> None:
+    def _keep(self, learner: Learner, network: Trunk, value: float) -> None:
         """Writes `<Behavior>-best.onnx` and the checkpoint of this moment. Raises Diverged or RunError."""
         run = self._run
         must_be_finite(run.learners)
         state = with_other_ranks(run.state_dict(), run.group)
 
         def write() -> None:
-            path = run.models.write_best(learner, value)
+            path = run.models.write_best(learner, network, value)
             if path is not None:
                 folder = run.folder.path / file_name(learner.name) / FOLDER
                 folder.mkdir(parents=True, exist_ok=True)
@@ -254,6 +254,11 @@ class KeepBest(RunPart):
         if self._env is not None:
             self._env.close()
             self._env = None
+
+
+def _network(learner: Learner, summary: Summary | None) -> Trunk:
+    """Returns the network that acts at a summary; at the end of a run (None), the one after the last update."""
+    return learner.process.newest_network() if summary is None else learner.trainer.network
 
 
 def _mean(behavior: str, results: Mapping[str, Evaluation]) -> float:

@@ -194,7 +194,6 @@ class Saving(RunPart):
         finals = dict[str, Path]()
         for name, learner in run.learners.items():
             with warning_of_failure(f"the final model of '{name}'", run.console.warning):
-                learner.process.finish()
                 if (final := run.models.write_final(learner, run.statistics.recent_reward(name))) is not None:
                     finals[name] = final
         return finals

@@ -33,17 +33,21 @@ def best_of(result: Result) -> dict[str, Any]:
     return json.loads((result.folder / "run_logs/training_status.json").read_text())["Basic"]["best_checkpoint"]
 
 
-def test_a_run_learns_the_same_with_and_without(tmp_path):
+@pytest.mark.parametrize("threaded", [False, True])
+def test_a_run_learns_the_same_with_and_without(tmp_path, threaded):
     random.seed(1), np.random.seed(1)
-    without = run(tmp_path, None, run_id="without")
-    with_it = run(tmp_path, {"every": 500, "episodes": 8}, run_id="with")
+    # threaded, it is evaluated only at its end, when its last update waits to take effect
+    block = {"threaded": True, "max_steps": 400} if threaded else {}
+    without = run(tmp_path, None, run_id="without", block=block)
+    with_it = run(tmp_path, {"every": 500, "episodes": 8}, run_id="with", block=block)
     left = state(without.folder)
     right = state(with_it.folder)
     assert left["run"]["parts"].pop("keep_best") == {}
     assert right["run"]["parts"].pop("keep_best")["Basic"]["value"] is not None
     assert differences(left, right) == []
     assert best_of(with_it)["steps"] > 0
-    assert (with_it.folder / "Basic-best.onnx").is_file()
+    best = (with_it.folder / "Basic-best.onnx").read_bytes()
+    assert not threaded or best == with_it.models["Basic"].read_bytes()
 
 
 def test_the_best_model_is_the_best_of_all_that_were_evaluated_and_has_its_checkpoint(tmp_path, capsys):
