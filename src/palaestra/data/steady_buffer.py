@@ -96,7 +96,13 @@ def outcome_columns(step: TimeStep, tick: int, needs: RolloutNeeds) -> OutcomeCo
 
 def tensors(columns: DecisionColumns | OutcomeColumns) -> list[Tensor]:
     """Returns all columns that are there, in their order."""
-    return [x for each in columns if each is not None for x in (each if isinstance(each, tuple) else (each,))]
+    found: list[Tensor] = []
+    for x in columns:
+        if isinstance(x, tuple):
+            found += x
+        elif x is not None:
+            found.append(x)
+    return found
 
 
 def each(columns: Columns, function: Callable[[Tensor], Tensor]) -> Columns:
