@@ -100,6 +100,13 @@ class BehaviorCollector:
             self._wait_for(agents if self.counted is None else min(agents, int(self.counted.sum())))
         return completed
 
+    def forget(self) -> None:
+        """Drops the rollout and the open episodes, because other agents follow, in any number of slots."""
+        self.policy.forget()
+        self.buffer = None
+        self.meter.forget()
+        self.counted = None
+
     def _wait_for(self, agents: int) -> None:
         """Makes a rollout as long as so many agents need."""
         self.agents = max(self.agents, agents, 1)
@@ -195,8 +202,7 @@ class Collector:
         """Resets the environment. Open episodes and rollouts are dropped."""
         self.steps = self.env.reset(seed)
         for collector in self.collectors.values():
-            collector.policy.forget()
-            collector.buffer = None
+            collector.forget()
         self._stagger_and_begin(seed)
 
     def go_on(self, steps: dict[str, TimeStep]) -> None:

@@ -25,12 +25,16 @@ class EpisodeMeter:
         self._ticks: list[tuple[Tensor, ...]] = []
         self._optional: list[tuple[Tensor | None, ...]] = []
         self._decisions = self._summed = 0
-        self._resize(slots)
+        self.forget()
+        self._widen(slots)
 
-    def _resize(self, slots: int) -> None:
-        self._open = OpenEpisodes(slots)
-        self._older = np.zeros(slots, bool)
-        self._partial = np.zeros(slots, bool)
+    def forget(self) -> None:
+        """Drops all episodes and slots."""
+        self._ticks.clear()
+        self._optional.clear()
+        self._open = OpenEpisodes(0)
+        self._older = np.zeros(0, bool)
+        self._partial = np.zeros(0, bool)
 
     def mark(self) -> None:
         """Remembers which episodes are unfinished now. Call `take` first."""
@@ -41,9 +45,8 @@ class EpisodeMeter:
         """Starts with the first tables after a reset. `partial`: the episodes that begin now are incomplete and not
         counted.
         """
-        self._ticks.clear()
-        self._optional.clear()
-        self._resize(len(step.reward))
+        self.forget()
+        self._widen(len(step.reward))
         self._open.waiting = step.acting.cpu().numpy().copy()
         self._open.living = self._open.waiting.copy()
         self._open.groups = step.group.cpu().numpy().copy()

@@ -38,7 +38,7 @@ class MixedPolicy:
         """Brains whose streams of random numbers a checkpoint holds."""
         self._parts: list[PolicyRows] = []
         self.learned: Tensor | None = None
-        """Slots (S,) that the learning policy plays; None before `assign`."""
+        """Slots (S,) that the learning policy plays; None before `assign`, also after `forget`."""
         self.fixed_slots = 0
         """Number of slots that it does not play."""
 
@@ -109,6 +109,9 @@ class MixedPolicy:
         self.policy.forget()
         for opponent in self.brains:
             opponent.forget()
+        self._parts = []
+        self.learned = None
+        self.fixed_slots = 0
 
     def blank(self, step: TimeStep) -> Decision:
         """Returns a decision that shows the shapes of its columns, and changes nothing."""

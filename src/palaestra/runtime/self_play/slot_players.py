@@ -43,6 +43,7 @@ class SlotPlayers:
         """Starts new episodes in all areas."""
         self.areas.begin(steps)
         self._players = {}
+        self.side_of = {}
 
     def register(self, steps: Mapping[str, TimeStep]) -> bool:
         """Registers new slots and teams. Returns whether there were any."""

@@ -228,6 +228,24 @@ def test_a_behavior_that_appears_while_another_is_absent_is_welcomed():
     assert collector.collectors["Late"].decisions > 0
 
 
+@pytest.mark.parametrize("slots", [2, 5, 7])
+def test_a_behavior_that_is_absent_after_a_reset_begins_anew_in_any_number_of_slots(slots: int):
+    env = Scripted({"Talker": LOOSE, "Late": {"slots": 5}}, appears={"Late": 3})
+    collector = collector_of(env)
+    for _ in range(10):
+        collector.collect(5, never)
+    late = collector.collectors["Late"]
+    late.meter.take()
+    late.counted = torch.ones(5, dtype=torch.bool)
+    env.made["Late"] = {"slots": slots}
+    collector.restart(1)
+    assert (late.meter.slots, late.counted) == (0, None)
+    for _ in range(10):
+        collector.collect(5, never)
+    tables = [tables["Late"] for tables in env.tables if "Late" in tables]
+    same_episodes(episodes_of(late.meter.take()), slow_episodes(tables))
+
+
 class Asked(Scripted):
     """Notes for which behaviors actions came."""
 

@@ -2,6 +2,7 @@
 settings on resume.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,11 +10,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from duel_env import Duel
 from rumble_env import Relay, Unseparated
 from small_runs import state
 from test_self_play_runs import behavior_state, config, elo_of, train
 from tiny_envs import table
 
+from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.ball.env import Ball
 from palaestra.envs.transfer import Transfer
 from palaestra.envs.wrapper import EnvWrapper
@@ -66,6 +69,43 @@ def test_decisions_of_fixed_policies_are_no_steps_of_a_behavior_that_learned_eve
     result = train(tree, "two_against_one", tmp_path)
     assert result.steps["Giant"] < 200
     assert behavior_state(result, "Giant")["fixed_steps"] > 200
+
+
+class Shrinking(Duel):
+    """A second behavior comes three ticks after each reset, with fewer agents each time."""
+
+    parameters = {"p": 0.0}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        super().__init__(4)
+        self.behaviors = {**self.behaviors, "Late": self.behaviors["Duel"]}
+        self.resets = 0
+
+    def set_parameters(self, values: Mapping[str, torch.Tensor]) -> None:
+        pass
+
+    def reset(self, seed: int) -> dict[str, TimeStep]:
+        self.ticks = 0
+        self.resets = self.resets + 1
+        return super().reset(seed)
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        self.ticks = self.ticks + 1
+        steps = super().step(actions)
+        slots = 8 // self.resets
+        late = self._met(torch.zeros(slots), list(range(slots)) if self.ticks > 3 else [])
+        return steps if self.ticks < 3 else {**steps, "Late": late}
+
+
+def test_a_behavior_may_come_with_fewer_agents_after_a_reset(tmp_path):
+    tree = config("Duel", "Late", steps=600)
+    tree["behaviors"]["Late"]["max_steps"] = 20
+    criteria = {"measure": "progress", "behavior": "Duel", "threshold": 0.3, "require_reset": True}
+    lessons = [{"name": "a", "value": 0.0, "completion_criteria": criteria}, {"name": "b", "value": 1.0}]
+    tree["environment_parameters"] = {"p": {"curriculum": lessons}}
+    env = Shrinking()
+    assert train(tree, "", tmp_path, env=env).finished
+    assert env.resets == 2
 
 
 @pytest.mark.few(1)
