@@ -59,7 +59,8 @@ class Parameters(RunPart):
         self._seed = seed
         self._games_seed = seed if games_seed is None else games_seed
         self._queue = env if env.traits.queue_length else ParameterQueue(env)
-        self._draws = not env.traits.samples_parameters and any(map(_may_draw, self._settings.values()))
+        samplers = [one for form in self._settings.values() for one in samplers_of(form)]
+        self._draws = not env.traits.samples_parameters and not all(isinstance(one, Constant) for one in samplers)
         self._streams: dict[str, Stream] = {}
         self._episodes_before = torch.zeros_like(self._queue.episodes)
         """Episodes of each area (areas,) before the run was resumed, which the queue does not count."""
@@ -156,9 +157,7 @@ class Parameters(RunPart):
 
     def _fill(self) -> None:
         """Fills the queue with the values of the last refill, used ones too: a resumed run goes on with them."""
-        if not self._streams:
-            if isinstance(self._queue, ParameterQueue):
-                self._queue.clear()
+        if not self._streams and self._queue is self._env:
             return
         length = self._queue.queue_length
         turns = (self._next - self._filled_at)[:, None] + torch.arange(length, device=self._filled_at.device)
@@ -220,9 +219,9 @@ def invalid_values(
     if env.traits.samples_parameters:
         return
     for name, form in (forms or {}).items():
-        for lesson in range(lessons_of(form)):
+        for lesson, sampler in enumerate(samplers_of(form)):
             try:
-                for value in _bounds(sampler_of(value_of(form, lesson))):
+                for value in _bounds(sampler):
                     env.set_parameters({name: torch.full((env.num_areas,), value)})
             except EnvError as error:
                 within = ("curriculum", lesson, "value") if isinstance(form, CurriculumSettings) else ()
@@ -243,14 +242,10 @@ def _resized(episodes: Tensor, like: Tensor) -> Tensor:
     return resized
 
 
-def lessons_of(form: Parameter) -> int:
-    """Returns the number of lessons of a parameter, which is 1 without a curriculum."""
-    return len(form.curriculum) if isinstance(form, CurriculumSettings) else 1
-
-
-def _may_draw(form: Parameter) -> bool:
-    """Whether values are drawn in any lesson of a parameter."""
-    return any(not isinstance(sampler_of(value_of(form, lesson)), Constant) for lesson in range(lessons_of(form)))
+def samplers_of(form: Parameter) -> list[Sampler]:
+    """Returns the distribution of a parameter in each of its lessons; without a curriculum it has one."""
+    values = [lesson.value for lesson in form.curriculum] if isinstance(form, CurriculumSettings) else [form]
+    return [sampler_of(value) for value in values]
 
 
 def value_of(form: Parameter, lesson: int) -> float | SamplerSettings:
@@ -286,7 +281,7 @@ def with_parameters(
 
 def _range(form: Parameter, lesson: int) -> tuple[float, float, float]:
     """Returns a parameter's mean in a lesson, and the bounds of all lessons' values, widened if they are one."""
-    bounds = [bound for number in range(lessons_of(form)) for bound in _bounds(sampler_of(value_of(form, number)))]
+    bounds = [bound for sampler in samplers_of(form) for bound in _bounds(sampler)]
     now = _bounds(sampler_of(value_of(form, lesson)))
     value = (min(now) + max(now)) / 2 if now else 0.0
     low = min(bounds, default=value)
@@ -350,15 +345,10 @@ class ParameterQueue:
         self._filled_at = self.episodes
         self._set()
 
-    def clear(self) -> None:
-        """Drops the values: none is set until others are queued."""
-        self._values = {}
-
     def _set(self) -> None:
-        if not self._values:
-            return
-        turn = (self.episodes - self._filled_at)[:, None]
-        self._env.set_parameters({name: values.gather(1, turn)[:, 0] for name, values in self._values.items()})
+        if self._values:
+            turn = (self.episodes - self._filled_at)[:, None]
+            self._env.set_parameters({name: values.gather(1, turn)[:, 0] for name, values in self._values.items()})
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
         """Counts the first episode of every area."""
