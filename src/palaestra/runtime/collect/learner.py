@@ -125,9 +125,18 @@ class Learner:
         exchanged = self._group.waited - exchanged
         self.exchange_seconds += exchanged
         self.learning_seconds += self.last_update - exchanged - (self.process.waiting_seconds - waited)
+        return self._finite(measured)
+
+    def finish(self) -> dict[str, float]:
+        """Lets the last update take effect, for which it waits. Returns its measurements; none if it has. Raises
+        Diverged if a loss is not finite.
+        """
+        return self._finite(self.process.finish().read())
+
+    def _finite(self, measured: dict[str, float]) -> dict[str, float]:
         for tag, value in measured.items():
             if tag.startswith("Losses/") and not math.isfinite(value):
-                raise self._diverged(f"{tag} is {value}")
+                raise _diverged(self, f"{tag} is {value}")
         return measured
 
     def change(self, changes: Mapping[str, float]) -> None:
@@ -141,13 +150,7 @@ class Learner:
         for name, weights in self.process.learned.items():
             lost = ~(weights.abs() < MOST_WEIGHT)
             if lost.any():
-                raise self._diverged(f"weights '{name}' hold {weights[lost][0]:g}")
-
-    def _diverged(self, sign: str) -> Diverged:
-        return Diverged(
-            f"behavior '{self.name}': {sign} at step {self.step:,}: training has diverged. A smaller learning_rate, "
-            "or rewards of another size (reward_signals.extrinsic.strength, or normalize: true) may prevent it"
-        )
+                raise _diverged(self, f"weights '{name}' hold {weights[lost][0]:g}")
 
     def summary_due(self) -> int | None:
         """Returns the step of a summary that is due: the multiple of summary_freq that was passed, as in ML-Agents;
@@ -209,6 +212,13 @@ def patience_of(settings: BehaviorSettings) -> int:
     """
     waits = isinstance(settings.hyperparameters, PPOSettings | POCASettings)
     return min(settings.time_horizon, ENOUGH) if waits else 0
+
+
+def _diverged(learner: Learner, sign: str) -> Diverged:
+    return Diverged(
+        f"behavior '{learner.name}': {sign} at step {learner.step:,}: training has diverged. A smaller learning_rate, "
+        "or rewards of another size (reward_signals.extrinsic.strength, or normalize: true) may prevent it"
+    )
 
 
 def must_be_finite(learners: Mapping[str, Learner]) -> None:

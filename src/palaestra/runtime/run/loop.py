@@ -29,6 +29,7 @@ def train(run: Run) -> None:
         due = run.meetings.due(run.collector, run.stopped)
         updated = update(run, meet(run) if due else [])
         measure(run, updated)
+        run.retire()
         if due:
             summarize(run)
             for part in run.at_work["round_ended"]:
@@ -88,7 +89,6 @@ def update(run: Run, full: Iterable[str]) -> list[Learner]:
             run.journal.add(learner.name, tag, value)
     if learning:
         torch.set_num_threads(run.threads.acting)
-    run.retire()
     return [learner for learner, _ in learning]
 
 

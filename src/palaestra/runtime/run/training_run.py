@@ -238,7 +238,8 @@ class Run:
             close_safely(learner.process.close, f"the trainer of '{name}'", self.console.warning)
 
     def retire(self) -> None:
-        """Stops collecting for behaviors that have reached max_steps; their agents go on acting.
+        """Stops collecting for behaviors that have reached max_steps; their agents go on acting, by their last updates,
+        which it waits for, so that the decision at which these take effect does not depend on how long they take.
 
         When all have, the run ends and their unfinished rollouts are saved, so that the run can be continued with more
         steps.
@@ -249,6 +250,12 @@ class Run:
             if not learner.training and not self.inference:
                 learner.collector.rollout_size = None
                 learner.collector.buffer = None
+                if measured := learner.finish():
+                    for tag, value in measured.items():
+                        self.journal.add(learner.name, tag, value)
+                    self.statistics.policy_updated(learner.name)
+                    for part in self.parts:
+                        part.updated(learner)
         if self.teachers.collectors:
             self.teachers.retire(self.learners)
 

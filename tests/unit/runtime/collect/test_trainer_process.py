@@ -116,6 +116,36 @@ def test_the_last_models_and_snapshots_are_of_the_last_update(tmp_path: Path):
     assert differences(snapshot, newest) == []
 
 
+def train_two(folder: Path, steps: int, until: int | None = None, **more: Any) -> dict[str, Any]:
+    """Trains 'Pair' for 300 steps in a process, and 'Giant', which makes half as many, beside it."""
+    hyper = {"batch_size": 32, "buffer_size": 96, "learning_rate_schedule": "constant"}
+    pair = settings("Pair", 300, threaded=True, hyperparameters=hyper)["behaviors"]
+    giant = settings("Giant", steps, hyperparameters=hyper)["behaviors"]
+    callbacks: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
+    given = {"env": "python:rumble_env:two_against_one", "seed": 7, "quiet": True, "callbacks": callbacks, **more}
+    return state(palaestra.train({"behaviors": pair | giant}, results_dir=str(folder), run_id="run", **given).folder)
+
+
+def test_the_last_update_of_a_behavior_that_has_finished_takes_effect_while_others_train(tmp_path: Path):
+    trainer = train_two(tmp_path, 200)["Pair"]["trainer"]
+    assert trainer["pipeline"]["outcome"] is None
+    assert differences(trainer["pipeline"]["network"], trainer["network"]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("steps", "until"), [(400, 100), (400, 300), (150, None)])
+def test_it_takes_effect_at_the_same_decision_in_a_run_that_was_interrupted_there(
+    steps: int, until: int | None, tmp_path: Path
+):
+    whole = train_two(tmp_path / "whole", 400)
+    train_two(tmp_path / "parts", steps, until)
+    resumed = train_two(tmp_path / "parts", 400, resume=True)
+    if until is None:  # both had finished: the summary of that decision was the last of training
+        for one in (whole, resumed):
+            one["run"] = one["run"]["collector"]
+    assert differences(whole, resumed) == []
+
+
 @pytest.mark.slow
 def test_saving_often_and_looking_up_often_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     calm = train("ppo", tmp_path / "calm")
