@@ -128,9 +128,7 @@ class Learner:
         return self._finite(measured)
 
     def finish(self) -> dict[str, float]:
-        """Lets the last update take effect, for which it waits. Returns its measurements; none if it has. Raises
-        Diverged if a loss is not finite.
-        """
+        """Waits for the last update and lets it take effect. Returns its measurements, if any. Raises Diverged."""
         return self._finite(self.process.finish().read())
 
     def _finite(self, measured: dict[str, float]) -> dict[str, float]:

@@ -169,8 +169,7 @@ class TrainerProcess:
         """Waits for the update under way, if any, and lets it take effect. Returns its metrics."""
         self._wait()
         metrics = Metrics()
-        done = self._updated
-        if done is not None:
+        if (done := self._updated) is not None:
             self.network.load_state_dict(self._flat.named(done.network))
             metrics.add({**done.metrics, STALENESS: 1.0})
             self._updated = None
@@ -234,9 +233,7 @@ class TrainerProcess:
         self.network.load_state_dict(acting["network"])
         self.policy.generator.set_state(acting["rng"].cpu())
         outcome = None if pipeline is None else pipeline["outcome"]
-        self._updated = (
-            None if outcome is None else Updated(outcome["network"], dict(outcome["metrics"]), Messages([], []), 0.0)
-        )
+        self._updated = None if outcome is None else Updated(**outcome, messages=Messages([], []), seconds=0.0)
 
     def reseed(self, seed: int) -> None:
         """Gives the trainer's streams of random numbers new seeds."""

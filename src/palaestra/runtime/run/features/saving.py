@@ -97,10 +97,15 @@ class Saving(RunPart):
         if any(learner.step >= learner.next_checkpoint for learner in run.learners.values()):
             run.must_be_writable()  # before a model counts as written
         due = [learner for learner in run.learners.values() if learner.checkpoint_due()]
-        late = run.group.from_first(self._is_late())
+        late = run.group.from_first(perf_counter() - self._saved_at > SAFETY_SECONDS)
         much = bool(due) and run.group.from_first(self._saves_much())
         if much and not run.finished and not any(learner.settings.even_checkpoints for learner in due):
-            self._explain_omission()
+            if not self._has_warned:
+                run.console.info(
+                    "Checkpoints come less often than every checkpoint_interval, as they would take more than "
+                    f"{MOST_SHARE:.0%} of the time"
+                )
+            self._has_warned = True
             due = []
         if due:
             must_be_finite(run.learners)
@@ -111,22 +116,10 @@ class Saving(RunPart):
         if self._due_since is None and (due or late):
             self._due_since = perf_counter()
 
-    def _is_late(self) -> bool:
-        """Whether the last checkpoint is so long ago that another is due."""
-        return perf_counter() - self._saved_at > SAFETY_SECONDS
-
     def _saves_much(self) -> bool:
         """Whether writing models and checkpoints has taken its share of this session's time."""
         clock = self._run.clock
         return clock.spent().get(SAVING, 0.0) > FREE_SECONDS + MOST_SHARE * clock.session
-
-    def _explain_omission(self) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            self._run.console.info(
-                "Checkpoints come less often than every checkpoint_interval, as they would take more than "
-                f"{MOST_SHARE:.0%} of the time"
-            )
 
     def save(self) -> None:
         """Writes a checkpoint and the files that belong to it. Raises Diverged if weights are not finite."""
@@ -167,8 +160,7 @@ class Saving(RunPart):
             raise
         except Exception as error:  # the rest is written all the same
             unsaved = error
-        warn = run.console.warning
-        with warning_of_failure("the measurement of times", warn):
+        with warning_of_failure("the measurement of times", run.console.warning):
             run.meetings.report()
         finals = run.group.first(self._write_last)
         if unsaved is not None:
