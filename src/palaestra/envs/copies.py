@@ -190,7 +190,7 @@ class Copies(list[C]):
         self.afterwards: Callable[[], None] = lambda: None
         """Called when all copies have ended."""
         self.begun = False
-        """Whether copies that fail are started again; set by the environment."""
+        """Whether the environment has begun; before that a copy is started `start_tries` times."""
         self.progress = 0
         """Grows while any copy makes progress; raised by the environment."""
         self.ready = set[int]()

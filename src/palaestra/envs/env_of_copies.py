@@ -61,7 +61,7 @@ class EnvOfCopies(ABC, Generic[C]):
             )
 
     def interrupt(self) -> None:
-        """Makes a waiting `receive` return soon, with tables in which no agent acts. Safe in a signal handler."""
+        """Makes a waiting `receive` or `reset` return soon, with what is ready. Safe in a signal handler."""
         self.copies.interrupt()
 
     def abandon(self) -> None:

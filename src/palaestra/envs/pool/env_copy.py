@@ -29,14 +29,15 @@ class EnvCopy:
         link: Link,
         listener: Listener,
         timeout: float,
+        start_timeout: float,
         take_in: Callable[[EnvCopy, CopyReply], None],
     ) -> None:
-        """`take_in` is called with each answer."""
+        """Both timeouts are seconds of silence after which it has hung. `take_in` is called with each answer."""
         self.index = index
         self.link = link
         self._listener = listener
-        self.timeout = timeout
-        """Seconds of silence after which it has hung."""
+        self._timeout = timeout
+        self._start_timeout = start_timeout
         self._take_in = take_in
         self.facts: EnvFacts | None = None
         """None until it has sent them for the first time."""
@@ -96,9 +97,9 @@ class EnvCopy:
     def draw(self, area: int) -> CopyReply:
         """Waits for an image of one of its areas."""
         self.ask("render", area)
-        if not self.link.connection.poll(self.timeout):
+        if not self.link.connection.poll(self._timeout):
             self.kill()
-            self.link.ended_for = f"it did not draw within {self.timeout:g} s (--timeout-wait)"
+            self.link.ended_for = f"it did not draw within {self._timeout:g} s (--timeout-wait)"
             raise self.link.failure()
         return self._answer()
 
@@ -146,8 +147,9 @@ class EnvCopy:
     def check(self) -> None:
         """See `Copy`."""
         started = self.facts is not None and self.link.connected
-        if started and self.asked_at is not None and monotonic() - self.asked_at > self.timeout:
-            raise CopyFailed(GameGone(f"it did not answer for {self.timeout:g} s (--timeout-wait)"))
+        timeout = self._timeout if self._made else self._start_timeout
+        if started and self.asked_at is not None and monotonic() - self.asked_at > timeout:
+            raise CopyFailed(GameGone(f"it did not answer for {timeout:g} s (--timeout-wait)"))
 
     def stop(self) -> None:
         """See `Copy`."""

@@ -59,10 +59,11 @@ class EnvPool(EnvOfCopies[EnvCopy]):
         """Starts a copy for each link and waits for all of them. Raises what the environment raises.
 
         `timeout`: seconds after which a silent copy has hung; None: DEFAULT_TIMEOUT. `start_timeout`: seconds without a
-        sign of any copy at the start; None: `timeout`. `log`: None: warnings of Python. `afterwards` is called when
-        all copies have ended.
+        sign of any copy at the start; None: `timeout`. A copy that is started again has the longer of the two. `log`:
+        None: warnings of Python. `afterwards` is called when all copies have ended.
         """
         timeout = DEFAULT_TIMEOUT if timeout is None else timeout
+        start_timeout = timeout if start_timeout is None else start_timeout
         self._log = log or warn
         self._seed = 0
         self._warned: set[str] = set()
@@ -78,8 +79,8 @@ class EnvPool(EnvOfCopies[EnvCopy]):
         try:
             for index, link in enumerate(links):
                 self.copies.grace = max(self.copies.grace, link.grace)
-                self.copies.add(EnvCopy(index, link, listener, timeout, self._take_in))
-            facts = self._first_facts(timeout if start_timeout is None else start_timeout)
+                self.copies.add(EnvCopy(index, link, listener, timeout, max(timeout, start_timeout), self._take_in))
+            facts = self._first_facts(start_timeout)
         except BaseException:
             with suppress(PalaestraError):  # whatever closing adds, the first error counts
                 self.close()
@@ -103,23 +104,24 @@ class EnvPool(EnvOfCopies[EnvCopy]):
         return [copy.facts for copy in self.copies if copy.facts is not None]
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
-        """Resets all copies, each with a seed of its own, and waits for all of them."""
+        """Resets all copies, each with a seed of its own, and waits for all of them, or for an interruption."""
         copies = self.copies
         self._seed = seed
         self._wait_for_all()  # the tables of ticks under way are dropped
         copies.ready.clear()
+        if copies.interrupted:  # a copy that still simulates cannot be asked for anything
+            return self._tables_of_tick()
         copies.failed.clear()
         for copy in copies:
             if copy.index not in copies.starts_at:
                 copies.attempt(copy, lambda copy=copy: copy.ask("reset", self._seed_of(copy.index)))
-        for table in self._tables.values():
-            table.clear()
         self._wait_for_all()
         return self._tables_of_tick()
 
     def _wait_for_all(self) -> None:
-        while self.copies.starts_at or any(copy.asked_at is not None for copy in self.copies):
-            self.copies.gather()
+        copies = self.copies
+        while (copies.starts_at or any(copy.asked_at is not None for copy in copies)) and not copies.interrupted:
+            copies.gather()
 
     def send(self, actions: Mapping[str, Action]) -> None:
         """See `EnvOfCopies`."""

@@ -116,8 +116,8 @@ class BehaviorTable:
     ) -> tuple[TimeStep, dict[tuple[int, str], Ids]]:
         """Returns the TimeStep, and by copy and key the slots that wait for an action, in the order of their requests.
 
-        `messages` (copies,) counts the messages of each copy's current game. Episodes of agents of `lost_sources` are
-        lost.
+        `messages` (areas,) counts the messages of the present game of each area; a copy of a Unity game is one area.
+        Episodes of agents of `lost_sources` are lost.
         """
         if not arrivals and not lost_sources:
             return self._idle_step(), {}
