@@ -101,9 +101,8 @@ class BehaviorTable:
         self._last_messages = np.zeros(0, np.int64)
         self._membership = _membership(0)
         self._agents: defaultdict[int, _GameAgents] = defaultdict(_GameAgents)
-        self._key_numbers: dict[
-            tuple[int, str], int
-        ] = {}  # for each source and key, the high bits of its agents' global numbers
+        # by source and key, the high bits of its agents' global numbers
+        self._key_numbers = dict[tuple[int, str], int]()
         self._numbers = count()
         self._idle: TimeStep | None = None
 

@@ -34,14 +34,12 @@ class AreaEpisodes:
         On an accelerator, where finding out would mean waiting, there always is a column. Takes each tick's tables
         once.
         """
-        if all(_quiet(step) for step in steps.values()):
-            self.going = {name: self._widened(name, step) for name, step in steps.items()}
-            self._living.update((name, self.going[name] | step.acting) for name, step in steps.items())
-            return None
-        ended = {name: _ended(step) for name, step in steps.items()}
-        self.going = {name: self._widened(name, step) & ~ended[name] for name, step in steps.items()}
+        quiet = all(_quiet(step) for step in steps.values())
+        ended = {} if quiet else {name: _ended(step) for name, step in steps.items()}
+        self.going = {name: self._widened(name, step) for name, step in steps.items()}
+        self.going |= {name: self.going[name] & ~column for name, column in ended.items()}
         self._living.update((name, self.going[name] | step.acting) for name, step in steps.items())
-        return self._over(steps, ended)
+        return None if quiet else self._over(steps, ended)
 
     def _over(self, steps: Mapping[str, TimeStep], ended: Mapping[str, Tensor]) -> Tensor:
         device = next(iter(steps.values())).reward.device
@@ -53,9 +51,7 @@ class AreaEpisodes:
         return (some > 0) & (others == 0)
 
     def _widened(self, name: str, step: TimeStep) -> Tensor:
-        living = self._living.get(name)
-        if living is None:
-            return torch.zeros_like(step.acting)
+        living = self._living.get(name, step.acting[:0])
         living = living.to(step.acting.device)  # those of a checkpoint come on the CPU
         more = len(step.acting) - len(living)
         return living if more <= 0 else torch.cat([living, living.new_zeros(more)])

@@ -368,5 +368,4 @@ class ParameterQueue:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores `state_dict`."""
-        living = {name: column.to(self._env.device) for name, column in state["living"].items()}
-        self._areas.load_state_dict({"living": living})
+        self._areas.load_state_dict(state)
