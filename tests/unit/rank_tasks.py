@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import fields, is_dataclass, replace
 from io import StringIO
 from pathlib import Path
@@ -361,6 +361,34 @@ def play_until_lost(results: str) -> list[Any]:
     return []
 
 
+class Ending(Scripted):
+    """Stops the run on tick 150 as Ctrl-C does, on rank 0."""
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        if self.tick == 150 and len(self.tables[-1]) == 1 and own_number() == 0:
+            signal.raise_signal(signal.SIGINT)
+        return super().step(actions)
+
+
+def strangers(file: str, group: RankGroup) -> None:
+    """Saves how a run ends whose ranks share no behavior at first; it is stopped and resumed before they do."""
+    config = settings("A", 4000)
+    config["behaviors"]["B"] = config["behaviors"]["A"]
+    streams = {"A": {"steady": True}, "B": {"steady": True}}
+
+    results = Path(file).parent / "results"
+
+    def play(late: int, **more: Any) -> palaestra.Result:
+        env = Ending(streams, appears={"B": late} if group.leads else {"A": late + 3})
+        return palaestra.train(config, env=env, run_id="run", results_dir=str(results), seed=3, quiet=True, **more)
+
+    with suppress(KeyboardInterrupt):
+        play(10_000)
+    shared = group.first(lambda: state(results / "run")["run"]["meetings"]["shared"])
+    again = play(100, resume=True)
+    torch.save({"shared": shared, "finished": again.finished, "steps": again.steps}, f"{file}.{group.number}")
+
+
 def lose(file: str, group: RankGroup) -> None:
     """Kills rank 1 while rank 0 waits for it; rank 0 saves the error's text."""
     group.gather(0)
@@ -375,5 +403,6 @@ def lose(file: str, group: RankGroup) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    tasks = {"update": update_all, "exchange": exchange, "runs": runs, "strangers": strangers, "lose": lose}
     with ranks.joined(30.0, "cpu") as joined:
-        {"update": update_all, "exchange": exchange, "runs": runs, "lose": lose}[sys.argv[1]](sys.argv[2], joined)
+        tasks[sys.argv[1]](sys.argv[2], joined)

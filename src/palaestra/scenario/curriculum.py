@@ -36,6 +36,12 @@ class Curriculum:
         """Criterion that ends the current lesson; None if the lesson is the last."""
         return self.lesson.completion_criteria if self.number + 1 < len(self.lessons) else None
 
+    @property
+    def behaviors(self) -> list[str | None]:
+        """Behaviors of the lessons' criteria; None for a lesson without one, or where no behavior learns yet."""
+        criteria = [lesson.completion_criteria for lesson in self.lessons]
+        return [None if criterion is None else criterion.behavior for criterion in criteria]
+
     def set_default_behavior(self, behavior: str) -> None:
         """Sets the behavior for criteria that name none."""
         self.lessons = tuple(_measured_by(lesson, behavior) for lesson in self.lessons)
@@ -134,6 +140,18 @@ class Curricula:
         if self._loaded is not None:
             self.load_state_dict(self._loaded)
 
+    def default_in(self, state: Mapping[str, Any]) -> str | None:
+        """Returns the behavior for criteria that name none in a state; None if it had none, or all name one now."""
+        return next(
+            (
+                behavior
+                for name, each in self.all.items()
+                for lesson, behavior in zip(each.lessons, state["behaviors"].get(name, ()), strict=False)
+                if lesson.completion_criteria is not None and lesson.completion_criteria.behavior is None
+            ),
+            None,
+        )
+
     @property
     def finished(self) -> bool:
         """Whether all parameters are in their last lesson."""
@@ -217,6 +235,7 @@ class Curricula:
         """Returns the state in plain types. Call between updates."""
         return {
             "lessons": {name: each.number for name, each in self.all.items()},
+            "behaviors": {name: each.behaviors for name, each in self.all.items()},
             "measured": {name: each.measured for name, each in self.all.items()},
             "returns": {behavior: list(returns) for behavior, returns in self._returns.items()},
             "episodes": dict(self._episodes),

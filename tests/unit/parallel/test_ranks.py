@@ -169,6 +169,17 @@ def test_ranks_whose_folder_is_deleted_save_it_elsewhere_and_go_on(played: list[
 
 
 @pytest.mark.slow
+def test_ranks_that_share_no_behavior_at_first_go_on_and_learn_once_they_do(tmp_path: Path):
+    assert in_ranks("strangers", tmp_path / "x") == [0, 0]
+    first, second = (torch.load(tmp_path / f"x.{rank}") for rank in range(2))
+    assert first["shared"] == []
+    assert first["finished"]
+    assert second["finished"]
+    assert first["steps"] == second["steps"]
+    assert min(first["steps"].values()) >= 4000
+
+
+@pytest.mark.slow
 def test_a_killed_rank_is_named(tmp_path: Path):
     assert in_ranks("lose", tmp_path / "text") == [0, -9]
     assert torch.load(tmp_path / "text") == {"text": "rank 1 of 2 has ended or hangs", "reports": True}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from palaestra.core.plugins import nearest
@@ -35,9 +35,16 @@ class Lessons(RunPart):
     name = "lessons"
 
     def __init__(
-        self, context: RunContext, parameters: Parameters, saved: Mapping[str, Any] | None, began: Callable[..., None]
+        self,
+        context: RunContext,
+        parameters: Parameters,
+        saved: Mapping[str, Any] | None,
+        began: Callable[..., None],
+        shared: Callable[[], Sequence[Learner]],
     ) -> None:
-        """`saved`: a resumed run's state, which holds from the first reset on. `began`: called when lessons begin."""
+        """`saved`: a resumed run's state, which holds from the first reset on. `began`: called when lessons begin.
+        `shared`: returns the learners that all ranks have.
+        """
         self._settings = context.settings.environment_parameters or {}
         forms = self._settings.items()
         self.curricula = Curricula({name: form for name, form in forms if isinstance(form, CurriculumSettings)})
@@ -45,6 +52,7 @@ class Lessons(RunPart):
         self._context = context
         self._parameters = parameters
         self._began = began
+        self._shared = shared
         self._missed: Counter[str] = Counter()
         """Number of summaries that lacked a metric for which a lesson waits, by metric."""
         self._default_behavior: str | None = None
@@ -54,6 +62,8 @@ class Lessons(RunPart):
             self.curricula.start_with(context.settings.env_settings.first_lesson)
         else:
             self._ticks = saved["ticks"]
+            if (behavior := self.curricula.default_in(saved["curricula"])) is not None:
+                self._measure(behavior)
             self.curricula.load_state_dict(saved["curricula"])
         parameters.set(self.numbers)
 
@@ -68,18 +78,29 @@ class Lessons(RunPart):
         return {name: self.curricula.all[name].number if name in self.curricula.all else 0 for name in self._settings}
 
     def joined(self, learner: Learner) -> None:
-        """Adds a behavior that learns. The first one is measured by criteria that name no behavior."""
+        """Adds a behavior that learns. The first one that all ranks have is measured by criteria that name none."""
         if not self.curricula.has_behaviors:
-            self.curricula.set_default_behavior(learner.name)
-            self._default_behavior = learner.name
+            if self._context.group.known(now=True, when_met=False):
+                self._measure(learner.name)
         elif self._default_behavior is not None and self._ticks:
             self._context.console.warning(
                 f"'{learner.name}' learns too: lessons whose completion_criteria name no behavior still wait for "
                 f"'{self._default_behavior}'; name the behavior to measure"
             )
 
+    def _measure(self, behavior: str) -> None:
+        """Sets the behavior for criteria that name none."""
+        self.curricula.set_default_behavior(behavior)
+        self._default_behavior = behavior
+
+    def met(self) -> None:
+        """Chooses the behavior for criteria that name none, the same on all ranks."""
+        if not self.curricula.has_behaviors and (shared := self._shared()):
+            self._measure(shared[0].name)
+
     def started(self) -> None:
         """Prints the current lesson of each parameter that has a curriculum."""
+        self.met()
         for each in self.curricula.all.values():
             self._context.console.info(announcement(each))
 
@@ -132,7 +153,7 @@ class Lessons(RunPart):
         is_due = self._context.group.known(self._ticks % CHECK_EVERY == 0, True)
         if self._context.inference or self.curricula.finished or not is_due:
             return
-        learners = self._context.learners.values()
+        learners = self._shared()
         progress = {one.name: min(one.step / one.settings.max_steps, 1.0) for one in learners}
         ratings = {one.name: one.rating for one in learners if one.rating is not None}
         changed = self.curricula.update(progress, ratings)

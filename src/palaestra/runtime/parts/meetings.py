@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from palaestra.runtime.collect.collector import Collector
+from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.logging.bottleneck import TimeUse
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.storage.run_folder import RunFolder
@@ -32,15 +33,24 @@ class Meetings:
         self.have_met = False
         """Whether several ranks have met, and go on."""
 
-    def due(self, collector: Collector, stopped: bool) -> bool:
-        """Whether updates, summaries and what else is due are looked at after this round; several ranks meet then."""
-        return True
+    def begin(self, collector: Collector) -> None:
+        """Lets the ranks know, when they begin, which behaviors all of them have. All ranks take part."""
 
-    def counts(self, name: str) -> bool:
-        """Whether all ranks have a behavior, as far as they knew when they last met. Only then it is learned, and
-        anything of it is due.
+    def due(self, collector: Collector, stopped: bool) -> bool:
+        """Whether updates, summaries and what else is due are looked at after this round; several ranks meet then. If
+        not, full rollouts that nobody may learn from are dropped.
         """
         return True
+
+    def shared(self) -> list[Learner]:
+        """Returns the learners of the behaviors that all ranks have, as far as they knew when they last met, in one
+        order. Only these learn, and only of these anything is due.
+        """
+        return list(self._learners.values())
+
+    def awaited(self) -> list[Learner]:
+        """Returns the learners of which something may be due, so that this rank must meet the others."""
+        return list(self._learners.values())
 
     def meet(self, collector: Collector, *, stopped: bool, lost: Callable[[], bool]) -> list[str]:
         """Meets the other ranks. Returns the behaviors whose rollouts are full on all ranks. `lost`: whether rank 0 can

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from palaestra.parallel.rank_group import RankGroup
-from palaestra.runtime.collect.collector import Collector
+from palaestra.runtime.collect.collector import BehaviorCollector, Collector
+from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.logging.bottleneck import TimeUse
 from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.parts.journal import Journal, RankJournal
@@ -24,8 +25,10 @@ from palaestra.runtime.storage.run_folder import RunFolder
 REPORT_EVERY = 1000
 """Decisions after which ranks exchange episodes and measurements again."""
 
-ABSENT, OPEN, FULL = 0.0, 1.0, 2.0
-"""States of a behavior's rollout on a rank: it has not seen the behavior; it collects; the rollout is complete."""
+ABSENT, OPEN, FULL, DROPPED = 0.0, 1.0, 2.0, 3.0
+"""States of a behavior's rollout on a rank: it has not seen the behavior; it collects; the rollout is complete; it
+collects, and has dropped complete rollouts since the ranks last met.
+"""
 FLAGS = 3
 """Columns of what a rank tells before those of the first behavior."""
 PATIENCE = 10
@@ -48,21 +51,49 @@ class RankMeetings(Meetings):
         """Behaviors that the ranks have agreed on, in one order."""
         self._total = 0
         self._reported = 0
-        self._shared = set[str]()
+        self._shared: set[str] | None = None
+        """Behaviors that all ranks have, as far as they knew when they last met; None: they have not begun."""
+        self._dropped = set[str]()
+        """Behaviors of which rollouts were dropped since the ranks last met."""
         self._waits = Counter[str]()
 
+    def begin(self, collector: Collector) -> None:
+        """Lets the ranks know, when they begin, which behaviors all of them have. All ranks take part."""
+        found = self._agree_on_names(collector)
+        here = {name for name in self.names if all(name in names for names in found)}
+        self._shared = here if self._shared is None else self._shared & here
+
     def due(self, collector: Collector, stopped: bool) -> bool:
-        """Whether this rank must meet the others now."""
+        """Whether this rank must meet the others now. If not, full rollouts that nobody may learn from are dropped."""
         # also where the rollout that was full is lost, because its environment cannot be saved
         if stopped or self.meets_first:
             return True
-        return any(self.counts(name) for name in collector.full) or any(
-            learner.left <= 0 for name, learner in self._learners.items() if self.counts(name)
-        )
+        if any(not self._shared or name in self._shared for name in collector.full):
+            return True
+        if any(learner.left <= 0 for learner in self.awaited()):
+            return True
+        self._drop(collector)
+        return False
 
-    def counts(self, name: str) -> bool:
-        """Whether all ranks have a behavior, as far as they knew when they last met."""
-        return not self._shared or name in self._shared
+    def shared(self) -> list[Learner]:
+        """Returns the learners of the behaviors that all ranks have, as far as they knew when they last met, in one
+        order. Only these learn, and only of these anything is due.
+        """
+        if self._shared is None:
+            return list(self._learners.values())
+        return [self._learners[name] for name in self.names if name in self._shared and name in self._learners]
+
+    def awaited(self) -> list[Learner]:
+        """Returns the learners of which something may be due, so that this rank must meet the others: while the ranks
+        share no behavior, all that it has, so that they find out once they do.
+        """
+        return self.shared() if self._shared else list(self._learners.values())
+
+    def _drop(self, collector: Collector) -> None:
+        for name in collector.full:
+            if self._shared is not None and name not in self._shared:
+                collector.take(name)
+                self._dropped.add(name)
 
     def meet(self, collector: Collector, *, stopped: bool, lost: Callable[[], bool]) -> list[str]:
         """Meets the other ranks. Returns the behaviors whose rollouts are full on all ranks."""
@@ -84,13 +115,11 @@ class RankMeetings(Meetings):
         for name, state in states.items():
             self._note_absence(name, state)
         self._shared = {name for name, state in states.items() if ABSENT not in state}
-        for name in collector.full:
-            if not self.counts(name):
-                collector.take(name)
-        for name in self.names:
-            if name in self._learners and self.counts(name):
-                self._learners[name].meet(int(sum(decisions[name])))
-        self._total = sum(self._learners[name].step for name in self._shared if name in self._learners)
+        self._drop(collector)
+        self._dropped.clear()
+        for name, learner in self._learners.items():
+            learner.meet(int(sum(decisions[name])) if name in self._shared else learner.agreed)
+        self._total = sum(learner.step for learner in self.shared())
         if self._total >= self._reported + REPORT_EVERY:
             self.report()
         return [name for name, state in states.items() if all(one == FULL for one in state)]
@@ -115,14 +144,19 @@ class RankMeetings(Meetings):
         row: list[float] = [any(name not in self.names for name in collector.collectors), *flags]
         for name in self.names:
             one = collector.collectors.get(name)
-            row += [ABSENT, 0] if one is None else [FULL if one.full else OPEN, one.decisions]
+            row += [ABSENT, 0] if one is None else [self._state_of(one), one.decisions]
         return self._group.gather_numbers(row)
+
+    def _state_of(self, one: BehaviorCollector) -> float:
+        if one.full:
+            return FULL
+        return DROPPED if one.name in self._dropped else OPEN
 
     def _note_absence(self, name: str, states: Sequence[float]) -> None:
         """Warns once if the rollouts of a behavior are full and cannot be learned from, since other ranks do not have
         the behavior.
         """
-        if FULL not in states or ABSENT not in states:
+        if ABSENT not in states or not {FULL, DROPPED} & set(states):
             return
         self._waits[name] += 1
         if self._waits[name] == PATIENCE:
@@ -134,9 +168,12 @@ class RankMeetings(Meetings):
             )
             self._group.first(lambda: self._warn(text))
 
-    def _agree_on_names(self, collector: Collector) -> None:
-        for names in self._group.gather(list(collector.collectors)):
+    def _agree_on_names(self, collector: Collector) -> list[list[str]]:
+        """Returns the behaviors of each rank."""
+        found = self._group.gather(list(collector.collectors))
+        for names in found:
             self.names += [name for name in names if name not in self.names]
+        return found
 
     def state_dict(self, unseen: Mapping[str, Any]) -> dict[str, Any]:
         """Returns what the next meeting depends on, for the state of a run. All ranks take part. `unseen`: collectors
@@ -151,7 +188,7 @@ class RankMeetings(Meetings):
         total |= {name: sum(one.get(name, 0) for one in found) for name in own}
         state = {
             "names": list(self.names),
-            "shared": sorted(self._shared),
+            "shared": sorted(self._shared or ()),
             "met": met,
             "total": total,
             "meets_first": self.meets_first,

@@ -251,7 +251,7 @@ def parts_of(run: Run, reopen: Reopen | None, callbacks: Sequence[Callback]) -> 
         run.group.own_seed(seed + step),
         saved.get(Parameters.name),
     )
-    lessons = Lessons(run.context, parameters, saved.get(Lessons.name), run.lesson_began)
+    lessons = Lessons(run.context, parameters, saved.get(Lessons.name), run.lesson_began, run.meetings.shared)
     return [
         SelfPlay(run.context),
         Requests(run),

@@ -52,7 +52,7 @@ def collect(run: Run, pause: float) -> None:
     if run.meetings.meets_first:
         return
     begun = perf_counter()
-    ticks = [learner.ticks_ahead for learner in run.learners.values()]
+    ticks = [learner.ticks_ahead for learner in run.meetings.awaited()]
     ticks += [ahead for part in run.at_work["ticks_ahead"] if (ahead := part.ticks_ahead()) is not None]
     try:
         run.collector.advance(min(ticks, default=1), lambda: run.stopped or perf_counter() > pause)
@@ -77,7 +77,8 @@ def meet(run: Run) -> list[str]:
 def update(run: Run, full: Iterable[str]) -> list[Learner]:
     """Updates the policies that learn from the rollouts of these behaviors, which are full. Returns their learners."""
     rollouts = {name: run.collector.take(name) for name in full}
-    learning = [(learner, rollout) for name, rollout in rollouts.items() for learner in run.students[name]]
+    shared = run.meetings.shared()
+    learning = [(one, rollout) for name, rollout in rollouts.items() for one in shared if one in run.students[name]]
     run.updating = [learner for learner, _ in learning]
     if learning:
         torch.set_num_threads(run.threads.learning)
@@ -134,7 +135,7 @@ def add_episodes(run: Run, learner: Learner, ended: Episodes) -> None:
 
 def summarize(run: Run) -> None:
     """Writes the summaries that are due, and ends the run if no behavior needs more training."""
-    due = [learner for learner in run.learners.values() if learner.step >= learner.next_summary]
+    due = [learner for learner in run.meetings.shared() if learner.step >= learner.next_summary]
     if due:
         run.meetings.report()
         run.must_be_writable()  # before a summary counts as written

@@ -175,12 +175,12 @@ class Run:
 
     def still_training(self) -> list[str]:
         """Returns the behaviors that have not reached their max_steps, of those that all ranks have."""
-        return [name for name, learner in self.learners.items() if learner.training and self.meetings.counts(name)]
+        return [learner.name for learner in self.meetings.shared() if learner.training]
 
     @property
     def finished(self) -> bool:
-        """Whether every behavior has reached its max_steps."""
-        return bool(self.learners) and not self.inference and not self.still_training()
+        """Whether every behavior that all ranks have has reached its max_steps."""
+        return bool(self.meetings.shared()) and not self.inference and not self.still_training()
 
     def must_be_writable(self) -> None:
         """Raises FolderLost if the run's folder can no longer be written to. All ranks take part, and all raise it."""
@@ -199,6 +199,7 @@ class Run:
 
     def start(self) -> None:
         """Begins to collect: all ranks have rank 0's networks, and every part is ready."""
+        self.meetings.begin(self.collector)
         first = {name: one.trainer.network.state_dict() for name, one in self.learners.items() if one.starts_trained}
         for name, weights in self.group.from_first(first).items():
             if name in self.learners:

@@ -2,7 +2,8 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
@@ -15,11 +16,14 @@ from palaestra.core.errors import ConfigError
 from palaestra.envs.builtin.ball.env import Ball
 from palaestra.envs.transfer import Transfer
 from palaestra.envs.wrapper import EnvWrapper
+from palaestra.parallel.rank_group import RankGroup
+from palaestra.runtime.curriculum.lessons import Lessons
 from palaestra.runtime.environments import run_env
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.play.run_models import find_models, open_for
 from palaestra.runtime.run import loop
 from palaestra.runtime.run.ending import Result
+from palaestra.runtime.settings import RunSettings
 
 SAMPLERS: dict[str, Any] = {
     "uniform": {"sampler_type": "uniform", "sampler_parameters": {"min_value": 1, "max_value": 2}},
@@ -345,3 +349,36 @@ def test_a_run_can_begin_with_a_later_lesson_and_goes_on_where_it_got(tmp_path):
     assert saved["curricula"]["lessons"] == {"mass": 2, "scale": 1}
     again = train(folder / "configuration.yaml", tmp_path, resume=True)
     assert lesson(again.folder) == 2
+
+
+class OneOfTwo(RankGroup):
+    """A rank of two."""
+
+    def known(self, now: Any, when_met: Any) -> Any:
+        return when_met
+
+
+def test_all_ranks_measure_the_same_behavior_whichever_each_saw_first():
+    criterion = {"measure": "progress", "threshold": 0.5}
+    lessons = [{"name": "L0", "value": 1.0, "completion_criteria": criterion}, {"name": "L1", "value": 2.0}]
+    tree = {"default_settings": {}, "environment_parameters": {"mass": {"curriculum": lessons}}}
+    ignored: Any = SimpleNamespace(
+        passes_on=lambda *_: None, set=lambda _: None, change=lambda *_: None, info=lambda _: None
+    )
+    context: Any = SimpleNamespace(
+        settings=RunSettings.model_validate(tree), journal=ignored, console=ignored, group=OneOfTwo(), inference=False
+    )
+    shared: list[Any] = []
+    part = Lessons(context, ignored, None, lambda **_: None, lambda: shared)
+    for name in ("A", "B"):
+        part.joined(cast(Any, SimpleNamespace(name=name)))
+    part.started()
+    part.round_ended()
+    assert part.state_dict()["curricula"]["behaviors"] == {"mass": [None, None]}  # another rank may have seen neither
+    shared.append(SimpleNamespace(name="B", step=60, settings=SimpleNamespace(max_steps=100), rating=None))
+    part.met()
+    part.round_ended()
+    assert part.numbers == {"mass": 1}
+    again = Lessons(context, ignored, part.state_dict(), lambda **_: None, lambda: shared)
+    assert again.state_dict() == part.state_dict()
+    assert again.state_dict()["curricula"]["behaviors"] == {"mass": ["B", None]}

@@ -121,8 +121,8 @@ def test_what_one_process_saved_goes_on_in_two_with_decisions_counted_once_and_o
     learner = Learner("B", spec.behaviors["B"], block, CPU, 3, False, group=group)
     assert saved.restore(learner, 5)
     assert (learner.collector.decisions, learner.agreed) == ([result.steps["B"], 0][number], result.steps["B"])
-    streams = learner.trainer.action_rng
-    assert streams.initial_seed() == group.own_seed(5 + sum(result.steps.values()))
+    trainer: Any = learner.trainer
+    assert trainer.action_rng.initial_seed() == group.own_seed(5 + sum(result.steps.values()))
 
 
 def test_a_late_behavior_that_a_brain_plays_goes_on_with_the_random_numbers_of_that_brain(tmp_path, monkeypatch):

@@ -140,7 +140,7 @@ class KeepBest(RunPart):
         run = self._run
         if run.inference or run.step == run.first_step or not (run.finished or endings_of(run.parts)):
             return
-        for learner in run.learners.values():
+        for learner in run.meetings.shared():
             wanted = self._wanted(learner)
             if wanted is None or wanted.metric is not None:
                 continue

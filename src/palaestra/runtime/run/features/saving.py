@@ -94,9 +94,10 @@ class Saving(RunPart):
     def _write_models(self) -> None:
         """Writes models whose checkpoint_interval has passed, and notes whether a checkpoint is due."""
         run = self._run
-        if any(learner.step >= learner.next_checkpoint for learner in run.learners.values()):
+        shared = run.meetings.shared()
+        if any(learner.step >= learner.next_checkpoint for learner in shared):
             run.must_be_writable()  # before a model counts as written
-        due = [learner for learner in run.learners.values() if learner.checkpoint_due()]
+        due = [learner for learner in shared if learner.checkpoint_due()]
         late = run.group.from_first(perf_counter() - self._saved_at > SAFETY_SECONDS)
         much = bool(due) and run.group.from_first(self._saves_much())
         if much and not run.finished and not any(learner.settings.even_checkpoints for learner in due):
