@@ -97,6 +97,8 @@ class Curricula:
 
     def __init__(self, curricula: Mapping[str, CurriculumSettings]) -> None:
         self.all = {name: Curriculum(name, settings) for name, settings in curricula.items()}
+        self.default_behavior: str | None = None
+        """Behavior for criteria that name none; None if there is no such criterion, or no behavior learns yet."""
         self._returns: dict[str, deque[float]] = {}
         self._episodes: dict[str, int] = {}
         self._loaded: Mapping[str, Any] | None = None
@@ -134,23 +136,12 @@ class Curricula:
 
     def set_default_behavior(self, behavior: str) -> None:
         """Sets the behavior for criteria that name none."""
+        self.default_behavior = behavior
         for each in self.all.values():
             each.set_default_behavior(behavior)
         self._allocate_returns()
         if self._loaded is not None:
             self.load_state_dict(self._loaded)
-
-    def default_in(self, state: Mapping[str, Any]) -> str | None:
-        """Returns the behavior for criteria that name none in a state; None if it had none, or all name one now."""
-        return next(
-            (
-                behavior
-                for name, each in self.all.items()
-                for lesson, behavior in zip(each.lessons, state["behaviors"].get(name, ()), strict=False)
-                if lesson.completion_criteria is not None and lesson.completion_criteria.behavior is None
-            ),
-            None,
-        )
 
     @property
     def finished(self) -> bool:
@@ -246,6 +237,8 @@ class Curricula:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores `state_dict`. Unknown curricula start again; a lesson beyond the last becomes the last."""
+        if (default := _default_in(self.all, state)) is not None:
+            self.set_default_behavior(default)
         self._loaded = None if self.has_behaviors else state
         for name, each in self.all.items():
             if name in state["lessons"]:
@@ -258,3 +251,16 @@ class Curricula:
         self._new = set(state["new"])
         self._mixed = set(state["mixed"])
         self._metrics = dict(state["metrics"])
+
+
+def _default_in(curricula: Mapping[str, Curriculum], state: Mapping[str, Any]) -> str | None:
+    """Returns the behavior that a state has for criteria that name none; None if there is no such criterion."""
+    return next(
+        (
+            behavior
+            for name, each in curricula.items()
+            for lesson, behavior in zip(each.lessons, state["behaviors"].get(name, ()), strict=False)
+            if lesson.completion_criteria is not None and lesson.completion_criteria.behavior is None
+        ),
+        None,
+    )

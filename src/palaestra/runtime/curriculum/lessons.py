@@ -55,15 +55,11 @@ class Lessons(RunPart):
         self._shared = shared
         self._missed: Counter[str] = Counter()
         """Number of summaries that lacked a metric for which a lesson waits, by metric."""
-        self._default_behavior: str | None = None
-        """Behavior for criteria that name none; None if there is no such criterion, or no behavior learns yet."""
         self._ticks = 0
         if saved is None:
             self.curricula.start_with(context.settings.env_settings.first_lesson)
         else:
             self._ticks = saved["ticks"]
-            if (behavior := self.curricula.default_in(saved["curricula"])) is not None:
-                self._measure(behavior)
             self.curricula.load_state_dict(saved["curricula"])
         parameters.set(self.numbers)
 
@@ -80,27 +76,16 @@ class Lessons(RunPart):
     def joined(self, learner: Learner) -> None:
         """Adds a behavior that learns. The first one that all ranks have is measured by criteria that name none."""
         if not self.curricula.has_behaviors:
-            if self._context.group.known(now=True, when_met=False):
-                self._measure(learner.name)
-        elif self._default_behavior is not None and self._ticks:
+            choose_behavior(self.curricula, self._context.group.known(self._shared(), ()))
+        elif self.curricula.default_behavior is not None and self._ticks:
             self._context.console.warning(
                 f"'{learner.name}' learns too: lessons whose completion_criteria name no behavior still wait for "
-                f"'{self._default_behavior}'; name the behavior to measure"
+                f"'{self.curricula.default_behavior}'; name the behavior to measure"
             )
-
-    def _measure(self, behavior: str) -> None:
-        """Sets the behavior for criteria that name none."""
-        self.curricula.set_default_behavior(behavior)
-        self._default_behavior = behavior
-
-    def met(self) -> None:
-        """Chooses the behavior for criteria that name none, the same on all ranks."""
-        if not self.curricula.has_behaviors and (shared := self._shared()):
-            self._measure(shared[0].name)
 
     def started(self) -> None:
         """Prints the current lesson of each parameter that has a curriculum."""
-        self.met()
+        choose_behavior(self.curricula, self._shared())
         for each in self.curricula.all.values():
             self._context.console.info(announcement(each))
 
@@ -150,10 +135,11 @@ class Lessons(RunPart):
 
     def round_ended(self) -> None:
         """Advances the lessons whose criteria are met, if a check is due."""
+        learners = self._shared()
+        choose_behavior(self.curricula, learners)
         is_due = self._context.group.known(self._ticks % CHECK_EVERY == 0, True)
         if self._context.inference or self.curricula.finished or not is_due:
             return
-        learners = self._shared()
         progress = {one.name: min(one.step / one.settings.max_steps, 1.0) for one in learners}
         ratings = {one.name: one.rating for one in learners if one.rating is not None}
         changed = self.curricula.update(progress, ratings)
@@ -198,6 +184,12 @@ class Lessons(RunPart):
     def state_dict(self) -> dict[str, Any]:
         """Returns the ticks so far and the lessons, which are restored when the part is made."""
         return {"ticks": self._ticks, "curricula": self.curricula.state_dict()}
+
+
+def choose_behavior(curricula: Curricula, learners: Sequence[Learner]) -> None:
+    """Has criteria that name no behavior measure the first of these, unless one is chosen already."""
+    if not curricula.has_behaviors and learners:
+        curricula.set_default_behavior(learners[0].name)
 
 
 def announcement(each: Curriculum) -> str:
