@@ -36,12 +36,6 @@ class Curriculum:
         """Criterion that ends the current lesson; None if the lesson is the last."""
         return self.lesson.completion_criteria if self.number + 1 < len(self.lessons) else None
 
-    @property
-    def behaviors(self) -> list[str | None]:
-        """Behaviors of the lessons' criteria; None for a lesson without one, or where no behavior learns yet."""
-        criteria = [lesson.completion_criteria for lesson in self.lessons]
-        return [None if criterion is None else criterion.behavior for criterion in criteria]
-
     def set_default_behavior(self, behavior: str) -> None:
         """Sets the behavior for criteria that name none."""
         self.lessons = tuple(_measured_by(lesson, behavior) for lesson in self.lessons)
@@ -112,7 +106,6 @@ class Curricula:
         self._allocate_returns()
 
     def _allocate_returns(self) -> None:
-        """Makes an empty buffer of returns for each measured behavior, as long as its longest lesson needs."""
         lengths: defaultdict[str, int] = defaultdict(lambda: 1)
         for criterion in self._criteria():
             if criterion.behavior is not None:
@@ -188,7 +181,6 @@ class Curricula:
     def _value(
         self, criterion: CompletionCriteriaSettings | None, progress: Mapping[str, float], ratings: Mapping[str, float]
     ) -> float | None:
-        """Returns the new value of a measure; None if there is none."""
         if criterion is None or criterion.behavior is None:
             return None
         behavior = criterion.behavior
@@ -202,7 +194,6 @@ class Curricula:
         return self._metrics.get(behavior, {}).get(criterion.measure)
 
     def _episodes_of(self, criterion: CompletionCriteriaSettings) -> int:
-        """Returns how many episodes of the criterion's behavior have ended in this lesson."""
         return 0 if criterion.behavior is None else self._episodes[criterion.behavior]
 
     def _begin(self, behaviors: Iterable[str]) -> None:
@@ -226,7 +217,7 @@ class Curricula:
         """Returns the state in plain types. Call between updates."""
         return {
             "lessons": {name: each.number for name, each in self.all.items()},
-            "behaviors": {name: each.behaviors for name, each in self.all.items()},
+            "measured_by": [criterion.behavior for criterion in self._criteria()],
             "measured": {name: each.measured for name, each in self.all.items()},
             "returns": {behavior: list(returns) for behavior, returns in self._returns.items()},
             "episodes": dict(self._episodes),
@@ -237,8 +228,9 @@ class Curricula:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores `state_dict`. Unknown curricula start again; a lesson beyond the last becomes the last."""
-        if (default := _default_in(self.all, state)) is not None:
-            self.set_default_behavior(default)
+        for criterion, behavior in zip(self._criteria(), state["measured_by"], strict=False):
+            if criterion.behavior is None and behavior is not None:
+                self.set_default_behavior(behavior)
         self._loaded = None if self.has_behaviors else state
         for name, each in self.all.items():
             if name in state["lessons"]:
@@ -251,16 +243,3 @@ class Curricula:
         self._new = set(state["new"])
         self._mixed = set(state["mixed"])
         self._metrics = dict(state["metrics"])
-
-
-def _default_in(curricula: Mapping[str, Curriculum], state: Mapping[str, Any]) -> str | None:
-    """Returns the behavior that a state has for criteria that name none; None if there is no such criterion."""
-    return next(
-        (
-            behavior
-            for name, each in curricula.items()
-            for lesson, behavior in zip(each.lessons, state["behaviors"].get(name, ()), strict=False)
-            if lesson.completion_criteria is not None and lesson.completion_criteria.behavior is None
-        ),
-        None,
-    )

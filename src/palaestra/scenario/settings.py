@@ -133,7 +133,6 @@ class CompletionCriteriaSettings(Settings):
 
 
 def _parameter(value: Any) -> Any:
-    """Picks the form: a number, a sampler or a curriculum."""
     if isinstance(value, Settings) or (
         isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
     ):
@@ -148,7 +147,6 @@ def _parameter(value: Any) -> Any:
 
 
 def _value(value: Any) -> Any:
-    """Picks the form of a lesson's."""
     if isinstance(value, dict) and "curriculum" in value:
         raise ValueError(
             "expected a number or a sampler (sampler_type, sampler_parameters), got a curriculum: lessons have no "

@@ -108,7 +108,6 @@ class BehaviorCollector:
         self.counted = None
 
     def _wait_for(self, agents: int) -> None:
-        """Makes a rollout as long as so many agents need."""
         self.agents = max(self.agents, agents, 1)
         if self._asked_for < self.agents * min(self.patience, FEW):
             self.rollout_size = max(self._asked_for, min(self.agents * self.patience, self.longest))
@@ -272,7 +271,6 @@ class Collector:
         return not self.on_host or self.collectors[name].spec.steady or bool(step.acting.any())
 
     def _record(self) -> None:
-        """Adds the newest tables to buffers and meters, once."""
         if not self._recorded:
             self._recorded = True
             for name, step in self.steps.items():

@@ -90,7 +90,6 @@ def _fits(collector: Collector, state: Mapping[str, Any]) -> bool:
 
 
 def _restores(env: EnvWrapper, saved: Mapping[str, Any]) -> bool:
-    """Restores the environment; False if the state is of another version of it."""
     try:
         env.load_state_dict(saved)
     except StateOfAnotherVersion:

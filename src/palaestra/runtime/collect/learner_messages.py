@@ -58,7 +58,6 @@ class LearnerMessages:
             warning(f"{self._collector.name}: {text}")
 
     def _about_groups(self, rollout: Rollout) -> list[str]:
-        """Warns at the first group reward if the trainer is not made for groups."""
         if not self._watches_groups or not bool(rollout.group_reward.any()):
             return []
         self._watches_groups = False

@@ -105,6 +105,5 @@ def trainer_and_warnings(
 
 
 def _demo_paths(settings: BehaviorSettings) -> Iterator[str | Sequence[str]]:
-    """Yields the paths of all demonstrations that a behavior uses."""
     learners = (*settings.reward_signals.values(), settings.behavioral_cloning, settings.hyperparameters)
     yield from (path for one in learners if (path := getattr(one, "demo_path", None)) is not None)

@@ -185,7 +185,6 @@ class TrainerProcess:
         return network
 
     def _wait(self) -> None:
-        """Waits for the outcome of the update under way."""
         if not self._updating:
             return
         start = perf_counter()

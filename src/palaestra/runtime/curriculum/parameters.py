@@ -142,7 +142,6 @@ class Parameters(RunPart):
 
     @property
     def _next(self) -> Tensor:
-        """Number of each area's next episode, (areas,)."""
         return self._episodes_before + self._queue.episodes
 
     def _count_from(self, episodes: Tensor) -> None:
@@ -236,7 +235,6 @@ def _bounds(sampler: Sampler) -> tuple[float, ...]:
 
 
 def _resized(episodes: Tensor, like: Tensor) -> Tensor:
-    """Returns the values for as many areas as `like` has; added areas get 0."""
     resized = torch.zeros_like(like)
     resized[: len(episodes)] = episodes[: len(like)]
     return resized
@@ -256,7 +254,6 @@ def value_of(form: Parameter, lesson: int) -> float | SamplerSettings:
 
 
 def _sampling_arguments(sampler: Sampler) -> tuple[Any, list[float]]:
-    """Returns the kind and numbers of a distribution, as `EnvWrapper.draw_parameter` takes them."""
     match sampler:
         case Uniform(low, high):
             return "uniform", [low, high]

@@ -37,9 +37,7 @@ class Meetings:
         """Lets the ranks know, when they begin, which behaviors all of them have. All ranks take part."""
 
     def due(self, collector: Collector, stopped: bool) -> bool:
-        """Whether updates, summaries and what else is due are looked at after this round; several ranks meet then. If
-        not, full rollouts that nobody may learn from are dropped.
-        """
+        """Whether updates, summaries and what else is due are looked at after this round; several ranks meet then."""
         return True
 
     def shared(self) -> list[Learner]:

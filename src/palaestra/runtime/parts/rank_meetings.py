@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from palaestra.parallel.rank_group import RankGroup
-from palaestra.runtime.collect.collector import BehaviorCollector, Collector
+from palaestra.runtime.collect.collector import Collector
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.logging.bottleneck import TimeUse
 from palaestra.runtime.logging.statistics import Statistics
@@ -68,25 +68,20 @@ class RankMeetings(Meetings):
         # also where the rollout that was full is lost, because its environment cannot be saved
         if stopped or self.meets_first:
             return True
-        if any(not self._shared or name in self._shared for name in collector.full):
-            return True
-        if any(learner.left <= 0 for learner in self.awaited()):
+        full = any(not self._shared or name in self._shared for name in collector.full)
+        if full or any(learner.left <= 0 for learner in self.awaited()):
             return True
         self._drop(collector)
         return False
 
     def shared(self) -> list[Learner]:
-        """Returns the learners of the behaviors that all ranks have, as far as they knew when they last met, in one
-        order. Only these learn, and only of these anything is due.
-        """
+        """Returns the learners of the behaviors that all ranks have, in one order."""
         if self._shared is None:
             return list(self._learners.values())
         return [self._learners[name] for name in self.names if name in self._shared and name in self._learners]
 
     def awaited(self) -> list[Learner]:
-        """Returns the learners of which something may be due, so that this rank must meet the others: while the ranks
-        share no behavior, all that it has, so that they find out once they do.
-        """
+        """Returns the learners of which something may be due: all while none is shared, so that ranks meet at all."""
         return self.shared() if self._shared else list(self._learners.values())
 
     def _drop(self, collector: Collector) -> None:
@@ -144,18 +139,11 @@ class RankMeetings(Meetings):
         row: list[float] = [any(name not in self.names for name in collector.collectors), *flags]
         for name in self.names:
             one = collector.collectors.get(name)
-            row += [ABSENT, 0] if one is None else [self._state_of(one), one.decisions]
+            state = DROPPED if name in self._dropped else OPEN
+            row += [ABSENT, 0] if one is None else [FULL if one.full else state, one.decisions]
         return self._group.gather_numbers(row)
 
-    def _state_of(self, one: BehaviorCollector) -> float:
-        if one.full:
-            return FULL
-        return DROPPED if one.name in self._dropped else OPEN
-
     def _note_absence(self, name: str, states: Sequence[float]) -> None:
-        """Warns once if the rollouts of a behavior are full and cannot be learned from, since other ranks do not have
-        the behavior.
-        """
         if ABSENT not in states or not {FULL, DROPPED} & set(states):
             return
         self._waits[name] += 1
@@ -169,7 +157,6 @@ class RankMeetings(Meetings):
             self._group.first(lambda: self._warn(text))
 
     def _agree_on_names(self, collector: Collector) -> list[list[str]]:
-        """Returns the behaviors of each rank."""
         found = self._group.gather(list(collector.collectors))
         for names in found:
             self.names += [name for name in names if name not in self.names]

@@ -99,7 +99,6 @@ def _sanitized(value: Any, key: str = "") -> Any:
 
 
 def _parameter(form: Any) -> Any:
-    """Hashes the names of a curriculum's lessons and of the behaviors that they are measured by."""
     if not isinstance(form, Mapping) or "curriculum" not in form:
         return form
     lessons = [{**lesson, "name": hashed(lesson["name"])} for lesson in form["curriculum"]]

@@ -88,7 +88,6 @@ def begin(run: Run) -> None:
 
 
 def _prepare_folder(run: Run) -> list[str]:
-    """Makes or opens the run's folder. Returns warnings."""
     resumed = run.saved.checkpoint is not None
     warnings = run.models.status.load() if resumed else []
     if not run.settings.checkpoint_settings.resume:
@@ -101,7 +100,6 @@ def _prepare_folder(run: Run) -> list[str]:
 
 
 def _raised_rates(run: Run) -> list[str]:
-    """Returns warnings about learning rates that rise with more steps, before the settings are written again."""
     try:
         before = load(run.folder.path / CONFIGURATION, own_code=False).settings
     except PalaestraError:
@@ -111,7 +109,6 @@ def _raised_rates(run: Run) -> list[str]:
 
 
 def _announce(run: Run, warnings: list[str]) -> None:
-    """Prints where the run starts."""
     for warning in warnings:
         run.console.warning(warning)
     checkpoint = run.saved.checkpoint

@@ -36,7 +36,6 @@ def _check_lessons(run: Run, loaded: Loaded) -> None:
 
 
 def _check_teachers(run: Run, loaded: Loaded) -> None:
-    """Raises ConfigError for students of a behavior that the environment never has."""
     if run.inference or not _shows_all(run):
         return
     problems = []
@@ -53,7 +52,6 @@ def _check_teachers(run: Run, loaded: Loaded) -> None:
 
 
 def _shows_all(run: Run) -> bool:
-    """Whether all behaviors of the environment appear at the start."""
     name = run.settings.env_settings.env_path or ""
     is_installed = name.startswith(("builtin:", "gymnasium:", "envpool:", "pettingzoo:")) or name in registry("envs")
     return is_installed and not is_game(name)

@@ -80,7 +80,6 @@ def finish(run: Run) -> Result:
 
 
 def _report(run: Run, finals: Mapping[str, Path]) -> None:
-    """Prints how the run went, where its files are, and what can be done with them."""
     for student, absent in () if run.inference else run.teachers.absent(run.learners):
         run.console.warning(
             f"'{student}' has learned nothing in this session: its teacher's behavior, '{absent}', never came"
@@ -125,7 +124,6 @@ def _shares(spent: Mapping[str, float], total: float) -> str:
 
 
 def _where_time_went(run: Run) -> list[str]:
-    """Returns lines about ranks, copies, trainers beside the run, and the bottleneck; none after a short session."""
     uses = run.meetings.times
     if not uses or uses[0].total < SHORTEST:
         return []

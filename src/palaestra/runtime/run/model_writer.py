@@ -138,5 +138,4 @@ class ModelsFolder:
 
 
 def _names(model: Model) -> set[str]:
-    """Returns file names without folders, because a run's folder may have been moved."""
     return {PureWindowsPath(path).name for path in (model.file_path, *model.auxillary_file_paths)} - {""}

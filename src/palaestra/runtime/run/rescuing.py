@@ -42,7 +42,6 @@ def rescue(run: Run, error: RunError) -> FolderLost | None:
 
 
 def _save_elsewhere(run: Run, error: RunError, state: dict[str, Any]) -> FolderLost:
-    """Saves a state in another folder. Returns the error that says where."""
     failed: list[str] = []
     for folder in _places(run):
         try:

@@ -164,7 +164,6 @@ class SavedRun:
     def _mismatch(
         self, error: Exception, settings: RunSettings, folder: RunFolder, learners: Mapping[str, Learner]
     ) -> CheckpointError:
-        """Returns the error of a checkpoint that does not fit the environment or the settings."""
         assert self.checkpoint is not None
         reason = str(error).strip().splitlines()[-1].strip() if str(error).strip() else type(error).__name__
         could = self._could_initialize(learners)
@@ -176,7 +175,6 @@ class SavedRun:
         )
 
     def _could_initialize(self, learners: Mapping[str, Learner]) -> bool:
-        """Whether a new run with these settings could start from the networks of the checkpoint."""
         assert self.checkpoint is not None
         state: Any = self.checkpoint.state
         try:
@@ -188,9 +186,6 @@ class SavedRun:
 
 
 def _changes(folder: RunFolder, settings: RunSettings) -> str:
-    """Lists settings of behaviors that changed since the run was saved; empty if none did or the old settings cannot be
-    read.
-    """
     try:
         before = load(folder.path / CONFIGURATION, own_code=False).settings
     except PalaestraError:

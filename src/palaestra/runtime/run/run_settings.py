@@ -103,7 +103,6 @@ def seeded(settings: RunSettings, checkpoint: Checkpoint | None) -> RunSettings:
 
 
 def _preset(overrides: Mapping[str, Any]) -> Path | None:
-    """Returns the settings file that is shipped for the environment of the flags, if any."""
     name = overrides.get("env_settings", {}).get("env_path")
     return None if name is None or is_game(name) else preset_for(name)
 

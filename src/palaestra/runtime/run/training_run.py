@@ -107,7 +107,6 @@ class Run:
         self.clock.start()
 
     def _join(self, name: str, spec: BehaviorSpec) -> BehaviorCollector:
-        """Makes what a behavior needs when it appears, at the first tick or later. Returns its collector."""
         if belongs_to_run(name):
             raise EnvError(
                 f"a behavior cannot be named '{name}': a run keeps files of its own under that name; rename the "

@@ -54,7 +54,6 @@ class MatchRatings:
             self._rate_areas(steps, over)
 
     def _rate_agents(self, name: str, step: TimeStep) -> None:
-        """Updates Elo from the episodes that ended in a behavior's table."""
         side_of = self._players.side_of.get(name)
         rows = finished(step)
         if side_of is None or not len(rows):
@@ -117,7 +116,6 @@ class MatchRatings:
                 self._rate_skills(self._players.of_areas[area], of_sides)
 
     def _note_last(self, steps: Mapping[str, TimeStep]) -> None:
-        """Stores the last rewards of agents whose episodes ended."""
         shape = (len(self._players.of_areas), len(self._sides.all))
         total = np.zeros(shape)
         count = np.zeros(shape)

@@ -184,7 +184,6 @@ class Checkpoints:
         self._shared.sweep(lambda half: not alone and _is_being_written(half))
 
     def _drop_shared(self) -> None:
-        """Removes shared files that no checkpoint refers to, if all checkpoints can be read."""
         if not self._shared.folder.is_dir():
             return
         used: set[str] = set()
@@ -223,7 +222,6 @@ def _is_being_written(path: Path) -> bool:
 
 
 def _write(folder: Path, step: int, state: Mapping[str, State], shared: SharedFiles) -> set[str]:
-    """Writes a checkpoint and returns the hashes of the shared files that it refers to."""
     parts: dict[str, Any] = {}
     taken: set[str] = set()
     used: set[str] = set()

@@ -87,7 +87,6 @@ def _critic(modules: Modules, network: Trunk, loader: _NetworkState, signals: Se
 
 
 def _values(source: _Source, signals: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """Returns weights and biases of the values of all reward signals, one after another."""
     parts = [source.linear(f"value_heads.value_heads.{name}") for name in signals]
     prefix = f"{source.prefix}value_heads.value_heads."
     there = {key[len(prefix) :].split(".")[0] for key in source.tensors if key.startswith(prefix)}

@@ -41,7 +41,6 @@ def calls(settings: RunSettings) -> list[Reach]:
 
 
 def _sources(tree: Any, above: Key) -> Iterator[Reach]:
-    """Yields the settings in SOURCES that name something on the Hub or another machine."""
     parts = tree if isinstance(tree, Mapping) else None
     if parts is None:
         parts = {key: getattr(tree, key) for key in getattr(type(tree), "model_fields", ())}
@@ -54,7 +53,6 @@ def _sources(tree: Any, above: Key) -> Iterator[Reach]:
 
 
 def _is_elsewhere(source: str) -> bool:
-    """Whether one of the names in a text, with commas between, is on the Hub or on another machine."""
     return any(
         is_hub_name(one) or one.startswith(("\\\\", "//"))
         for one in (part.strip().removeprefix("model:") for part in source.split(","))

@@ -62,7 +62,6 @@ def gather_states(state: Mapping[str, State], group: RankGroup) -> list[RankStat
 
 
 def _differing(state: Mapping[str, State], group: RankGroup) -> RankState:
-    """Returns this rank's state, without the tensors that rank 0 has too."""
     tensors: dict[str, Tensor] = {}
     content = flatten(_plain(state), tensors)
     digests = {name: _digest(tensor) for name, tensor in tensors.items()}
@@ -79,7 +78,6 @@ def whole_state(first: Mapping[str, State], part: RankState) -> dict[str, State]
 
 
 def _plain(value: State) -> State:
-    """Returns a state in which a `Shared` is a dict of its tensors."""
     if isinstance(value, Shared):
         return dict(value.tensors)
     if isinstance(value, Mapping):

@@ -178,7 +178,6 @@ class RunFolder:
         return self.path.is_dir() and not any(self._files())
 
     def _files(self) -> Iterator[Path]:
-        """Yields the files below that a failed start does not leave."""
         for path in self.path.rglob("*"):
             log = path.parent == self.logs and path.name.startswith("Player-")
             lock = path.parent == self.path and path.name in (LOCK, WRITER)
@@ -258,7 +257,6 @@ class RunFolder:
 
 
 def _elapsed(metrics: Path) -> float:
-    """Returns the seconds of training that a file of metrics tells of; 0 where it does not."""
     try:
         last = read_end(metrics, 1 << 20).splitlines()[-1]
         return float(json.loads(last)["elapsed"])

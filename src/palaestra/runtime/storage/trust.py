@@ -191,7 +191,6 @@ def env_code(settings: RunSettings, env: str | None = None) -> list[Code]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yields the texts in an option's value, however deep."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

@@ -52,7 +52,6 @@ def _key_in(folder: Path, name: str) -> bytes:
 
 
 def _make_key(file: Path) -> None:
-    """Makes a key in one step. Keeps the key of another process that makes one at the same time."""
     beside = file.with_name(f".{file.name}.{os.getpid()}-{secrets.token_hex(4)}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

@@ -175,7 +175,6 @@ class WriterLock:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.folder))
 
     def _acquire(self) -> bool:
-        """Locks the folder. Returns False if its file system has no locks. Raises RunInUse or OSError."""
         try:
             self._lock.acquire()
         except Timeout:
@@ -198,7 +197,6 @@ class WriterLock:
         return False
 
     def _holder(self) -> LockHolder | None:
-        """Returns the holder of the lock, which may be about to write its name."""
         until = time.monotonic() + 1.0
         while (writer := LockHolder.read(self.folder / WRITER)) is None or (writer.here and not writer.alive):
             if time.monotonic() > until:

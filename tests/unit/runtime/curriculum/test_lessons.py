@@ -374,10 +374,10 @@ def test_all_ranks_measure_the_same_behavior_whichever_each_saw_first():
         part.joined(cast(Any, SimpleNamespace(name=name)))
     part.started()
     part.round_ended()
-    assert part.state_dict()["curricula"]["behaviors"] == {"mass": [None, None]}  # another rank may have seen neither
+    assert part.state_dict()["curricula"]["measured_by"] == [None]  # another rank may have seen neither
     shared.append(SimpleNamespace(name="B", step=60, settings=SimpleNamespace(max_steps=100), rating=None))
     part.round_ended()
     assert part.numbers == {"mass": 1}
     again = Lessons(context, ignored, part.state_dict(), lambda **_: None, lambda: shared)
     assert again.state_dict() == part.state_dict()
-    assert again.state_dict()["curricula"]["behaviors"] == {"mass": ["B", None]}
+    assert again.state_dict()["curricula"]["measured_by"] == ["B"]

@@ -149,7 +149,6 @@ class KeepBest(RunPart):
                 self._compare(learner, best, wanted, None)
 
     def _compare(self, learner: Learner, best: Best, wanted: KeepBestSettings, summary: Summary | None) -> None:
-        """Measures the policy, and keeps it if it is the best so far. `summary`: None at the end of a run."""
         run = self._run
         with run.clock.spending_on(EVALUATION):
             measured, left_out = run.group.when_first_is_done(lambda: self._measure(learner, wanted, summary))
@@ -219,7 +218,6 @@ class KeepBest(RunPart):
             return _mean(learner.name, results)
 
     def _keep(self, learner: Learner, network: Trunk, value: float) -> None:
-        """Writes `<Behavior>-best.onnx` and the checkpoint of this moment. Raises Diverged or RunError."""
         run = self._run
         must_be_finite(run.learners)
         state = with_other_ranks(run.state_dict(), run.group)

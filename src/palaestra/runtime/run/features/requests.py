@@ -50,7 +50,6 @@ class Requests(RunPart):
         return self._change(request) if request.kind == "hyperparameter" else None
 
     def _change(self, request: RunRequest) -> str:
-        """Gives a hyperparameter a constant value, from the next update on."""
         if request.name not in HYPERPARAMETERS:
             raise Refused(f"'{request.name}' cannot be changed while a run learns; {', '.join(HYPERPARAMETERS)} can")
         learners = self._run.learners

@@ -92,7 +92,6 @@ class Saving(RunPart):
             self._run.meetings.check_folder(self._run.folder)
 
     def _write_models(self) -> None:
-        """Writes models whose checkpoint_interval has passed, and notes whether a checkpoint is due."""
         run = self._run
         shared = run.meetings.shared()
         if any(learner.step >= learner.next_checkpoint for learner in shared):
@@ -118,7 +117,6 @@ class Saving(RunPart):
             self._due_since = perf_counter()
 
     def _saves_much(self) -> bool:
-        """Whether writing models and checkpoints has taken its share of this session's time."""
         clock = self._run.clock
         return clock.spent().get(SAVING, 0.0) > FREE_SECONDS + MOST_SHARE * clock.session
 
@@ -169,7 +167,6 @@ class Saving(RunPart):
         return finals or {}
 
     def _write_last(self) -> dict[str, Path]:
-        """Writes what only a run that has ended has. Returns the final models by behavior."""
         run = self._run
         warn = run.console.warning
         for part in run.parts:
@@ -182,7 +179,6 @@ class Saving(RunPart):
         return finals
 
     def _write_finals(self) -> dict[str, Path]:
-        """Writes the final models. Returns them by behavior, without those that could not be written."""
         run = self._run
         finals = dict[str, Path]()
         for name, learner in run.learners.items():
