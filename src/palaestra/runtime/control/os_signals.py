@@ -48,7 +48,7 @@ class Stoppable(Protocol):
         """Ends soon, after saving."""
         ...
 
-    def wait(self) -> str:
+    def wait_message(self) -> str:
         """Returns what ending waits for and how long; empty if it takes no time."""
         ...
 
@@ -155,7 +155,7 @@ class Stopper:
         self._run.stop()
         if not reports():
             return
-        wait = self._run.wait()
+        wait = self._run.wait_message()
         saving = (
             ""
             if self._run.inference

@@ -220,7 +220,7 @@ class Run:
         self.asked_to_stop = True
         self.env.interrupt()
 
-    def wait(self) -> str:
+    def wait_message(self) -> str:
         """Returns what a stop has to wait for; empty if the wait is short. Safe in a signal handler."""
         return wait_for(self.updating)
 

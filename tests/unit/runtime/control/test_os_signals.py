@@ -21,7 +21,7 @@ class Playing:
     inference: bool = False
     waits_for: str = ""
 
-    def wait(self) -> str:
+    def wait_message(self) -> str:
         return self.waits_for
 
     def stop(self) -> None:
@@ -208,7 +208,7 @@ from palaestra.runtime.control.os_signals import break_on_signals, stop_on_signa
 
 class Run:
     inference = False
-    def wait(self): return ""
+    def wait_message(self): return ""
     def stop(self): pass
     def abandon(self): pass
 
