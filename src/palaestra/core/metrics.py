@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -27,12 +28,12 @@ class Measurement(NamedTuple):
     kind: Aggregation
 
 
+@dataclass
 class Metrics:
     """Running means of an update's measurements. Sums stay on the device: only `read` waits for it."""
 
-    def __init__(self) -> None:
-        self._sums: dict[str, Tensor | float] = {}
-        self._counts: dict[str, int] = {}
+    _sums: dict[str, Tensor | float] = field(default_factory=dict)
+    _counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, values: Mapping[str, Tensor | float]) -> None:
         """Adds one measurement of each name."""

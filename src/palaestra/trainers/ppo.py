@@ -160,7 +160,7 @@ class PPO:
         experience = self._experience(rollout)
         self._to_learn = len(experience.rows.advantage) * self.hyper.num_epoch
         self._learned = 0
-        measured: list[dict[str, Tensor]] = []
+        metrics = Metrics()
         log_ratios: list[Tensor] = []
         for minibatches in experience.passes:
             log_ratios.clear()
@@ -169,10 +169,10 @@ class PPO:
                 self.group.average_gradients(self.parameters, len(batch.advantage))
                 norm = clip_gradients(self.parameters, self.hyper.max_grad_norm)
                 self.optimizer.step()
-                measured.append(losses.tagged() | {GRADIENT_NORM: norm})
+                metrics.add(losses.tagged() | {GRADIENT_NORM: norm})
                 log_ratios.append(losses.log_ratio)
                 self._learned += len(batch.advantage)
-        metrics = self._metrics(rollout, experience, measured, c)
+        self._measure(metrics, rollout, experience, c)
         metrics.add(policy_change(log_ratios, c.clip_range))
         self._learn_beside(rollout, experience.transitions, step, metrics)
         return metrics
@@ -237,20 +237,14 @@ class PPO:
             return passes(rows, size=size, epochs=epochs, generator=rng, group=self.group)
         return sequence_passes(rows, table, size=size, epochs=epochs, generator=rng, group=self.group)
 
-    def _metrics(
-        self, rollout: Rollout, experience: Experience, measured: list[dict[str, Tensor]], c: Coefficients
-    ) -> Metrics:
-        """Returns metrics of the critic, of what was `measured` at each gradient step, and of the actions."""
-        metrics = Metrics()
+    def _measure(self, metrics: Metrics, rollout: Rollout, experience: Experience, c: Coefficients) -> None:
+        """Adds metrics of the critic, of the coefficients, and of the actions."""
         metrics.add(value_metrics(self.signals.names, experience.rows, experience.baselines))
         if experience.weights is not None:
             metrics.add({WEIGHT: experience.weights.mean()})
-        for each in measured:
-            metrics.add(each)
         rates = {"Learning Rate": self.optimizer.learning_rate, "Epsilon": c.clip_range, "Beta": c.entropy_coef}
         metrics.add({f"Policy/{name}": rate for name, rate in rates.items()})
         metrics.add(at_bounds(rollout, self._played(rollout)))
-        return metrics
 
     def _played(self, rollout: Rollout) -> Action:
         """Returns the actions (T, S, ...) as the environment got them."""
