@@ -16,7 +16,7 @@ from race import Race
 
 import palaestra
 from palaestra.core.metrics import REWARD
-from palaestra.runtime.run import api, training_run  # noqa: F401  imports are not counted against any peer
+from palaestra.runtime.run import learning, training_run  # noqa: F401  imports are not counted against any peer
 from palaestra.trainers import ppo  # noqa: F401
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "ppo"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from palaestra.runtime.comparison.comparing import compare as compare
     from palaestra.runtime.control.stopping import stop_at_reward as stop_at_reward
     from palaestra.runtime.recording.filming import record as record
-    from palaestra.runtime.run.api import train as train
+    from palaestra.runtime.run.learning import train as train
     from palaestra.runtime.seeds.training import train_seeds as train_seeds
     from palaestra.runtime.sharing.pulling import pull as pull
     from palaestra.runtime.sharing.pushing import push as push
@@ -53,7 +53,7 @@ _PLACES = {
     "read_demo": "palaestra.datasets",
     "record": "palaestra.runtime.recording.filming",
     "stop_at_reward": "palaestra.runtime.control.stopping",
-    "train": "palaestra.runtime.run.api",
+    "train": "palaestra.runtime.run.learning",
     "train_seeds": "palaestra.runtime.seeds.training",
     "tune": "palaestra.runtime.tune.tuning",
 }

@@ -14,7 +14,7 @@ from typing import Any
 SERVER = multiprocessing.get_context("forkserver")  # imports torch once, not once a process
 SERVER.set_forkserver_preload(
     [
-        "palaestra.runtime.run.api",
+        "palaestra.runtime.run.learning",
         "palaestra.runtime.environments.unity_games",
         "palaestra.runtime.logging.curves",
         "palaestra.cli.learn",

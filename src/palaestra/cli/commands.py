@@ -69,7 +69,7 @@ examples:
 
 
 LIBRARIES = {
-    "learn": "palaestra.runtime.run.api",
+    "learn": "palaestra.runtime.run.learning",
     **dict.fromkeys(("evaluate", "record", "run", "push"), "palaestra.runtime.play.evaluation"),
     "league": "palaestra.runtime.self_play.league_run",
     "tune": "palaestra.runtime.tune.tuning",

@@ -208,8 +208,8 @@ def train_seeds(options: argparse.Namespace) -> int:
 
 def train(options: argparse.Namespace) -> int:
     """Trains here, or starts the processes that do."""
-    from palaestra.runtime.run.api import learn
     from palaestra.runtime.run.ending import exit_status
+    from palaestra.runtime.run.learning import learn
     from palaestra.runtime.run.rank_launch import launch
 
     notes = settle(options)

@@ -39,7 +39,7 @@ def test_help_needs_no_torch():
 @pytest.mark.slow
 def test_training_a_built_in_environment_imports_only_what_it_needs():
     code = (
-        "import sys; from palaestra.runtime.run import api; from palaestra.runtime.environments.make import "
+        "import sys; from palaestra.runtime.run import learning; from palaestra.runtime.environments.make import "
         "make_env; make_env('Basic'); print(*{'tensorboard', 'onnx', 'onnxruntime', 'matplotlib', 'rich', "
         "'gymnasium'} & {*sys.modules})"
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from palaestra.core.display import escaped, escaped_lines, flush, is_terminal
 from palaestra.core.files import explain, silence
+from palaestra.core.wording.voice import voiced
 
 if TYPE_CHECKING:
     from rich.console import Console as Terminal
@@ -159,7 +160,7 @@ class Console:
         if self._silent:
             return
         self._last_output = time.monotonic()
-        text = escaped_lines(text)
+        text = escaped_lines(voiced(text))
         place = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {level} [{_origin()}]" if self._debug else f"[{level}]"
         line = f"{place} {text}"
         try:

@@ -106,7 +106,7 @@ def cpu_seconds() -> float:
 
 def train_trial(task: TrialTask) -> Outcome:
     """Trains, or goes on with a training that was interrupted."""
-    from palaestra.runtime.run.api import learn
+    from palaestra.runtime.run.learning import learn
     from palaestra.runtime.storage.run_folder import RunFolder
 
     until = time.monotonic() + PATIENCE
