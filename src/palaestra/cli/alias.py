@@ -46,10 +46,10 @@ def main(options: argparse.Namespace) -> None:
     folder = expanded(options.dir or commands_folder()).absolute()
     if options.remove:
         for path, restored in remove(folder).items():
-            print(f"removed {path}" + (", and brought back what it had replaced" if restored else ""))
+            print(f"Removed {path}" + (", and brought back what it had replaced" if restored else ""))
         return
     for path, command in install(folder, force=options.force).items():
-        print(f"wrote {path}: runs `palaestra {command}`")
+        print(f"Wrote {path} (runs `palaestra {command}`)")
         found = _found(path.stem)
         if found is None:
             print(f"  {folder} is not in PATH: add it, or call the command by its whole path")

@@ -14,6 +14,7 @@ from palaestra.cli.flags import option, repeated, switch
 from palaestra.core.errors import ConfigError
 from palaestra.core.files import explain
 from palaestra.rewards.settings import UnreadSignalSettings
+from palaestra.runtime.logging.waiting import on_stderr
 from palaestra.runtime.settings import load, to_yaml
 from palaestra.runtime.settings.examples import example_environment, example_names, find_example
 from palaestra.runtime.settings.tree import RunSettings
@@ -57,13 +58,13 @@ def main(args: argparse.Namespace) -> None:
     file = args.config if args.example is None else find_example(args.example)
     loaded = load(file, sets=args.sets, own_code=args.trust)
     for warning in (*loaded.warnings, *unread(loaded.settings)):
-        print(f"warning: {warning}", file=sys.stderr)
+        on_stderr(f"warning: {warning}")
     text = loaded.text if args.example and not args.sets else to_yaml(loaded.settings)
     if args.out is None:
         show(text)
         return
     write(text, args.out)
-    print(f"wrote {args.out}")
+    print(f"Wrote {args.out}")
     if args.example:
         environment = example_environment(file, loaded.settings.env_settings.env_path)
         print(

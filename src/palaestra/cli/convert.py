@@ -61,7 +61,7 @@ def main(options: argparse.Namespace) -> None:
     from palaestra.core.specs import describe
 
     done = convert(options.source, options.target, facts, check=options.check, force=options.force)
-    print(f"wrote {done.path}: {done.title}")
+    print(f"Wrote {done.path} ({done.title})")
     print(f"  {describe(done.spec)}")
     print(f"  differs from the source's network by at most {done.difference:.1e} on random observations")
     if done.recorded is not None:

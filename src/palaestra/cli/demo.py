@@ -81,7 +81,7 @@ def main(options: argparse.Namespace) -> int:
 
         save(demo_figure(summaries), options.plot)
         if not options.json:
-            print(f"wrote {options.plot}")
+            print(f"Wrote {options.plot}")
     return 1 if failed else 0
 
 
@@ -102,7 +102,7 @@ def _convert(sources: list[Path | str], target: Path, *, force: bool) -> int:
         for warning in demo.warnings:
             print(escaped(f"warning: {warning}"))
     writer = write_demo(demos, target, force=force)
-    print(escaped(f"wrote {writer.path} ({writer.key}: {writer.ends} episodes, {writer.records} records)"))
+    print(escaped(f"Wrote {writer.path} ({writer.key}: {writer.ends} episodes, {writer.records} records)"))
     return 0
 
 

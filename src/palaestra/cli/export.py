@@ -7,7 +7,6 @@ network.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from palaestra.cli.flags import option, results_dir, switch, trust
@@ -34,6 +33,7 @@ def main(options: argparse.Namespace) -> None:
 
     from palaestra.export.check import compare
     from palaestra.export.onnx import export
+    from palaestra.runtime.logging.waiting import on_stderr
     from palaestra.runtime.play.run_models import run_folder
     from palaestra.runtime.storage.networks import load_networks
     from palaestra.runtime.storage.trust import must_stay_inside
@@ -59,12 +59,12 @@ def main(options: argparse.Namespace) -> None:
             f"--out names one file, and run '{folder.name}' has several behaviors ({there}): choose one with --behavior"
         )
     try:
-        with nullcontext() if options.out else sole_writer(folder, lambda warning: print(warning, file=sys.stderr)):
+        with nullcontext() if options.out else sole_writer(folder, lambda warning: on_stderr(f"warning: {warning}")):
             for name in chosen:
                 network, spec = networks[name]
                 path = options.out or folder / f"{file_name(name)}.onnx"
                 export(network, spec, path)
                 error = compare(network, spec, path)
-                print(f"wrote {path}; it differs from the network by at most {error:.1e} on 1,000 random observations")
+                print(f"Wrote {path} (differs from the network by at most {error:.1e} on 1,000 random observations)")
     except RunInUse as error:
         raise RunInUse(f"{error}; --out=FILE.onnx writes the model to another place meanwhile") from None

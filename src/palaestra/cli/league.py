@@ -85,7 +85,7 @@ def main(options: argparse.Namespace) -> None:
         print(json.dumps(as_json(league)))
         return
     show(league)
-    print(f"\n  table      {table}\n  heat map   {picture}")
+    print(f"\nWrote {table} and {picture}")
 
 
 class Progress:

@@ -8,12 +8,12 @@ none.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from palaestra.cli.flags import option, results_dir, switch, trust
 from palaestra.core.display import escaped, escaped_lines, listed
 from palaestra.core.errors import PalaestraError, exception_summary
+from palaestra.runtime.logging.waiting import on_stderr
 
 EPILOG = """\
 examples:
@@ -77,7 +77,7 @@ def main(options: argparse.Namespace) -> None:
         for path, size in sorted(done.files.items()):
             print(escaped(f"{size:>12,}  {path}"))
     for note in done.notes:
-        print(escaped_lines(f"note: {note}"), file=sys.stderr)
+        on_stderr(escaped_lines(f"note: {note}"))
     if done.left_out:
         print(escaped(f"left out: {listed(done.left_out)}"))
     size = sum(done.files.values()) / 1e6
@@ -96,7 +96,7 @@ def _record(folder: Path, options: argparse.Namespace) -> None:
 
     try:
         made = record(folder, results_dir=options.results_dir, trust=options.trust)
-        print(f"wrote {made.file}")
+        print(f"Wrote {made.file}")
     except Exception as error:  # an environment's own, such as a missing library of its pictures
         reason = str(error) if isinstance(error, PalaestraError) else exception_summary(error)
-        print(escaped_lines(f"note: the card has no recording: {reason}"), file=sys.stderr)
+        on_stderr(escaped_lines(f"note: the card has no recording: {reason}"))

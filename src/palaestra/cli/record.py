@@ -123,7 +123,7 @@ def draw(options: argparse.Namespace) -> None:
     for note in made.notes:
         print(escaped(f"note: {note}"))
     print(
-        f"wrote {made.file} ({made.pictures} picture{'' if made.pictures == 1 else 's'}, {made.seconds:.1f} s, "
+        f"Wrote {made.file} ({made.pictures} picture{'' if made.pictures == 1 else 's'}, {made.seconds:.1f} s, "
         f"{made.bytes / 1e6:.2f} MB)"
     )
 

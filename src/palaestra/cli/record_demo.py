@@ -11,6 +11,7 @@ from palaestra.cli.flags import given_env_options
 from palaestra.cli.game_flags import given_flags
 from palaestra.core.display import escaped
 from palaestra.core.errors import ConfigError, DemoError
+from palaestra.runtime.logging.waiting import on_stderr
 
 if TYPE_CHECKING:
     from palaestra.envs.base import Env
@@ -51,7 +52,6 @@ def record(options: argparse.Namespace) -> int:
 
 def _record(options: argparse.Namespace, parts: list[BrainSpec], models: Models | None, path: Path) -> int:
     from palaestra.parallel.closing import closing_safely
-    from palaestra.runtime.logging.waiting import on_stderr
     from palaestra.runtime.play.brain_assignment import BrainAssignment
     from palaestra.runtime.play.demo_recording import DemoRecorder, record_demo
     from palaestra.runtime.play.players import Players
@@ -90,21 +90,18 @@ def _open(options: argparse.Namespace, models: Models | None) -> Env:
 
 def _report(recorder: DemoRecorder, *, interrupted: bool) -> None:
     if interrupted:
-        print("palaestra: interrupted; these are the episodes so far", file=sys.stderr)
+        on_stderr("interrupted; these are the episodes so far")
     for (behavior, team), writer in recorder.writers.items():
         side = escaped(f"{behavior}, team {team}" if team else behavior)
         if writer.records:
             mean = writer.reward / max(writer.ends, 1)
             counts = f"{writer.ends} episodes, {writer.records} records, mean reward {mean:.3f}"
-            print(f"wrote {writer.path} ({side}: {counts})")
+            print(f"Wrote {writer.path} ({side}: {counts})")
         else:
-            print(f"nothing was recorded of {side}", file=sys.stderr)
+            on_stderr(f"nothing was recorded of {side}")
 
 
 def _print_idle(idle: list[BrainSpec], env: Env) -> None:
     for part in idle:
-        print(
-            f"palaestra: {part.typed} was not used: the environment has the behaviors "
-            f"{escaped(', '.join(env.behaviors))}",
-            file=sys.stderr,
-        )
+        there = escaped(", ".join(env.behaviors))
+        on_stderr(f"{part.typed} was not used: the environment has the behaviors {there}")

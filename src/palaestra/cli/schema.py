@@ -29,4 +29,4 @@ def main(args: argparse.Namespace) -> None:
         args.out.write_text(text, encoding="utf-8")
     except OSError as error:
         raise RunError(f"{args.out} cannot be written: {error.strerror}") from None
-    print(f"wrote {args.out}")
+    print(f"Wrote {args.out}")

@@ -78,6 +78,8 @@ def shorten_warnings() -> None:
         message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
     ) -> str:
         text = re.sub(r"\x1b\[\d+m", "", str(message)).removeprefix("WARN: ")  # Gymnasium's are colored
-        return f"[WARNING] {text}\n" if category is UserWarning else whole(message, category, filename, lineno, line)
+        if category is UserWarning:
+            return f"palaestra: warning: {text}\n"
+        return whole(message, category, filename, lineno, line)
 
     warnings.formatwarning = line

@@ -50,4 +50,4 @@ def main(options: argparse.Namespace) -> None:
         write_whole(options.new, upgraded.text.encode())
     except OSError as error:
         raise RunError(f"{options.new} cannot be written: {explain(error)}") from None
-    print(f"wrote {options.new}" if upgraded.changed else f"wrote {options.new}, the same file")
+    print(f"Wrote {options.new}" if upgraded.changed else f"Wrote {options.new} (the same file)")

@@ -73,7 +73,7 @@ def test_every_example_is_listed_and_loads(capsys: pytest.CaptureFixture[str]):
 def test_an_example_is_written_once_and_says_how_to_train_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = tmp_path / "new" / "wide.yaml"
     run(config, "--example", "3DBall_4096", "--out", str(out))
-    assert capsys.readouterr().out.splitlines() == [f"wrote {out}", f"train with   palaestra learn {out} --env=3DBall"]
+    assert capsys.readouterr().out.splitlines() == [f"Wrote {out}", f"train with   palaestra learn {out} --env=3DBall"]
     assert out.read_text() == (ROOT / "configs/ppo/3DBall_4096.yaml").read_text()
     with pytest.raises(ConfigError, match="exists already"):
         run(config, "--example", "3DBall", "--out", str(out))

@@ -11,7 +11,7 @@ SB3 = Path(__file__).parents[2] / "golden" / "data" / "others" / "sb3"
 def test_a_model_is_written_and_described(tmp_path: Path, terminal):
     target = tmp_path / "new" / "a.onnx"
     said = terminal("convert", str(SB3 / "ppo_cont.zip"), str(target), "--check", str(SB3 / "ppo_cont.npz"))
-    assert f"wrote {target}: PPO or A2C of Stable-Baselines3" in said
+    assert f"Wrote {target} (PPO or A2C of Stable-Baselines3" in said
     assert "observations: observation 6; actions: 3 continuous" in said
     assert "differs from the 20 recorded actions by at most" in said
 

@@ -113,7 +113,7 @@ def test_rewards_actions_and_ranges_are_drawn(tmp_path, capsys):
     demo_files.write(tmp_path / "b.demo", demo_files.episodes(3, 4, spec=discrete), discrete)
     out = tmp_path / "plots" / "demos.png"
     assert demo(tmp_path, "--plot", out) == 0
-    assert f"wrote {out}" in capsys.readouterr().out
+    assert f"Wrote {out}" in capsys.readouterr().out
     with Image.open(out) as picture:
         colors = {tuple(color) for color in np.asarray(picture.convert("RGB")).reshape(-1, 3)[::7].tolist()}
     assert len(colors) > 20
@@ -123,7 +123,7 @@ def test_rewards_actions_and_ranges_are_drawn(tmp_path, capsys):
 def test_a_rule_is_recorded_from_any_environment_without_a_run(tmp_path, terminal, env):
     out = tmp_path / "rule.demo"
     printed = terminal(f"record --demo --env={env} --brain heuristic --demo-out={out} --episodes=6")
-    assert f"wrote {out} ({env}: 6 episodes, " in printed
+    assert f"Wrote {out} ({env}: 6 episodes, " in printed
     read = read_demo(out)
     episodes = list(read.episodes())
     assert (read.behavior, len(episodes)) == (env, 6)

@@ -42,7 +42,7 @@ def test_datasets_and_files_become_one_file(capsys, tmp_path):
     source = write(tmp_path / "x.demo", episodes(3, 2))
     simple("my/b-v0", episode(3), episode(2, end=False, cut=True))
     assert run("demo", "minari:my/b-v0", "--to-demo", "y.demo") == 0
-    assert "wrote y.demo (b?team=0: 2 episodes, 7 records)" in capsys.readouterr().out
+    assert "Wrote y.demo (b?team=0: 2 episodes, 7 records)" in capsys.readouterr().out
     assert_same(records("y.demo"), records("minari:my/b-v0"))
     for wrong, message in (
         (["--to-demo", "y.demo"], "exists already"),

@@ -77,7 +77,7 @@ def test_a_signal_to_a_run_saves_it(learn: Learn, tmp_path: Path, number: int, f
     time.sleep(0.3)
     trainer.hears(number)
     assert trainer.ends() == 0
-    assert "stopping: saving what was learned" in trainer.text
+    assert "stopping and saving what was learned" in trainer.text
     assert "Traceback" not in trainer.text
     steps = Checkpoints(tmp_path / "results" / "ppo" / "checkpoints", 0).steps()
     assert f"{steps[-1]:,} decisions in" in trainer.text
@@ -102,7 +102,7 @@ def test_a_second_signal_ends_the_games_as_well_at_once(learn: Learn, tmp_path: 
     trainer.until("Starting")
     time.sleep(0.3)
     trainer.hears(signal.SIGINT)
-    trainer.until("stopping: ")
+    trainer.until("palaestra: stopping")
     trainer.hears(signal.SIGINT)
     assert trainer.ends() == 128 + signal.SIGINT
     assert len(trainer.games()) == 2

@@ -40,7 +40,7 @@ def run(results, *arguments):
 def test_a_run_is_recorded_as_an_animated_gif_that_loops(results, capsys):
     assert run(results, "record", "first", "--seconds=1", "--areas=3", "--width=200", "--fps=8") == 0
     path = results / "first" / "recording.gif"
-    assert f"wrote {path} (8 pictures, 1.0 s" in capsys.readouterr().out
+    assert f"Wrote {path} (8 pictures, 1.0 s" in capsys.readouterr().out
     with Image.open(path) as gif:
         assert gif.width == 200
         assert gif.is_animated

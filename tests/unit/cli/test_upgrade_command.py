@@ -20,7 +20,7 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_what_became_what_is_printed_and_the_new_file_trains(terminal):
     text = terminal("upgrade old.yaml new.yaml")
     assert "  batch_size, buffer_size -> hyperparameters\n" in text
-    assert text.endswith("wrote new.yaml\n")
+    assert text.endswith("Wrote new.yaml\n")
     assert main(["learn", "new.yaml", "--env=builtin:Basic", "--run-id=first", "--num-areas=2"]) == 0
     assert Path("results/first/Basic.onnx").is_file()
 
@@ -53,7 +53,7 @@ def test_a_current_file_is_copied_with_a_word(terminal):
     Path("now.yaml").write_text("behaviors: {A: }  # mine\n", encoding="utf-8")
     assert (
         terminal("upgrade now.yaml copy.yaml")
-        == "now.yaml is current: nothing had to be done\nwrote copy.yaml, the same file\n"
+        == "now.yaml is current: nothing had to be done\nWrote copy.yaml (the same file)\n"
     )
     assert Path("copy.yaml").read_text(encoding="utf-8") == "behaviors: {A: }  # mine\n"
 

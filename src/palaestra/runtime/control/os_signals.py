@@ -150,7 +150,8 @@ class Stopper:
             self.outer.answered += 1
         again = "once more" if number == signal.SIGINT else "Ctrl-C"
         if self.status is not None:
-            say(f"\nthe run has ended and closes what it has open ({again} ends at once)\n" if reports() else "")
+            ended = f"\npalaestra: the run has ended and closes what it has open ({again} ends at once)\n"
+            say(ended if reports() else "")
             return
         self._run.stop()
         if not reports():
@@ -161,9 +162,9 @@ class Stopper:
             if self._run.inference
             else f": {wait}; then what was learned is saved"
             if wait
-            else ": saving what was learned"
+            else " and saving what was learned"
         )
-        say(f"\nstopping{saving} ({again} ends at once{', without saving' if saving else ''})\n")
+        say(f"\npalaestra: stopping{saving} ({again} ends at once{', without saving' if saving else ''})\n")
 
     @property
     def leave(self) -> Callable[[], NoReturn] | None:

@@ -181,8 +181,8 @@ class Console:
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError) and self._stream is not sys.stderr:
             with suppress(OSError, ValueError, AttributeError):
                 sys.stderr.write(
-                    f"[WARNING] standard output cannot be written ({explain(error)}): the run continues and prints "
-                    "nothing more\n"
+                    f"palaestra: warning: standard output cannot be written ({explain(error)}): the run continues "
+                    "and prints nothing more\n"
                 )
                 flush(sys.stderr)
 

@@ -23,8 +23,8 @@ class RunPart:
     A run tells all its parts of the same few moments, in the order in which `runtime/run/learning.py` (`parts_of`)
     lists them; a part overrides those in which it takes part. With several ranks some moments come at the same decision
     on every rank ("on all ranks"), so that a part may gather and average there; at the others, and in `__init__`, a
-    rank is alone. What a part takes when it is made is its own affair: a `RunContext` if that is enough, else the run, of
-    which environment, collector and clock are there from `joined` on.
+    rank is alone. What a part takes when it is made is its own affair: a `RunContext` if that is enough, else the run,
+    of which environment, collector and clock are there from `joined` on.
     """
 
     name: ClassVar[str] = ""

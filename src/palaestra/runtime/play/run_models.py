@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from palaestra.brains.model import Policy, load_policy
-from palaestra.core.display import print_now
 from palaestra.core.errors import ConfigError, EnvError, PalaestraError, RunError
 from palaestra.core.files import MODEL_FILES, file_name
 from palaestra.envs.wrapper import EnvWrapper
@@ -275,7 +273,7 @@ def open_game(
 
 
 def _print(level: str, text: str) -> None:
-    print_now(text, sys.stderr)
+    on_stderr(text if level == "info" else f"{level}: {text}")
 
 
 def _with_flags(settings: RunSettings, name: str, flags: Mapping[str, Mapping[str, Any]]) -> RunSettings:

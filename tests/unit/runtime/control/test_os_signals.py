@@ -45,7 +45,10 @@ def test_the_first_signal_asks_the_run_to_stop_and_the_handlers_go_back(number, 
     finally:
         signal.signal(number, outside)
     again = "once more" if number == signal.SIGINT else "Ctrl-C"
-    assert capfd.readouterr().err == f"\nstopping: saving what was learned ({again} ends at once, without saving)\n"
+    assert (
+        capfd.readouterr().err
+        == f"\npalaestra: stopping and saving what was learned ({again} ends at once, without saving)\n"
+    )
 
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -80,8 +83,8 @@ def test_a_signal_in_a_long_update_says_how_long_it_will_take(capfd):
         os.kill(os.getpid(), signal.SIGTERM)
     message = capfd.readouterr().err
     assert message == (
-        "\nstopping: an update is under way, about 12 s left; then what was learned is saved (Ctrl-C ends at once, "
-        "without saving)\n"
+        "\npalaestra: stopping: an update is under way, about 12 s left; then what was learned is saved (Ctrl-C "
+        "ends at once, without saving)\n"
     )
 
 
@@ -138,7 +141,7 @@ def test_an_interrupted_command_saves_ends_well_and_resumes_to_the_same_end(tmp_
     assert process.returncode == 0, complaint
     assert "Training was stopped; saving what it has learned" in message
     assert f"palaestra learn --run-id=first --results-dir={tmp_path} --resume" in message
-    assert complaint == "\nstopping: saving what was learned (once more ends at once, without saving)\n"
+    assert complaint == "\npalaestra: stopping and saving what was learned (once more ends at once, without saving)\n"
     assert (tmp_path / "first" / "Basic.onnx").is_file()
     resumed = learn(tmp_path, "--run-id=first", "--resume")
     message, complaint = resumed.communicate(timeout=180)
@@ -151,7 +154,7 @@ def test_an_interrupted_command_saves_ends_well_and_resumes_to_the_same_end(tmp_
     playing.send_signal(signal.SIGINT)
     message, complaint = playing.communicate(timeout=180)
     assert playing.returncode == 0, complaint
-    assert complaint == "\nstopping (once more ends at once)\n"
+    assert complaint == "\npalaestra: stopping (once more ends at once)\n"
     assert contents(tmp_path / "first") == before
 
 
@@ -187,7 +190,7 @@ def test_sigterm_that_is_repeated_does_not_cost_the_save(tmp_path, begun, monkey
     message, complaint = process.communicate(timeout=180)
     assert process.returncode == 0, complaint
     assert "Training was stopped; saving what it has learned" in message
-    assert complaint == "\nstopping: saving what was learned (Ctrl-C ends at once, without saving)\n"
+    assert complaint == "\npalaestra: stopping and saving what was learned (Ctrl-C ends at once, without saving)\n"
     assert max(Checkpoints(tmp_path / "first" / "checkpoints", 1).steps()) == 200
 
 

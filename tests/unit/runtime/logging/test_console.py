@@ -184,7 +184,7 @@ def test_a_full_disk_silences_the_console_and_standard_error_says_so_once(capsys
         console.info("x")
         console.info("y")
     warning = "standard output cannot be written (the disk is full): the run continues and prints nothing more"
-    assert capsys.readouterr().err == f"[WARNING] {warning}\n"
+    assert capsys.readouterr().err == f"palaestra: warning: {warning}\n"
 
 
 def test_names_cannot_pretend_to_be_lines_or_colors():
