@@ -28,7 +28,8 @@ SAVED = re.compile(r"[Ss]ave this as `([\w.-]+)`[^\n]*\n+```\w*\n(.*?)^```", re.
 ELSEWHERE = {
     r"--run-id=editor|^palaestra learn configs/ppo/3DBall.yaml --run-id=first$": "waits for the Unity Editor",
     r"--gpus": "needs two GPUs",
-    r"^(ray|srun|sbatch) ": "needs a cluster",
+    r"cuda": "needs a GPU",
+    r"^(ray|srun|sbatch) |HOME/results": "needs a cluster",
     r"from-a-friend": "the page shows its refusal",
     r"mine\.onnx|CartPole\.onnx|convert (ppo_pendulum|model_1500|model)\.": "needs a model of another program",
     r"^(?!.*--dry-run).*ann/ppo-3DBall": "needs the Hugging Face Hub; tests of `push` and `pull` have one of their own",
