@@ -21,7 +21,7 @@ from test_networks import ACTIONS, GOAL, MEMORIES, TILES, VECTOR, few
 import palaestra
 from palaestra.core.specs import ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.export.check import compare
+from palaestra.onnx_export.check import compare
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.play.demo_recording import DemoRecorder
 from palaestra.runtime.storage.networks import load_networks

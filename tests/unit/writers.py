@@ -27,7 +27,7 @@ LATER = (
     "matplotlib.figure",
     "tensorboard.compat.proto.event_pb2",
     "onnxruntime",
-    "palaestra.export.onnx",
+    "palaestra.onnx_export.onnx",
     "palaestra.envs.builtin.basic.env",
 )
 """What a training imports when it needs it."""

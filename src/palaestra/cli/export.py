@@ -31,8 +31,8 @@ def main(options: argparse.Namespace) -> None:
     """Writes and checks the files, and prints how well they agree with the networks. Raises PalaestraError."""
     from contextlib import nullcontext
 
-    from palaestra.export.check import compare
-    from palaestra.export.onnx import export
+    from palaestra.onnx_export.check import compare
+    from palaestra.onnx_export.onnx import export
     from palaestra.runtime.logging.waiting import on_stderr
     from palaestra.runtime.play.run_models import run_folder
     from palaestra.runtime.storage.networks import load_networks

@@ -25,8 +25,8 @@ from palaestra.core.timestep import Decision, FinalObs, TimeStep
 from palaestra.data.rollout import Rollout
 from palaestra.data.slotted_buffer import RolloutBuffer, SlottedBuffer
 from palaestra.data.steady_buffer import SteadyBuffer
-from palaestra.export.check import compare
-from palaestra.export.onnx import export
+from palaestra.onnx_export.check import compare
+from palaestra.onnx_export.onnx import export
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.parallel.rank_setup import takes_group
 from palaestra.runtime.storage.tensor_files import flatten, restore

@@ -21,8 +21,8 @@ from palaestra.brains.trained import ModelBrain
 from palaestra.core.errors import PolicyError
 from palaestra.core.specs import BehaviorSpec
 from palaestra.envs.gymnasium import GymnasiumEnv
-from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
+from palaestra.onnx_export.onnx import export
 from palaestra.runtime.play.evaluation import evaluate
 
 LENGTH = 4

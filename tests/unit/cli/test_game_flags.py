@@ -12,9 +12,9 @@ from unity_games import make_build
 from palaestra.cli.main import main
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.demos import read_demo
-from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.settings import NetworkSettings
+from palaestra.onnx_export.onnx import export
 
 pytestmark = pytest.mark.usefixtures("patient_games")
 

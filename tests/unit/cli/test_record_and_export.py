@@ -8,8 +8,8 @@ from tiny_envs import Scripted, network_settings
 import palaestra
 from palaestra.cli.main import main
 from palaestra.core.errors import PolicyError
-from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
+from palaestra.onnx_export.onnx import export
 from palaestra.runtime.recording.filming import Film, scenes
 from palaestra.runtime.recording.video_files import GIF_BYTES
 

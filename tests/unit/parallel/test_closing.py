@@ -142,7 +142,7 @@ def test_a_report_that_fails_costs_nothing(
 def test_a_final_model_that_cannot_be_written_is_the_commands_exit_status(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("palaestra.export.onnx.export", breaks_with)
+    monkeypatch.setattr("palaestra.onnx_export.onnx.export", breaks_with)
     file = write(str(tmp_path / "settings.yaml"), settings("Basic"))
     assert main(["learn", file, "--env=Basic", f"--results-dir={tmp_path}", "--run-id=bare"]) == 1
     assert list((tmp_path / "bare" / "checkpoints").iterdir())

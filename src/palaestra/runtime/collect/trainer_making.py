@@ -76,7 +76,7 @@ def trainer_of(
             return process, process, process.demo_warnings
         trainer, found = trainer_and_warnings(spec, settings, device, seed, scratch, group, inference=inference)
         if any(isinstance(module, OwnModule) for module in trainer.network.modules()):
-            from palaestra.export.custom import check_exportable
+            from palaestra.onnx_export.custom import check_exportable
 
             check_exportable(trainer.network)  # better now than after an hour of training
     except (ConfigError, PluginError, ExportError, DemoError) as error:

@@ -170,7 +170,7 @@ def models_of_checkpoint(folder: RunFolder, step: int, trust: bool) -> Mapping[s
 
 @lru_cache(maxsize=64)
 def _written(run: Path, step: int, stamp: int, trust: bool) -> Mapping[str, Path]:
-    from palaestra.export.onnx import export
+    from palaestra.onnx_export.onnx import export
     from palaestra.runtime.storage.networks import load_networks
 
     place = Path(tempfile.mkdtemp(dir=_temporary()))

@@ -34,7 +34,7 @@ class ModelWriter:
     def _write(self, learner: Learner, network: Trunk, reward: float | None) -> Path | None:
         folder = self._models(learner)
         try:
-            from palaestra.export import check, onnx
+            from palaestra.onnx_export import check, onnx
 
             path = folder.path(learner.step)
             onnx.export(network, learner.spec, path)
@@ -67,7 +67,7 @@ class ModelWriter:
         """Writes `<run>/<Behavior>-best.onnx`. Returns None if that failed, which is logged."""
         target = self._folder.path / f"{file_name(learner.name)}-best.onnx"
         try:
-            from palaestra.export import onnx
+            from palaestra.onnx_export import onnx
 
             with tempfile.TemporaryDirectory() as place:
                 onnx.export(network, learner.spec, path := Path(place) / target.name)

@@ -17,8 +17,8 @@ from palaestra.core.timestep import Action
 from palaestra.envs.gymnasium import GymnasiumEnv
 from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.observation_spaces import observation_leaves
-from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
+from palaestra.onnx_export.onnx import export
 
 INF = np.inf
 BYTES = np.uint8

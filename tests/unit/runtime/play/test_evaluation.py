@@ -12,8 +12,8 @@ import palaestra
 from palaestra.brains.model import Policy, load_policy
 from palaestra.core.errors import PolicyError
 from palaestra.envs.base import Env
-from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
+from palaestra.onnx_export.onnx import export
 from palaestra.runtime.play.evaluation import evaluate, model_brains
 from palaestra.runtime.play.players import Players
 from palaestra.runtime.play.run_models import find_models, open_for

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 import palaestra
 from palaestra.core.errors import ExportError
-from palaestra.export.custom import check_exportable
 from palaestra.models.custom import own_body
 from palaestra.models.encoders import visual_encoder
+from palaestra.onnx_export.custom import check_exportable
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run.ending import Result
 

@@ -19,8 +19,8 @@ from palaestra.core.errors import STOPS, ConfigError, EnvError
 from palaestra.core.files import file_name
 from palaestra.core.metrics import REWARD
 from palaestra.envs.base import Env
-from palaestra.export import onnx
 from palaestra.models.trunk import Trunk
+from palaestra.onnx_export import onnx
 from palaestra.parallel.closing import reason_of
 from palaestra.runtime.collect.learner import Learner, must_be_finite
 from palaestra.runtime.logging.bottleneck import EVALUATION

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from palaestra.core.errors import ExportError
 from palaestra.core.onnx_models.onnx_graph import Graph
-from palaestra.export.custom import own_module
 from palaestra.models.actor_critic import ACTOR
 from palaestra.models.conditioned_bodies import ConditionedMLP, HyperLinear
 from palaestra.models.custom import OwnModule
@@ -25,6 +24,7 @@ from palaestra.models.encoders import (
     SimpleEncoder,
 )
 from palaestra.models.trunk import LIMIT, Normalizer, StackedMLP
+from palaestra.onnx_export.custom import own_module
 
 LEAK = 0.01  # slope of torch's LeakyReLU
 EPSILON = 1e-5  # of torch's layer norm

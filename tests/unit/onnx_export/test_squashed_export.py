@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.export.check import compare
-from palaestra.export.onnx import export
 from palaestra.models.sac_networks import SoftActorCritic
 from palaestra.models.settings import MemorySettings, NetworkSettings
+from palaestra.onnx_export.check import compare
+from palaestra.onnx_export.onnx import export
 
 VECTOR = ObsSpec("vector", (4,))
 IMAGE = ObsSpec("image", (3, 20, 24))

@@ -16,14 +16,14 @@ from palaestra.core.onnx_models.onnx_graph import BATCH, Graph, Node
 from palaestra.core.onnx_models.onnx_metadata import write_notes
 from palaestra.core.onnx_models.onnx_policy import continuous_outputs, discrete_outputs, form_outputs
 from palaestra.core.specs import ActionSpec, BehaviorSpec
-from palaestra.export.attention import attention
-from palaestra.export.layers import columns, gemm, join, write
 from palaestra.models.actor_critic import ACTOR
 from palaestra.models.distributions import RANGE
 from palaestra.models.entity_attention import EntityAttention
 from palaestra.models.lstm import LSTMLayer, weights
 from palaestra.models.sac_networks import LEAST_LOG_STD, MOST_LOG_STD, SoftActorCritic
 from palaestra.models.trunk import Trunk
+from palaestra.onnx_export.attention import attention
+from palaestra.onnx_export.layers import columns, gemm, join, write
 
 FLOAT = 1  # of ONNX's TensorProto.DataType
 

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 import palaestra
 from palaestra.core.errors import ExportError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.export import custom
-from palaestra.export.check import compare
-from palaestra.export.custom import check_exportable
-from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.custom import make_own, own_body
 from palaestra.models.settings import NetworkSettings
+from palaestra.onnx_export import custom
+from palaestra.onnx_export.check import compare
+from palaestra.onnx_export.custom import check_exportable
+from palaestra.onnx_export.onnx import export
 
 IMAGES = (ObsSpec("wide", (3, 36, 41)), ObsSpec("vector", (4,)), ObsSpec("tall", (1, 50, 37)))
 SHAPE = (3, 20, 24)

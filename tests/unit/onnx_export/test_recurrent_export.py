@@ -11,10 +11,10 @@ import torch
 
 import palaestra
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.export.check import compare
-from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.settings import MemorySettings, NetworkSettings
+from palaestra.onnx_export.check import compare
+from palaestra.onnx_export.onnx import export
 
 THEIRS = Path(__file__).parents[2] / "golden" / "data" / "onnx"
 SETTINGS = NetworkSettings(hidden_units=16, normalize=True, memory=MemorySettings(memory_size=8))

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.settings import NetworkSettings
+from palaestra.onnx_export.onnx import export
 
 DRAWS = 10_000_000
 ROWS = 250_000

@@ -9,10 +9,10 @@ from onnx import numpy_helper
 import palaestra
 from palaestra.core.errors import ExportError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.export.check import compare
-from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.settings import NetworkSettings
+from palaestra.onnx_export.check import compare
+from palaestra.onnx_export.onnx import export
 
 THEIRS = Path(__file__).parents[2] / "golden" / "data" / "onnx"
 PACKAGE = "unity_package_tests_2.2.1"

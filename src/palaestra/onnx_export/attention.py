@@ -9,8 +9,8 @@ import numpy as np
 from torch import Tensor, nn
 
 from palaestra.core.onnx_models.onnx_graph import Graph
-from palaestra.export.layers import join, layer_norm, linear, swish
 from palaestra.models.entity_attention import EMBEDDING, FORBIDDEN, HEADS, NOTHING, EntityAttention
+from palaestra.onnx_export.layers import join, layer_norm, linear, swish
 
 FLOAT = 1  # of ONNX's TensorProto.DataType
 # of (N, most, heads, size): keys lie across
