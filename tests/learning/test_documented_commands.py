@@ -38,6 +38,7 @@ ELSEWHERE = {
     r"trainer_config": "needs files of old versions; tests of `upgrade` have them",
     r"Soccer\.x86_64": "needs a build with these behaviors",
     r"^tensorboard |--inference": "goes on until it is stopped",
+    r"^python -m venv": "makes an environment to install into",
     r"^(pip|make|mlagents-learn|export|source|git) ": "installs, or is another program's",
 }
 PACKAGES = {
