@@ -108,7 +108,7 @@ def repeated_modules() -> dict[str, list[str]]:
     where = defaultdict(list)
     for name in modules():
         base = name.rpartition(".")[2]
-        if base not in SAME_ROLE and not name.startswith(("palaestra.unity.", "palaestra.cli.")):
+        if base not in SAME_ROLE and not name.startswith(("palaestra.unity.", "palaestra.cli.", "palaestra.api.")):
             where[base].append(name)
     return {base: names for base, names in sorted(where.items()) if len(names) > 1}
 
@@ -180,7 +180,7 @@ def loners() -> dict[str, str]:
         for name in sorted(small)
         if len(importers[name] - packages) == 1 == len(importers[name])
         and name.rpartition(".")[2] != "base"
-        and not name.startswith(("palaestra.unity.", "palaestra.cli."))
+        and not name.startswith(("palaestra.unity.", "palaestra.cli.", "palaestra.api."))
     }
 
 

@@ -111,7 +111,7 @@ def test_weights_and_biases_asks_for_a_login_and_is_recorded_offline_where_it_ca
     pytest.importorskip("wandb", reason="needs palaestra[wandb]")
     refused = learn(tmp_path, "settings.yaml", "--env=Basic", "--run-id=r", "--track=wandb", status=1)
     assert "nobody is logged in" in refused
-    assert "--track wandb:mode=offline" in refused
+    assert "--track=wandb:mode=offline" in refused
     nowhere = {"WANDB_BASE_URL": "http://127.0.0.1:9", "WANDB_API_KEY": "a" * 40}
     track = "--track=wandb:init={settings: {init_timeout: 3}}"
     done = learn(tmp_path, "settings.yaml", "--env=Basic", "--run-id=r", track, **nowhere)

@@ -2,27 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
 
-from palaestra.core.errors import PalaestraError
+from palaestra.core.errors import STOPS, ConfigError, PalaestraError, is_ours
+from palaestra.core.plugins import nearest
 from palaestra.core.wording.voice import python_voice, voiced
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+LIBRARIES = tuple({f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+"""Folders of Python's own modules and of installed packages."""
+
+
+class CallError(ConfigError, TypeError):
+    """A function of the Python API was called with arguments that it does not have."""
+
 
 def python_call(function: Callable[P, T]) -> Callable[P, T]:
-    """Makes a function of the Python API: its messages speak Python, and its errors end in the caller's own line."""
+    """Makes a function of the Python API: its messages speak Python, and its errors end in the caller's own line.
+
+    An error's cause is shown only where code of the user raised it, without the frames that called that code.
+    """
+    accepted = signature(function)
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            with python_voice():
+        __tracebackhide__ = True  # IPython leaves this frame out
+        with python_voice(_texts((*args, *kwargs.values()))):
+            try:
+                must_fit(function.__name__, accepted, args, kwargs)
                 return function(*args, **kwargs)
-        except PalaestraError as error:
-            error.args = tuple(voiced(part) if isinstance(part, str) else part for part in error.args)
-            raise error.with_traceback(None) from error.__cause__
+            except (PalaestraError, *STOPS) as error:
+                raised = error
+                raised.args = tuple(voiced(part) if isinstance(part, str) else part for part in raised.args)
+        try:
+            raise raised.with_traceback(None) from _users(raised.__cause__)
+        finally:
+            del raised  # its traceback holds this frame
 
     return call
+
+
+def must_fit(name: str, accepted: Signature, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
+    """Raises CallError if a function has no such arguments, or needs others."""
+    try:
+        accepted.bind(*args, **kwargs)
+    except TypeError as error:
+        known = [one.name for one in accepted.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+        unknown = [key for key in kwargs if key not in known]
+        if not unknown:
+            raise CallError(f"{name}(): {error} (its arguments: {', '.join(known)})") from None
+        raise CallError(
+            f"{name}() has no argument '{unknown[0]}'{nearest(unknown[0], known)} (it has: {', '.join(known)})"
+        ) from None
+
+
+def _users(cause: BaseException | None) -> BaseException | None:
+    """Returns what code of the user raised, with the traceback of that code alone; None if all the code is ours."""
+    while isinstance(cause, PalaestraError):
+        cause = cause.__cause__
+    if cause is None:
+        return None
+    frames = list(_frames(cause.__traceback__))
+    first = next((at for at, frame in enumerate(frames) if _is_users(frame)), None)
+    return None if first is None else cause.with_traceback(frames[first])
+
+
+def _frames(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _is_users(frame: TracebackType) -> bool:
+    file = frame.tb_frame.f_code.co_filename
+    return not file.startswith(("<frozen", *LIBRARIES)) and not is_ours(file)
+
+
+def _texts(values: Iterable[Any], depth: int = 8) -> Iterator[str]:
+    """Yields the texts in arguments; messages may quote them."""
+    for value in values:
+        if isinstance(value, str | Path):
+            yield str(value)
+        elif depth and isinstance(value, Mapping):
+            yield from _texts([*value, *value.values()], depth - 1)
+        elif depth and isinstance(value, list | tuple):
+            yield from _texts(value, depth - 1)

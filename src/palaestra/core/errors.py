@@ -1,17 +1,23 @@
 """Exceptions that Palaestra raises on purpose.
 
 PalaestraError
-├── ConfigError       a settings file or flag that cannot be used; knows its file and line
+├── ConfigError       a settings file, flag or argument that cannot be used; knows its file and line
 ├── PluginError       a name without an entry point, an entry point that fails to load, or a plug-in that breaks its
-contract ├── EnvError          an environment broke its contract or stopped working │   ├── NotFinite     it returned a
-NaN or an infinity │   ├── ProtocolError a game sent a message that is damaged or makes no sense │   └── GameGone      a
-game did not start, exited, disconnected or stopped answering ├── RunError          a run folder that cannot be started,
-resumed or read │   ├── RunInUse          another process writes to it │   ├── FolderLost        it was deleted or
-became unwritable during training │   ├── Diverged          weights or losses became NaN or infinite │   └──
-CheckpointError   a checkpoint that is missing, damaged or from another run ├── DemoError         a demonstration file
-that cannot be read or written │   └── EmptyDemo     a file without records ├── HubError          something on the
-Hugging Face Hub that cannot be read or written ├── ExportError       a network that cannot be written as ONNX, or whose
-ONNX file gives other results └── PolicyError       a model file that `load_policy` cannot run
+│                     contract
+├── EnvError          an environment broke its contract or stopped working
+│   ├── NotFinite     it returned a NaN or an infinity
+│   ├── ProtocolError a game sent a message that is damaged or makes no sense
+│   └── GameGone      a game did not start, exited, disconnected or stopped answering
+├── RunError          a run folder that cannot be started, resumed or read
+│   ├── RunInUse      another process writes to it
+│   ├── FolderLost    it was deleted or became unwritable during training
+│   ├── Diverged      weights or losses became NaN or infinite
+│   └── CheckpointError   a checkpoint that is missing, damaged or from another run
+├── DemoError         a demonstration file that cannot be read or written
+│   └── EmptyDemo     a file without records
+├── HubError          something on the Hugging Face Hub that cannot be read or written
+├── ExportError       a network that cannot be written as ONNX, or whose ONNX file gives other results
+└── PolicyError       a model file that `load_policy` cannot run
 """
 
 from __future__ import annotations
@@ -154,6 +160,11 @@ def exception_summary(error: BaseException) -> str:
     place = user_code_location(error) or (f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else "")
     text = indented(str(error))
     return f"{type(error).__name__}{': ' if text else ''}{text}{place}"
+
+
+def is_ours(file: str) -> bool:
+    """Whether a source file belongs to Palaestra."""
+    return file.startswith(_OURS)
 
 
 def user_code_location(error: BaseException) -> str:

@@ -5,23 +5,39 @@ Messages are written once, with flags and commands. Where they reach a program, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 
-_IN_PYTHON: ContextVar[bool] = ContextVar("palaestra in Python", default=False)
+from palaestra.core.wording.python_words import in_python, speaks_of_flags
+
+Voice = Callable[[str], str]
+
+
+def as_written(text: str) -> str:
+    """The voice of the command line."""
+    return text
+
+
+_VOICE: ContextVar[Voice] = ContextVar("palaestra's voice", default=as_written)
 
 
 @contextmanager
-def python_voice() -> Iterator[None]:
-    """Within the block messages speak to a Python program."""
-    token = _IN_PYTHON.set(True)
+def python_voice(theirs: Iterable[str] = ()) -> Iterator[None]:
+    """Within the block messages speak to a Python program, whose texts, such as `theirs`, are not changed in them."""
+    token = _VOICE.set(partial(in_python, theirs=tuple(filter(speaks_of_flags, theirs))))
     try:
         yield
     finally:
-        _IN_PYTHON.reset(token)
+        _VOICE.reset(token)
 
 
 def voiced(text: str) -> str:
     """Returns a message in the words of the caller."""
-    return text
+    return _VOICE.get()(text)
+
+
+def voice() -> Voice:
+    """Returns what gives messages the words of the caller, in other threads too."""
+    return _VOICE.get()

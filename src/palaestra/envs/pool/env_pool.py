@@ -21,6 +21,7 @@ from palaestra.core.errors import EnvError, GameGone, PalaestraError
 from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec, differences
 from palaestra.core.timestep import Action, TimeStep
+from palaestra.core.wording.voice import voiced
 from palaestra.envs.base import BehaviorFacts, Distribution, TrainingFacts
 from palaestra.envs.copies import UNLIMITED, Copies, CopyFailed, Log, Restarts, named
 from palaestra.envs.env_of_copies import EnvOfCopies
@@ -223,4 +224,4 @@ class EnvPool(EnvOfCopies[EnvCopy]):
 
 def warn(_: str, text: str) -> None:
     """Warns the user as Python does; the default of `log`."""
-    warnings.warn(text, stacklevel=2)
+    warnings.warn(voiced(text), stacklevel=2)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from palaestra.core.display import escaped, escaped_lines, flush, is_terminal
 from palaestra.core.files import explain, silence
-from palaestra.core.wording.voice import voiced
+from palaestra.core.wording.voice import voice
 
 if TYPE_CHECKING:
     from rich.console import Console as Terminal
@@ -58,6 +58,7 @@ class Console:
         self._due = 0.0
         self._last_output = time.monotonic()
         self._silent = False
+        self._voiced = voice()  # lines come from other threads too
         self._newest: deque[tuple[str, str]] = deque(maxlen=KEPT)
         self._logs: list[Callable[[str, str], object]] = []
 
@@ -160,7 +161,7 @@ class Console:
         if self._silent:
             return
         self._last_output = time.monotonic()
-        text = escaped_lines(voiced(text))
+        text = escaped_lines(self._voiced(text))
         place = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {level} [{_origin()}]" if self._debug else f"[{level}]"
         line = f"{place} {text}"
         try:

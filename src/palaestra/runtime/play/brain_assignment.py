@@ -204,7 +204,7 @@ class BrainAssignment:
         side = side_name(behavior, team if others else None)
         return (
             f"{whom} has no brain{hint}; give it one, such as --brain '{side}=model:FILE.onnx' or '{side}=random', "
-            f"or all others one: --brain random, --brain heuristic"
+            f"or all others one: --brain=random, --brain=heuristic"
         )
 
 

@@ -46,7 +46,7 @@ def quiet_optuna() -> Iterator[Any]:
         import optuna
     except ImportError as error:
         raise PluginError(
-            "palaestra tune needs Optuna, which is not installed: pip install 'palaestra[tune]'"
+            "`palaestra tune` needs Optuna, which is not installed: pip install 'palaestra[tune]'"
         ) from error
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -78,7 +78,7 @@ class WandbTracker:
         if not known:
             raise PluginError(
                 "tracker 'wandb': nobody is logged in on this machine; run `wandb login`, or set WANDB_API_KEY, or "
-                "record without a network with --track wandb:mode=offline and send it later with `wandb sync`"
+                "record without a network with --track=wandb:mode=offline and send it later with `wandb sync`"
             )
 
     def write(self, summary: Summary) -> None:

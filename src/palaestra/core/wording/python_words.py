@@ -1,0 +1,223 @@
+"""Messages in Python's words: flags become keywords, commands become calls.
+
+    continue it with --resume, or choose another --run-id    continue it with resume=True, or choose another run_id
+    name it with --env, such as --env=3DBall                 name it with env=..., such as env="3DBall"
+    'palaestra export first --step=100' writes it            palaestra.export("first", step=100) writes it
+
+Messages give values to flags with `=`, and put commands into quotes or backticks, unless they end the line.
+What stands in quotes otherwise, paths and what a user's exception says are of the user, and are not touched.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+_SAME = """
+    actions activation areas at bar base-port batch-size behavior bounds brain buffer-size capture-frame-rate
+    checkpoints confidence config demo demo-out deterministic editor-port env env-args env-runners episodes evaluate
+    force fps games gpus groups height hidden-units inference initialize-from jobs keep-checkpoints last
+    learning-rate lower max-lifetime-restarts max-steps message method metric models-only no-graphics
+    no-graphics-monitor no-titles no-video normalize normalizer num-areas num-envs num-layers objective obs-shape
+    out private processes pruner quality-level rank-timeout ray-address ray-working-dir restarts-rate-limit-n
+    restarts-rate-limit-period-s results-dir resume revision run-id runner-cpus sampled search seconds seed seeds
+    side-by-side smooth snapshots step steps stop-at stop-without-progress storage study summary-freq
+    target-frame-rate time-scale timeout-wait title track trials trust width x
+"""
+KEYWORDS = {flag: flag.replace("-", "_") for flag in _SAME.split()} | {
+    "commit-message": "message",
+    "lesson": "first_lesson",
+    "load": "load_model",
+    "run-path": "run_id",
+    "save-freq": "checkpoint_interval",
+    "set": "settings",
+    "torch-device": "device",
+    "torch-threads": "threads",
+    "train": "train_model",
+}
+"""The keyword of each flag, without its hyphens, that Python has too."""
+_SWITCHES = """
+    demo deterministic force inference load lower models-only no-graphics no-graphics-monitor no-titles no-video private
+    resume sampled train trust
+"""
+SWITCHES = frozenset(_SWITCHES.split())
+"""Flags without a value."""
+WHOLE = {"debug": 'settings={"debug": True}', "multi-gpu": "gpus=-1"}
+"""Flags that are a keyword with its value."""
+_BOTH = "compare evaluate export plot pull push record run tune"
+_SHELL_ONLY = "alias config convert demo doctor envs league schema upgrade view"
+FUNCTIONS = {"learn": "train", **{name: name for name in _BOTH.split()}}
+"""The function for each command that Python has too; other commands are of the command line alone."""
+COMMANDS = (*FUNCTIONS, *_SHELL_ONLY.split())
+PHRASES = {
+    " on the command line": "",
+    "; --debug shows the whole traceback": "",
+}
+"""Words that only make sense on the command line, and those for Python."""
+
+_OF_EVERY_BEHAVIOR = {
+    "max_steps": "max_steps",
+    "summary_freq": "summary_freq",
+    "hyperparameters.learning_rate": "learning_rate",
+    "hyperparameters.batch_size": "batch_size",
+    "hyperparameters.buffer_size": "buffer_size",
+    "network_settings.hidden_units": "hidden_units",
+    "network_settings.num_layers": "num_layers",
+    "stop_when.at_least": "stop_at",
+    "stop_when.no_progress": "stop_without_progress",
+    "keep_best": "keep_best",
+}
+_BEGINS = r"(?<![\w/.=\\-])"
+_ENDS = r"""(?=[,;:.!?]*(?:[\s)'"`\]]|$))"""
+_VALUE = rf"""'[^'\n]*'|"[^"\n]*"|(?:[\w.*-]+=)?[\[{{][^\]}}\n]*[\]}}]|\.\.\.|[^\s'"`()]+?{_ENDS}"""
+_SPACED = rf"""'[^'\n]*'|"[^"\n]*"|[\w.*-]+=(?:{_VALUE})|(?:[A-Z][A-Z_]*|\d[\w.,:+-]*?){_ENDS}"""
+_FLAG = rf"{_BEGINS}--(?P<flag>[a-z][a-z0-9-]*)(?:=(?P<value>{_VALUE})|[ ](?P<spaced>{_SPACED})|(?![\w=-]))"
+_WORD = rf"""--[\w-]+(?:=(?:{_VALUE})|[ ](?:{_SPACED}))?|'[^'\n]*'|"[^"\n]*"|[^\s'"`(),;]+"""
+_VERBS = "|".join(COMMANDS)
+_PATTERN = re.compile(
+    rf"""
+    (?P<theirs>\b\w*(?:Error|Exception|Warning|Interrupt|Exit):\ .*?\ \([^()\n]+,\ line\ \d+\)  # of an exception
+      |(?<![\w'])'(?!palaestra\ (?:{_VERBS})\b|--[a-z])(?:[^'\n]|'(?=\w))*'(?!\w)
+      |(?<![\w"=])"[^"\n]*")
+    |(?<!\w)(?P<quote>['`])palaestra\ (?P<quoted_verb>{_VERBS})(?P<quoted_words>(?:\ [^`\n]*?)?)(?P=quote)(?!\w)
+    |{_BEGINS}palaestra\ (?P<verb>{_VERBS})\b(?!\s*=)(?P<words>(?:[ ](?:{_WORD}))*)
+    |{_FLAG}
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_NAMED = re.compile(r"\b(?:with|add|give|by|name|set|choose)$")
+
+
+def in_python(text: str, theirs: Sequence[str] = ()) -> str:
+    """Returns a message with keywords and calls. `theirs`: texts of the user, which stay as they are."""
+    parts = [text]
+    if kept := [one for one in theirs if one in text]:
+        parts = re.split("(" + "|".join(re.escape(one) for one in sorted(kept, key=len, reverse=True)) + ")", text)
+    return "".join(part if index % 2 else _translated(part) for index, part in enumerate(parts))
+
+
+def speaks_of_flags(text: str) -> bool:
+    """Whether a text holds what `in_python` may change."""
+    return "--" in text or "palaestra " in text
+
+
+def _translated(text: str) -> str:
+    for phrase, now in PHRASES.items():
+        text = text.replace(phrase, now)
+    if not speaks_of_flags(text):
+        return text
+    parts: list[str] = []
+    end = 0
+    flag_before = False
+    for found in _PATTERN.finditer(text):
+        between = text[end : found.start()]
+        is_flag = found["flag"] is not None
+        parts += [", " if between == " " and is_flag and flag_before else between, _replaced(found)]
+        end = found.end()
+        flag_before = is_flag
+    return "".join([*parts, text[end:]])
+
+
+def _replaced(found: re.Match[str]) -> str:
+    if found["theirs"] is not None:
+        return found.group()
+    if found["flag"] is not None:
+        return _keyword(found)
+    verb = found["quoted_verb"] or found["verb"]
+    if verb not in FUNCTIONS:
+        return found.group()
+    words = found["quoted_words"] if found["quoted_verb"] else found["words"]
+    call = _call(verb, words or "")
+    return f"`{call}`" if found["quote"] == "`" else call
+
+
+def _keyword(found: re.Match[str]) -> str:
+    flag = found["flag"]
+    if flag in WHOLE:
+        return WHOLE[flag]
+    if flag not in KEYWORDS:
+        return found.group()
+    value = found["value"] or found["spaced"]
+    if flag in SWITCHES:
+        return f"{KEYWORDS[flag]}=True" + (f" {found['spaced']}" if found["spaced"] else "")
+    if value is not None:
+        return ", ".join(f"{name}={shown}" for name, shown in _argument(flag, _bare(value)))
+    if flag == "set":
+        return "settings={...}"
+    before = found.string[: found.start()].rstrip("('`\" ")
+    return f"{KEYWORDS[flag]}=..." if _NAMED.search(before) else KEYWORDS[flag]
+
+
+def _call(verb: str, words: str) -> str:
+    """Returns the call for a command and its words."""
+    try:
+        tokens = shlex.split(words)
+    except ValueError:
+        tokens = words.split()
+    if not tokens:
+        return f"palaestra.{FUNCTIONS[verb]}"
+    positional: list[str] = []
+    keywords: dict[str, str] = {}
+    settings: dict[str, str] = {}
+    tokens.reverse()
+    while tokens:
+        token = tokens.pop()
+        flag, equals, value = token.removeprefix("--").partition("=")
+        if not token.startswith("--"):
+            positional.append("..." if token == "..." else json.dumps(token, ensure_ascii=False))
+        elif flag in WHOLE:
+            name, _, shown = WHOLE[flag].partition("=")
+            keywords[name] = shown
+        elif flag in SWITCHES:
+            keywords[KEYWORDS[flag]] = "True"
+        else:
+            value = value if equals or not tokens else tokens.pop()
+            for name, shown in _argument(flag, value):
+                (settings if name == "settings" else keywords)[shown if name == "settings" else name] = shown
+    name = "train_seeds" if verb == "learn" and "seeds" in keywords else FUNCTIONS[verb]
+    if settings:
+        keywords["settings"] = "{" + ", ".join(one[1:-1] for one in settings) + "}"
+    return f"palaestra.{name}({', '.join([*positional, *(f'{key}={value}' for key, value in keywords.items())])})"
+
+
+def _argument(flag: str, value: str) -> Iterator[tuple[str, str]]:
+    """Yields keyword and value as they are written in Python."""
+    if flag != "set":
+        yield KEYWORDS.get(flag, flag.replace("-", "_")), _literal(value)
+        return
+    path, equals, value = value.partition("=")
+    above, _, rest = path.partition(".*.")
+    if above == "behaviors" and rest in _OF_EVERY_BEHAVIOR:
+        yield _OF_EVERY_BEHAVIOR[rest], _literal(value)
+    else:
+        yield "settings", f"{{{json.dumps(path)}: {_literal(value) if equals else '...'}}}"
+
+
+def _bare(text: str) -> str:
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
+
+
+def _literal(text: str) -> str:
+    """Returns a value as it is written in Python: as YAML reads it; placeholders of numbers stay words."""
+    if text in ("...", "N", "NUMBER", "COUNT") or re.fullmatch(r"-?\d+(\.\d*)?(e[+-]?\d+)?", text):
+        return text
+    if re.fullmatch(r"\d+(,\d+)+", text):
+        return f"[{text.replace(',', ', ')}]"
+    if text in ("true", "false", "null") or text[:1] in ("[", "{"):
+        import yaml
+
+        with suppress(yaml.YAMLError):
+            return _written(yaml.safe_load(text))
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_written(key)}: {_written(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
