@@ -16,7 +16,7 @@ SERVER.set_forkserver_preload(
     [
         "palaestra.runtime.run.learning",
         "palaestra.runtime.environments.unity_games",
-        "palaestra.runtime.logging.curves",
+        "palaestra.runtime.plots.curves",
         "palaestra.cli.learn",
     ]
 )

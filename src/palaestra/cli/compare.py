@@ -11,8 +11,9 @@ import argparse
 import json
 from pathlib import Path
 
-from palaestra.cli.flags import option, repeated, results_dir, switch, x_axis
+from palaestra.cli.flags import option, picture, repeated, results_dir, switch, x_axis
 from palaestra.core.display import escaped
+from palaestra.core.files import file_to_write
 
 EPILOG = """\
 examples:
@@ -21,6 +22,8 @@ examples:
   palaestra compare --groups ppo='ppo-*' sac='sac-*' --normalize minmax
   palaestra compare 'ppo-*' 'sac-*' --at 1e5 --x time --out speed.png
 """
+
+USUAL = "comparison.png"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     switch(parser, "--lower", "lower is better, as for a loss")
     option(parser, "--confidence", "SHARE", "share of the bootstrap in an interval", 0.95)
     x_axis(parser)
-    option(parser, "--out", "FILE", "picture to write", Path("comparison.png"))
+    picture(parser, USUAL)
     switch(parser, "--json", "print the result as JSON, with the score of every run")
     results_dir(parser)
 
@@ -55,10 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> None:
     """Prints the table and writes the picture. Raises ConfigError or RunError."""
     from palaestra.runtime.comparison.comparing import compare
-    from palaestra.runtime.comparison.comparison_picture import picture
+    from palaestra.runtime.comparison.comparison_picture import comparison_figure
     from palaestra.runtime.comparison.comparison_report import as_json, table
-    from palaestra.runtime.logging.curves import save
+    from palaestra.runtime.plots.chart_style import save
 
+    out = file_to_write(options.out, Path(USUAL), force=options.force)
     found = compare(
         options.runs,
         groups=options.groups or "settings",
@@ -72,9 +76,9 @@ def main(options: argparse.Namespace) -> None:
         lower=options.lower,
         confidence=options.confidence,
     )
-    save(picture(found, by_time=options.x == "time"), options.out)
+    save(comparison_figure(found, by_time=options.x == "time"), out)
     if options.json:
         print(json.dumps(as_json(found)))
         return
     print("\n".join(map(escaped, table(found).split("\n"))))
-    print(f"\nWrote {options.out}")
+    print(f"\nWrote {out}")

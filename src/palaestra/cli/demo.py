@@ -76,8 +76,8 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(shown, indent=2, allow_nan=False))
     if options.plot and summaries:
-        from palaestra.runtime.logging.curves import save
-        from palaestra.runtime.logging.demo_plots import demo_figure
+        from palaestra.runtime.plots.chart_style import save
+        from palaestra.runtime.plots.demo_plots import demo_figure
 
         save(demo_figure(summaries), options.plot)
         if not options.json:

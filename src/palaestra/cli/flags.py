@@ -47,8 +47,15 @@ def env_of_run(group: Group) -> None:
 
 def x_axis(group: Group) -> None:
     """Adds `--x`, the horizontal axis of curves."""
-    what = "agent-steps or training time (default: %(default)s)"
+    what = "decisions or training time (default: %(default)s)"
     group.add_argument("--x", choices=("step", "time"), default="step", help=what)
+
+
+def picture(group: Group, usual: str) -> None:
+    """Adds `--out` and `--force` of commands that draw a picture; `usual` is its name if none is given."""
+    out = f"picture to write (default: {usual}, or {Path(usual).stem}-2 and so on where there is one)"
+    option(group, "--out", "FILE", out, type=Path)
+    switch(group, "--force", "overwrite an existing picture")
 
 
 def trust(group: Group, what: str = "environment") -> None:

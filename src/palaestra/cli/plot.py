@@ -9,11 +9,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from palaestra.cli.flags import option, results_dir, switch, x_axis
+from palaestra.cli.flags import option, picture, results_dir, switch, x_axis
+from palaestra.core.files import file_to_write
 from palaestra.core.metrics import REWARD
 from palaestra.runtime.comparison.selection import select_runs
-from palaestra.runtime.logging.curves import learning_curves, save
 from palaestra.runtime.logging.history import find_tags, read_history, tags
+from palaestra.runtime.plots.chart_style import save
+from palaestra.runtime.plots.curves import environment_name, learning_curves
+
+USUAL = "curves.png"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,10 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     option(parser, "--metric", "TAG", metric, action="append")
     switch(parser, "--list", "print the available tags instead")
-    option(parser, "--out", "FILE", "picture to write", Path("curves.png"))
+    picture(parser, USUAL)
     x_axis(parser)
-    smooth = "smoothing: weight of earlier values, from 0 to below 1"
-    option(parser, "--smooth", "W", smooth, 0.0, type=_weight)
+    smooth = "smoothing: weight of earlier values, from 0 to below 1 (default: by how noisy the curves are)"
+    option(parser, "--smooth", "W", smooth, type=_weight)
     results_dir(parser)
 
 
@@ -41,12 +45,13 @@ def main(args: argparse.Namespace) -> None:
     if args.list:
         print("\n".join(known))
         return
+    out = file_to_write(args.out, Path(USUAL), force=args.force)
     metrics = find_tags(args.metric or [REWARD], known)
     names = {run: folder.name for run, folder in folders.items()}
     shown = {names[run]: history for run, history in runs.items()} if len(set(names.values())) == len(names) else runs
-    figure = learning_curves(shown, metrics, by_time=args.x == "time", smooth=args.smooth)
-    save(figure, args.out)
-    print(f"Wrote {args.out}")
+    environment = environment_name(folders.values())
+    save(learning_curves(shown, metrics, by_time=args.x == "time", smooth=args.smooth, environment=environment), out)
+    print(f"Wrote {out}")
 
 
 def _weight(text: str) -> float:

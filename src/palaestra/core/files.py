@@ -14,8 +14,11 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from itertools import chain, count
 from pathlib import Path
 from typing import IO, TextIO
+
+from palaestra.core.errors import ConfigError
 
 _REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -186,6 +189,27 @@ def write_whole(file: Path, data: bytes) -> None:
             beside.unlink(missing_ok=True)
         raise
     sync_folder(file.parent)
+
+
+def must_be_new(file: Path, *, force: bool = False) -> Path:
+    """Returns the file that a user named for a command to write. Raises ConfigError if it is a folder, or exists and is
+    not to be overwritten.
+    """
+    if file.is_dir():
+        raise ConfigError(f"{file} is a folder; expected the name of a file to write")
+    if os.path.lexists(file) and not force:
+        raise ConfigError(f"{file} exists already; choose another name, or overwrite it with --force")
+    return file
+
+
+def file_to_write(named: Path | None, usual: Path, *, force: bool = False) -> Path:
+    """Returns the file that a user named, or one with the usual name and, if need be, a number: curves-2.png. Only
+    `force` overwrites a file. Raises ConfigError as `must_be_new` does.
+    """
+    if named is not None or force:
+        return must_be_new(named or usual, force=force)
+    numbered = (usual.with_stem(f"{usual.stem}-{number}") for number in count(2))
+    return next(file for file in chain([usual], numbered) if not os.path.lexists(file))
 
 
 def sync_folder(folder: Path) -> None:

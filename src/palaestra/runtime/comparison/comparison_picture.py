@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from palaestra.runtime.comparison.comparing import RunComparison
 from palaestra.runtime.comparison.intervals import Estimate, band
 from palaestra.runtime.comparison.scores import resampled
-from palaestra.runtime.logging.curves import (
+from palaestra.runtime.plots.chart_style import (
     COLORS,
     GRID,
     INK,
     SOFT,
+    add_title,
     drawable,
     dress,
+    dress_x,
     label_ends,
     legend_beside,
     looks_of,
@@ -27,13 +29,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from palaestra.runtime.logging.curves import Look
+    from palaestra.runtime.plots.chart_style import Look
 
 WIDEST = 3
 """Panels beside one another."""
 
 
-def picture(found: RunComparison, *, by_time: bool = False) -> Figure:
+def comparison_figure(found: RunComparison, *, by_time: bool = False) -> Figure:
     """Draws a panel with bands for each task, and one with the estimates: over all tasks, else of each."""
     looks = looks_of([group.name for group in found.groups])
     estimates = (
@@ -67,6 +69,7 @@ def _bands(
     curves = [run.curve for one in results.values() for run in one.runs]
     seconds, unit = time_unit(curves) if by_time else (1.0, "")
     ends = []
+    last = 0.0
     for name, one in results.items():
         x, values = resampled([run.curve for run in one.runs], by_time=by_time)
         middle, low, high = band(values, confidence=found.measure.confidence)
@@ -75,13 +78,13 @@ def _bands(
         options = look.options(4.5) if len(x) > 1 else {**look.options(6.0), "marker": "o"}
         axes.plot(x / seconds, middle, linewidth=1.9, markevery=max(1, len(x) // 12), **options)
         ends.append((name, look.color, float(middle[-1])))
+        last = max(last, float(x[-1] / seconds))
     if found.measure.bar is not None:
         axes.axhline(found.measure.bar, color=SOFT, linewidth=1.0, linestyle=(0, (4, 3)))
     dress(axes, 9.5)
-    if by_time:
-        axes.set_xlabel(f"training time ({unit})", fontsize=9.5, color=SOFT, labelpad=8)
+    dress_x(axes, last, 9.5, f"training time ({unit})" if by_time else "decisions")
     metric = found.metrics[task].rpartition("/")[2]
-    _title(axes, metric, f"{drawable(task)}  ·  interquartile mean, {100 * found.measure.confidence:g} % interval")
+    add_title(axes, metric, (task, f"interquartile mean, {100 * found.measure.confidence:g} % interval"))
     if single and 1 < len(ends) <= len(COLORS):
         label_ends(axes, ends)
 
@@ -94,9 +97,8 @@ def _estimates(
         if one.low is not None and one.high is not None:
             axes.plot([one.low, one.high], [row, row], color=color, linewidth=7, alpha=0.3, solid_capstyle="butt")
         axes.plot([one.value], [row], color=color, marker="o", markersize=8, linestyle="")
-    dress(axes, 9.5, from_zero=False)
+    dress(axes, 9.5)
     axes.margins(x=0.06)
-    axes.set_xlabel("")
     axes.set_yticks(range(len(values)), [drawable(name) for name in values], color=INK)
     for label in axes.get_yticklabels():
         label.set_parse_math(False)
@@ -104,18 +106,4 @@ def _estimates(
     axes.grid(visible=False, axis="y")
     axes.grid(axis="x", color=GRID, linewidth=0.8)
     span = f"last {100 * found.measure.last:g} %" if found.measure.last else "last value"
-    _title(axes, "Score", "  ·  ".join(p for p in (drawable(task), span, "normalized" if found.ranges else "") if p))
-
-
-def _title(axes: Axes, title: str, below: str) -> None:
-    axes.set_title(drawable(title), loc="left", fontsize=14, fontweight="bold", color=INK, pad=28, parse_math=False)
-    axes.annotate(
-        below,
-        (0, 1),
-        (0, 12),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        fontsize=10,
-        color=SOFT,
-        parse_math=False,
-    )
+    add_title(axes, "Score", (task, span, "normalized" if found.ranges else ""))

@@ -161,7 +161,7 @@ def curves(run: Run) -> list[Path]:
     """Draws the learning curves if there is a summary. A failure is a warning only."""
     if not (run.folder.path / METRICS).exists():
         return []
-    from palaestra.runtime.logging.curves import save_curves  # matplotlib takes half a second to import
+    from palaestra.runtime.plots.curves import save_curves  # matplotlib takes half a second to import
 
     try:
         return [save_curves(run.folder.path)]

@@ -15,7 +15,7 @@ from palaestra.core.errors import RunError
 from palaestra.core.files import explain, write_whole
 from palaestra.envs.base import Env
 from palaestra.models.policy import NetworkPolicy
-from palaestra.runtime.logging.curves import INK, SOFT, new_figure, save
+from palaestra.runtime.plots.chart_style import INK, SOFT, new_figure, save
 from palaestra.runtime.self_play.league import Entry, League, Progress, play
 from palaestra.runtime.self_play.opponent_policy import MixedPolicy
 from palaestra.runtime.self_play.policy_snapshots import PolicySnapshots

@@ -11,7 +11,7 @@ from palaestra.cli.main import main
 from palaestra.core.errors import ConfigError, RunError
 from palaestra.core.metrics import GROUP_REWARD
 from palaestra.runtime.comparison.comparing import UNNAMED
-from palaestra.runtime.comparison.comparison_picture import picture
+from palaestra.runtime.comparison.comparison_picture import comparison_figure
 from palaestra.runtime.comparison.comparison_report import as_json, duration, table
 
 GOOD = [[1, 8, 9], [2, 7, 10], [0, 9, 11], [1, 9, 8], [1, 8, 12]]
@@ -156,9 +156,11 @@ def test_the_command_prints_json_with_every_run(results, tmp_path, capsys):
 def test_all_panels_are_drawn(results, by_time):
     written_seeds(results, "good-b", [[0, 50], [0, 100]], task="B", settings={"rate": 1})
     found = palaestra.compare("*", groups="names", results_dir=results, normalize="minmax", bar=0.5)
-    assert len(picture(found, by_time=by_time).axes) == 4  # two tasks, and the scores of each: no group has both
+    assert (
+        len(comparison_figure(found, by_time=by_time).axes) == 4
+    )  # two tasks, and the scores of each: no group has both
     found = palaestra.compare("*", groups=["good=good-*", "bad=bad-*"], results_dir=results, normalize="minmax")
-    assert len(picture(found, by_time=by_time).axes) == 3
+    assert len(comparison_figure(found, by_time=by_time).axes) == 3
 
 
 def test_times_have_the_unit_that_suits_them():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palaestra.demos.summary import BINS, DemoSummary
-from palaestra.runtime.logging.curves import COLORS, INK, SOFT, add_grid, new_figure
+from palaestra.runtime.plots.chart_style import COLORS, INK, SOFT, add_grid, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

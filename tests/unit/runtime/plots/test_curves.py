@@ -13,14 +13,15 @@ from small_runs import tracked_run
 from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
 from palaestra.cli import plot
-from palaestra.core.errors import RunError
+from palaestra.core.errors import ConfigError, RunError
 from palaestra.core.metrics import ELO, LENGTH, REWARD
 from palaestra.runtime.comparison.selection import select_runs
-from palaestra.runtime.logging.curves import COLORS, learning_curves, overview, save, save_curves, smoothed
-from palaestra.runtime.logging.history import find_tag, find_tags, read_history, tags
+from palaestra.runtime.logging.history import Points, find_tag, find_tags, read_history, tags
 from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.logging.tracker import Tracker
 from palaestra.runtime.logging.trackers import JSONLTracker, TensorBoardTracker
+from palaestra.runtime.plots.chart_style import COLORS, save, short_number, ticks_to
+from palaestra.runtime.plots.curves import environment_name, is_noisy, learning_curves, overview, save_curves, smoothed
 
 TAGS = [REWARD, LENGTH, "Losses/Policy Loss", "Losses/Value Loss", "Policy/Entropy"]
 
@@ -110,7 +111,7 @@ def test_lines_are_named_by_what_tells_them_apart(results):
     assert names(one="first", two="first") >= {"one", "two"}
     assert names(two="second") >= {"Striker", "Goalie"}
     assert names(one="first", two="second") >= {"one  ·  3DBall", "two  ·  Striker"}
-    assert names(one="first") == {"Environment  ·  one  ·  3DBall"}
+    assert names(one="first") == {"per episode  ·  one  ·  3DBall"}
 
 
 def test_names_at_the_ends_of_lines_keep_apart(results):
@@ -128,11 +129,74 @@ def test_time_is_in_a_fitting_unit(tmp_path):
         assert unit in axes.get_xlabel()
 
 
-def test_steps_have_thousands_separators(tmp_path):
-    write_run(JSONLTracker(tracked_run(tmp_path, {})), {"B": [100_000, 2_000_000]})
-    figure = learning_curves({"run": read_history(tmp_path)}, [REWARD])
-    save(figure, tmp_path / "a.png")
-    assert "1,000,000" in {label.get_text() for label in figure.axes[0].get_xticklabels()}
+@pytest.mark.parametrize(
+    ("last", "labels"),
+    [
+        (492_000, "0 100k 200k 300k 400k 500k"),
+        (500_016, "0 100k 200k 300k 400k 500k"),
+        (410_000, "0 100k 200k 300k 410k"),
+        (1_230_000, "0 250k 500k 750k 1M 1.25M"),
+        (2_000_000_000, "0 500M 1B 1.5B 2B"),
+        (7, "0 2 4 7"),
+        (0, "0"),
+    ],
+)
+def test_the_last_step_has_a_label(last, labels):
+    assert " ".join(map(short_number, ticks_to(last, 5))) == labels
+
+
+def test_a_picture_names_the_run_the_environment_and_the_units(tmp_path):
+    run = tmp_path / "steep"
+    write_run(JSONLTracker(tracked_run(run, {})), {"B": [100_000, 2_000_000]})
+    (run / "configuration.yaml").write_text("env_settings: {env_path: 'gymnasium:CartPole-v1'}")
+    history = read_history(run)
+    assert environment_name([run]) == "CartPole-v1"
+    figure = overview(history, "steep", "CartPole-v1")
+    assert {text.get_text() for text in figure.texts} == {"steep", "CartPole-v1  ·  B  ·  2,000,000 decisions"}
+    assert [axes.get_title(loc="right") for axes in figure.axes] == ["per episode", "decisions"]
+    axes = learning_curves({"steep": history}, [REWARD], environment="CartPole-v1").axes[0]
+    assert axes.texts[0].get_text() == "per episode  ·  steep  ·  CartPole-v1  ·  B"
+    assert axes.get_xlabel() == "decisions"
+    assert [label.get_text() for label in axes.get_xticklabels()][-1] == "2M"
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("3DBall", "3DBall"),
+        ("builtin:3DBall", "3DBall"),
+        ("builds/3DBall.x86_64", "3DBall.x86_64"),
+        (r"C:\builds\Game.exe", "Game.exe"),
+        ("python:examples.own:make", "examples.own:make"),
+        ("null", ""),
+    ],
+)
+def test_the_name_of_an_environment_is_the_end_of_its_path(tmp_path, path, name):
+    (tmp_path / "configuration.yaml").write_text(f"env_settings: {{env_path: {path}}}")
+    assert environment_name([tmp_path]) == name
+    assert environment_name([tmp_path, tmp_path / "gone"]) == ""
+
+
+def test_noisy_curves_are_smoothed_and_others_are_not(tmp_path):
+    steps = np.arange(60.0)
+    rising = steps / 60
+    rough = np.random.default_rng(0).normal(size=60)
+    assert [is_noisy(values) for values in (rising, rough, rough[:10], np.full(60, np.nan))] == [
+        False,
+        True,
+        False,
+        False,
+    ]
+    seconds = np.zeros(60)
+    calm = {"B": {REWARD: Points(steps, seconds, rising)}}
+    loud = {"B": {REWARD: Points(steps, seconds, rough)}}
+    assert len(learning_curves({"run": calm}, [REWARD]).axes[0].lines) == 1
+    assert len(learning_curves({"run": loud}, [REWARD]).axes[0].lines) == 2
+    assert len(learning_curves({"run": loud}, [REWARD], smooth=0.0).axes[0].lines) == 1
+
+
+def test_smoothing_leaves_out_what_is_no_number():
+    assert smoothed(np.array([np.nan, 1.0, np.nan, 1.0]), 0.5).tolist()[1:] == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.few(2)
@@ -248,6 +312,21 @@ def test_the_command_takes_run_ids_and_paths(results, capsys):
     command(*runs, "--out", str(out), "--smooth", "0.5", "--x", "time")
     assert capsys.readouterr().out == f"Wrote {out}\n"
     assert is_png(out)
+
+
+def test_a_picture_is_overwritten_only_by_force(results, monkeypatch, capsys):
+    monkeypatch.chdir(results)
+    words = ("first", "--results-dir", str(results))
+    for name in ("curves.png", "curves-2.png", "curves-3.png"):
+        command(*words)
+        assert capsys.readouterr().out == f"Wrote {name}\n"
+    with pytest.raises(ConfigError, match=r"curves\.png exists already; choose another name, or .* --force"):
+        command(*words, "--out", "curves.png")
+    with pytest.raises(ConfigError, match="is a folder"):
+        command(*words, "--out", str(results), "--force")
+    (results / "curves.png").write_bytes(b"old")
+    command(*words, "--force")
+    assert is_png(results / "curves.png")
 
 
 def test_the_command_lists_the_tags(results, capsys):

@@ -1,0 +1,1 @@
+"""Pictures of runs, of comparisons and of demonstrations, drawn with matplotlib."""
