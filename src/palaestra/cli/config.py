@@ -12,7 +12,7 @@ from pathlib import Path
 
 from palaestra.cli.flags import option, repeated, switch
 from palaestra.core.errors import ConfigError
-from palaestra.core.files import explain
+from palaestra.core.files import explain, must_be_new, write_whole
 from palaestra.rewards.settings import UnreadSignalSettings
 from palaestra.runtime.logging.waiting import on_stderr
 from palaestra.runtime.settings import load, to_yaml
@@ -37,7 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "an example instead of a file: 3DBall, or with its trainer poca/PushBlockCollab; without NAME, list all of them"
     )
     option(parser, "--example", "NAME", example, nargs="?", const="")
-    option(parser, "--out", "FILE", "write there instead of printing; a file that exists is kept", type=Path)
+    option(parser, "--out", "FILE", "write there instead of printing", type=Path)
+    switch(parser, "--force", "overwrite an existing file")
     sets = "change a setting, such as behaviors.3DBall.max_steps=1e6; 'behaviors.*' means every behavior"
     repeated(parser, "--set", "PATH=VALUE", sets, dest="sets")
     switch(
@@ -63,7 +64,7 @@ def main(args: argparse.Namespace) -> None:
     if args.out is None:
         show(text)
         return
-    write(text, args.out)
+    write(text, args.out, force=args.force)
     print(f"Wrote {args.out}")
     if args.example:
         environment = example_environment(file, loaded.settings.env_settings.env_path)
@@ -101,13 +102,11 @@ def show(text: str) -> None:
         sys.stdout.write(text)
 
 
-def write(text: str, file: Path) -> None:
-    """Writes a new file. Raises ConfigError if it exists already."""
+def write(text: str, file: Path, *, force: bool = False) -> None:
+    """Writes a new file. Raises ConfigError if it exists already, unless `force` is set."""
+    must_be_new(file, force=force)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("x", encoding="utf-8", newline="\n") as out:
-            out.write(text)
-    except FileExistsError:
-        raise ConfigError(f"{file} exists already; choose another name with --out, or remove it first") from None
+        write_whole(file, text.encode())
     except OSError as error:
         raise ConfigError(f"{file} cannot be written: {explain(error)}") from error

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.cli.flags import option, switch
 from palaestra.core.display import escaped
 from palaestra.core.errors import ConfigError, DemoError, EmptyDemo
+from palaestra.core.files import must_be_new
 
 if TYPE_CHECKING:
     from palaestra.demos.summary import DemoSummary, Range
@@ -36,11 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help=files)
     switch(parser, "--json", "print a JSON list with one object per file")
     option(parser, "--plot", "OUT.png", "draw rewards, actions and ranges of observations", type=Path)
+    switch(parser, "--force", "overwrite an existing file")
     group = parser.add_argument_group(
         "conversion", "Everything named, which must be of one behavior, becomes one recording."
     )
     option(group, "--to-demo", "FILE.demo", "write a demonstration file", type=Path)
-    switch(group, "--force", "overwrite an existing file")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -49,12 +50,14 @@ def main(options: argparse.Namespace) -> int:
     from palaestra.demos.summary import summarize
 
     files = demo_files(options.files)
-    if options.force and options.to_demo is None:
-        raise ConfigError("--force is for a conversion: add --to-demo")
+    if options.force and options.to_demo is None and options.plot is None:
+        raise ConfigError("--force overwrites a file that --plot or --to-demo names: add one of them")
     if options.to_demo is not None:
         if given := next((flag for flag in ("json", "plot") if getattr(options, flag)), None):
             raise ConfigError(f"--{given} shows demonstrations, and --to-demo converts them: one after the other")
         return _convert(files, options.to_demo, force=options.force)
+    if options.plot is not None:
+        must_be_new(options.plot, force=options.force)
     shown: list[dict[str, Any]] = []
     summaries: list[DemoSummary] = []
     failed: list[DemoError] = []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from palaestra.cli.flags import option, results_dir, switch, trust
 from palaestra.core.errors import ConfigError, ExportError, RunInUse
-from palaestra.core.files import file_name
+from palaestra.core.files import file_name, must_be_new
 from palaestra.core.plugins import nearest
 
 
@@ -41,8 +41,8 @@ def main(options: argparse.Namespace) -> None:
 
     if options.out is not None and (options.out.suffix.lower() != ".onnx" or options.out.is_dir()):
         raise ConfigError(f"--out {options.out}: expected the name of a file that ends in .onnx")
-    if options.out is not None and options.out.exists() and not options.force:
-        raise ConfigError(f"{options.out} exists already; --force overwrites it")
+    if options.out is not None:
+        must_be_new(options.out, force=options.force)
     folder = run_folder(options.run, options.results_dir).path
     if options.out is None:
         must_stay_inside(folder, options.trust)

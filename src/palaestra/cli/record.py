@@ -32,8 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra record`."""
     runs = "a run id, a run's folder, RUN@STEP, or a model file (.onnx, .nn); several: side by side"
     parser.add_argument("runs", nargs="*", metavar="RUN", help=runs)
-    out = "the .gif, .mp4 or .webm to write (default: recording.gif in the run's folder)"
+    out = "the .gif, .mp4 or .webm to write (default: recording.gif in the run's folder, or recording-2 and so on)"
     option(parser, "--out", "FILE", out, type=Path)
+    switch(parser, "--force", "overwrite an existing file")
     steps = "the run's models of these steps, side by side"
     parser.add_argument("--steps", type=_steps, default=(), metavar="N,N", help=steps)
     option(parser, "--title", "TEXT", "title (default: the run's name)")
@@ -58,7 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "is one)"
     )
     option(demo, "--demo-out", "PATH", demo_out, type=Path)
-    switch(demo, "--force", "overwrite an existing file")
     switch(demo, "--demo-png", "store images as PNGs with 8 bits per channel: smaller, less exact")
     brain = (
         "brain that plays, as for 'palaestra run': heuristic, random, BEHAVIOR=model:FILE.onnx ... (default: the run's "
@@ -107,6 +107,7 @@ def draw(options: argparse.Namespace) -> None:
         seed=options.seed,
         titles=not options.no_titles,
         title=options.title,
+        force=options.force,
         options=given_env_options(options),
     )
     flags = given_flags(options, without=("width",))
@@ -141,7 +142,7 @@ def _check(options: argparse.Namespace) -> None:
         if len(options.runs) > 1:
             raise ConfigError(f"--demo records one run; got {', '.join(options.runs)}")
     if not options.demo:
-        given = next((flag for flag in ("brain", "demo_out", "demo_png", "force") if getattr(options, flag)), None)
+        given = next((flag for flag in ("brain", "demo_out", "demo_png") if getattr(options, flag)), None)
         if given:
             raise ConfigError(f"--{given.replace('_', '-')} is for demonstrations: add --demo")
         if not options.runs:

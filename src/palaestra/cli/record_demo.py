@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from palaestra.cli.flags import given_env_options
 from palaestra.cli.game_flags import given_flags
 from palaestra.core.display import escaped
-from palaestra.core.errors import ConfigError, DemoError
+from palaestra.core.errors import ConfigError
+from palaestra.core.files import must_be_new
 from palaestra.runtime.logging.waiting import on_stderr
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def record(options: argparse.Namespace) -> int:
         )
     if models is None and options.env is None:
         raise ConfigError("no environment is named: add --env, or name a run")
-    if options.demo_out is not None and options.demo_out.is_file() and not options.force:
-        raise DemoError(f"{options.demo_out} exists already; choose another name, or overwrite it with --force")
+    if options.demo_out is not None and options.demo_out.is_file():
+        must_be_new(options.demo_out, force=options.force)
     named = {part.behavior for part in parts}
     parts += [part for part in model_parts(models.files if models else {}) if part.behavior not in named]
     folder = Path("demonstrations")

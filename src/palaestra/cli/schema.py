@@ -10,13 +10,16 @@ import json
 import sys
 from pathlib import Path
 
+from palaestra.cli.flags import option, switch
 from palaestra.core.errors import RunError
+from palaestra.core.files import explain, must_be_new, write_whole
 from palaestra.runtime.settings import json_schema
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra schema`."""
-    parser.add_argument("--out", type=Path, metavar="FILE", help="file to write; without it the schema is printed")
+    option(parser, "--out", "FILE", "file to write; without it the schema is printed", type=Path)
+    switch(parser, "--force", "overwrite an existing file")
 
 
 def main(args: argparse.Namespace) -> None:
@@ -26,7 +29,7 @@ def main(args: argparse.Namespace) -> None:
         sys.stdout.write(text)
         return
     try:
-        args.out.write_text(text, encoding="utf-8")
+        write_whole(must_be_new(args.out, force=args.force), text.encode())
     except OSError as error:
-        raise RunError(f"{args.out} cannot be written: {error.strerror}") from None
+        raise RunError(f"{args.out} cannot be written: {explain(error)}") from None
     print(f"Wrote {args.out}")

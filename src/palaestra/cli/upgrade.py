@@ -12,7 +12,7 @@ from pathlib import Path
 
 from palaestra.cli.flags import option, switch
 from palaestra.core.errors import RunError
-from palaestra.core.files import explain, write_whole
+from palaestra.core.files import explain, must_be_new, write_whole
 
 EPILOG = """\
 examples:
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     curriculum = "curriculum: a file (JSON or YAML), or a folder with one for each behavior"
     option(parser, "--curriculum", "PATH", curriculum, type=Path)
     option(parser, "--sampler", "FILE", "samplers of environment parameters (YAML)", type=Path)
-    switch(parser, "--force", "write over OUT if it exists")
+    switch(parser, "--force", "overwrite OUT if it exists")
 
 
 def main(options: argparse.Namespace) -> None:
@@ -36,10 +36,8 @@ def main(options: argparse.Namespace) -> None:
     from palaestra.runtime.upgrade import upgrade
 
     printed = str(options.new) == "-"
-    if not printed and options.new.is_dir():
-        raise RunError(f"{options.new} is a folder; expected the name of a file to write")
-    if not printed and options.new.exists() and not options.force:
-        raise RunError(f"{options.new} exists; --force writes over it")
+    if not printed:
+        must_be_new(options.new, force=options.force)
     upgraded = upgrade(options.old, options.curriculum, options.sampler)
     report = upgraded.report.text() if upgraded.changed else f"{options.old} is current: nothing had to be done"
     print(report, file=sys.stderr if printed else sys.stdout)

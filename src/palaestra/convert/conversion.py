@@ -24,7 +24,7 @@ from palaestra.convert.source_check import checked_gap, compare, compare_recorde
 from palaestra.convert.source_graph import source_graph
 from palaestra.convert.source_network import SourcePolicy, check_shapes
 from palaestra.core.errors import ConfigError, ExportError
-from palaestra.core.files import explain, write_whole
+from palaestra.core.files import explain, must_be_new, write_whole
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.torch_files import arrays_of, check_archive, read_saved
 
@@ -182,5 +182,4 @@ def _check_target(source: Path, target: Path, force: bool) -> None:
         )
     if target.suffix.lower() != ".onnx" or target.is_dir():
         raise ConfigError(f"{target}: expected the name of a file that ends in .onnx")
-    if target.exists() and not force:
-        raise ConfigError(f"{target} exists already; --force overwrites it")
+    must_be_new(target, force=force)

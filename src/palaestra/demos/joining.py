@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.errors import DemoError
+from palaestra.core.files import must_be_new
 from palaestra.core.specs import differences
 from palaestra.demos.format import ReadTiming
 from palaestra.demos.pairs import Pairs, ends
@@ -23,8 +24,7 @@ from palaestra.demos.writer import DemoWriter
 
 def write_demo(demos: Sequence[DemoSource], path: Path, *, force: bool = False) -> DemoWriter:
     """Writes demonstrations of one behavior into one file and returns the closed writer. Raises DemoError."""
-    if path.exists() and not force:
-        raise DemoError(f"{path} exists already; choose another name, or overwrite it with --force")
+    must_be_new(path, force=force)
     must_be_alike(demos)
     for demo in demos:
         with suppress(OSError, AttributeError):

@@ -77,6 +77,8 @@ def test_an_example_is_written_once_and_says_how_to_train_with_it(tmp_path: Path
     assert out.read_text() == (ROOT / "configs/ppo/3DBall_4096.yaml").read_text()
     with pytest.raises(ConfigError, match="exists already"):
         run(config, "--example", "3DBall", "--out", str(out))
+    run(config, "--example", "3DBall", "--out", str(out), "--force")
+    assert out.read_text() == (ROOT / "configs/ppo/3DBall.yaml").read_text()
 
 
 def test_an_example_with_changes_has_every_default(capsys: pytest.CaptureFixture[str]):

@@ -26,7 +26,7 @@ def test_flags_reach_the_conversion(tmp_path: Path, terminal):
 def test_an_existing_file_is_kept_unless_force_is_given(tmp_path: Path, terminal):
     (tmp_path / "a.onnx").write_text("mine")
     arguments = ["convert", str(SB3 / "ppo_disc.zip"), str(tmp_path / "a.onnx")]
-    assert "exists already; --force overwrites it" in terminal.fails(*arguments)
+    assert "exists already; choose another name, or overwrite it with --force" in terminal.fails(*arguments)
     assert (tmp_path / "a.onnx").read_text() == "mine"
     assert main([*arguments, "--force"]) == 0
 

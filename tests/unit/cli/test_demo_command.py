@@ -153,7 +153,6 @@ def test_a_recording_overwrites_a_file_only_with_force(tmp_path, terminal):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--force"], "--force is for demonstrations: add --demo"),
         (["--demo", "--env=Basic"], "no brain is named: name a run, or brains with --brain"),
         (["--demo", "--brain=random"], "no environment is named: add --env"),
         (["--brain=random"], "--brain is for demonstrations: add --demo"),

@@ -49,7 +49,7 @@ def test_datasets_and_files_become_one_file(capsys, tmp_path):
         (["--to-demo", "x.demo", "--force"], "cannot be written onto itself"),
         (["--to-demo", "y.txt"], "expected a file that ends in .demo"),
         (["--to-demo", "z.demo", "--json"], "--json shows demonstrations"),
-        (["--force"], "--force is for a conversion"),
+        (["--force"], "--force overwrites a file that --plot or --to-demo names"),
     ):
         assert run("demo", source, *wrong) == 1
         assert message in capsys.readouterr().err

@@ -48,6 +48,16 @@ def test_a_run_is_recorded_as_an_animated_gif_that_loops(results, capsys):
         assert path.stat().st_size < GIF_BYTES
 
 
+def test_a_recording_is_overwritten_only_by_force(results, tmp_path, capsys):
+    out = tmp_path / "x.gif"
+    short = ("record", "first", "--seconds=0.2", "--width=100")
+    assert run(results, *short, f"--out={out}") == 0
+    assert run(results, *short, f"--out={out}") == 1
+    assert_error(capsys, r"x\.gif exists already; choose another name, or overwrite it with --force")
+    assert run(results, *short, f"--out={out}", "--force") == 0
+    assert len({palaestra.record("first", results_dir=results, seconds=0.2, width=100).file for _ in range(2)}) == 2
+
+
 def test_recording_ends_with_the_episodes_asked_for(results, tmp_path, capsys):
     out = tmp_path / "deep" / "one.gif"
     assert (
@@ -162,7 +172,7 @@ def test_an_export_overwrites_another_file_only_with_force(results, tmp_path, ca
     out = tmp_path / "mine.onnx"
     out.write_text("mine")
     assert run(results, "export", "first", f"--out={out}") == 1
-    assert_error(capsys, r"mine\.onnx exists already; --force overwrites it")
+    assert_error(capsys, r"mine\.onnx exists already; choose another name, or overwrite it with --force")
     assert out.read_text() == "mine"
     assert run(results, "export", "first", f"--out={out}", "--force") == 0
     assert palaestra.load_policy(out).branches == (3,)

@@ -43,7 +43,8 @@ def test_a_dash_prints_the_new_file_alone_on_stdout(capsys: pytest.CaptureFixtur
 
 
 def test_a_file_that_is_there_is_written_over_only_by_force(terminal):
-    assert terminal.fails("upgrade old.yaml old.yaml") == "palaestra: error: old.yaml exists; --force writes over it\n"
+    said = "palaestra: error: old.yaml exists already; choose another name, or overwrite it with --force\n"
+    assert terminal.fails("upgrade old.yaml old.yaml") == said
     assert Path("old.yaml").read_text(encoding="utf-8") == OLD
     assert main(["upgrade", "old.yaml", "old.yaml", "--force"]) == 0
     assert load(Path("old.yaml")).settings.behaviors["Basic"].max_steps == 200

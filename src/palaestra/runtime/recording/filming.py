@@ -13,7 +13,7 @@ from typing import Any
 from palaestra.brains.model import Policy
 from palaestra.core.display import escaped
 from palaestra.core.errors import ConfigError, EnvError, RunError
-from palaestra.core.files import MODEL_FILES
+from palaestra.core.files import MODEL_FILES, file_to_write
 from palaestra.core.plugins import nearest
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env
@@ -63,6 +63,8 @@ class Film:
     """Whether titles and rewards are drawn in."""
     title: str | None = None
     """Title instead of the run's name."""
+    force: bool = False
+    """Whether a file that exists is overwritten."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Options of the environment that go before those of the run."""
 
@@ -115,7 +117,8 @@ def record(
     """Records trained agents as `palaestra record` does: a GIF, or an MP4 or WebM video by the name of `out`.
 
     `runs`: ids, folders, RUN@STEP, or model files, side by side; with `steps`, the models of these steps of each run.
-    Further keywords are fields of `Film`: areas, seconds, episodes, fps, width, sampled, seed, titles, title, options.
+    Further keywords are fields of `Film`: areas, seconds, episodes, fps, width, sampled, seed, titles, title, force,
+    options.
     Raises ConfigError, RunError, EnvError, PolicyError, and PluginError where a video's extra is missing.
     """
     known = {one.name for one in fields(Film)}
@@ -149,7 +152,7 @@ def record_film(
 ) -> Recording:
     """Records with all choices made; `flags` are of Unity games, which are refused. Raises as `record` does."""
     sources, notes = find_sources(runs, steps, results, trust=trust)
-    out = out or _usual_place(runs, sources, results, trust)
+    out = file_to_write(out, out or _usual_place(runs, sources, results, trust), force=film.force)
     check_format(out, film.fps)
     names = [env_name(source.models, env) for source in sources]
     if game := next((name for name in names if is_game(name)), None):
