@@ -70,6 +70,7 @@ _OF_EVERY_BEHAVIOR = {
     "stop_when.at_least": "stop_at",
     "stop_when.no_progress": "stop_without_progress",
     "keep_best": "keep_best",
+    "trainer_type": "trainer",
 }
 _BEGINS = r"(?<![\w/.=\\-])"
 _ENDS = r"""(?=[,;:.!?]*(?:[\s)'"`\]]|$))"""
@@ -194,7 +195,8 @@ def _argument(flag: str, value: str) -> Iterator[tuple[str, str]]:
     if above == "behaviors" and rest in _OF_EVERY_BEHAVIOR:
         yield _OF_EVERY_BEHAVIOR[rest], _literal(value)
     else:
-        yield "settings", f"{{{json.dumps(path)}: {_literal(value) if equals else '...'}}}"
+        key = json.dumps(rest if above == "behaviors" and rest else path)
+        yield "settings", f"{{{key}: {_literal(value) if equals else '...'}}}"
 
 
 def _bare(text: str) -> str:

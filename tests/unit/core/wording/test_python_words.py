@@ -34,7 +34,7 @@ from palaestra.core.wording.voice import python_voice, voiced
         ),
         (
             "go on        palaestra learn --run-id=nb --resume --set 'behaviors.*.n=1' --set a.b=true\n  x",
-            'go on        palaestra.train(run_id="nb", resume=True, settings={"behaviors.*.n": 1, "a.b": True})\n  x',
+            'go on        palaestra.train(run_id="nb", resume=True, settings={"n": 1, "a.b": True})\n  x',
         ),
         ("more seeds: 'palaestra learn --seeds 5' (or so)", "more seeds: palaestra.train_seeds(seeds=5) (or so)"),
         ("'palaestra export runs/x --step 100' writes it", 'palaestra.export("runs/x", step=100) writes it'),
