@@ -16,7 +16,7 @@ from bar import GAMES, Course
 
 import palaestra
 from palaestra.core.metrics import REWARD
-from palaestra.export import onnx
+from palaestra.onnx_export import onnx
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.parts.part import RunPart

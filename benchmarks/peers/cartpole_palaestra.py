@@ -1,4 +1,4 @@
-"""Palaestra on CartPole with the settings it ships. usage: cartpole_palaestra.py SEED [CartPole-v1|CartPole]
+"""Palaestra on CartPole with settings tuned for CPU seconds. usage: cartpole_palaestra.py SEED [CartPole-v1|CartPole]
 
 CartPole-v1 is Gymnasium's own vector environment, CartPole the built-in one with the same physics.
 
@@ -19,7 +19,11 @@ from palaestra.core.metrics import REWARD
 from palaestra.runtime.run import learning, training_run  # noqa: F401  imports are not counted against any peer
 from palaestra.trainers import ppo  # noqa: F401
 
-CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "ppo"
+HERE = Path(__file__).resolve().parent
+SETTINGS = {
+    "CartPole-v1": HERE / "settings" / "CartPole-v1.yaml",
+    "CartPole": HERE.parents[1] / "configs" / "ppo" / "CartPole.yaml",
+}
 PEERS = {"CartPole-v1": "palaestra", "CartPole": "palaestra_builtin"}
 ROLLOUT = 2048
 
@@ -38,7 +42,7 @@ def main(seed: int, game: str = "CartPole-v1") -> None:
     race.start()
     with tempfile.TemporaryDirectory() as results:
         palaestra.train(
-            CONFIGS / f"{game}.yaml",
+            SETTINGS[game],
             env=None if game == "CartPole-v1" else game,
             seed=seed,
             run_id="peer",

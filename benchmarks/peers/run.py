@@ -1,7 +1,7 @@
 """Runs the original toolkit, the peers and Palaestra on the same work, one at a time, and prints a table of medians.
 
-usage: python benchmarks/peers/run.py [--work cartpole|cheetah|original|update|lstm|cnn|all] [--peers NAME ...] [--seeds
-5] [--json FILE]
+usage: python benchmarks/peers/run.py [--work bar|cartpole|cheetah|original|update|lstm|cnn|all] [--peers NAME ...]
+[--seeds 5] [--json FILE]
 
 A work is a set of scripts <work>_<peer>.py in this folder, each printing one JSON line. They run in turn, every peer
 with the first seed, then every peer with the next, so that a busy machine slows all of them alike. A `palaestra` or
@@ -28,6 +28,7 @@ from venvs import PEERS, ROOT, MissingPeerFilesError, ensure, peer_files_option
 
 HERE = Path(__file__).resolve().parent
 SCRIPTS = {
+    "bar": "bar",
     "cartpole": "cartpole",
     "cheetah": "cheetah",
     "original": "ball",
@@ -38,15 +39,17 @@ SCRIPTS = {
 """Work to the stem of its scripts."""
 RUNS_IN = {"single_file": "sb3"}  # peers that share another's environment
 OWN = ("palaestra", "palaestra_builtin", "lean")  # run in the project's
+BARS = {"CartPole-v1": 5, "Acrobot-v1": 5, "Pendulum-v1": 5, "LunarLander-v3": 3}  # seeds at most
 CHEETAH = [(size, way) for size in ("64", "256") for way in ("serial", "parallel")]  # minibatch, how copies are stepped
 UPDATES = {  # minibatch, threads; networks of an LSTM: 2 are actor and critic apart, 1 is one for both; bits of images
     "update": [("64",), ("4096",)],
     "lstm": [(size, threads, networks) for size in ("1024", "4096") for threads in "12" for networks in "21"],
     "cnn": [("256", threads, bits) for threads in "12" for bits in ("32", "16")],
 }
-KEYS = ("agents", "minibatch", "way", "threads", "networks", "bits")
+KEYS = ("game", "agents", "minibatch", "way", "threads", "networks", "bits")
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-LIMIT_S = 600
+LIMIT_S = {"bar": 3600}
+LIMIT_ELSE_S = 600
 
 Result = dict[str, Any]
 
@@ -62,6 +65,8 @@ class Job:
 
 
 def arguments_of(work: str, seeds: int, agents: Sequence[int], seconds: int) -> list[tuple[str, ...]]:
+    if work == "bar":
+        return [(game, str(seed)) for game, most in BARS.items() for seed in range(1, min(seeds, most) + 1)]
     if work == "cartpole":
         return [(str(seed),) for seed in range(1, seeds + 1)]
     if work == "cheetah":
@@ -105,20 +110,27 @@ def _venv(peer: str, options: argparse.Namespace) -> Path:
 def run(job: Job, python: Path) -> Result | None:
     """Returns the script's report, or None after printing the end of its errors to stderr."""
     command = [os.path.abspath(python), os.path.abspath(job.script), *job.arguments]
+    limit = LIMIT_S.get(job.work, LIMIT_ELSE_S)
     load, one_thread = os.getloadavg()[0], {**os.environ, **ONE_THREAD}
     try:
         with tempfile.TemporaryDirectory() as place:  # some peers leave files where they are started
             done = subprocess.run(
-                command, capture_output=True, text=True, timeout=LIMIT_S, env=one_thread, cwd=place, check=True
+                command, capture_output=True, text=True, timeout=limit, env=one_thread, cwd=place, check=True
             )
         line = next(line for line in reversed(done.stdout.splitlines()) if line.startswith("{"))
     except (subprocess.SubprocessError, StopIteration) as error:
         tail = getattr(error, "stderr", None) or str(error)
         print(f"failed: {job.peer} {' '.join(job.arguments)}: {str(tail)[-800:]}", file=sys.stderr)
         return None
-    result = {"work": job.work, **json.loads(line), "peer": job.peer, "load_before": round(load, 2)}
+    more = {"peer": job.peer, "arguments": job.arguments, "load_before": round(load, 2)}
+    result = {"work": job.work, **json.loads(line), **more}
     print(json.dumps(result), file=sys.stderr, flush=True)
     return result
+
+
+def is_of(result: Result, job: Job) -> bool:
+    """Whether a result in a file is this job's."""
+    return (result["work"], result["peer"], tuple(result["arguments"])) == (job.work, job.peer, job.arguments)
 
 
 def machine(pythons: Mapping[str, Path]) -> dict[str, Any]:
@@ -180,7 +192,26 @@ def _cartpole(runs: Sequence[Result]) -> dict[str, str]:
     }
 
 
+def _bar(runs: Sequence[Result]) -> dict[str, str]:
+    """Returns median and range of what a training takes until its policy, and its episodes, are at the bar."""
+    row = {}
+    for measure in ("evaluated", "trained"):
+        found = [run[measure] for run in runs if measure in run]
+        of = "" if len(found) == len(runs) else f" ({len(found)} of {len(runs)})"
+        row[f"decisions, {measure}"] = _spread([one["steps"] for one in found], ",.0f") + of
+        row[f"CPU s, {measure}"] = _spread([one["cpu_s"] for one in found], ".1f") + of
+    return {**row, "set-up CPU s": f"{_median(runs, 'setup_cpu_s'):.1f}"}
+
+
+def _spread(values: Sequence[float], form: str) -> str:
+    if not values:
+        return "not reached"
+    middle, low, high = (format(x, form) for x in (statistics.median(values), min(values), max(values)))
+    return f"{middle} ({low} to {high})"
+
+
 COLUMNS = {
+    "bar": _bar,
     "cartpole": _cartpole,
     "cheetah": lambda runs: {"env steps/s": f"{_median(runs, 'steps_per_s'):,.0f}"},
     "original": lambda runs: {
@@ -202,14 +233,19 @@ def options() -> argparse.Namespace:
     parser.add_argument("--work", choices=[*SCRIPTS, "all"], default="all")
     names = ["original", *PEERS, *RUNS_IN, *OWN]
     parser.add_argument("--peers", nargs="+", metavar="NAME", choices=names, help=f"only these, of {', '.join(names)}")
-    parser.add_argument("--seeds", type=int, default=5, help="CartPole: seeds 1 to this")
+    parser.add_argument("--seeds", type=int, default=5, help="cartpole, bar: seeds 1 to this")
     parser.add_argument(
         "--agents", type=int, nargs="+", default=[12, 256], help="original: agents of the 3DBall-like game"
     )
     parser.add_argument("--seconds", type=int, default=20, help="original: how long each runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write machine and every run to FILE")
+    parser.add_argument("--resume", action="store_true", help="only run what is missing in that file")
     peer_files_option(parser)
-    return parser.parse_args()
+    chosen = parser.parse_args()
+    if chosen.resume and chosen.json is None:
+        parser.error("--resume goes on with a file; name it with --json")
+    chosen.resume = chosen.resume and chosen.json.exists()
+    return chosen
 
 
 def main() -> None:
@@ -217,8 +253,11 @@ def main() -> None:
     planned = list(jobs(chosen))
     pythons = interpreters({job.peer for job in planned}, chosen)
     about, results = machine(pythons), []
+    measured = json.loads(chosen.json.read_text())["runs"] if chosen.resume else []
     for job in planned:
-        result = run(job, pythons[job.peer]) if job.peer in pythons else None
+        result = next((it for it in measured if is_of(it, job)), None)
+        if result is None and job.peer in pythons:
+            result = run(job, pythons[job.peer])
         if result is not None:
             results.append(result)
             if chosen.json is not None:  # each time, so that a run cut short leaves what it measured
