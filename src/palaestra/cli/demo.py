@@ -17,6 +17,7 @@ from palaestra.cli.flags import option, switch
 from palaestra.core.display import escaped
 from palaestra.core.errors import ConfigError, DemoError, EmptyDemo
 from palaestra.core.files import must_be_new
+from palaestra.runtime.logging.waiting import on_stderr
 
 if TYPE_CHECKING:
     from palaestra.demos.summary import DemoSummary, Range
@@ -25,10 +26,12 @@ EPILOG = """\
 examples:
   palaestra demo Expert.demo
   palaestra demo Assets/Demonstrations --plot demos.png
-  palaestra demo *.demo --json | jq .[].mean_reward
+  palaestra demo *.demo --json | jq '.[].reward.mean'
   palaestra demo minari:D4RL/pen/human-v2
   palaestra demo minari:cartpole/expert-v0 --to-demo CartPole-v1.demo
 """
+MOST_CHOICES = 12
+"""Largest number of choices of a branch that are all listed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,13 +82,19 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(shown, indent=2, allow_nan=False))
     if options.plot and summaries:
-        from palaestra.runtime.plots.chart_style import save
-        from palaestra.runtime.plots.demo_plots import demo_figure
-
-        save(demo_figure(summaries), options.plot)
+        _draw(summaries, options.plot)
         if not options.json:
             print(f"Wrote {options.plot}")
     return 1 if failed else 0
+
+
+def _draw(summaries: list[DemoSummary], file: Path) -> None:
+    from palaestra.runtime.plots.chart_style import save
+    from palaestra.runtime.plots.demo_plots import MOST_FILES, demo_figure
+
+    save(demo_figure(summaries), file)
+    if len(summaries) > MOST_FILES:
+        on_stderr(f"note: the picture shows the first {MOST_FILES} of {len(summaries):,} files")
 
 
 def _convert(sources: list[Path | str], target: Path, *, force: bool) -> int:
@@ -153,7 +162,7 @@ def as_dict(summary: DemoSummary) -> dict[str, Any]:
         "terminated": summary.ended,
         "truncated": summary.truncated,
         "reward": {"sum": _finite(summary.reward), **_spread(summary.returns)},
-        "group_reward": _finite(summary.group_reward),
+        "group_reward": {"sum": _finite(summary.group_reward), **_spread(summary.group_returns)},
         "length": _spread(summary.lengths),
         "masked": summary.masked,
         "timing": demo.timing.value,
@@ -190,58 +199,75 @@ def _finite(value: float) -> float | None:
 def _print(shown: dict[str, Any]) -> None:
     _say(shown["file"])
     if "error" in shown:
-        _say(f"  error      {shown['error']}")
+        _say(f"  error         {shown['error']}")
         print()
         return
     if "empty" in shown:
-        _say(f"  empty      {shown['warnings'][0]}")
+        _say(f"  empty         {shown['warnings'][0]}")
         print()
         return
     team = f", team {shown['team']}" if shown["team"] else ""
-    reward = shown["reward"]
     length = shown["length"]
     file_format = (
         shown["api_version"] if "api_version" in shown else f"{shown['format']}, Minari {shown['minari_version']}"
     )
-    _say(f"  name       {shown['name']} (format {file_format}), behavior {shown['behavior']}{team}")
+    _say(f"  name          {shown['name']} (format {file_format}), behavior {shown['behavior']}{team}")
     for key in ("environment", "author", "algorithm", "description"):
         if shown.get(key):
-            _say(f"  {key:<11}{shown[key]}" if len(key) < 11 else f"  {key} {shown[key]}")
-    _say(f"  spec       {shown['spec']}")
-    _say(f"  steps      {shown['records']:,} records, {shown['decisions']:,} decisions with what was seen")
-    mean = f", mean reward {_number(shown['metadata_mean_reward'])}" if "metadata_mean_reward" in shown else ""
-    metadata = f"metadata: {shown['metadata_episodes']}{mean}"
-    kinds = f"{shown['terminated']:,} ended, {shown['truncated']:,} cut by a limit, {shown['open_episodes']:,} open"
-    _say(f"  episodes   {kinds} ({metadata})")
-    if reward["mean"] is not None:
-        mean, least, greatest, total = (_number(reward[of]) for of in ("mean", "min", "max", "sum"))
-        _say(f"  reward     mean {mean}, least {least}, greatest {greatest}; sum {total}")
+            _say(f"  {key:<14}{shown[key]}")
+    _say(f"  spaces        {shown['spec']}")
+    _say(f"  size          {shown['records']:,} records, {_count(shown['decisions'], 'decision')}")
+    _say(f"  episodes      {_episodes(shown)}")
+    for name, key in (("reward", "reward"), ("group reward", "group_reward")):
+        rewards = shown[key]
+        in_episodes = "" if rewards["mean"] is None else f"{_spread_text(rewards)}; "
+        if key == "reward" or any(rewards.values()):
+            _say(f"  {name:<14}{in_episodes}sum of all records {_number(rewards['sum'])}")
+    if length["mean"] is not None:
         _say(
-            f"  length     mean {length['mean']:.1f}, least {length['min']:.0f}, greatest {length['max']:.0f} decisions"
+            f"  length        mean {length['mean']:.1f}, minimum {length['min']:.0f}, maximum {length['max']:.0f} "
+            "decisions"
         )
-    if shown["group_reward"]:
-        _say(f"  group      reward {shown['group_reward']:.6g}")
     for obs in shown["observations"]:
-        size = "x".join(map(str, obs["shape"]))
-        _say(
-            f"  sees       {obs['name']} {size}: {_number(obs['min'])} to {_number(obs['max'])}, mean "
-            f"{_number(obs['mean'])}"
-        )
-    for i, action in enumerate(shown["continuous_actions"]):
-        numbers = (
-            f"{_number(action['min'])} to {_number(action['max'])}, mean {_number(action['mean'])} ± "
-            f"{_number(action['std'])}"
-        )
-        _say(f"  does       continuous {i}: {numbers}")
-    for i, counts in enumerate(shown["discrete_actions"]):
-        total = max(sum(counts), 1)
-        shares = ", ".join(f"{choice}: {count / total:.0%}" for choice, count in enumerate(counts[:12])) + (
-            ", ..." if len(counts) > 12 else ""
-        )
-        _say(f"  does       discrete {i}: {shares}")
+        _say(f"  observation   {obs['name']} {'x'.join(map(str, obs['shape']))}: {_spread_text(obs)}")
+    if not shown["decisions"]:
+        _say("  action        no decisions")
+    else:
+        for i, action in enumerate(shown["continuous_actions"]):
+            _say(f"  action        continuous {i}: {_spread_text(action)}, standard deviation {_number(action['std'])}")
+        for i, counts in enumerate(shown["discrete_actions"]):
+            _say(f"  action        discrete branch {i}: {_choices(counts)}")
     for warning in shown["warnings"]:
-        _say(f"  warning    {warning.removeprefix(shown['file'] + ' ').removeprefix(shown['file'] + ': ')}")
+        _say(f"  warning       {warning.removeprefix(shown['file'] + ' ').removeprefix(shown['file'] + ': ')}")
     print()
+
+
+def _episodes(shown: dict[str, Any]) -> str:
+    """Returns how many episodes there are, how they ended, and what the file's own metadata says of them."""
+    kinds = [f"{shown['terminated']:,} terminated", f"{shown['truncated']:,} truncated (time limit)"]
+    kinds += [f"{shown['open_episodes']:,} unfinished"] if shown["open_episodes"] else []
+    mean = f", mean reward {_number(shown['metadata_mean_reward'])}" if "metadata_mean_reward" in shown else ""
+    return f"{', '.join(kinds)} (metadata: {_count(shown['metadata_episodes'], 'episode')}{mean})"
+
+
+def _choices(counts: list[int]) -> str:
+    """Returns how often each choice of a branch was taken; of many choices, the most frequent ones."""
+    total = max(sum(counts), 1)
+    if len(counts) <= MOST_CHOICES:
+        return ", ".join(f"choice {choice} {count / total:.0%}" for choice, count in enumerate(counts))
+    order = sorted(range(len(counts)), key=lambda choice: -counts[choice])
+    often = ", ".join(f"choice {choice} {counts[choice] / total:.0%}" for choice in order[: MOST_CHOICES // 2])
+    return f"{len(counts)} choices; most often {often}; {counts.count(0)} never"
+
+
+def _spread_text(values: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name} {_number(values[key])}" for name, key in (("mean", "mean"), ("minimum", "min"), ("maximum", "max"))
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _say(line: str) -> None:

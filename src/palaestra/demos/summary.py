@@ -73,6 +73,7 @@ class DemoSummary:
     pairs: int = 0
     returns: list[float] = field(default_factory=list)
     """Return of each finished episode; if there is none, of the unfinished one."""
+    group_returns: list[float] = field(default_factory=list)  # of their groups, in the same episodes
     lengths: list[int] = field(default_factory=list)  # decisions of the same episodes
     ended: int = 0
     truncated: int = 0  # ended by a limit
@@ -98,6 +99,7 @@ def summarize(demo: DemoSource) -> DemoSummary:
     summary.histogram = np.zeros((spec.action.continuous, BINS), np.int64)
     summary.choices = [np.zeros(size, np.int64) for size in spec.action.branches]
     returns = _Sums()
+    group_returns = _Sums()
     lengths = _Sums()
     records = _Sums()
     finished = _Sums()
@@ -108,6 +110,7 @@ def summarize(demo: DemoSource) -> DemoSummary:
         episode = int(numbers[-1])
         _add_records(summary, columns.rows(fresh), columns)
         returns.add(numbers[fresh], columns.reward[fresh].astype(np.float64))
+        group_returns.add(numbers[fresh], columns.group_reward[fresh].astype(np.float64))
         records.add(numbers[fresh], np.ones(len(columns))[fresh])
         finished.add(numbers[fresh], columns.done[fresh].astype(np.float64))
         lengths.add(pairs.episode, np.ones(len(pairs)))
@@ -117,6 +120,7 @@ def summarize(demo: DemoSource) -> DemoSummary:
     summary.open = int(began.sum() - counted.sum())
     counted = counted if counted.any() else began
     summary.returns = returns.first(episode + 1)[counted].tolist()
+    summary.group_returns = group_returns.first(episode + 1)[counted].tolist()
     summary.lengths = lengths.first(episode + 1)[counted].astype(np.int64).tolist()
     return summary
 
@@ -209,11 +213,11 @@ def _numbers(summary: DemoSummary) -> list[str]:
         lines.append(f"{summary.broken_rewards} rewards are NaN or infinite")
     for spec, seen in zip(summary.demo.spec.obs, summary.obs, strict=True):
         if seen.broken:
-            lines.append(f"observation '{spec.name}': {seen.broken} numbers are NaN or infinite")
+            lines.append(f"observation '{spec.name}': {seen.broken} values are NaN or infinite")
         still = seen.constant
         if spec.is_vector and len(still) and summary.records > 1:
             which = ", ".join(map(str, still[:_LISTED])) + (", ..." if len(still) > _LISTED else "")
-            lines.append(f"observation '{spec.name}': {len(still)} of {len(seen.least)} numbers never change ({which})")
+            lines.append(f"observation '{spec.name}': {len(still)} of {len(seen.least)} values never change ({which})")
     return lines
 
 

@@ -26,11 +26,11 @@ def test_a_dataset_is_shown_as_a_file_is(capsys):
     assert run("demo", "minari:my/b-v0") == 0
     lines = capsys.readouterr().out.splitlines()
     for expected in (
-        "name       my/b-v0 (format hdf5, Minari ",
-        "author     Ada",
-        "steps      7 records, 5 decisions with what was seen",
-        "episodes   1 ended, 1 cut by a limit, 0 open (metadata: 2)",
-        "does       discrete 0: 0: 40%, 1: 40%, 2: 20%",
+        "name          my/b-v0 (format hdf5, Minari ",
+        "author        Ada",
+        "size          7 records, 5 decisions",
+        "episodes      1 terminated, 1 truncated (time limit) (metadata: 2 episodes)",
+        "action        discrete branch 0: choice 0 40%, choice 1 40%, choice 2 20%",
     ):
         assert any(line.startswith(f"  {expected}") for line in lines), expected
     assert run("demo", "minari:my/b-v0", "--json") == 0
