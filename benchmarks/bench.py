@@ -35,7 +35,7 @@ from palaestra.runtime.collect.collector import Collector
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.doctor.examination import random_action
 from palaestra.runtime.settings import BehaviorSettings, load
-from palaestra.trainers.ppo import PPO, Coefficients
+from palaestra.trainers.ppo import PPO
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs" / "ppo"
 
@@ -139,7 +139,7 @@ class Bench:
             normal(rows, 1),
             None,
         )
-        coefficients = Coefficients(0.2, 1e-3, 0.5, clip_value=False)
+        coefficients = trainer.schedule(0)
         steps = max(200 * 64 // rows, 10)
 
         def learn() -> None:

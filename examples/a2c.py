@@ -27,7 +27,7 @@ from palaestra.models.optimizer import Adam, scheduled
 from palaestra.models.policy import NetworkPolicy
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.signals import RewardSignals
-from palaestra.trainers.advantages import advantages
+from palaestra.trainers.advantages import ValueEstimates, generalized_advantages
 from palaestra.trainers.base import refuse
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.trainer_setup import Parts
@@ -86,16 +86,11 @@ class A2C:
         memory = self.settings.network_settings.memory
         table = None if memory is None else SequenceTable(rollout, memory.sequence_length)
         rewards = self.signals.of_rollout(rollout, rollout.reward + rollout.group_reward, None)
-        rows = advantages(
-            rollout,
-            network,
-            rewards,
-            self.signals,
-            gae_lambda=hyper.lambd,
-            time_horizon=self.settings.time_horizon,
-            table=table,
-            group=self.group,
-        )
+        with torch.no_grad():
+            estimates = ValueEstimates(network, rollout, table)
+            values = estimates.of(rewards, self.signals, self.settings.time_horizon)
+            advantage = generalized_advantages(values, self.signals.gammas, hyper.lambd)
+            rows = estimates.training_rows(advantage, values.value, advantage + values.value, self.group)
         if table is not None:  # rows are put in the order of their sequences
             ((order, sequences),) = table.take([np.arange(len(table))])
             rows = rows.take(order, sequences)

@@ -21,7 +21,7 @@ from palaestra.data.sequences import SequenceTable, sequence_passes
 from palaestra.runtime.settings import load
 from palaestra.trainers.ppo import PPO, Coefficients
 
-COEFFICIENTS = Coefficients(clip_range=0.2, entropy_coef=0.01, value_coef=0.5, clip_value=False)
+COEFFICIENTS = Coefficients(learning_rate=3e-4, clip_range=0.2, entropy_coef=0.01, value_coef=0.5, clip_value=False)
 
 
 def made(obs: ObsSpec, hyper: dict, network: dict) -> PPO:

@@ -1,17 +1,19 @@
 """Rollouts of tables and of what answers them, as buffers take them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 import torch
 from tiny_envs import Stream, decide
 
 from palaestra.core.timestep import Decision, TimeStep
-from palaestra.data.rollout import Rollout, RolloutNeeds
+from palaestra.data.rollout import Minibatch, Rollout, RolloutNeeds
 from palaestra.data.slotted_buffer import RolloutBuffer, SlottedBuffer
 from palaestra.data.steady_buffer import PLAIN, SteadyBuffer
 from palaestra.envs.base import Env
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.trainers.base import Trainer
+from palaestra.trainers.ppo import PPO
 
 Answer = Callable[[TimeStep], Decision]
 
@@ -72,3 +74,21 @@ def collected(env: Env, trainer: Trainer) -> Iterator[Rollout]:
     )
     while True:
         yield from collector.collect(1000, lambda: False).values()
+
+
+@torch.no_grad()
+def training_rows(trainer: PPO, rollout: Rollout) -> Minibatch:
+    """Returns the rows from which an update with this rollout draws its minibatches."""
+    estimates = trainer._estimates(rollout)
+    rewards = trainer.signals.of_rollout(rollout, estimates.reward(), None)
+    values = estimates.of(rewards, trainer.signals, trainer.settings.time_horizon)
+    advantage, target = trainer.advantages(rollout, values)
+    return estimates.training_rows(advantage, values.value, target, trainer.group)
+
+
+def minibatches(trainer: PPO, rollout: Rollout) -> Iterator[Minibatch]:
+    """Minibatches of all passes of an update with this rollout."""
+    rows = training_rows(trainer, rollout)
+    epochs = trainer.hyper.num_epoch
+    estimates = trainer._estimates(rollout)
+    return chain.from_iterable(estimates.passes(rows, trainer.batch_size, epochs, trainer.shuffle_rng, trainer.group))

@@ -69,10 +69,13 @@ class RewardSignals:
         return tuple(name in self._learned and self._learned[name].ignores_ends for name in self.names)
 
     @torch.no_grad()
-    def of_rollout(self, rollout: Rollout, reward: Tensor, table: TransitionTable | None) -> list[Tensor]:
+    def of_rollout(
+        self, rollout: Rollout, reward: Tensor, table: TransitionTable | None, again: bool = False
+    ) -> list[Tensor]:
         """Returns each signal's rewards, (T, S), and takes them into the running scales.
 
-        `reward` (T, S) is the environment's; `table` holds the rollout's transitions, where `learned`.
+        `reward` (T, S) is the environment's; `table` holds the rollout's transitions, where `learned`. `again`: the
+        scales hold them already.
         """
         columns = []
         for name, strength in zip(self.names, self._strengths, strict=True):
@@ -81,12 +84,14 @@ class RewardSignals:
                 assert table is not None
                 given = torch.cat([self._reward(name, part) for part in table.parts(ROWS_AT_ONCE)])
                 column = torch.zeros_like(reward).view(-1).index_copy_(0, table.rows, given).view_as(reward)
-            if name in self._scales:
+            if name in self._scales and again:
+                column = column / self._scales[name].deviation
+            elif name in self._scales:
                 column = self._scales[name](
                     column, rollout.terminated | rollout.truncated, rollout.lengths, rollout.anew
                 )
             column = column * strength
-            if name in self._sums:
+            if name in self._sums and not again:
                 self._sums[name].add(column, rollout)
             columns.append(column)
         return columns

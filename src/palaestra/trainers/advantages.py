@@ -1,77 +1,69 @@
 """Advantages and value targets of a rollout, and the critic's values that they are computed from.
 
-A truncated episode is bootstrapped in one place, `ValueEstimates.next_values`. Shapes: T rows of time, S slots.
+A truncated episode is bootstrapped in one place, `ValueEstimates.next_values`. Shapes: T rows of time, S slots, K
+reward signals.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import torch
 from torch import Tensor
 
-from palaestra.data.rollout import Minibatch, Rollout
-from palaestra.data.sequences import SequenceTable
+from palaestra.data.rollout import Minibatch, Rollout, passes
+from palaestra.data.rollout_values import RolloutValues
+from palaestra.data.sequences import SequenceTable, sequence_passes
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.trunk import Inputs
 from palaestra.parallel.rank_group import ALONE, RankGroup, mean_and_deviation
 from palaestra.rewards.signals import RewardSignals
+from palaestra.trainers.stale_rollouts import actor_outputs, every_output, log_ratio
 
 VALUE_ROWS = 8192
 """Rows that the critic evaluates at once: enough to keep the cores busy, few enough to stay in the cache."""
 
 
-@torch.no_grad()
-def advantages(
-    rollout: Rollout,
-    network: ActorCritic,
-    rewards: list[Tensor],
-    signals: RewardSignals,
-    *,
-    gae_lambda: float,
-    time_horizon: int,
-    table: SequenceTable | None = None,
-    group: RankGroup = ALONE,
-) -> Minibatch:
-    """Returns the completed decisions with generalized advantage estimates (GAE), the critic's values and its targets.
+def goes_on(rollout: Rollout, time_horizon: int) -> Tensor:
+    """Returns whether a slot's next row follows in the same stream of decisions, (T, S) bool.
 
-    `rewards` are those of each signal, (T, S); `table` holds the rollout's sequences where the network has memory.
-    Streams of decisions are cut and bootstrapped at the ends of episodes, after every `time_horizon` decisions and at
-    the end of the rollout.
+    Streams end with their episode, after every `time_horizon` decisions, and with the rollout.
     """
     time, _ = rollout.shape
-    estimates = ValueEstimates(network, rollout, table)
-    value = estimates.values()
-    next_value = estimates.next_values(value)
     ended = rollout.terminated | rollout.truncated
-    stream_end = ended if time_horizon >= time else ended | horizon_ends(ended, time_horizon)
-    if rollout.lengths is not None:  # what lies below a slot's last decision is not its own
-        stream_end = stream_end | (torch.arange(time, device=stream_end.device).unsqueeze(1) >= rollout.lengths - 1)
-    found = []
-    for k, (gamma, ignores_ends) in enumerate(zip(signals.gammas, signals.ignore_ends, strict=True)):
-        after = next_value[..., k] if ignores_ends else next_value[..., k] * ~rollout.terminated
-        found.append(gae(rewards[k], value[..., k], after, stream_end, gamma=gamma, gae_lambda=gae_lambda))
-    advantage = torch.stack(found, -1)
-    mean, value, target = (rollout.completed(x) for x in (advantage.mean(-1), value, advantage + value))
-    return training_rows(rollout, estimates.inputs, mean, value, target, group)
+    stops = ended if time_horizon >= time else ended | horizon_ends(ended, time_horizon)
+    row = torch.arange(time, device=stops.device).unsqueeze(1)
+    return ~stops & (row < (time if rollout.lengths is None else rollout.lengths) - 1)
 
 
 def training_rows(
     rollout: Rollout, inputs: Inputs, advantage: Tensor, value: Tensor, target: Tensor, group: RankGroup = ALONE
 ) -> Minibatch:
-    """Returns the table that minibatches are drawn from.
+    """Returns the completed decisions, the table that minibatches are drawn from.
 
-    The advantage (N,) is the mean over the reward signals, here before it is normalized over all ranks of `group`;
-    `value` and `target` (N, K).
+    `advantage` (T, S, K), here before it is averaged over signals and normalized over all ranks; so `value`, `target`.
     """
     return Minibatch(
         inputs=inputs,
         continuous=rollout.completed(rollout.sample.continuous),
         discrete=rollout.completed(rollout.sample.discrete),
         log_prob=rollout.completed(rollout.log_prob),
-        advantage=normalized(advantage, group),
-        value=value,
-        target=target,
+        advantage=normalized(rollout.completed(advantage.mean(-1)), group),
+        value=rollout.completed(value),
+        target=rollout.completed(target),
         mask=None if rollout.action_mask is None else rollout.completed(rollout.action_mask),
     )
+
+
+def generalized_advantages(values: RolloutValues, gammas: Sequence[float], gae_lambda: float) -> Tensor:
+    """Returns `gae` of each reward signal, (T, S, K)."""
+    stream_end = ~values.goes_on[..., 0]
+    reward, value, next_value = (x.unbind(-1) for x in (values.reward, values.value, values.next_value))
+    found = [
+        gae(reward[k], value[k], next_value[k], stream_end, gamma=gamma, gae_lambda=gae_lambda)
+        for k, gamma in enumerate(gammas)
+    ]
+    return torch.stack(found, -1)
 
 
 def gae(
@@ -113,7 +105,7 @@ def normalized(advantage: Tensor, group: RankGroup = ALONE) -> Tensor:
 
 
 class ValueEstimates:
-    """Evaluates a critic over a rollout, in large batches. K: reward signals.
+    """Evaluates a network over a rollout, in large batches.
 
     Without memory each row is evaluated on its own. With memory the sequences are unrolled again from the memory stored
     at their starts, and an episode's final observation is evaluated with the memory after its last decision.
@@ -128,6 +120,42 @@ class ValueEstimates:
         self.rows = rollout.completed_rows
         self.inputs = self._inputs if self.rows is None else tuple(x.index_select(0, self.rows) for x in self._inputs)
         """Prepared observations of the completed decisions, (N, ...)."""
+
+    def reward(self) -> Tensor:
+        """Returns the environment's reward, (T, S): an agent's own and its group's."""
+        return self.rollout.reward + self.rollout.group_reward
+
+    def of(self, rewards: Sequence[Tensor], signals: RewardSignals, time_horizon: int) -> RolloutValues:
+        """Returns what advantages are computed from. `rewards` are those of each signal, (T, S)."""
+        value = self.values()
+        counts = ~self.rollout.terminated.unsqueeze(-1) | torch.tensor(signals.ignore_ends, device=value.device)
+        return RolloutValues(
+            reward=torch.stack(list(rewards), -1),
+            gamma=value.new_tensor(signals.gammas),
+            value=value,
+            next_value=self.next_values(value) * counts,
+            baseline=value,
+            goes_on=goes_on(self.rollout, time_horizon).unsqueeze(-1),
+            log_ratio=lambda: log_ratio(self.rollout, self.outputs(), self.network),
+        )
+
+    def training_rows(self, advantage: Tensor, value: Tensor, target: Tensor, group: RankGroup) -> Minibatch:
+        """Returns the table that minibatches are drawn from (`training_rows`)."""
+        return training_rows(self.rollout, self.inputs, advantage, value, target, group)
+
+    def outputs(self) -> Tensor:
+        """Returns the actor's output for the completed decisions, (N, outputs)."""
+        if self.table is not None:
+            return actor_outputs(self.network, self.inputs, self.table.take(self.table.in_parts(VALUE_ROWS)))
+        return every_output(self.network, self.inputs, VALUE_ROWS)
+
+    def passes(
+        self, rows: Minibatch, size: int, epochs: int, generator: torch.Generator, group: RankGroup
+    ) -> Iterator[Iterator[Minibatch]]:
+        """Yields the minibatches of each pass over the rows, in a new order."""
+        if self.table is None:
+            return passes(rows, size=size, epochs=epochs, generator=generator, group=group)
+        return sequence_passes(rows, self.table, size=size, epochs=epochs, generator=generator, group=group)
 
     def values(self) -> Tensor:
         """Returns the value of each observation, (T, S, K); rows without a decision are undefined."""

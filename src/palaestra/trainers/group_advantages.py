@@ -2,51 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
+from palaestra.core.row_index import Groups
 from palaestra.core.timestep import Action
 from palaestra.data.device_copies import to_device
-from palaestra.data.group_minibatches import GroupMinibatches
+from palaestra.data.group_minibatches import GroupMinibatch, GroupMinibatches
 from palaestra.data.group_steps import groups_of
 from palaestra.data.rollout import Minibatch, Rollout
+from palaestra.data.rollout_values import RolloutValues
 from palaestra.data.timeline import NOBODY
 from palaestra.models.actor_critic import CRITIC, ActorCritic
 from palaestra.models.group_critic import GroupCritic
 from palaestra.models.trunk import Inputs
-from palaestra.parallel.rank_group import ALONE, RankGroup
+from palaestra.parallel.rank_group import RankGroup
 from palaestra.rewards.signals import RewardSignals
-from palaestra.trainers.advantages import VALUE_ROWS, horizon_ends, training_rows
+from palaestra.trainers.advantages import VALUE_ROWS, goes_on, training_rows
+from palaestra.trainers.stale_rollouts import actor_outputs, every_output, log_ratio
 
 
-@torch.no_grad()
-def group_advantages(
-    estimates: GroupValues,
-    rewards: Tensor,
-    signals: RewardSignals,
-    *,
-    gae_lambda: float,
-    time_horizon: int,
-    group: RankGroup = ALONE,
-) -> tuple[Minibatch, Tensor]:
-    """Returns the completed decisions with advantages over a counterfactual baseline and lambda-returns for targets,
-    but without inputs, and the baselines, (N, K).
+def group_targets(values: RolloutValues, gammas: Sequence[float], gae_lambda: float) -> Tensor:
+    """Returns `group_returns` of each reward signal, (T, S, K)."""
+    goes_on = values.goes_on.flatten()
+    below = torch.arange(len(goes_on), device=goes_on.device) + values.goes_on.shape[1]
+    successor = torch.where(goes_on, below, NOBODY)
+    reward, next_value = (x.flatten(0, 1).unbind(-1) for x in (values.reward, values.next_value))
+    found = [
+        group_returns(reward[k], next_value[k], successor, gamma=gamma, gae_lambda=gae_lambda)
+        for k, gamma in enumerate(gammas)
+    ]
+    return torch.stack(found, -1).view_as(values.value)
 
-    `rewards` (N, K). A truncated episode is bootstrapped with the group's value at its final observation
-    (`GroupValues`).
-    """
-    rollout = estimates.rollout
-    table = estimates.batches.table
-    ended = rollout.terminated | rollout.truncated
-    stops = rollout.completed(horizon_ends(ended, time_horizon) & ~ended)
-    successor = to_device(table.timeline.next, stops.device).masked_fill(stops, NOBODY)
-    value, baseline, next_value, next_value_endless = estimates()
-    targets = []
-    for k, (gamma, ignores_ends) in enumerate(zip(signals.gammas, signals.ignore_ends, strict=True)):
-        after = (next_value_endless if ignores_ends else next_value)[:, k]
-        targets.append(group_returns(rewards[:, k], after, successor, gamma=gamma, gae_lambda=gae_lambda))
-    target = torch.stack(targets, 1)
-    return training_rows(rollout, (), (target - baseline).mean(1), value, target, group), baseline
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRows(Minibatch):
+    """R decisions of whole group steps. `inputs` and `sequences` are of the U observations that are there."""
+
+    action: Action  # (U, ...) as the environment got it
+    groups: Groups  # the group steps, as indices of the observations
+    deciding: Tensor  # (R,) int64: which of the observations each decision was made at
+    places: Tensor  # (R,) int64: its place, counted in M * P
 
 
 class GroupValues:
@@ -90,7 +89,69 @@ class GroupValues:
         self.recurrent_state = torch.cat([rollout.completed(rollout.recurrent_state), group_ticks.last_recurrent_state])
         """Recurrent state before each observation, (V, L)."""
 
-    def __call__(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def reward(self) -> Tensor:
+        """Returns the environment's reward, (T, S): an agent's own, its mates' and its group's."""
+        rollout = self.rollout
+        own = rollout.completed(rollout.reward)
+        shared = to_device(self.batches.table.shared(own.cpu().numpy()), own.device)
+        return rollout.spread(shared + rollout.completed(rollout.group_reward))
+
+    def of(self, rewards: Sequence[Tensor], signals: RewardSignals, time_horizon: int) -> RolloutValues:
+        """Returns what advantages are computed from. `rewards` are those of each signal, (T, S).
+
+        A truncated episode is bootstrapped with the group's value at its final observation.
+        """
+        value, baseline, next_value, endless = map(self.rollout.spread, self.decisions())
+        return RolloutValues(
+            reward=torch.stack(list(rewards), -1),
+            gamma=value.new_tensor(signals.gammas),
+            value=value,
+            next_value=torch.where(torch.tensor(signals.ignore_ends, device=value.device), endless, next_value),
+            baseline=baseline,
+            goes_on=goes_on(self.rollout, time_horizon).unsqueeze(-1),
+            log_ratio=lambda: log_ratio(self.rollout, self.outputs(), self.network),
+        )
+
+    def training_rows(self, advantage: Tensor, value: Tensor, target: Tensor, group: RankGroup) -> Minibatch:
+        """Returns the completed decisions without inputs, which minibatches have for whole group steps."""
+        return training_rows(self.rollout, (), advantage, value, target, group)
+
+    def outputs(self) -> Tensor:
+        """Returns the actor's output for the completed decisions, (N, outputs)."""
+        decisions = len(self.batches.table.group_step)
+        if not self.network.memory_size:
+            return every_output(self.network, self.inputs, VALUE_ROWS)[:decisions]
+        batches = self.batches.in_order(VALUE_ROWS, self.device)
+        parts = ((batch.chosen, batch.sequences_with(self.recurrent_state)) for batch in batches)
+        return actor_outputs(self.network, self.inputs, parts)[:decisions]
+
+    def passes(
+        self, rows: Minibatch, size: int, epochs: int, generator: torch.Generator, group: RankGroup
+    ) -> Iterator[Iterator[GroupRows]]:
+        """Yields the minibatches of each pass over whole group steps, in a new order."""
+        for batches in self.batches.shuffled(size, epochs, generator, group):
+            yield (self._group_rows(batch, rows) for batch in batches)
+
+    def _group_rows(self, batch: GroupMinibatch, rows: Minibatch) -> GroupRows:
+        """Returns whole group steps: the rows of their decisions, and the inputs of the observations that are there."""
+        chosen = rows.take(batch.decisions)
+        return GroupRows(
+            inputs=tuple(x.index_select(0, batch.chosen) for x in self.inputs),
+            sequences=batch.sequences_with(self.recurrent_state),
+            continuous=chosen.continuous,
+            discrete=chosen.discrete,
+            log_prob=chosen.log_prob,
+            advantage=chosen.advantage,
+            value=chosen.value,
+            target=chosen.target,
+            mask=chosen.mask,
+            action=self.action.take(batch.chosen),
+            groups=batch.groups,
+            deciding=batch.deciding,
+            places=batch.places,
+        )
+
+    def decisions(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Returns values, baselines, next values and endless next values of all decisions, each (N, K).
 
         The next value is that of the agents of the group that are still there, and of an agent that has just left them

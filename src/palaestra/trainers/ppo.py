@@ -1,12 +1,13 @@
 """Proximal policy optimization. Schulman et al. 2017, https://arxiv.org/abs/1707.06347, as ML-Agents does it.
 
 `PPO.update` is one iteration of the algorithm, `PPO.loss` what it minimizes. MA-POCA (`trainers.poca`) has another
-critic, and with it other advantages and another loss. Shapes: see ARCHITECTURE.md.
+critic, and with it other advantages and another loss. Subclasses may override each public method
+(docs/guides/own-trainer.md). Shapes: see ARCHITECTURE.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -18,8 +19,9 @@ from torch import Tensor, nn
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.data.rollout import Minibatch, Rollout, index_minibatches, passes
-from palaestra.data.sequences import SequenceTable, sequence_passes
+from palaestra.data.rollout import Minibatch, Rollout, index_minibatches
+from palaestra.data.rollout_values import RolloutValues
+from palaestra.data.sequences import SequenceTable
 from palaestra.data.transitions import TransitionTable
 from palaestra.losses.ppo import (
     HeadGradient,
@@ -37,20 +39,30 @@ from palaestra.models.optimizer import Adam, gradient_norm, scheduled
 from palaestra.models.policy import NetworkPolicy
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.signals import RewardSignals
-from palaestra.trainers.advantages import advantages
+from palaestra.trainers.advantages import ValueEstimates, generalized_advantages
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.forward import Forward, bfloat16_pays
+from palaestra.trainers.group_advantages import GroupValues
 from palaestra.trainers.imitation import Cloning
 from palaestra.trainers.settings import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, POCASettings, PPOSettings
-from palaestra.trainers.stale_rollouts import WEIGHT, all_outputs, corrected
-from palaestra.trainers.trainer_setup import Parts, initialized, seeded_generator, seeded_network
+from palaestra.trainers.stale_rollouts import WEIGHT, corrected
+from palaestra.trainers.trainer_setup import (
+    Parts,
+    check_overrides,
+    initialized,
+    on_policy_checks,
+    replaces,
+    seeded_generator,
+    seeded_network,
+)
 from palaestra.trainers.update_metrics import GRADIENT_NORM, at_bounds, policy_change, value_metrics
 
 
 @dataclass(frozen=True, slots=True)
 class Coefficients:
-    """Coefficients of the loss in one update."""
+    """Step size and coefficients of the loss in one update (`PPO.schedule`)."""
 
+    learning_rate: float
     clip_range: float
     entropy_coef: float
     value_coef: float
@@ -81,22 +93,6 @@ class Losses:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Experience:
-    """A rollout made ready for the gradient steps of one update."""
-
-    rows: Minibatch
-    """All decisions, with advantages and value targets."""
-    passes: Iterator[Iterator[Minibatch]]
-    """Minibatches of each pass."""
-    transitions: TransitionTable | None
-    """The rollout as transitions, where a reward signal is learned."""
-    weights: Tensor | None = None
-    """(N,) of decisions by an older policy (`trainers.stale_rollouts`)."""
-    baselines: Tensor | None = None
-    """(N, K) of MA-POCA."""
-
-
 class PPO:
     """Trains actor and critic with the clipped surrogate and generalized advantage estimation (GAE)."""
 
@@ -113,7 +109,8 @@ class PPO:
         bfloat16 = settings.network_settings.bfloat16
         compiled = settings.network_settings.compile
         # in closed form the gradient of a small minibatch takes half of autograd's time
-        self.has_closed_form = network.plain and not (self.hyper.joint_ratio or bfloat16 or compiled)
+        own_loss = replaces(self, PPO, "loss", "policy_loss")
+        self.has_closed_form = network.plain and not (self.hyper.joint_ratio or bfloat16 or compiled or own_loss)
         self.parameters = optimized(network.parameters(), flat=self.has_closed_form)
         self.optimizer = Adam(self.parameters, self.hyper.learning_rate)
         self.forward = Forward(
@@ -132,6 +129,8 @@ class PPO:
         self.needs = self.signals.needs
         self.batch_size = group.share(self.hyper.batch_size)
         """Decisions of this rank in a minibatch."""
+        self.metrics = Metrics()
+        """Measurements of the update under way; overridden methods may add theirs, by TensorBoard tag."""
         self._to_learn = 0  # decisions of all passes of the newest update, which may be under way
         self._learned = 0
         self._parts = Parts(
@@ -142,6 +141,7 @@ class PPO:
             action_rng=self.action_rng,
             shuffle_rng=self.shuffle_rng,
         )
+        check_overrides(self, on_policy_checks(Coefficients, Losses))
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
@@ -153,29 +153,82 @@ class PPO:
         return initialized(network, network.value_head, settings)
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
-        """Makes one iteration of the paper's algorithm 1, once the policy has collected a rollout: its advantages, then
-        `num_epoch` passes over it, with a step of Adam for each minibatch.
+        """Makes one iteration of the paper's algorithm 1, once the policy has collected a rollout, and updates what
+        learns beside the policy: cloning, and the normalizer.
         """
-        self.optimizer.learning_rate, c = coefficients(self.hyper, step, self.settings.max_steps)
-        experience = self._experience(rollout)
-        self._to_learn = len(experience.rows.advantage) * self.hyper.num_epoch
-        self._learned = 0
-        metrics = Metrics()
+        c = self.schedule(step)
+        self.optimizer.learning_rate = c.learning_rate
+        self.metrics = Metrics()
+        self._to_learn = self._learned = 0
+        self.learn(rollout, c)
+        if self.cloning is not None:
+            self.metrics.add(self.cloning.update(step))
+        # the normalizer changes after learning, which sees the same numbers as acting did
+        vectors = tuple(rollout.completed(rollout.obs[i]) for i in self.network.vectors)
+        self.network.learn_statistics(vectors, self.group)
+        self.after_update(rollout, step)
+        return self.metrics
+
+    def schedule(self, step: int) -> Coefficients:
+        """Returns the learning rate and the loss's coefficients for the update after `step` decisions."""
+        hyper, most = self.hyper, self.settings.max_steps
+        return Coefficients(
+            learning_rate=scheduled(hyper.learning_rate_schedule, hyper.learning_rate, LAST_LEARNING_RATE, step, most),
+            clip_range=scheduled(hyper.epsilon_schedule, hyper.epsilon, LAST_EPSILON, step, most),
+            entropy_coef=scheduled(hyper.beta_schedule, hyper.beta, LAST_BETA, step, most),
+            value_coef=hyper.value_coef,
+            clip_value=isinstance(hyper, PPOSettings) and hyper.clip_value,
+            joint_ratio=hyper.joint_ratio,
+        )
+
+    def learn(self, rollout: Rollout, c: Coefficients, *, again: bool = False) -> None:
+        """Takes `num_epoch` passes over a rollout, with a step of Adam for each minibatch; then reward signals learn.
+
+        `again`: it is an earlier rollout, which their statistics hold already, and from which they have learned.
+        """
+        with torch.no_grad():
+            estimates = self._estimates(rollout)
+            reward = estimates.reward()
+            transitions = None
+            if self.signals.learned:
+                transitions = TransitionTable(rollout, self.network.for_environment(rollout.sample), reward)
+            rewards = self.signals.of_rollout(rollout, reward, transitions, again=again)
+            values = estimates.of(rewards, self.signals, self.settings.time_horizon)
+            advantage, target = self.advantages(rollout, values)
+            rows = estimates.training_rows(advantage, values.value, target, self.group)
+            if self.settings.threaded:
+                rows, weights = corrected(rows, estimates.outputs(), self.network)
+                self.metrics.add({WEIGHT: weights.mean()})
+        epochs = self.hyper.num_epoch
+        self._to_learn += len(rows.advantage) * epochs
         log_ratios: list[Tensor] = []
-        for minibatches in experience.passes:
+        for minibatches in estimates.passes(rows, self.batch_size, epochs, self.shuffle_rng, self.group):
             log_ratios.clear()
             for batch in minibatches:
                 losses = self.gradient(batch, c)
                 self.group.average_gradients(self.parameters, len(batch.advantage))
                 norm = clip_gradients(self.parameters, self.hyper.max_grad_norm)
                 self.optimizer.step()
-                metrics.add(losses.tagged() | {GRADIENT_NORM: norm})
+                self.metrics.add(losses.tagged() | {GRADIENT_NORM: norm})
                 log_ratios.append(losses.log_ratio)
                 self._learned += len(batch.advantage)
-        self._measure(metrics, rollout, experience, c)
-        metrics.add(policy_change(log_ratios, c.clip_range))
-        self._learn_beside(rollout, experience.transitions, step, metrics)
-        return metrics
+        baseline = None if values.baseline is values.value else rollout.completed(values.baseline)
+        self.metrics.add(value_metrics(self.signals.names, rows, baseline))
+        rates = {"Learning Rate": self.optimizer.learning_rate, "Epsilon": c.clip_range, "Beta": c.entropy_coef}
+        self.metrics.add({f"Policy/{name}": rate for name, rate in rates.items()})
+        self.metrics.add(
+            at_bounds(rollout, self.network.for_environment(rollout.sample)) | policy_change(log_ratios, c.clip_range)
+        )
+        if transitions is not None and not again:
+            self._learn_rewards(rollout, transitions)
+
+    def advantages(self, rollout: Rollout, values: RolloutValues) -> tuple[Tensor, Tensor]:
+        """Returns the advantage of each decision and the target of the critic, each (T, S, K), for each reward signal.
+
+        Called without gradients. Advantages are then averaged over the signals and normalized over all rows and ranks.
+        """
+        advantage = generalized_advantages(values, self.signals.gammas, self.hyper.lambd)
+        return advantage, advantage + values.value
 
     def gradient(self, batch: Minibatch, c: Coefficients) -> Losses:
         """Fills every parameter's `.grad` with the gradient of `loss`; returns the losses, before the step."""
@@ -187,88 +240,44 @@ class PPO:
         return losses
 
     def loss(self, batch: Minibatch, c: Coefficients) -> tuple[Tensor, Losses]:
-        """Returns clipped surrogate + value_coef * value loss - entropy_coef * entropy, (), and these parts.
+        """Returns policy loss + value_coef * value loss - entropy_coef * entropy, (), and these parts.
 
-        Eq. 9 is to be maximized; this is its negative.
+        Means over the N rows of the minibatch. Eq. 9 is to be maximized; this is its negative.
         """
         output, value = self.forward(batch.inputs, batch.sequences)
-        surrogate, entropy, log_ratio = surrogate_and_entropy(self.network, output, batch, c)
+        log_ratio, entropy = log_ratio_and_entropy(self.network, output, batch)
+        policy = self.policy_loss(log_ratio, batch, c)
         if c.clip_value:
             value_loss = clipped_value(value, batch.value, batch.target, clip_range=c.clip_range).mean()
         else:
             value_loss = squared_error(value, batch.target).mean()
-        loss = surrogate + c.value_coef * value_loss - c.entropy_coef * entropy
-        return loss, Losses(surrogate.detach(), value_loss.detach(), entropy.detach(), log_ratio)
+        loss = policy + c.value_coef * value_loss - c.entropy_coef * entropy
+        return loss, Losses(policy.detach(), value_loss.detach(), entropy.detach(), log_ratio.detach())
 
-    def _experience(self, rollout: Rollout) -> Experience:
-        """Computes rewards, advantages and value targets."""
+    def policy_loss(self, log_ratio: Tensor, batch: Minibatch, c: Coefficients) -> Tensor:
+        """Returns the policy's part of the loss, (): here the clipped surrogate.
+
+        `log_ratio` (N, A): new log-probability of each action component less the old, with gradient; advantages (N,)
+        are in the `batch`.
+        """
+        return clipped_surrogate(log_ratio, batch.advantage, clip_range=c.clip_range, joint=c.joint_ratio).mean()
+
+    def after_update(self, rollout: Rollout, step: int) -> None:
+        """Called at the end of each update. The rollout is overwritten afterwards: keep a `rollout.copy()`."""
+
+    def _estimates(self, rollout: Rollout) -> ValueEstimates | GroupValues:
+        """Returns what evaluates the network over a rollout."""
         memory = self.settings.network_settings.memory
         table = None if memory is None else SequenceTable(rollout, memory.sequence_length)
-        rewards, transitions = self._rewards(rollout, rollout.reward + rollout.group_reward)
-        rows = self._rows(rollout, rewards, table)
-        weights = None
-        if self.settings.threaded:
-            rows, weights = corrected(rows, all_outputs(self.network, rows.inputs, table), self.network)
-        return Experience(rows, self._passes(rows, table), transitions, weights)
+        return ValueEstimates(self.network, rollout, table)
 
-    def _rewards(self, rollout: Rollout, reward: Tensor) -> tuple[list[Tensor], TransitionTable | None]:
-        """Returns each signal's rewards, (T, S), and transitions, where one is learned. `reward`: the environment's."""
-        transitions = TransitionTable(rollout, self._played(rollout), reward) if self.signals.learned else None
-        return self.signals.of_rollout(rollout, reward, transitions), transitions
-
-    def _rows(self, rollout: Rollout, rewards: list[Tensor], table: SequenceTable | None = None) -> Minibatch:
-        """Returns the completed decisions with advantages and targets."""
-        return advantages(
-            rollout,
-            self.network,
-            rewards,
-            self.signals,
-            gae_lambda=self.hyper.lambd,
-            time_horizon=self.settings.time_horizon,
-            table=table,
-            group=self.group,
-        )
-
-    def _passes(self, rows: Minibatch, table: SequenceTable | None) -> Iterator[Iterator[Minibatch]]:
-        size = self.batch_size
-        epochs = self.hyper.num_epoch
-        rng = self.shuffle_rng
-        if table is None:
-            return passes(rows, size=size, epochs=epochs, generator=rng, group=self.group)
-        return sequence_passes(rows, table, size=size, epochs=epochs, generator=rng, group=self.group)
-
-    def _measure(self, metrics: Metrics, rollout: Rollout, experience: Experience, c: Coefficients) -> None:
-        """Adds metrics of the critic, of the coefficients, and of the actions."""
-        metrics.add(value_metrics(self.signals.names, experience.rows, experience.baselines))
-        if experience.weights is not None:
-            metrics.add({WEIGHT: experience.weights.mean()})
-        rates = {"Learning Rate": self.optimizer.learning_rate, "Epsilon": c.clip_range, "Beta": c.entropy_coef}
-        metrics.add({f"Policy/{name}": rate for name, rate in rates.items()})
-        metrics.add(at_bounds(rollout, self._played(rollout)))
-
-    def _played(self, rollout: Rollout) -> Action:
-        """Returns the actions (T, S, ...) as the environment got them."""
-        return self.network.for_environment(rollout.sample)
-
-    def _learn_beside(self, rollout: Rollout, transitions: TransitionTable | None, step: int, metrics: Metrics) -> None:
-        """Updates everything but the policy's own objective: cloning, learned reward signals, the normalizer."""
-        if self.cloning is not None:
-            metrics.add(self.cloning.update(step))
-        if transitions is not None:
-            parts = index_minibatches(
-                len(transitions),
-                size=self.batch_size,
-                epochs=self.hyper.num_epoch,
-                generator=self.shuffle_rng,
-                group=self.group,
-            )
-            for part in parts:
-                metrics.add(self.signals.learn(transitions.take(part)))
-            self.signals.learn_statistics(tuple(map(rollout.completed, rollout.obs)))
-            metrics.add(self.signals.measured())
-        # the normalizer changes after learning, which sees the same numbers as acting did
-        vectors = tuple(rollout.completed(rollout.obs[i]) for i in self.network.vectors)
-        self.network.learn_statistics(vectors, self.group)
+    def _learn_rewards(self, rollout: Rollout, transitions: TransitionTable) -> None:
+        """Takes gradient steps with the learned reward signals."""
+        count, size, epochs = len(transitions), self.batch_size, self.hyper.num_epoch
+        for part in index_minibatches(count, size=size, epochs=epochs, generator=self.shuffle_rng, group=self.group):
+            self.metrics.add(self.signals.learn(transitions.take(part)))
+        self.signals.learn_statistics(tuple(map(rollout.completed, rollout.obs)))
+        self.metrics.add(self.signals.measured())
 
     @property
     def progress(self) -> float:
@@ -284,17 +293,13 @@ class PPO:
         self._parts.load_state_dict(state)
 
 
-def surrogate_and_entropy(
-    network: ActorCritic, output: Tensor, batch: Minibatch, c: Coefficients
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns means of the clipped surrogate and the entropy, each (), from the packed actor output (N, ...), and
-    log-ratios, (N, A), without gradient.
+def log_ratio_and_entropy(network: ActorCritic, output: Tensor, batch: Minibatch) -> tuple[Tensor, Tensor]:
+    """Returns log-ratios of new to old probability, (N, A), and the mean entropy, (), from the packed actor output
+    (N, ...).
     """
     sample = Action(batch.continuous, batch.discrete)
     log_prob, entropy = log_prob_and_entropy(output, network.log_std, batch.mask, sample, network.spec.action)
-    log_ratio = log_prob - batch.log_prob
-    surrogate = clipped_surrogate(log_ratio, batch.advantage, clip_range=c.clip_range, joint=c.joint_ratio)
-    return surrogate.mean(), entropy.mean(), log_ratio.detach()
+    return log_prob - batch.log_prob, entropy.mean()
 
 
 @torch.no_grad()
@@ -351,15 +356,6 @@ def _policy_gradient(network: ActorCritic, output: Tensor, batch: Minibatch, c: 
         torch.cat([part.grad for part in parts], 1),
         torch.cat([part.log_ratio for part in parts], 1),
     )
-
-
-def coefficients(hyper: PPOSettings | POCASettings, step: int, max_steps: int) -> tuple[float, Coefficients]:
-    """Returns the learning rate and the loss coefficients at this step."""
-    epsilon = scheduled(hyper.epsilon_schedule, hyper.epsilon, LAST_EPSILON, step, max_steps)
-    beta = scheduled(hyper.beta_schedule, hyper.beta, LAST_BETA, step, max_steps)
-    learning_rate = scheduled(hyper.learning_rate_schedule, hyper.learning_rate, LAST_LEARNING_RATE, step, max_steps)
-    clip_value = isinstance(hyper, PPOSettings) and hyper.clip_value
-    return learning_rate, Coefficients(epsilon, beta, hyper.value_coef, clip_value, hyper.joint_ratio)
 
 
 def clip_gradients(parameters: Sequence[Tensor], max_norm: float | None) -> Tensor:

@@ -1,4 +1,7 @@
-"""Soft actor-critic. Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905, with ML-Agents' settings."""
+"""Soft actor-critic. Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905, with ML-Agents' settings.
+
+Subclasses may override each public method (docs/guides/own-trainer.md). Shapes: see ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,16 @@ from typing import Any
 from weakref import WeakSet
 
 import torch
+from torch import Tensor
 
 from palaestra.core.errors import ConfigError
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.system_memory import format_bytes, free_memory
-from palaestra.data.replay import Replay
+from palaestra.data.replay import Replay, ReplayBatch
 from palaestra.data.rollout import Rollout
 from palaestra.data.transitions import TransitionTable
+from palaestra.losses.sac import backup, temperature_loss
 from palaestra.models.optimizer import scheduled
 from palaestra.models.policy import NetworkPolicy
 from palaestra.models.sac_networks import SoftActorCritic
@@ -24,9 +29,9 @@ from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.forward import bfloat16_pays
 from palaestra.trainers.imitation import Cloning
-from palaestra.trainers.sac_gradient import SoftGradient
+from palaestra.trainers.sac_gradient import DrawnActions, SoftGradient, temperatures
 from palaestra.trainers.settings import LAST_LEARNING_RATE, STEPS_BESIDE, SACSettings
-from palaestra.trainers.trainer_setup import Parts, seeded_generator, seeded_network
+from palaestra.trainers.trainer_setup import Parts, check_overrides, off_policy_checks, seeded_generator, seeded_network
 from palaestra.trainers.update_metrics import at_bounds
 
 SAVED_AT_MOST = 1 << 30
@@ -63,6 +68,8 @@ class SAC:
         self.policy = NetworkPolicy(self.network, self.action_rng, shape.deterministic)
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3, group)
         bfloat16 = bfloat16_pays(self.network, device) if shape.bfloat16 is None else shape.bfloat16
+        self._gamma = torch.tensor(self.signals.gammas, device=device)
+        self._ignores_ends = torch.tensor(self.signals.ignore_ends, device=device)
         self.gradient = SoftGradient(
             self.network, self.hyper, self.signals, self.gradient_rng, bfloat16=bfloat16, group=group
         )
@@ -78,7 +85,11 @@ class SAC:
         self.needs = self.signals.needs
         self.batch_size = group.share(self.hyper.batch_size)
         """Decisions of this rank in a minibatch."""
+        self._first_collect = max(self.hyper.buffer_init_steps, self.hyper.batch_size)
+        """Decisions before the first gradient step: a minibatch at least."""
         self._to_collect = self._first_collect
+        self.metrics = Metrics()
+        """Measurements of the update under way; overridden methods may add theirs, by TensorBoard tag."""
         self._owed = 0.0
         self._signals_owed = 0.0
         self._remarked = False
@@ -93,6 +104,7 @@ class SAC:
             replay_rng=self.replay_rng,
             gradient_rng=self.gradient_rng,
         )
+        check_overrides(self, off_policy_checks())
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> SoftActorCritic:
@@ -101,11 +113,6 @@ class SAC:
         return SoftActorCritic(
             spec, settings.network_settings, len(settings.reward_signals), settings.hyperparameters.init_entcoef
         )
-
-    @property
-    def _first_collect(self) -> int:
-        """Decisions before the first gradient step: a minibatch at least."""
-        return max(self.hyper.buffer_init_steps, self.hyper.batch_size)
 
     @property
     def saves_replay(self) -> bool:
@@ -148,7 +155,7 @@ class SAC:
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
         """Adds the rollout to the replay, then takes the gradient steps that are due."""
-        metrics = Metrics()
+        metrics = self.metrics = Metrics()
         reward = rollout.reward + rollout.group_reward
         action = self.network.for_environment(rollout.sample)
         needed = self.replay.bytes_needed
@@ -163,11 +170,53 @@ class SAC:
         metrics.add(self.signals.measured())
         metrics.add(at_bounds(rollout, action))
         decisions = reward.numel() if rollout.lengths is None else int(rollout.lengths.sum())
-        self._learn(int(self.group.total(decisions)), step, metrics)
+        self._learn(int(self.group.total(decisions)), step)
+        self.after_update(rollout, step)
         return metrics
 
-    def _learn(self, decisions: int, step: int, metrics: Metrics) -> None:
+    def schedule(self, step: int) -> float:
+        """Returns the learning rate of all networks and temperatures for the update after `step` decisions."""
+        hyper = self.hyper
+        return scheduled(
+            hyper.learning_rate_schedule, hyper.learning_rate, LAST_LEARNING_RATE, step, self.settings.max_steps
+        )
+
+    def targets(self, batch: ReplayBatch, reward: Tensor, after: DrawnActions) -> Tensor:
+        """Returns what the critics should say of the decisions taken, (N, K): eq. 5. Called without gradients.
+
+        `reward` (N, K) is that of each signal; `after` has the actions drawn at what followed, valued by the target
+        critics.
+        """
+        return backup(reward, after.value, batch.terminated, self._gamma, self._ignores_ends)
+
+    def critic_loss(self, taken: Tensor, target: Tensor, batch: ReplayBatch) -> Tensor:
+        """Returns the loss of each critic, (2,): half the mean squared error over N rows and K signals, eq. 5.
+
+        `taken` (2, N, K): both critics' values of the actions taken; `target` (N, K).
+        """
+        return (taken - target).square().mean((1, 2)).mul(0.5)
+
+    def actor_loss(self, now: DrawnActions, batch: ReplayBatch) -> Tensor:
+        """Returns the policy's loss, (): minus the mean value of the actions drawn `now`, entropy included, eq. 7.
+
+        Gradients flow through the drawn actions; the critics' weights get none of them.
+        """
+        return -now.value.mean()
+
+    def temperature_loss(self, excess: Tensor, counts: Tensor) -> Tensor:
+        """Returns the temperatures' loss, (), eq. 18.
+
+        `excess` (N, 1 + B or as many as there are): entropy less its target, without gradient; `counts`, the same: 1
+        for rows that count, else 0. `self.network.log_temperature` is what it moves.
+        """
+        return temperature_loss(self.network.log_temperature, excess, counts)
+
+    def after_update(self, rollout: Rollout, step: int) -> None:
+        """Called at the end of each update. The rollout is overwritten afterwards: keep a `rollout.copy()`."""
+
+    def _learn(self, decisions: int, step: int) -> None:
         """Takes the gradient steps that so many new decisions make due."""
+        metrics = self.metrics
         early = min(decisions, self._to_collect)
         self._to_collect -= early
         self._owed += (decisions - early) / self.hyper.steps_per_update
@@ -176,33 +225,16 @@ class SAC:
         signal_steps = int(self._signals_owed)
         self._owed = self._owed - steps
         self._signals_owed = self._signals_owed - signal_steps
-        rate = scheduled(
-            self.hyper.learning_rate_schedule,
-            self.hyper.learning_rate,
-            LAST_LEARNING_RATE,
-            step,
-            self.settings.max_steps,
-        )
+        rate = self.schedule(step)
         self.gradient.set_learning_rate(rate)
         for _ in range(steps):
-            metrics.add(self.gradient(self.replay.draw(self.batch_size, self.replay_rng)))
+            metrics.add(self.gradient(self.replay.draw(self.batch_size, self.replay_rng), self))
             if self.cloning is not None:
                 metrics.add(self.cloning.update(step, usual=STEPS_BESIDE))
         for _ in range(signal_steps if self.signals.learned else 0):
             metrics.add(self.signals.learn(self.replay.draw(self.batch_size, self.replay_rng).transitions()))
         if steps:
-            metrics.add(self._temperatures() | {"Policy/Learning Rate": rate})
-
-    def _temperatures(self) -> dict[str, torch.Tensor]:
-        """Returns the temperature of continuous actions, and the mean of the branches', by tag."""
-        temperature = self.network.log_temperature.detach().exp()
-        numbers = bool(self.network.spec.action.continuous)
-        measured = {"Policy/Continuous Entropy Coeff": temperature[0]} if numbers else {}
-        return (
-            measured
-            if len(temperature) == numbers
-            else measured | {"Policy/Discrete Entropy Coeff": temperature[numbers:].mean()}
-        )
+            metrics.add(temperatures(self.network) | {"Policy/Learning Rate": rate})
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that the next decision and update depend on; the replay where it is to be saved."""

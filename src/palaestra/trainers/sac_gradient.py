@@ -1,15 +1,18 @@
-"""One gradient step of soft actor-critic: actor, twin critics and temperatures, then the target critics."""
+"""One gradient step of soft actor-critic: actor, twin critics and temperatures, then the target critics. The trainer
+gives the losses.
+"""
 
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from palaestra.data.replay import ReplayBatch
-from palaestra.losses.sac import backup, entropy_excess, soft_value, temperature_loss, value_of_taken
+from palaestra.losses.sac import entropy_excess, soft_value, value_of_taken
 from palaestra.models.flat_parameters import optimized
 from palaestra.models.optimizer import Adam, gradient_norm
 from palaestra.models.sac_networks import SoftActorCritic, SoftCritics
@@ -23,6 +26,38 @@ HEAT_MEMORY = 0.99
 """beta2 of Adam for temperatures. Their gradient is proportional to them; as they fall, Adam's usual average over 1,000
 steps still remembers larger gradients, and none would fall faster than by 0.05 % a step, whatever the learning rate.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnActions:
+    """Actions that the policy draws at N observations, and the critics' values of them."""
+
+    continuous: Tensor  # (N, continuous) within -1..1
+    log_prob: Tensor  # (N, continuous) their log-densities
+    branches: list[Tensor]  # each (N, branch) log-probabilities of its choices
+    values: Tensor  # (2, N, K, outputs) of both critics: one output, or with branches one for each choice
+    temperature: Tensor  # (1 + B, or as many as there are) weight of the entropy
+    value: Tensor  # (N, K) the smaller critic's, entropy included: eq. 3
+
+
+class SoftLosses(Protocol):
+    """The losses of a gradient step, which a trainer decides; `trainers.sac.SAC` says more of each."""
+
+    def targets(self, batch: ReplayBatch, reward: Tensor, after: DrawnActions) -> Tensor:
+        """Returns the critics' targets, (N, K)."""
+        ...
+
+    def critic_loss(self, taken: Tensor, target: Tensor, batch: ReplayBatch) -> Tensor:
+        """Returns the loss of each critic, (2,)."""
+        ...
+
+    def actor_loss(self, now: DrawnActions, batch: ReplayBatch) -> Tensor:
+        """Returns the policy's loss, ()."""
+        ...
+
+    def temperature_loss(self, excess: Tensor, counts: Tensor) -> Tensor:
+        """Returns the temperatures' loss, ()."""
+        ...
 
 
 class SoftGradient:
@@ -45,8 +80,6 @@ class SoftGradient:
         self.generator = generator
         self.bfloat16 = bfloat16
         self._group = group
-        self._gamma = torch.tensor(signals.gammas, device=generator.device)
-        self._ignores_ends = torch.tensor(signals.ignore_ends, device=generator.device)
         parts = network.actor_parameters(), list(network.critics.parameters()), list(network.targets.parameters())
         actor, critics, targets = (optimized(part, flat=network.plain) for part in parts)
         # the policy's loss goes through the critics, but moves the actor alone: one backward pass does for all losses
@@ -63,54 +96,60 @@ class SoftGradient:
         """Sets the learning rate of everything that learns, from the next step on."""
         self.optimizer.learning_rate = self.temperature_adam.learning_rate = learning_rate
 
-    def __call__(self, batch: ReplayBatch) -> Measured:
+    def __call__(self, batch: ReplayBatch, losses: SoftLosses) -> Measured:
         """Takes a gradient step on these decisions. Returns measurements before it, each (), by tag."""
         reward = self.signals.of_batch(batch.transitions())
         for parameter in self._parameters:
             if parameter.grad is not None:
                 parameter.grad.zero_()
         with torch.autocast(reward.device.type, torch.bfloat16, enabled=self.bfloat16):
-            loss, measured = self._losses(batch, reward)
+            loss, measured = self._losses(batch, reward, losses)
         loss.backward()
         self._group.average_gradients(self._parameters, len(reward))
         measured[GRADIENT_NORM] = gradient_norm(self.optimizer.parameters)
         self.optimizer.step()
-        self.temperature_adam.step()
+        if self.network.log_temperature.grad is not None:  # a trainer may leave it where it is
+            self.temperature_adam.step()
         with torch.no_grad():
             for target, critic in zip(self._targets, self._critics, strict=True):
                 target.lerp_(critic, self.tau)
         return measured
 
-    def _losses(self, batch: ReplayBatch, reward: Tensor) -> tuple[Tensor, Measured]:
+    def _losses(self, batch: ReplayBatch, reward: Tensor, losses: SoftLosses) -> tuple[Tensor, Measured]:
         """Returns the sum of the losses of critics, actor and temperatures: no weight has a part in two of them."""
         network = self.network
-        temperature = self.network.log_temperature.detach().exp()
         (output, encoding), (next_output, next_encoding) = self._passes(batch)
         now, after = (None if batch.masks is None else batch.masks[at] for at in (batch.now, batch.after))
         with torch.no_grad():
-            numbers, log_prob = network.reparametrized(next_output, self.generator)
-            branches = network.branch_log_probs(next_output, after)
-            next_values = network.targets(next_encoding, numbers).float().amin(0)
-            next_value = soft_value(next_values, log_prob, branches, temperature)
-            target = backup(reward, next_value, batch.terminated, self._gamma, self._ignores_ends)
+            drawn = self._drawn(next_output, next_encoding, after, network.targets)
+            target = losses.targets(batch, reward, drawn)
         values = network.critics(encoding, batch.action.continuous).float()
         taken = value_of_taken(values, batch.action.discrete, network.spec.action.branches)
-        twins = (taken - target).square().mean((1, 2)).mul(0.5)
+        twins = losses.critic_loss(taken, target, batch)
 
-        numbers, log_prob = network.reparametrized(output, self.generator)
-        branches = network.branch_log_probs(output, now)
-        if numbers.shape[1]:
-            values = self._held_critics(encoding.detach(), numbers).float()
+        if network.spec.action.continuous:
+            drawn = self._drawn(output, encoding.detach(), now, self._held_critics)
         else:
-            values = values.detach()
-        value = soft_value(values.amin(0), log_prob, branches, temperature)
-        policy = -value.mean()
-        excess, counts = entropy_excess(log_prob.detach(), [x.detach() for x in branches], now)
-        heat = temperature_loss(network.log_temperature, excess, counts)
-        measured = self._measure(twins, policy, value, (log_prob, branches))
+            drawn = self._drawn(output, values.detach(), now)
+        policy = losses.actor_loss(drawn, batch)
+        excess, counts = entropy_excess(drawn.log_prob.detach(), [x.detach() for x in drawn.branches], now)
+        heat = losses.temperature_loss(excess, counts)
+        measured = self._measure(twins.detach(), policy.detach(), drawn)
         shares = explained_variance(taken.detach().mean(0), target)
         measured |= {explained_tag(name): shares[k] for k, name in enumerate(self.signals.names)}
         return twins.sum() + policy + heat, measured
+
+    def _drawn(
+        self, output: Tensor, encoding: Tensor, mask: Tensor | None, critics: SoftCritics | None = None
+    ) -> DrawnActions:
+        """Draws actions, and values them by `critics`. Without any, `encoding` is the values, those of each choice."""
+        network = self.network
+        numbers, log_prob = network.reparametrized(output, self.generator)
+        branches = network.branch_log_probs(output, mask)
+        values = encoding if critics is None else critics(encoding, numbers).float()
+        temperature = network.log_temperature.detach().exp()
+        value = soft_value(values.amin(0), log_prob, branches, temperature)
+        return DrawnActions(numbers, log_prob, branches, values, temperature, value)
 
     def _passes(self, batch: ReplayBatch) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         """Returns output and encoding at each decision, and, without gradients, output and the targets' after it."""
@@ -128,16 +167,25 @@ class SoftGradient:
             following = network.outputs(there).float(), network.targets.encoding(there)
         return (network.outputs(here).float(), network.critics.encoding(here)), following
 
-    def _measure(self, twins: Tensor, policy: Tensor, value: Tensor, drawn: tuple[Tensor, list[Tensor]]) -> Measured:
-        log_prob = drawn[0].detach()
-        branches = [x.detach() for x in drawn[1]]
-        twins = twins.detach()
+    def _measure(self, twins: Tensor, policy: Tensor, drawn: DrawnActions) -> Measured:
+        log_prob = drawn.log_prob.detach()
+        branches = [x.detach() for x in drawn.branches]
         entropy = -log_prob.sum(1).mean() - sum((x.exp() * x).sum(1).mean() for x in branches)
-        losses = {"Losses/Policy Loss": policy.detach(), "Losses/Value Loss": twins.mean()}
+        losses = {"Losses/Policy Loss": policy, "Losses/Value Loss": twins.mean()}
         losses |= {"Losses/Q1 Loss": twins[0], "Losses/Q2 Loss": twins[1]}
-        means = value.detach().mean(0)
+        means = drawn.value.detach().mean(0)
         values = {f"Policy/{title(name)} Value": means[k] for k, name in enumerate(self.signals.names)}
         return losses | values | {"Policy/Entropy": entropy}
+
+
+def temperatures(network: SoftActorCritic) -> Measured:
+    """Returns the temperature of continuous actions, and the mean of the branches', by tag."""
+    temperature = network.log_temperature.detach().exp()
+    numbers = bool(network.spec.action.continuous)
+    measured = {"Policy/Continuous Entropy Coeff": temperature[0]} if numbers else {}
+    if len(temperature) == numbers:
+        return measured
+    return measured | {"Policy/Discrete Entropy Coeff": temperature[numbers:].mean()}
 
 
 def held(critics: SoftCritics) -> SoftCritics:

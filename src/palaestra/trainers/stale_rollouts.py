@@ -16,12 +16,10 @@ from torch import Tensor
 
 from palaestra.core.row_index import Sequences
 from palaestra.core.timestep import Action
-from palaestra.data.rollout import Minibatch
-from palaestra.data.sequences import SequenceTable
+from palaestra.data.rollout import Minibatch, Rollout
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.trunk import Inputs
-from palaestra.trainers.advantages import VALUE_ROWS
 
 MOST_WEIGHT = 1.0
 """Largest weight of a decision: Espeholt et al. 2018, https://arxiv.org/abs/1802.01561, section 4.1."""
@@ -47,12 +45,10 @@ def importance_weights(log_prob: Tensor, collected: Tensor) -> Tensor:
     return (log_prob - collected).sum(1).exp().clamp(max=MOST_WEIGHT)
 
 
-def all_outputs(network: ActorCritic, inputs: Inputs, table: SequenceTable | None) -> Tensor:
-    """Returns the actor's output (N, outputs) for inputs (N, ...); `table`: their sequences, where there is memory."""
-    if table is not None:
-        return actor_outputs(network, inputs, table.take(table.in_parts(VALUE_ROWS)))
+def every_output(network: ActorCritic, inputs: Inputs, size: int) -> Tensor:
+    """Returns the output (N, outputs) of an actor without memory for inputs (N, ...), `size` rows at a time."""
     every = torch.arange(len(inputs[0]), device=inputs[0].device)
-    return actor_outputs(network, inputs, ((part, None) for part in every.split(VALUE_ROWS)))
+    return actor_outputs(network, inputs, ((part, None) for part in every.split(size)))
 
 
 @torch.no_grad()
@@ -65,3 +61,14 @@ def actor_outputs(network: ActorCritic, inputs: Inputs, parts: Iterable[tuple[Te
         whole[rows] = output
     assert whole is not None
     return whole
+
+
+@torch.no_grad()
+def log_ratio(rollout: Rollout, output: Tensor, network: ActorCritic) -> Tensor:
+    """Returns the change of each action component's log-probability since it was drawn, (T, S, A), from the actor's
+    present `output` for the completed decisions, (N, outputs).
+    """
+    sample = rollout.sample.each(rollout.completed)
+    mask = None if rollout.action_mask is None else rollout.completed(rollout.action_mask)
+    log_prob, _ = log_prob_and_entropy(output, network.log_std, mask, sample, network.spec.action)
+    return rollout.spread(log_prob - rollout.completed(rollout.log_prob))

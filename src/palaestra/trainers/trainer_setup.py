@@ -1,16 +1,21 @@
-"""Set-up and saved state that PPO, MA-POCA, SAC and behavioral cloning share."""
+"""Set-up and saved state that PPO, MA-POCA, SAC and behavioral cloning share, and checks of overridden methods."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from palaestra.core.errors import Diverged, PluginError
+from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.system_memory import keep_freed_memory
+from palaestra.data.rollout import Rollout
+from palaestra.data.rollout_values import RolloutValues
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.rewards.signals import EXTRINSIC
@@ -18,6 +23,7 @@ from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.settings import POCASettings, PPOSettings
 
 Network = TypeVar("Network", bound=nn.Module)
+T = TypeVar("T")
 
 
 def seeded_network(
@@ -83,3 +89,127 @@ class Parts:
                 part.set_state(state[name].cpu())
             elif name in state or name != "behavioral_cloning":  # it may have been added to the settings since
                 part.load_state_dict(state[name])
+
+
+def replaces(trainer: object, base: type, *names: str) -> bool:
+    """Whether a subclass has methods of its own in place of these of `base`."""
+    return any(getattr(type(trainer), name) is not getattr(base, name) for name in names)
+
+
+Check = Callable[..., str]
+"""Returns what was expected in place of a result; '' where nothing is wrong. The result comes first, then the method's
+arguments.
+"""
+FINITE = "finite numbers"
+
+
+def check_overrides(trainer: object, checks: Mapping[str, Check]) -> None:
+    """Checks each result of a subclass's own methods, by their names: where one is wrong, PluginError names the method,
+    where it is not finite, Diverged does.
+    """
+    for name, check in checks.items():
+        method = getattr(trainer, name)
+        if not method.__module__.startswith("palaestra."):
+            setattr(trainer, name, partial(_checked, method, check))
+
+
+def _checked(method: Callable[..., T], check: Check, *arguments: Any, **keywords: Any) -> T:
+    result = method(*arguments, **keywords)
+    expected = check(result, *arguments)
+    name = method.__qualname__.rpartition("<locals>.")[2]
+    if expected == FINITE:
+        raise Diverged(f"{name} returned numbers that are not finite: a mistake there, or training has diverged")
+    if expected:
+        raise PluginError(f"{name} returned {_described(result)}; expected {expected}")
+    return result
+
+
+def _described(result: object) -> str:
+    if isinstance(result, Tensor):
+        return f"a tensor {tuple(result.shape)} of {str(result.dtype).removeprefix('torch.')}"
+    if isinstance(result, tuple):
+        return f"({', '.join(map(_described, result))})"
+    return repr(result) if result is None or isinstance(result, float | int | str) else f"a {type(result).__name__}"
+
+
+def is_a(kind: type) -> Check:
+    """Checks that a result is of a class."""
+    return lambda result, *_: "" if isinstance(result, kind) else f"a {kind.__module__}.{kind.__name__}"
+
+
+def is_loss(*shape: int) -> Check:
+    """Checks that a result is a tensor of this shape with a gradient."""
+    wanted = f"a tensor {shape}, the mean over the minibatch"
+
+    def check(result: object, *_: Any) -> str:
+        if not is_column(result, torch.Size(shape), torch.float32):
+            return wanted
+        assert isinstance(result, Tensor)
+        if not result.requires_grad:
+            return f"{wanted}, with a gradient, which detach(), item() and no_grad() cut off"
+        return "" if finite(result) else FINITE
+
+    return check
+
+
+def on_policy_checks(coefficients: type, losses: type) -> dict[str, Check]:
+    """Returns the checks of PPO's and MA-POCA's methods, given the classes of their records."""
+
+    def check_loss(result: object, *_: Any) -> str:
+        if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], losses)):
+            return f"the loss, a tensor (), and its parts, a {losses.__module__}.{losses.__name__}"
+        return is_loss()(result[0])
+
+    def check_pair(result: object, rollout: Rollout, values: RolloutValues) -> str:
+        column = values.value
+        if not (
+            isinstance(result, tuple)
+            and len(result) == 2
+            and all(is_column(each, column.shape, column.dtype) for each in result)
+        ):
+            return f"advantages and targets, each a tensor {tuple(column.shape)} of float32"
+        return "" if all(finite(rollout.completed(each)) for each in result) else FINITE
+
+    return {
+        "schedule": is_a(coefficients),
+        "advantages": check_pair,
+        "loss": check_loss,
+        "policy_loss": is_loss(),
+        "gradient": is_a(losses),
+        "update": is_a(Metrics),
+    }
+
+
+def off_policy_checks() -> dict[str, Check]:
+    """Returns the checks of SAC's methods."""
+
+    def check_targets(result: object, batch: object, reward: Tensor, *_: Any) -> str:
+        if not is_column(result, reward.shape, reward.dtype):
+            return f"a tensor {tuple(reward.shape)} of float32: N decisions, K reward signals"
+        assert isinstance(result, Tensor)
+        return "" if finite(result) else FINITE
+
+    def check_temperature(result: object, *_: Any) -> str:
+        if not is_column(result, torch.Size(()), torch.float32):
+            return "a tensor ()"
+        assert isinstance(result, Tensor)
+        return "" if finite(result) else FINITE
+
+    return {
+        "schedule": lambda result, *_: "" if isinstance(result, int | float) and result >= 0 else "a learning rate",
+        "targets": check_targets,
+        "critic_loss": is_loss(2),
+        "actor_loss": is_loss(),
+        "temperature_loss": check_temperature,
+        "update": is_a(Metrics),
+    }
+
+
+def is_column(result: object, shape: torch.Size, dtype: torch.dtype) -> bool:
+    """Whether a result is a tensor of this shape and type."""
+    return isinstance(result, Tensor) and result.shape == shape and result.dtype == dtype
+
+
+def finite(values: Tensor) -> bool:
+    """Whether all numbers are finite. Accelerators are not waited for: the metrics of the update will show it."""
+    return values.device.type != "cpu" or bool(values.isfinite().all())

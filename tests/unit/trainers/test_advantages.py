@@ -2,12 +2,11 @@
 
 import copy
 import dataclasses
-from itertools import chain
 
 import numpy as np
 import pytest
 import torch
-from rollouts import rollouts_of
+from rollouts import minibatches, rollouts_of
 from tiny_envs import CPU, Stream, behavior_settings, spec_of
 from torch import Tensor
 from torch.testing import assert_close
@@ -95,9 +94,7 @@ def test_a_rollout_is_valued_as_one_decision_at_a_time(stream: str, shared: bool
 def test_the_ratio_is_1_before_the_first_step(steady: bool):
     ppo = trainer(steady)
     for rollout in played(ppo, Stream(7, steady=steady, masked=True)):
-        table = SequenceTable(rollout, 6)
-        rows = ppo._rows(rollout, [rollout.reward], table)
-        for batch in chain.from_iterable(ppo._passes(rows, table)):
+        for batch in minibatches(ppo, rollout):
             output, value = ppo.network(batch.inputs, batch.sequences)
             sample = Action(batch.continuous, batch.discrete)
             log_prob, _ = log_prob_and_entropy(output, ppo.network.log_std, batch.mask, sample, SPEC.action)

@@ -12,7 +12,7 @@ from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.flat_parameters import flatten
 from palaestra.trainers.forward import Forward
-from palaestra.trainers.ppo import PPO, Coefficients, Losses, closed_form_gradient, coefficients
+from palaestra.trainers.ppo import PPO, Coefficients, Losses, closed_form_gradient
 
 ACTIONS = {
     "continuous": {"continuous": 3},
@@ -95,14 +95,14 @@ def test_closed_form_equals_autograd(kind: str, clip_value: bool, rows: int, sha
     # in float64 the comparison is of formulas, not of roundings
     network = ActorCritic(spec_of((5,), **ACTIONS[kind]), network_settings(), signals, shared).double()
     experience = rows_of(network, rows, masked=kind == "branches")
-    compare(network, experience, Coefficients(0.2, 0.03, 0.5, clip_value))
+    compare(network, experience, Coefficients(3e-4, 0.2, 0.03, 0.5, clip_value))
 
 
 def test_closed_form_equals_autograd_in_float32_to_rounding():
     torch.manual_seed(0)
     network = ActorCritic(spec_of((5,), continuous=2, branches=(3, 2)), network_settings())
     rows = rows_of(network, 64, masked=True)
-    c = Coefficients(0.2, 0.03, 0.5, clip_value=True)
+    c = Coefficients(3e-4, 0.2, 0.03, 0.5, clip_value=True)
     by_autograd(network, rows, c)
     expected = torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None])
     whole = flatten(network)
@@ -129,7 +129,7 @@ def test_with_a_joint_ratio_the_loss_is_that_of_the_whole_action():
         spec_of((5,), continuous=2, branches=(3,)), behavior_settings({"joint_ratio": True, "epsilon": 0.3}), CPU, 0
     )
     torch.manual_seed(0)
-    rows, (_, c) = rows_of(ppo.network, 64, masked=False), coefficients(ppo.hyper, 0, ppo.settings.max_steps)
+    rows, c = rows_of(ppo.network, 64, masked=False), ppo.schedule(0)
     sample = Action(rows.continuous, rows.discrete)
     log_prob, _ = log_prob_and_entropy(
         ppo.network.act(rows.inputs), ppo.network.log_std, None, sample, ppo.network.spec.action
@@ -155,7 +155,7 @@ def test_masked_choices_get_no_gradient():
         mask,
     )
     flatten(network)
-    closed_form_gradient(network, rows, Coefficients(0.2, 0.03, 0.5, False))
+    closed_form_gradient(network, rows, Coefficients(3e-4, 0.2, 0.03, 0.5, False))
     assert network.action_head.bias.grad is not None
     assert float(network.action_head.bias.grad[2]) == 0.0
     assert network.action_head.bias.grad[:2].ne(0).all()

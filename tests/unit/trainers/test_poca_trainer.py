@@ -3,12 +3,12 @@
 import copy
 import dataclasses
 from collections.abc import Callable
-from itertools import chain, islice
+from itertools import islice
 
 import pytest
 import torch
 from grouped_stream import Grouped
-from rollouts import collected, rollout_of, rollouts_of
+from rollouts import collected, minibatches, rollout_of, rollouts_of, training_rows
 from sacrifice_env import Sacrifice
 from tiny_envs import CPU, Stream, behavior_settings, spec_of, table
 from torch import Tensor
@@ -18,14 +18,14 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.group_minibatches import GroupMinibatches
 from palaestra.data.group_steps import GroupSteps
-from palaestra.data.rollout import Minibatch, Rollout
+from palaestra.data.rollout import Rollout
 from palaestra.data.sequences import SequenceTable
 from palaestra.models.actor_critic import CRITIC
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.group_critic import GroupCritic
 from palaestra.testing import check_trainer
 from palaestra.trainers.advantages import ValueEstimates, gae
-from palaestra.trainers.group_advantages import GroupValues
+from palaestra.trainers.group_advantages import GroupRows, GroupValues
 from palaestra.trainers.poca import POCA
 from palaestra.trainers.ppo import PPO
 
@@ -48,11 +48,6 @@ def critique_of(trainer: POCA, rollout: Rollout) -> GroupValues:
     return GroupValues(
         trainer.network, rollout, GroupMinibatches(GroupSteps(rollout), memory and memory.sequence_length)
     )
-
-
-def rows_of(trainer: POCA, rollout: Rollout) -> Minibatch:
-    critique = critique_of(trainer, rollout)
-    return trainer._group_rows(critique, rollout.completed(trainer._reward(critique)).unsqueeze(1))[0]
 
 
 @torch.no_grad()
@@ -147,7 +142,7 @@ def test_returns_worked_by_hand(
     assert rollout.lengths is not None
     time, slots = rollout.shape
     places = [(t, s) for t in range(time) for s in range(slots) if t < rollout.lengths[s]]
-    found = dict(zip(places, rows_of(trainer, rollout).target[:, 0].tolist(), strict=True))
+    found = dict(zip(places, training_rows(trainer, rollout).target[:, 0].tolist(), strict=True))
     assert found == pytest.approx(expected)
 
 
@@ -165,7 +160,7 @@ def test_what_an_agent_leaves_is_worth_as_much_as_if_it_were_still_there(memory:
         own = group_critic(trainer)(critique._features())[:, 0]
     # observations: three decisions, then the third's second, three that follow the rollout, two final ones
     together = own[[3, 7, 8]].mean()
-    target = rows_of(trainer, rollout).target[:, 0]
+    target = training_rows(trainer, rollout).target[:, 0]
     assert_close(target[:2], (0.5 + 0.5 * together).expand(2), atol=1e-5, rtol=0)
     # who stays goes on with what follows, which is nothing here
     assert_close(target[2:], torch.tensor([0.5, 0.0]), atol=1e-5, rtol=0)
@@ -189,7 +184,7 @@ def test_without_groups_targets_are_those_of_ppo(memory: dict[str, int] | None, 
         following = critique.next_values(value)[..., 0] * ~rollout.terminated
     reward = rollout.reward + rollout.group_reward
     expected = gae(reward, value[..., 0], following, cut, gamma=0.9, gae_lambda=0.95) + value[..., 0]
-    found = rows_of(trainer, rollout)
+    found = training_rows(trainer, rollout)
     assert_close(found.value, rollout.completed(value), rtol=1e-4, atol=1e-5)
     assert_close(found.target[:, 0], rollout.completed(expected), rtol=1e-4, atol=1e-5)
 
@@ -201,8 +196,9 @@ def test_the_ratio_is_1_before_the_first_step(memory: dict[str, int] | None, ste
     losses = 0.0 if steady else 0.03
     rollout = played(trainer, Grouped(5, Stream(5, slots=6, steady=steady, losses=losses)))[1]
     seen = 0
-    rows = rows_of(trainer, rollout)
-    for batch in chain.from_iterable(trainer._group_passes(rows, critique_of(trainer, rollout))):
+    rows = training_rows(trainer, rollout)
+    for batch in minibatches(trainer, rollout):
+        assert isinstance(batch, GroupRows)
         output, _ = trainer.network.output_and_features(batch.inputs, batch.sequences)
         sample = Action(batch.continuous, batch.discrete)
         own = output.index_select(0, batch.deciding)
@@ -241,7 +237,7 @@ def test_value_and_baseline_learn_what_a_matrix_game_says():
     for _ in range(100):
         trainer.update(rollout, 0)
     with torch.no_grad():
-        value, baseline, _, _ = critique_of(trainer, rollout)()
+        value, baseline, _, _ = critique_of(trainer, rollout).decisions()
     first, second = baseline[:, 0].view(-1, 2).unbind(1)
     assert_close(value[:, 0], (LIKELY @ GIVES @ LIKELY).expand(len(value)), atol=0.02, rtol=0)
     assert_close(first, (LIKELY @ GIVES)[pairs[:, 1]], atol=0.02, rtol=0)
@@ -261,7 +257,7 @@ def test_the_value_of_an_agent_depends_on_what_only_its_mate_sees():
     for _ in range(40):
         trainer.update(rollout, 0)
     with torch.no_grad():
-        value, _, _, _ = critique_of(trainer, rollout)()
+        value, _, _, _ = critique_of(trainer, rollout).decisions()
     assert_close(value[:, 0], earned, atol=0.1, rtol=0)
 
 
@@ -307,8 +303,8 @@ def test_the_last_agent_of_a_group_gains_by_finishing(individual: bool):
     for _ in range(60):
         trainer.update(rollout, 0)
     with torch.no_grad():
-        _, baseline, following, _ = critique_of(trainer, rollout)()
-    target = rows_of(trainer, rollout).target[:, 0]
+        _, baseline, following, _ = critique_of(trainer, rollout).decisions()
+    target = training_rows(trainer, rollout).target[:, 0]
     made = rollout.completed(torch.arange(3).unsqueeze(1).expand(rollout.shape))
     earned = rollout.completed(rollout.group_reward)
     alone = made == 1
@@ -347,7 +343,7 @@ def test_individual_values_continue_a_return_with_the_agents_own_next_value():
         mates(table(obs[2], acting=[False, True], terminated=[0])),
         mates(table(obs[3], acting=[False, True])),
     ]
-    target = rows_of(trainer, steps_to_rollout(trainer, steps)).target[:, 0]
+    target = training_rows(trainer, steps_to_rollout(trainer, steps)).target[:, 0]
     # each goes on with itself; the first leaves the group as if it were still there, the other goes on alone
     expected = [own(obs[1], 2)[0], own(obs[1], 2)[1], own(obs[2], 2).mean(), own(obs[2], 1)[1], own(obs[3], 1)[1]]
     assert_close(target, 0.5 * torch.stack(expected))
@@ -356,7 +352,9 @@ def test_individual_values_continue_a_return_with_the_agents_own_next_value():
 def test_individual_values_beyond_a_rollout_are_those_of_the_group():
     trainer, own = with_individual_values()
     obs = [torch.tensor([[float(t)], [3.0 * t - 1.0]]) for t in range(2)]
-    target = rows_of(trainer, steps_to_rollout(trainer, [mates(table(obs[0])), mates(table(obs[1]))])).target[:, 0]
+    target = training_rows(trainer, steps_to_rollout(trainer, [mates(table(obs[0])), mates(table(obs[1]))])).target[
+        :, 0
+    ]
     assert_close(target, 0.5 * own(obs[1], 2).mean().expand(2))
 
 
@@ -365,7 +363,7 @@ def test_with_individual_values_a_truncated_agent_goes_on_from_what_its_group_is
     obs = [torch.tensor([[float(t)], [3.0 * t - 1.0]]) for t in range(2)]
     final = torch.tensor([[7.0]])
     steps = [mates(table(obs[0])), mates(table(obs[1], truncated=[0], final_obs=(final,)))]
-    target = rows_of(trainer, steps_to_rollout(trainer, steps)).target[:, 0]
+    target = training_rows(trainer, steps_to_rollout(trainer, steps)).target[:, 0]
     # the first ends with its final observation beside its mate; the mate is then beside the first's next episode
     assert_close(target, 0.5 * torch.stack([(own(final, 2)[0] + own(obs[1], 2)[1]) / 2, own(obs[1], 2).mean()]))
 

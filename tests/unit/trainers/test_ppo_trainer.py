@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from rollouts import collected, experience, rollouts_of
+from rollouts import collected, experience, rollouts_of, training_rows
 from tiny_envs import CPU, Bandit, Stream, behavior_settings, plainly, spec_of
 from torch import Tensor, nn
 from torch.testing import assert_close
@@ -48,10 +48,6 @@ def played(ppo: PPO, seed: int, ticks: int = 16) -> Rollout:
         return next(rollouts_of(Stream(seed, steady=True).next, [ticks], ppo.policy.act, steady=True))
 
 
-def rewarded(ppo: PPO, rollout: Rollout) -> tuple[Rollout, list[Tensor]]:
-    return rollout, ppo.signals.of_rollout(rollout, rollout.reward + rollout.group_reward, None)
-
-
 def slow_rows(rollout: Rollout, horizon: int) -> dict[tuple[int, int], tuple[float, float]]:
     """Value and advantage of each decision, by time and slot, where V(obs) = obs[0][0]."""
     rows = {}
@@ -86,7 +82,7 @@ def test_truncations_bootstrap_from_the_last_view_terminations_from_0_and_open_e
     rollout = experience(seed, steady, 30)
     assert rollout.terminated.any()
     assert rollout.truncated.any()
-    rows = ppo._rows(*rewarded(ppo, rollout))
+    rows = training_rows(ppo, rollout)
     value, advantage = torch.tensor(list(slow_rows(rollout, horizon).values())).unbind(1)
     assert_close(rows.value[:, 0], value, rtol=1e-4, atol=1e-3)
     assert_close(rows.target[:, 0], advantage + value, rtol=1e-4, atol=1e-3)
@@ -97,7 +93,7 @@ def test_the_rows_of_slots_that_grew_are_those_of_each_decision():
     ppo = values_first_number(trainer({"lambd": LAMBDA}, extrinsic={"gamma": GAMMA}, time_horizon=4))
     rollout = experience(5, False, 30, grows_at=9)
     expected = slow_rows(rollout, 4)
-    rows = ppo._rows(*rewarded(ppo, rollout))
+    rows = training_rows(ppo, rollout)
     assert_close(rows.inputs[0][:, :2], torch.stack([rollout.obs[0][place] for place in expected]))
     assert_close(rows.target[:, 0], torch.tensor([sum(pair) for pair in expected.values()]), rtol=1e-4, atol=1e-3)
 
@@ -111,7 +107,7 @@ def test_each_signal_has_values_and_targets_of_its_own_and_the_advantage_is_thei
     ppo.signals.names = ("extrinsic",) * 2
     ppo.signals.gammas = (GAMMA, 0.5)
     ppo.signals._strengths = (1.0, 3.0)
-    rows = ppo._rows(*rewarded(ppo, rollout))
+    rows = training_rows(ppo, rollout)
     expected = torch.tensor([sum(pair) for pair in slow_rows(rollout, 64).values()])
     assert_close(rows.target[:, 0], expected, rtol=1e-4, atol=1e-3)
     assert_close(rows.value[:, 1], 0.5 * rows.value[:, 0] - 50, rtol=1e-4, atol=1e-3)
@@ -122,7 +118,7 @@ def test_each_signal_has_values_and_targets_of_its_own_and_the_advantage_is_thei
 def test_a_masked_rollout_gives_its_masks():
     spec = spec_of((2,), (1,), continuous=2, branches=(3, 2))
     ppo = PPO(spec, behavior_settings(), CPU, 0)
-    rows = ppo._rows(*rewarded(ppo, experience(2, True, masked=True)))
+    rows = training_rows(ppo, experience(2, True, masked=True))
     assert rows.mask is not None
     assert rows.mask.shape == (64, 5)
     assert not rows.mask.all()
@@ -136,7 +132,7 @@ def test_the_normalizer_stands_still_while_collecting_and_the_ratio_is_1_at_the_
     before = copy.deepcopy(normalizer.state_dict())
     rollout = played(ppo, 2)
     assert all(torch.equal(value, before[name]) for name, value in normalizer.state_dict().items())
-    rows = ppo._rows(*rewarded(ppo, rollout))
+    rows = training_rows(ppo, rollout)
     with torch.no_grad():
         output, value = ppo.network(rows.inputs)
         sample = Action(rows.continuous, rows.discrete)

@@ -38,7 +38,7 @@ def gradient(spec: BehaviorSpec, network: dict[str, Any]) -> tuple[PPO, Tensor]:
         mask=None,
         sequences=sequences,
     )
-    ppo.gradient(rows, Coefficients(0.2, 0.01, 0.5, False))
+    ppo.gradient(rows, Coefficients(3e-4, 0.2, 0.01, 0.5, False))
     return ppo, torch.cat([p.grad.flatten() for p in ppo.network.parameters() if p.grad is not None])
 
 
