@@ -18,7 +18,7 @@ class RolloutValues:
     reward: Tensor  # (T, S, K) of each reward signal
     gamma: Tensor  # (K,) discount of each
     value: Tensor  # (T, S, K) of the observation at each decision
-    next_value: Tensor  # (T, S, K) of what followed: 0 where the episode terminated, else also at its end
+    next_value: Tensor  # (T, S, K) of what followed; 0 where the episode terminated, but for signals that ignore ends
     baseline: Tensor  # (T, S, K) to subtract from returns: the value; of MA-POCA the counterfactual baseline
     goes_on: Tensor  # (T, S, 1) bool: the slot's next row follows. Not at an end, nor after each `time_horizon` rows
     log_ratio: Callable[[], Tensor]
