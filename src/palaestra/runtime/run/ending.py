@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from palaestra.parallel.closing import warning_of_failure
@@ -17,29 +16,13 @@ from palaestra.runtime.run.commands import continue_command, more_steps, play_co
 from palaestra.runtime.run.features.progress import ProgressReport
 from palaestra.runtime.run.features.saving import Saving
 from palaestra.runtime.run.rate_jumps import low_rate, rate_jumps
+from palaestra.runtime.run.result import Result
 from palaestra.runtime.run.training_run import Run, setup_of
 
 STUCK = 3
 """Exit status of a run that ended because it made no progress."""
 SHORTEST = 1.0
 """Seconds of a session from which a run says at its end what held it up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """Results of a training: models, steps, rewards and the run's folder."""
-
-    folder: Path
-    steps: dict[str, int]  # decisions of each behavior
-    # mean return of the episodes of each one's last summary; `evaluate` says how good the end is
-    rewards: dict[str, float | None]
-    episodes: dict[str, int]  # how many these are
-    models: dict[str, Path]  # the final ONNX models
-    finished: bool  # False: it was stopped early, and resumes
-    signal: int | None = None  # the number of the signal that stopped it
-    # by behavior, "goal" or "no progress", where stop_when ended the run
-    endings: dict[str, str] = field(default_factory=dict)
-    unwritten: tuple[str, ...] = ()  # behaviors whose final model could not be written
 
 
 def exit_status(result: Result) -> int:

@@ -35,7 +35,7 @@ from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.play.best_models import Reopen, reopening
 from palaestra.runtime.run.beginning import begin, first_wait, kind_of, starting_point, trackers
 from palaestra.runtime.run.checks import check
-from palaestra.runtime.run.ending import Result, exit_status, finish
+from palaestra.runtime.run.ending import exit_status, finish
 from palaestra.runtime.run.features.keep_best import KeepBest
 from palaestra.runtime.run.features.progress import ProgressReport
 from palaestra.runtime.run.features.report import Report
@@ -45,6 +45,7 @@ from palaestra.runtime.run.features.stop_when import Callback, Callbacks, StopWh
 from palaestra.runtime.run.loop import train as loop
 from palaestra.runtime.run.rank_launch import count_of
 from palaestra.runtime.run.rescuing import rescue
+from palaestra.runtime.run.result import Result
 from palaestra.runtime.run.run_settings import (
     Config,
     fitted_to,

@@ -16,8 +16,8 @@ from palaestra.core.display import print_now
 from palaestra.core.errors import ConfigError, PalaestraError, RunError, exception_summary
 from palaestra.runtime.comparison.comparing import RunComparison
 from palaestra.runtime.control.os_signals import pass_on
-from palaestra.runtime.run.ending import Result
 from palaestra.runtime.run.learning import learn, train
+from palaestra.runtime.run.result import Result
 from palaestra.runtime.run.run_settings import sectioned
 from palaestra.runtime.seeds.seed_plan import Config, SeedPlan, SeedRun, parse_seeds, plan_seeds
 from palaestra.runtime.seeds.seed_summary import seed_comparison, seed_table

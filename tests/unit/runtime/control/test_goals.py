@@ -18,7 +18,7 @@ import palaestra
 from palaestra.core.metrics import GROUP_REWARD, REWARD
 from palaestra.runtime.control.goals import NEVER, Goals
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.run.ending import Result
+from palaestra.runtime.run.result import Result
 from palaestra.scenario.ending_settings import StopSettings
 
 

@@ -22,7 +22,7 @@ from palaestra.runtime.environments import run_env
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.play.run_models import find_models, open_for
 from palaestra.runtime.run import loop
-from palaestra.runtime.run.ending import Result
+from palaestra.runtime.run.result import Result
 from palaestra.runtime.settings import RunSettings
 
 SAMPLERS: dict[str, Any] = {

@@ -17,7 +17,7 @@ from palaestra.models.custom import own_body
 from palaestra.models.encoders import visual_encoder
 from palaestra.onnx_export.custom import check_exportable
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.run.ending import Result
+from palaestra.runtime.run.result import Result
 
 ROOT = Path(__file__).parents[4]
 SMALL = {

@@ -15,8 +15,8 @@ import palaestra
 from palaestra.cli.main import main
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import ending
-from palaestra.runtime.run.ending import Result
 from palaestra.runtime.run.rate_jumps import RateJump
+from palaestra.runtime.run.result import Result
 
 
 def train(results: Path, max_steps: int = 800, config: Any = None, sets: tuple[str, ...] = (), **more: Any) -> Result:

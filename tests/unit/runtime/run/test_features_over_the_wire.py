@@ -12,7 +12,7 @@ import sdk_games
 
 import palaestra
 from palaestra.cli.main import main
-from palaestra.runtime.run.ending import Result
+from palaestra.runtime.run.result import Result
 
 GAMES = Path(sdk_games.__file__)
 ROOT = GAMES.parents[2]

@@ -13,7 +13,7 @@ from palaestra.brains.random import RandomBrain
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.collect import threads
 from palaestra.runtime.collect.learner import Learner
-from palaestra.runtime.run.ending import Result
+from palaestra.runtime.run.result import Result
 from palaestra.runtime.run.resuming import SavedRun
 from palaestra.runtime.run.training_run import seed_of
 from palaestra.runtime.settings import RunSettings

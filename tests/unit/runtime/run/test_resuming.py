@@ -18,7 +18,7 @@ from palaestra.core.metrics import REWARD
 from palaestra.runtime.logging.history import read_history
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import loop
-from palaestra.runtime.run.ending import Result
+from palaestra.runtime.run.result import Result
 from palaestra.runtime.storage.checkpoints import Checkpoints
 
 SMALL = {

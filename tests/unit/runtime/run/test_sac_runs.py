@@ -11,7 +11,7 @@ from small_runs import differences, settings, state
 import palaestra
 from palaestra.core.errors import ConfigError
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.run.ending import Result
+from palaestra.runtime.run.result import Result
 
 HYPER = {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 50, "steps_per_update": 6}
 

@@ -15,7 +15,7 @@ from palaestra.core.metrics import Measurement
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import BehaviorFacts, TrainingFacts, hashed
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.run.ending import Result
+from palaestra.runtime.run.result import Result
 
 resource = pytest.importorskip("resource")  # POSIX
 

@@ -15,7 +15,7 @@ from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.rank_group import ALONE
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.parts.run_context import RunContext
-from palaestra.runtime.run.ending import Result
+from palaestra.runtime.run.result import Result
 from palaestra.runtime.self_play.self_play_part import SelfPlay
 from palaestra.runtime.settings import load
 from palaestra.runtime.storage.status import TrainingStatus

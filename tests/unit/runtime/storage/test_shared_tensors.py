@@ -9,7 +9,7 @@ from small_runs import differences, settings, state
 
 import palaestra
 from palaestra.core.errors import CheckpointError
-from palaestra.runtime.run.ending import Result
+from palaestra.runtime.run.result import Result
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.shared_tensors import Shared
 from palaestra.runtime.storage.snapshots import SnapshotFiles

@@ -20,7 +20,7 @@ import palaestra
 from palaestra.cli.main import main
 from palaestra.core.errors import RunError, RunInUse
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.run.ending import Result
+from palaestra.runtime.run.result import Result
 from palaestra.runtime.storage.writer_lock import (
     FRESH,
     LOCK,

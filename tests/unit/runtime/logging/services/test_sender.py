@@ -10,7 +10,7 @@ import palaestra
 from palaestra.runtime.logging.services.sender import Sender
 from palaestra.runtime.logging.services.wandb_tracker import RunId
 from palaestra.runtime.logging.tracker import Outcome, Summary, TrackedRun
-from palaestra.runtime.run.ending import Result
+from palaestra.runtime.run.result import Result
 
 
 def test_a_call_that_takes_long_does_not_keep_the_caller_waiting_and_all_are_done_in_order():

@@ -17,7 +17,7 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.metrics import GROUP_REWARD, REWARD
 from palaestra.envs.builtin.basic.env import Basic
 from palaestra.runtime.play.best_models import untouched_random_numbers
-from palaestra.runtime.run.ending import Result
+from palaestra.runtime.run.result import Result
 from palaestra.runtime.storage.checkpoints import Checkpoints
 
 

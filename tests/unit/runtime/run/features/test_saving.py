@@ -17,8 +17,8 @@ from palaestra.cli.main import main
 from palaestra.core.errors import FolderLost, RunError
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import loop
-from palaestra.runtime.run.ending import Result
 from palaestra.runtime.run.features import saving
+from palaestra.runtime.run.result import Result
 from palaestra.runtime.storage import run_folder as run_folder
 from palaestra.runtime.storage.writer_lock import WRITER
 

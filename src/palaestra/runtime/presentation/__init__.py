@@ -1,0 +1,1 @@
+"""How results show themselves: as text, in a notebook, as data frames."""

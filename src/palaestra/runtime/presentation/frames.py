@@ -1,0 +1,45 @@
+"""Results as pandas' data frames, where pandas is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from palaestra.core.errors import PluginError
+
+if TYPE_CHECKING:
+    import pandas
+
+    from palaestra.runtime.logging.history import History
+
+
+def data_frame(columns: Mapping[str, Sequence[Any] | np.ndarray]) -> pandas.DataFrame:
+    """Returns a data frame of these columns. Raises PluginError where pandas is missing."""
+    try:
+        import pandas
+    except ModuleNotFoundError as error:
+        if error.name != "pandas":
+            raise
+        raise PluginError("frame() needs pandas, which is not installed: pip install pandas") from error
+    return pandas.DataFrame(dict(columns))
+
+
+def metrics_frame(runs: Mapping[Any, History], key: str = "") -> pandas.DataFrame:
+    """Returns all metrics: a row for each behavior and step, with a column for each tag; `key` names a first column
+    that tells runs apart.
+    """
+    rows: list[dict[str, Any]] = []
+    for run, history in runs.items():
+        for behavior, tagged in history.items():
+            found: dict[tuple[float, float], dict[str, Any]] = {}
+            for tag, points in tagged.items():
+                for step, seconds, value in zip(points.step, points.seconds, points.value, strict=True):
+                    head = {**({key: run} if key else {}), "behavior": behavior, "step": int(step), "seconds": seconds}
+                    found.setdefault((step, seconds), head)[tag] = value
+            rows += [found[at] for at in sorted(found)]
+    names = dict.fromkeys(name for row in rows for name in row)
+    head = [*([key] if key else []), "behavior", "step", "seconds"]
+    order = [*head, *(name for name in names if name not in head)]
+    return data_frame({name: [row.get(name, np.nan) for row in rows] for name in order})

@@ -1,0 +1,89 @@
+"""A small picture of curves as SVG, drawn into the output of a notebook in the colors of its theme."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.core.display import escaped, shortened
+
+COLORS = ("#3f7fe0", "#d8566a", "#2fa877", "#e08e1b", "#8d63c4", "#1aa3b8", "#9a7b4f", "#cc62a8")
+"""Colors that can be seen on white and on black."""
+POINTS = 160
+"""Points of a curve, at most."""
+WIDTH, HEIGHT = 460, 130
+LEFT, BOTTOM, TOP = 58, 20, 8
+"""Margins in pixels."""
+NAME = 30
+"""Letters of a name."""
+
+Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Steps and values."""
+
+
+def svg(curves: Mapping[str, Curve], x_name: str = "agent-steps") -> str:
+    """Returns the curves as HTML: an SVG and the names of several; '' if there is no curve of two finite points."""
+    finite = {name: _finite(*curve) for name, curve in curves.items()}
+    drawn = {name: curve for name, curve in finite.items() if len(curve[0]) > 1}
+    shown = dict(list(drawn.items())[: len(COLORS)])
+    if not shown:
+        return ""
+    most = max(float(x.max()) for x, _ in shown.values())
+    least = min(0.0, *(float(x.min()) for x, _ in shown.values()))
+    low = min(float(y.min()) for _, y in shown.values())
+    high = max(float(y.max()) for _, y in shown.values())
+    span = high - low or abs(high) or 1.0
+    width = WIDTH - LEFT - 10
+    height = HEIGHT - BOTTOM - TOP
+    lines = []
+    for color, (x, y) in zip(COLORS, shown.values(), strict=False):
+        across = LEFT + width * (x - least) / ((most - least) or 1.0)
+        down = TOP + height * (1 - (y - low) / span)
+        points = " ".join(f"{one:.1f},{other:.1f}" for one, other in zip(across, down, strict=True))
+        lines.append(
+            f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.8" stroke-linejoin="round"/>'
+        )
+    text = 'font-size="11" fill="currentColor" fill-opacity=".7"'
+    floor = TOP + height
+    axis = f'<path d="M{LEFT} {TOP}V{floor}H{LEFT + width}" fill="none" stroke="currentColor" stroke-opacity=".3"/>'
+    labels = [
+        f'<text x="{LEFT - 6}" y="{TOP + 8}" text-anchor="end" {text}>{_number(high)}</text>',
+        f'<text x="{LEFT - 6}" y="{floor}" text-anchor="end" {text}>{_number(low)}</text>' if high > low else "",
+        f'<text x="{LEFT}" y="{HEIGHT - 5}" {text}>{_number(least)}</text>',
+        f'<text x="{LEFT + width}" y="{HEIGHT - 5}" text-anchor="end" {text}>{_number(most)} '
+        f"{html.escape(x_name)}</text>",
+    ]
+    picture = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        f'role="img" style="display:block;max-width:100%">{axis}{"".join(lines)}{"".join(labels)}</svg>'
+    )
+    return picture + (_names(list(shown), len(drawn) - len(shown)) if len(drawn) > 1 else "")
+
+
+def _names(names: list[str], more: int) -> str:
+    entries = [
+        f'<span style="margin-right:14px;white-space:nowrap"><span style="color:{color}">&#9632;</span> '
+        f"{html.escape(shortened(escaped(name), NAME))}</span>"
+        for color, name in zip(COLORS, names, strict=False)
+    ]
+    rest = [f'<span style="opacity:.75">and {more} more</span>'] if more else []
+    return f'<div style="font-size:90%;max-width:{WIDTH}px">{" ".join([*entries, *rest])}</div>'
+
+
+def _finite(x: NDArray[np.float64], y: NDArray[np.float64]) -> Curve:
+    """Returns the points with finite values; of many, the means of neighbors."""
+    known = np.isfinite(y) & np.isfinite(x)
+    x = np.asarray(x, float)[known]
+    y = np.asarray(y, float)[known]
+    if len(x) <= POINTS:
+        return x, y
+    starts = np.linspace(0, len(x), POINTS, endpoint=False).astype(int)
+    counts = np.diff([*starts, len(x)])
+    return np.add.reduceat(x, starts) / counts, np.add.reduceat(y, starts) / counts
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

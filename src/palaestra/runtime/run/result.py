@@ -1,0 +1,131 @@
+"""The result of a training, which prints as a table and shows its curve in a notebook. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from palaestra.brains.model import Policy
+from palaestra.core.errors import PolicyError, RunError
+from palaestra.core.metrics import ELO, GROUP_REWARD, REWARD
+from palaestra.core.plugins import nearest
+from palaestra.runtime.logging.history import History, find_tags, read_history, tags
+from palaestra.runtime.presentation.frames import metrics_frame
+from palaestra.runtime.presentation.inline_curves import svg
+from palaestra.runtime.presentation.shown import Shown
+from palaestra.runtime.presentation.tables import ResultTable
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Result(Shown):
+    """Results of a training: models, steps, rewards and the run's folder.
+
+    It can be given to `evaluate`, `record`, `plot`, `export`, `compare` and `load_policy` in place of the run's name.
+    """
+
+    folder: Path
+    """The run's folder, such as results/pole."""
+    steps: dict[str, int]
+    """Decisions of each behavior."""
+    rewards: dict[str, float | None]
+    """Mean return of the episodes of each behavior's last summary; `evaluate` says how good the end is."""
+    episodes: dict[str, int]
+    """How many episodes these are."""
+    models: dict[str, Path]
+    """The final model (.onnx) of each behavior."""
+    finished: bool
+    """False: it was stopped early, and can be resumed."""
+    signal: int | None = None
+    """The number of the signal that stopped it."""
+    endings: dict[str, str] = field(default_factory=dict)
+    """By behavior, "goal" or "no progress", where stop_when ended the run."""
+    unwritten: tuple[str, ...] = ()
+    """Behaviors whose final model could not be written."""
+    env: Any = field(default=None, compare=False)
+    """The environment, or the function that makes it, that was given to `train`; None for one given by its name."""
+
+    @property
+    def run_id(self) -> str:
+        """The run's name."""
+        return self.folder.name
+
+    def policy(self, behavior: str | None = None, *, seed: int | None = None) -> Policy:
+        """Returns the trained policy of a behavior, which need not be named where there is only one. Raises
+        PolicyError.
+        """
+        if behavior is None:
+            if len(self.models) != 1:
+                names = ", ".join(f"'{name}'" for name in self.models) or "none"
+                raise PolicyError(f"the run '{self.run_id}' has {len(self.models)} models: name a behavior ({names})")
+            behavior = next(iter(self.models))
+        if behavior not in self.models:
+            raise PolicyError(
+                f"the run '{self.run_id}' has no model of behavior '{behavior}'{nearest(behavior, self.models)} (it "
+                f"has: {', '.join(self.models) or 'none'})"
+            )
+        return Policy(self.models[behavior], seed)
+
+    def frame(self) -> pandas.DataFrame:
+        """Returns all metrics as a data frame: a row for each behavior and summary, a column for each metric. Raises
+        PluginError without pandas, and RunError before the first summary.
+        """
+        return metrics_frame({self.run_id: read_history(self.folder)})
+
+    def plot(self, *metrics: str) -> Figure:
+        """Draws these metrics, by their names or patterns such as 'Losses/*'; by default the most important ones.
+        Raises RunError before the first summary.
+        """
+        from palaestra.runtime.plots.curves import learning_curves, overview
+
+        history = read_history(self.folder)
+        if not metrics:
+            return overview(history)
+        return learning_curves({self.run_id: history}, find_tags(metrics, tags([history])))
+
+    def _line(self) -> str:
+        parts = [f"{name} {steps:,} steps{self._reward(name)}" for name, steps in self.steps.items()]
+        return f"{self.folder}: {self._state()}; {', '.join(parts[:3])}{' ...' if len(parts) > 3 else ''}"
+
+    def _reward(self, name: str) -> str:
+        reward = self.rewards.get(name)
+        return "" if reward is None else f", reward {reward:.3f}"
+
+    def _state(self) -> str:
+        if self.endings:
+            return "; ".join(dict.fromkeys(f"ended early ({ending})" for ending in self.endings.values()))
+        return "finished" if self.finished else "stopped"
+
+    def _tables(self) -> Sequence[ResultTable]:
+        head = ["behavior", "steps", "reward", "episodes", "model"]
+        rows = [
+            [
+                name,
+                f"{steps:,}",
+                "-" if (reward := self.rewards.get(name)) is None else f"{reward:.3f}",
+                str(self.episodes.get(name, 0)),
+                "not written" if name in self.unwritten else str(self.models.get(name, "-")),
+            ]
+            for name, steps in self.steps.items()
+        ]
+        return [ResultTable(head, rows, title=f"{self.folder}: {self._state()}")]
+
+    def _inline(self) -> str:
+        history = self._history()
+        tag = next((one for one in (ELO, GROUP_REWARD, REWARD) if any(one in of for of in history.values())), None)
+        if tag is None:
+            return ""
+        curves = {name: (of[tag].step, of[tag].value) for name, of in history.items() if tag in of}
+        title = f'<div style="opacity:.75">{tag.rpartition("/")[2]}</div>'
+        return title + drawn if (drawn := svg(curves)) else ""
+
+    def _history(self) -> History:
+        try:
+            return read_history(self.folder)
+        except RunError:  # no summary yet, or the folder is gone
+            return {}
