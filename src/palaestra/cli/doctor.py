@@ -69,7 +69,7 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
 def main(options: argparse.Namespace) -> int:
     """Examines the environment; returns 1 if training would fail."""
     from palaestra.cli.doctor_report import DoctorReport, as_json
-    from palaestra.runtime.doctor import Comparison, Limit, compare, examine
+    from palaestra.runtime.doctor import Limit, ScaleComparison, compare, examine
     from palaestra.runtime.settings import load
     from palaestra.runtime.storage.trust import env_code, must_be_trusted_file
 
@@ -98,7 +98,7 @@ def main(options: argparse.Namespace) -> int:
             found = compare(settings, options.time_scales, at_scale)
     finally:
         report.close()
-    report.show_comparison(found) if isinstance(found, Comparison) else report.show(found)
+    report.show_comparison(found) if isinstance(found, ScaleComparison) else report.show(found)
     if options.json is not None:
         try:
             options.json.write_text(json.dumps(as_json(found), indent=2) + "\n", "utf-8")

@@ -15,7 +15,7 @@ from rich.status import Status
 from rich.table import Table
 
 from palaestra.core.display import escaped
-from palaestra.runtime.doctor import CheckStage, Comparison, Examination, Finding
+from palaestra.runtime.doctor import CheckStage, Examination, Finding, ScaleComparison
 from palaestra.runtime.doctor.examination import Timing
 from palaestra.runtime.doctor.meters import BehaviorReport, ObservationReport, RewardReport
 from palaestra.runtime.doctor.stages import counted
@@ -71,7 +71,7 @@ class DoctorReport:
             self._below(found.copies.why, "dim")
         self._findings(found.findings)
 
-    def show_comparison(self, found: Comparison) -> None:
+    def show_comparison(self, found: ScaleComparison) -> None:
         """Prints a column for each time scale, then all findings."""
         table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
         table.add_column("")
@@ -171,7 +171,7 @@ def _observations(observations: tuple[ObservationReport, ...]) -> Table:
     return table
 
 
-def comparison_rows(found: Comparison) -> list[list[str]]:
+def comparison_rows(found: ScaleComparison) -> list[list[str]]:
     """Returns rows of measurements and speed, with a cell for each time scale."""
     rows = []
     for name in dict.fromkeys(name for each in found.found for name in each.behaviors):
@@ -245,7 +245,7 @@ def _span(least: int, most: int) -> str:
 
 def as_json(value: Any) -> Any:
     """Returns records, mappings and tuples as plain values; numbers that are not finite as None."""
-    if isinstance(value, Examination | Comparison):
+    if isinstance(value, Examination | ScaleComparison):
         return {
             "healthy": value.healthy,
             **{field.name: as_json(getattr(value, field.name)) for field in fields(value)},

@@ -100,8 +100,8 @@ def _lines(name: str, result: Evaluation) -> Iterator[str]:
 
 
 def _table(played: Mapping[str, Mapping[str, Evaluation]]) -> list[str]:
-    from palaestra.runtime.comparison.comparison_report import columns
     from palaestra.runtime.play.evaluation import cells
+    from palaestra.runtime.presentation.result_tables import columns
 
     found = [(run, name, result) for run, behaviors in played.items() for name, result in behaviors.items()]
     groups = any(len(result.group_returns) for _, _, result in found)

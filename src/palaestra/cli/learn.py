@@ -22,7 +22,6 @@ from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.old_flags import IN_EVERY_BEHAVIOR, add_old_flags, settle
 from palaestra.cli.parser import Parser
 from palaestra.cli.track import trackers_of
-from palaestra.core.display import escaped
 from palaestra.core.errors import ConfigError, SeveralProcesses
 from palaestra.core.plugins import own_python
 
@@ -188,7 +187,7 @@ def train_seeds(options: argparse.Namespace) -> int:
     """Trains every seed in a process of its own and prints a table. Returns 1 if one failed, else as for one run."""
     from palaestra.runtime.seeds.seed_launch import launch_seeds
     from palaestra.runtime.seeds.seed_plan import parse_seeds, plan_seeds
-    from palaestra.runtime.seeds.seed_summary import seed_comparison, seed_table
+    from palaestra.runtime.seeds.seed_summary import seed_comparison, seed_tables
 
     seeds = parse_seeds(options.seeds)
     at_once = 1 if options.side_by_side is None else options.side_by_side
@@ -196,7 +195,7 @@ def train_seeds(options: argparse.Namespace) -> int:
     states, status = launch_seeds(plan, options.arguments)
     print()
     comparison = seed_comparison(plan)
-    print("\n".join(map(escaped, seed_table(plan, states, comparison).split("\n"))))
+    print("\n\n".join(table.text() for table in seed_tables(plan, states, comparison)))
     beside = "" if plan.at_once == 1 else f" --side-by-side {plan.at_once}"
     results = "" if options.results_dir is None else f" --results-dir={options.results_dir}"
     if {"stopped", "interrupted"} & set(states.values()):

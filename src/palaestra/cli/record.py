@@ -13,7 +13,6 @@ from pathlib import Path
 
 from palaestra.cli.flags import env_of_run, env_options, given_env_options, option, results_dir, seed, switch, trust
 from palaestra.cli.game_flags import add_game_flags, given_flags
-from palaestra.core.display import escaped
 from palaestra.core.errors import ConfigError
 
 EPILOG = """\
@@ -121,12 +120,7 @@ def draw(options: argparse.Namespace) -> None:
         trust=options.trust,
         flags=flags,
     )
-    for note in made.notes:
-        print(escaped(f"note: {note}"))
-    print(
-        f"Wrote {made.file} ({made.pictures} picture{'' if made.pictures == 1 else 's'}, {made.seconds:.1f} s, "
-        f"{made.bytes / 1e6:.2f} MB)"
-    )
+    print(made)
 
 
 def _check(options: argparse.Namespace) -> None:

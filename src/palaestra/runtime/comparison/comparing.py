@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ import numpy as np
 from palaestra.core.errors import ConfigError, RunError
 from palaestra.core.metrics import GROUP_REWARD, REWARD
 from palaestra.core.plugins import nearest
-from palaestra.runtime.comparison.intervals import Estimate, Floats, estimate, improvement
+from palaestra.runtime.comparison.compared_runs import TaskScores
+from palaestra.runtime.comparison.intervals import Estimate, estimate, improvement
 from palaestra.runtime.comparison.scores import Measure, RunScore, cleaned, ranges, score
 from palaestra.runtime.comparison.selection import (
     RunGroup,
@@ -23,6 +24,7 @@ from palaestra.runtime.comparison.selection import (
     select_runs,
     short_names,
 )
+from palaestra.runtime.comparison.shown_comparison import Comparison
 from palaestra.runtime.logging.history import History, Points, find_tag, read_history, tags
 
 MOST_PAIRS_OF = 8
@@ -33,62 +35,13 @@ UNNAMED = "(run)"
 """Task of runs whose event files lie in their own folder, without a behavior's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskScores:
-    """Runs of one group in one task, and their scores."""
-
-    runs: tuple[RunScore, ...]
-    score: Estimate
-    to_bar: Estimate | None = None
-    """Agent-steps to the bar; infinite where too many runs did not reach it. None if no bar is set."""
-    seconds_to_bar: Estimate | None = None
-    """Training time to the bar."""
-
-    @property
-    def scores(self) -> Floats:
-        """Scores of the runs."""
-        return np.array([run.score for run in self.runs])
-
-    @property
-    def reached(self) -> int:
-        """Number of runs that reached the bar."""
-        return sum(run.bar_step < np.inf for run in self.runs)
-
-
-@dataclass(frozen=True, slots=True)
-class RunComparison:
-    """Estimates for every group and task, and between groups."""
-
-    measure: Measure
-    groups: tuple[RunGroup, ...]
-    metrics: Mapping[str, str]
-    """Metric of each task."""
-    ranges: Mapping[str, tuple[float, float]]
-    """Values that were normalized to 0 and 1, of each task."""
-    results: Mapping[tuple[str, str], TaskScores]
-    """By group and task."""
-    overall: Mapping[str, Estimate]
-    """Over all tasks, by group, where there are several normalized ones."""
-    improvements: Mapping[tuple[str, str], Estimate]
-    """How probably a run of the first group scores better than one of the second, over the tasks of both."""
-    settings: Mapping[str, Sequence[Any]]
-    """Settings in which the groups differ, with a value for each."""
-    notes: tuple[str, ...] = field(default=())
-    """Remarks on how far these figures can be trusted."""
-
-    @property
-    def tasks(self) -> list[str]:
-        """Names of the tasks."""
-        return list(self.metrics)
-
-
 def compare(
     runs: Sequence[str | Path] | str | Path,
     *,
     groups: Sequence[str] | str = "settings",
     results_dir: Path | str = "results",
     **measure: Any,
-) -> RunComparison:
+) -> Comparison:
     """Compares groups of runs as `palaestra compare` does.
 
     `runs`: ids, folders or patterns. `groups`: 'settings' (equal settings apart from the seed), 'names' (equal names
@@ -112,7 +65,7 @@ def compare(
     return compare_groups(grouped(folders, how), folders, Measure(**measure))
 
 
-def compare_groups(groups: Sequence[RunGroup], folders: Mapping[str, Path], measure: Measure) -> RunComparison:
+def compare_groups(groups: Sequence[RunGroup], folders: Mapping[str, Path], measure: Measure) -> Comparison:
     """Compares groups of runs, which lie in these folders. Raises ConfigError or RunError."""
     names = [run for group in groups for run in group.runs]
     histories = {run: _by_task(read_history(folders[run]), folders[run]) for run in names}
@@ -141,7 +94,7 @@ def compare_groups(groups: Sequence[RunGroup], folders: Mapping[str, Path], meas
     between = {pair: one for pair in pairs if (one := _improvement(pair, list(metrics), results, measure)) is not None}
     notes = [*remarks(groups, results, measure), *notes]
     differ = differences(groups, folders) if len(groups) > 1 else {}
-    return RunComparison(
+    return Comparison(
         measure, tuple(groups), metrics, bounds, results, overall, between, differ, tuple(dict.fromkeys(notes))
     )
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from palaestra.runtime.comparison.comparing import RunComparison
+from palaestra.runtime.comparison.compared_runs import ComparedRuns
 from palaestra.runtime.comparison.intervals import Estimate, band
 from palaestra.runtime.comparison.scores import resampled
 from palaestra.runtime.plots.chart_style import (
@@ -35,7 +35,7 @@ WIDEST = 3
 """Panels beside one another."""
 
 
-def comparison_figure(found: RunComparison, *, by_time: bool = False) -> Figure:
+def comparison_figure(found: ComparedRuns, *, by_time: bool = False) -> Figure:
     """Draws a panel with bands for each task, and one with the estimates: over all tasks, else of each."""
     looks = looks_of([group.name for group in found.groups])
     estimates = (
@@ -58,12 +58,12 @@ def comparison_figure(found: RunComparison, *, by_time: bool = False) -> Figure:
     return figure
 
 
-def _scores(found: RunComparison, task: str) -> dict[str, Estimate]:
+def _scores(found: ComparedRuns, task: str) -> dict[str, Estimate]:
     return {group.name: one.score for group in found.groups if (one := found.results.get((group.name, task)))}
 
 
 def _bands(
-    axes: Axes, found: RunComparison, task: str, looks: Mapping[str, Look], *, by_time: bool, single: bool
+    axes: Axes, found: ComparedRuns, task: str, looks: Mapping[str, Look], *, by_time: bool, single: bool
 ) -> None:
     results = {group.name: one for group in found.groups if (one := found.results.get((group.name, task)))}
     curves = [run.curve for one in results.values() for run in one.runs]
@@ -90,7 +90,7 @@ def _bands(
 
 
 def _estimates(
-    axes: Axes, task: str, values: Mapping[str, Estimate], looks: Mapping[str, Look], found: RunComparison
+    axes: Axes, task: str, values: Mapping[str, Estimate], looks: Mapping[str, Look], found: ComparedRuns
 ) -> None:
     for row, (name, one) in enumerate(values.items()):
         color = looks[name].color

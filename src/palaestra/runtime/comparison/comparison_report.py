@@ -3,46 +3,45 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from typing import Any
 
-from palaestra.runtime.comparison.comparing import RunComparison, TaskScores
+from palaestra.runtime.comparison.compared_runs import ComparedRuns, TaskScores
 from palaestra.runtime.comparison.intervals import Estimate
+from palaestra.runtime.presentation.result_tables import ResultTable
 
 MOST_SETTINGS = 12
 """Settings in which groups differ that are shown."""
 
 
-def table(found: RunComparison) -> str:
+def table(found: ComparedRuns) -> str:
+    """Returns all tables as text."""
+    return "\n\n".join(one.text() for one in tables(found))
+
+
+def tables(found: ComparedRuns) -> list[ResultTable]:
     """Returns tables of all tasks, overall estimates, probabilities of improvement, differing settings and notes."""
-    parts = ["\n".join(_task(found, task)) for task in found.tasks]
+    parts = [_task(found, task) for task in found.tasks]
     if found.overall:
-        rows = [
-            ["over all tasks", "IQM", _percent(found)],
-            *([name, _number(one.value), _ends(one)] for name, one in found.overall.items()),
-        ]
-        parts.append("\n".join(columns(rows)))
+        rows = [[name, _number(one.value), _ends(one)] for name, one in found.overall.items()]
+        parts.append(ResultTable(["over all tasks", "IQM", _percent(found)], rows))
     if found.improvements:
-        title = [["probability that a run is better", "P", _percent(found)]]
         pairs = [
             [f"{left} > {right}", f"{one.value:.2f}", _ends(one, "{:.2f}".format)]
             for (left, right), one in found.improvements.items()
         ]
-        parts.append("\n".join(columns([*title, *pairs])))
+        parts.append(ResultTable(["probability that a run is better", "P", _percent(found)], pairs))
     if found.settings:
         shown = list(found.settings.items())[:MOST_SETTINGS]
-        rows = [
-            ["settings that differ", *(group.name for group in found.groups)],
-            *([path, *map(_value, values)] for path, values in shown),
-        ]
+        head = ["settings that differ", *(group.name for group in found.groups)]
         more = len(found.settings) - len(shown)
-        parts.append("\n".join([*columns(rows), *([f"and {more} more"] if more else [])]))
+        rows = [[path, *map(_value, values)] for path, values in shown]
+        parts.append(ResultTable(head, rows, notes=[f"and {more} more"] if more else []))
     if found.notes:
-        parts.append("\n".join(f"note: {note}" for note in found.notes))
-    return "\n\n".join(parts)
+        parts.append(ResultTable((), (), notes=[f"note: {note}" for note in found.notes]))
+    return parts
 
 
-def heading(found: RunComparison, task: str) -> str:
+def heading(found: ComparedRuns, task: str) -> str:
     """Returns what the scores of a task are."""
     measure = found.measure
     where = "of each run" if measure.at is None else f"before step {measure.at:,.0f}"
@@ -52,12 +51,11 @@ def heading(found: RunComparison, task: str) -> str:
     return f"{task}: {found.metrics[task]}, {span}{scaled}{', lower is better' if measure.lower else ''}"
 
 
-def _task(found: RunComparison, task: str) -> Iterator[str]:
-    yield heading(found, task)
+def _task(found: ComparedRuns, task: str) -> ResultTable:
     bar = found.measure.bar
     titles = ["setting", "runs", "IQM", _percent(found), "least", "greatest"]
     titles += [] if bar is None else [f"steps to {bar:g}", _percent(found), "time", "reached by"]
-    rows = [titles]
+    rows = list[list[str]]()
     for group in found.groups:
         result = found.results.get((group.name, task))
         if result is None:
@@ -72,7 +70,7 @@ def _task(found: RunComparison, task: str) -> Iterator[str]:
             _number(scores.max()),
         ]
         rows.append(row + ([] if bar is None else _to_bar(result)))
-    yield from columns(rows)
+    return ResultTable(titles, rows, title=heading(found, task))
 
 
 def _to_bar(result: TaskScores) -> list[str]:
@@ -88,19 +86,7 @@ def _to_bar(result: TaskScores) -> list[str]:
     ]
 
 
-def columns(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    """Returns lines of a table, whose first columns are aligned to the left and all others to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if i < left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
-def _percent(found: RunComparison) -> str:
+def _percent(found: ComparedRuns) -> str:
     return f"{100 * found.measure.confidence:g} % interval"
 
 
@@ -138,7 +124,7 @@ def duration(seconds: float) -> str:
     )
 
 
-def as_json(found: RunComparison) -> dict[str, Any]:
+def as_json(found: ComparedRuns) -> dict[str, Any]:
     """Returns all estimates and the scores of all runs, ready for JSON: what is infinite is null."""
     return {
         "tasks": {

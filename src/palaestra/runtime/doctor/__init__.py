@@ -7,6 +7,6 @@ lists problems and advice; `examination` combines them; `time_scales` compares a
 from palaestra.runtime.doctor.examination import Examination, Limit, examine
 from palaestra.runtime.doctor.findings import Finding
 from palaestra.runtime.doctor.stages import CheckStage, Visitor
-from palaestra.runtime.doctor.time_scales import Comparison, compare
+from palaestra.runtime.doctor.time_scales import ScaleComparison, compare
 
-__all__ = ["CheckStage", "Comparison", "Examination", "Finding", "Limit", "Visitor", "compare", "examine"]
+__all__ = ["CheckStage", "Examination", "Finding", "Limit", "ScaleComparison", "Visitor", "compare", "examine"]

@@ -24,7 +24,7 @@ ADVICE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ScaleComparison:
     """Results at each time scale, in the order requested."""
 
     scales: tuple[float, ...]
@@ -40,7 +40,7 @@ class Comparison:
 
 def compare(
     settings: RunSettings, scales: Sequence[float], examine: Callable[[RunSettings, float], Examination]
-) -> Comparison:
+) -> ScaleComparison:
     """Examines the game of `settings` at each time scale, with the same seed and random actions, until one fails."""
     found: list[Examination] = []
     for scale in scales:
@@ -49,7 +49,7 @@ def compare(
         if not found[-1].healthy:
             break
     used = tuple(scales[: len(found)])
-    return Comparison(used, tuple(found), tuple(differences(used, found)))
+    return ScaleComparison(used, tuple(found), tuple(differences(used, found)))
 
 
 def differences(scales: Sequence[float], found: Sequence[Examination]) -> Iterator[Finding]:

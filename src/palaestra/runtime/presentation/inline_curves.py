@@ -24,7 +24,7 @@ Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Steps and values."""
 
 
-def svg(curves: Mapping[str, Curve], x_name: str = "agent-steps") -> str:
+def svg(curves: Mapping[str, Curve], x_name: str = "decisions") -> str:
     """Returns the curves as HTML: an SVG and the names of several; '' if there is no curve of two finite points."""
     finite = {name: _finite(*curve) for name, curve in curves.items()}
     drawn = {name: curve for name, curve in finite.items() if len(curve[0]) > 1}

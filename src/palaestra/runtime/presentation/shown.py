@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from palaestra.core.display import escaped
-from palaestra.runtime.presentation.tables import ResultTable
+from palaestra.runtime.presentation.result_tables import ResultTable
 
 
 class Shown(ABC):

@@ -32,6 +32,7 @@ from palaestra.runtime.play.run_models import (
     split_step,
 )
 from palaestra.runtime.playback.tally import Tally
+from palaestra.runtime.recording.finished_recording import Recording
 from palaestra.runtime.recording.panels import Panel, compose, tile
 from palaestra.runtime.recording.video_files import check_format, write_recording
 from palaestra.runtime.storage.trust import must_stay_inside
@@ -83,17 +84,6 @@ class Film:
                     if most < math.inf
                     else f"--{flag} is {value}; expected at least 1"
                 )
-
-
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """A recording that was written."""
-
-    file: Path
-    pictures: int
-    seconds: float
-    bytes: int
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from palaestra.core.errors import PolicyError, RunError
 from palaestra.core.metrics import ELO, GROUP_REWARD, REWARD
 from palaestra.core.plugins import nearest
 from palaestra.runtime.logging.history import History, find_tags, read_history, tags
-from palaestra.runtime.presentation.frames import metrics_frame
+from palaestra.runtime.presentation.data_frames import metrics_frame
 from palaestra.runtime.presentation.inline_curves import svg
+from palaestra.runtime.presentation.result_tables import ResultTable
 from palaestra.runtime.presentation.shown import Shown
-from palaestra.runtime.presentation.tables import ResultTable
 
 if TYPE_CHECKING:
     import pandas
@@ -81,11 +81,11 @@ class Result(Shown):
         """Draws these metrics, by their names or patterns such as 'Losses/*'; by default the most important ones.
         Raises RunError before the first summary.
         """
-        from palaestra.runtime.plots.curves import learning_curves, overview
+        from palaestra.runtime.plots.curves import environment_name, learning_curves, overview
 
         history = read_history(self.folder)
         if not metrics:
-            return overview(history)
+            return overview(history, self.run_id, environment_name([self.folder]))
         return learning_curves({self.run_id: history}, find_tags(metrics, tags([history])))
 
     def _line(self) -> str:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from palaestra.core.errors import PalaestraError
-from palaestra.runtime.comparison.comparing import RunComparison, compare_groups
-from palaestra.runtime.comparison.comparison_report import columns, duration
+from palaestra.runtime.comparison.comparing import compare_groups
+from palaestra.runtime.comparison.comparison_report import duration
 from palaestra.runtime.comparison.scores import Measure
 from palaestra.runtime.comparison.selection import RunGroup
+from palaestra.runtime.comparison.shown_comparison import Comparison
 from palaestra.runtime.logging.history import has_metrics, read_history
+from palaestra.runtime.presentation.result_tables import ResultTable
 from palaestra.runtime.seeds.seed_plan import SeedPlan
 
 
-def seed_comparison(plan: SeedPlan) -> RunComparison | None:
+def seed_comparison(plan: SeedPlan) -> Comparison | None:
     """Returns the scores of all runs that have summaries, as one group; None if there are none."""
     folders = {}
     for run in plan.runs:
@@ -32,29 +34,31 @@ def seed_comparison(plan: SeedPlan) -> RunComparison | None:
         return None
 
 
-def seed_table(plan: SeedPlan, states: Mapping[int, str], found: RunComparison | None) -> str:
-    """Returns a row for each seed and behavior, and the interquartile mean below. `states`: each seed's outcome."""
+def seed_tables(plan: SeedPlan, states: Mapping[int, str], found: Comparison | None) -> list[ResultTable]:
+    """Returns a table for each behavior: a row for each seed, and the interquartile mean below. `states`: each seed's
+    outcome.
+    """
     tasks = found.tasks if found is not None else [""]
-    return "\n\n".join("\n".join(_task(plan, states, found, task)) for task in tasks)
+    return [_task(plan, states, found, task) for task in tasks]
 
 
-def _task(plan: SeedPlan, states: Mapping[int, str], found: RunComparison | None, task: str) -> list[str]:
+def _task(plan: SeedPlan, states: Mapping[int, str], found: Comparison | None, task: str) -> ResultTable:
     result = None if found is None else found.results.get((plan.name, task))
     scores = {} if result is None else {one.run: one for one in result.runs}
-    rows: list[Sequence[str]] = [[task or "run", "steps", "time", "reward", ""]]
+    rows = list[list[str]]()
     for run in plan.runs:
         one = scores.get(run.folder.run_id)
         numbers = ["", "", "no summary"]
         if one is not None:
             numbers = [f"{one.step:,.0f}", duration(float(one.curve.seconds[-1])), f"{one.score:.4g}"]
         rows.append([run.folder.run_id, *numbers, states.get(run.seed, "")])
-    lines = columns(rows)
+    notes = list[str]()
     if result is not None:
         score = result.score
         values = result.scores
         ends = "" if score.low is None else f", 95 % interval {score.low:.4g} to {score.high:.4g}"
         spread = "" if len(values) < 2 else f" ± {np.std(values, ddof=1):.4g}"
-        lines.append(
+        notes.append(
             f"interquartile mean {score.value:.4g}{ends}; mean {values.mean():.4g}{spread} of {len(values)} seeds"
         )
-    return lines
+    return ResultTable([task or "run", "steps", "time", "reward", ""], rows, notes=notes)

@@ -8,37 +8,22 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
 from palaestra.core.display import print_now
 from palaestra.core.errors import ConfigError, PalaestraError, RunError, exception_summary
-from palaestra.runtime.comparison.comparing import RunComparison
 from palaestra.runtime.control.os_signals import pass_on
 from palaestra.runtime.run.learning import learn, train
 from palaestra.runtime.run.result import Result
 from palaestra.runtime.run.run_settings import sectioned
 from palaestra.runtime.seeds.seed_plan import Config, SeedPlan, SeedRun, parse_seeds, plan_seeds
-from palaestra.runtime.seeds.seed_summary import seed_comparison, seed_table
+from palaestra.runtime.seeds.seed_results import SeedResults
+from palaestra.runtime.seeds.seed_summary import seed_comparison, seed_tables
 from palaestra.runtime.seeds.side_by_side import run_all, threads_each
 
 SETTLED = ("callbacks", "sets", "trust")
 """Keywords of `palaestra.train` that are no settings."""
-
-
-@dataclass(frozen=True, slots=True)
-class SeedResults:
-    """Results of a setting that was trained with several seeds."""
-
-    results: dict[int, Result]
-    """Each seed's result; without those that failed."""
-    errors: dict[int, str]
-    """Why seeds failed."""
-    comparison: RunComparison | None
-    """Scores of all seeds, with their interquartile mean and its interval; None before the first summaries."""
-    table: str
-    """A row for each seed, and the interval."""
 
 
 def train_seeds(
@@ -83,12 +68,12 @@ def train_seeds(
         results, errors = _one_by_one(plan, job, quiet)
     found = seed_comparison(plan)
     states = {run.seed: _state(run, results, errors) for run in plan.runs}
-    table = seed_table(plan, states, found)
+    summary = SeedResults(results, errors, found, tuple(seed_tables(plan, states, found)))
     if not quiet:
-        print_now(f"\n{table}")
+        print_now(f"\n{summary}")
     if not results:
         raise RunError("no seed was trained: " + "; ".join(f"seed {seed}: {why}" for seed, why in errors.items()))
-    return SeedResults(results, errors, found, table)
+    return summary
 
 
 def _state(run: SeedRun, results: dict[int, Result], errors: dict[int, str]) -> str:

@@ -27,7 +27,7 @@ def test_seeds_are_trained_one_after_another_with_their_mean_and_interval(tmp_pa
     scores = found.comparison.results["x", "Basic"]
     assert scores.score.value == pytest.approx(scores.scores.mean())
     assert scores.score.low <= scores.score.value <= scores.score.high
-    assert "interquartile mean" in found.table
+    assert "interquartile mean" in str(found)
     assert capsys.readouterr().out == ""
     again = palaestra.train_seeds(seeds="3,8", env="Basic", run_id="x", results_dir=str(tmp_path), resume=True)
     assert list(again.results) == [3, 8]
@@ -53,7 +53,7 @@ def test_a_seed_that_fails_does_not_stop_the_others(tmp_path):
     )
     assert list(found.results) == [2]
     assert "it broke" in found.errors[1]
-    assert "failed: " in found.table
+    assert "failed: " in str(found)
 
 
 def test_settings_that_cannot_be_used_are_an_error_before_the_first_run(tmp_path):

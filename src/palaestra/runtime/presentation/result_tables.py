@@ -29,15 +29,17 @@ class ResultTable:
 
     def text(self) -> str:
         """Returns it as lines of text. Control characters in names are escaped."""
-        cells = [[escaped(cell) for cell in row] for row in (self.head, *self.rows)]
         lines = [escaped(self.title)] if self.title else []
-        return "\n".join([*lines, *columns(cells, self.left), *map(escaped, self.notes)])
+        if self.head:
+            lines += columns([[escaped(cell) for cell in row] for row in (self.head, *self.rows)], self.left)
+        return "\n".join([*lines, *map(escaped, self.notes)])
 
     def html(self) -> str:
         """Returns it as HTML in the colors of the page around it, light or dark; of a long one the first rows."""
         parts = [f"<div><b>{_safe(self.title)}</b></div>"] if self.title else []
-        rows = [self._html_row("th", self.head), *(self._html_row("td", row) for row in self.rows[:MOST_ROWS])]
-        parts.append(f'<table style="border-collapse:collapse;margin:4px 0">{"".join(rows)}</table>')
+        if self.head:
+            rows = [self._html_row("th", self.head), *(self._html_row("td", row) for row in self.rows[:MOST_ROWS])]
+            parts.append(f'<table style="border-collapse:collapse;margin:4px 0">{"".join(rows)}</table>')
         more = [f"and {len(self.rows) - MOST_ROWS} more"] if len(self.rows) > MOST_ROWS else []
         parts += [f'<div style="opacity:.75">{_safe(note)}</div>' for note in (*more, *self.notes)]
         return "".join(parts)

@@ -1,0 +1,65 @@
+"""A recording that was written, which plays in a notebook."""
+
+from __future__ import annotations
+
+import base64
+import html
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from palaestra.core.display import escaped
+from palaestra.runtime.presentation.result_tables import ResultTable
+from palaestra.runtime.presentation.shown import Shown
+
+MOST_BYTES = 20_000_000
+"""Largest file that is copied into a notebook, which keeps it."""
+VIDEOS = {".mp4": "video/mp4", ".webm": "video/webm"}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Recording(Shown):
+    """A recording that was written. In a notebook it plays."""
+
+    file: Path
+    """The GIF or video."""
+    pictures: int
+    """Number of its pictures."""
+    seconds: float
+    """Its length."""
+    bytes: int
+    """Its size."""
+    notes: tuple[str, ...] = ()
+    """Remarks on what was recorded, such as other steps than those asked for."""
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.file)
+
+    def __str__(self) -> str:
+        return "\n".join([*(f"note: {escaped(note)}" for note in self.notes), f"Wrote {self._line()}"])
+
+    def _line(self) -> str:
+        pictures = f"{self.pictures} picture{'' if self.pictures == 1 else 's'}"
+        return f"{escaped(str(self.file))} ({pictures}, {self.seconds:.1f} s, {self.bytes / 1e6:.2f} MB)"
+
+    def _tables(self) -> Sequence[ResultTable]:
+        return ()
+
+    def _inline(self) -> str:
+        below = "<br>".join(html.escape(line) for line in str(self).split("\n"))
+        return f'{self._player()}<div style="opacity:.75">{below}</div>'
+
+    def _player(self) -> str:
+        """Returns the file itself, as a part of the page; '' if it is gone or too large."""
+        try:
+            if self.file.stat().st_size > MOST_BYTES:
+                return ""
+            content = base64.b64encode(self.file.read_bytes()).decode()
+        except OSError:
+            return ""
+        kind = VIDEOS.get(self.file.suffix.lower())
+        if kind is None:
+            return f'<img src="data:image/gif;base64,{content}" style="max-width:100%">'
+        source = f'<source src="data:{kind};base64,{content}" type="{kind}">'
+        return f'<video controls loop autoplay muted playsinline style="max-width:100%">{source}</video>'
