@@ -10,6 +10,7 @@ from pathlib import Path
 import palaestra
 import palaestra.testing
 from palaestra.cli.commands import COMMANDS, make_parser
+from palaestra.cli.parser import HelpAll
 from palaestra.envs.base import Env
 from palaestra.trainers.base import Trainer
 
@@ -55,11 +56,11 @@ def commands() -> str:
 
 
 def arguments(command: str) -> list[argparse.Action]:
-    """Of a command, without --help."""
+    """Of a command, without those that show its help."""
     chosen = next(
         action for action in make_parser(command)._actions if isinstance(action, argparse._SubParsersAction)
     ).choices[command]
-    return [action for action in chosen._actions if not isinstance(action, argparse._HelpAction)]
+    return [action for action in chosen._actions if not isinstance(action, (argparse._HelpAction, HelpAll))]
 
 
 def _lines(action: argparse.Action) -> list[str]:

@@ -27,21 +27,23 @@ def test_learn_has_every_flag_of_mlagents_learn():
     assert [flag for flag in THEIRS if flag not in ours] == []
 
 
-def test_help_of_learn_shows_every_flag_but_those_without_effect():
-    shown = help_of("learn")
+def test_help_of_learn_names_every_flag_but_those_without_effect_and_help_all_explains_them():
     visible = [flag for flag in THEIRS if flag not in ("--load", "--train", "--torch", "--tensorflow")]
-    assert [flag for flag in visible if not re.search(rf"^  {flag}\b", shown, re.MULTILINE)] == []
+    named = re.findall(r"--[a-z][a-z-]*", help_of("learn"))
+    explained = help_of("learn", last="--help-all")
+    assert [flag for flag in visible if flag not in named] == []
+    assert [flag for flag in visible if not re.search(rf"^  {flag}\b", explained, re.MULTILINE)] == []
 
 
 def test_help_shows_every_command_and_no_color_where_none_is_wanted():
     shown = help_of()
     for command in ("learn", "evaluate", "plot", "record", "export", "envs", "config", "schema"):
-        assert re.search(rf"^    {command} ", shown, re.MULTILINE)
+        assert re.search(rf"^  {command} ", shown, re.MULTILINE)
     assert "\x1b" not in shown
 
 
-def help_of(*command: str) -> str:
+def help_of(*command: str, last: str = "--help") -> str:
     code = "import sys; from palaestra.cli.main import main; sys.exit(main())"
     surroundings = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
-    words = [sys.executable, "-c", code, *command, "--help"]
+    words = [sys.executable, "-c", code, *command, last]
     return subprocess.run(words, env=surroundings, capture_output=True, text=True, check=True).stdout

@@ -19,11 +19,10 @@ from palaestra.core.errors import RunError
 from palaestra.core.files import expanded, explain, regular, write_whole
 from palaestra.core.plugins import own_python
 
-EPILOG = """\
-examples:
-  palaestra alias
-  palaestra alias --dir ~/bin
-  palaestra alias --remove
+EXAMPLES = """\
+palaestra alias
+palaestra alias --dir ~/bin
+palaestra alias --remove
 """
 
 ALIASES = {"mlagents-learn": "learn", "mlagents-run-experiment": "learn"}

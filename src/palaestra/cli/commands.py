@@ -5,17 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from difflib import get_close_matches
 from importlib import import_module
-from shutil import get_terminal_size
 from types import ModuleType
-from typing import Any
 
 from palaestra.cli.game_flags import parse_known
-from palaestra.cli.parser import Parser, fitted
-from palaestra.cli.streams import broken
+from palaestra.cli.help_text import Section, examples
+from palaestra.cli.parser import Parser
+from palaestra.cli.streams import BROKEN_PIPE, broken
 from palaestra.core.display import escaped_lines, shortened
 from palaestra.core.errors import PalaestraError, RankLost, exception_summary
 from palaestra.core.files import explain
@@ -23,29 +22,45 @@ from palaestra.core.plugins import without_garbage_collection
 from palaestra.runtime.control.os_signals import break_on_signals, is_read, reports
 from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr, on_stdout
 
-COMMANDS = {
-    "learn": "train the agents of an environment, or resume a run",
-    "tune": "search settings with many trainings, and write the best as a settings file",
-    "evaluate": "play a trained model for a number of episodes and report its rewards",
-    "run": "play an environment with models, its heuristic, random actions or your code, and report the results",
-    "league": "play every snapshot of a self-play run against every other, and write a table and a heat map",
-    "view": "open a page in the browser: watch, compare, play, record demonstrations",
-    "plot": "draw the learning curves of one or several runs",
-    "compare": "compare settings over several seeds: a table with intervals, and a plot",
-    "record": "make a GIF or a video of trained agents",
-    "export": "write a run's policies as ONNX models",
-    "convert": "convert a policy of Stable-Baselines3, CleanRL, rsl_rl or old ML-Agents to ONNX",
-    "push": "upload a run to the Hugging Face Hub, with a model card",
-    "pull": "download a run from the Hugging Face Hub",
-    "demo": "show what is in demonstrations, and convert files and Minari datasets",
-    "doctor": "check a Unity build, the Editor's scene or another environment for problems",
-    "envs": "list the built-in environments, or show one",
-    "config": "check a settings file and print it with every default",
-    "schema": "write a JSON schema of the settings, for editors",
-    "upgrade": "convert settings files of old ML-Agents versions to the current format",
-    "alias": "make `mlagents-learn` run `palaestra learn`, for scripts that call it",
+GROUPS = {
+    "Train": {
+        "learn": "train the agents of an environment, or resume a run",
+        "tune": "search for good settings with many trainings",
+    },
+    "Look at runs": {
+        "view": "open a page in the browser: watch, compare, play, record demonstrations",
+        "plot": "draw learning curves of one or several runs",
+        "compare": "compare settings over several seeds: a table with intervals, and a picture",
+        "evaluate": "play trained models for a number of episodes and report their rewards",
+        "league": "play the snapshots of a self-play run against each other: a table and a heat map",
+    },
+    "Play and record": {
+        "run": "play an environment with models, its heuristic, random actions or your code",
+        "record": "make a GIF or a video of trained agents, or demonstration files",
+        "demo": "show what is in demonstration files and Minari datasets, and join them",
+    },
+    "Share": {
+        "export": "write a run's policies as ONNX models again, from a checkpoint",
+        "convert": "convert a policy of Stable-Baselines3, CleanRL, rsl_rl or old ML-Agents to ONNX",
+        "push": "upload a run to the Hugging Face Hub, with a model card",
+        "pull": "download a run from the Hugging Face Hub",
+    },
+    "Prepare": {
+        "envs": "list the built-in environments, or show any environment",
+        "doctor": "check an environment for problems before training: a Unity build, the Editor, any other",
+        "config": "check a settings file and print it with every default, or print an example",
+        "upgrade": "convert settings files of old ML-Agents versions to the current format",
+        "schema": "write a JSON schema of the settings, for editors",
+        "alias": "make `mlagents-learn` run `palaestra learn`, for scripts that call it",
+        "help": "explain a command, or the flags of Unity games: palaestra help unity",
+    },
 }
-"""Name and summary of each command; each is a module of this package, imported when needed."""
+"""Title of each group of commands, their names and summaries; each is a module of this package, imported when
+needed.
+"""
+
+COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
+"""Name and summary of each command."""
 
 OF_ML_AGENTS = {
     "mlagents-learn": "`palaestra learn`, with the same arguments",
@@ -56,17 +71,16 @@ OF_ML_AGENTS = {
 }
 """Commands of ML-Agents, and what to type instead."""
 
-ABOUT = "Palaestra trains the agents of games and simulations."
+ABOUT = "Palaestra trains the agents of games and simulations with reinforcement learning."
 
-EPILOG = """\
-examples:
-  palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=first
-  palaestra learn --run-id=first --resume
-  palaestra evaluate first
-  palaestra record first
-  palaestra COMMAND --help
+EXAMPLES = """\
+palaestra learn --env=gymnasium:CartPole-v1 --run-id=pole --view
+palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=first
+palaestra learn --run-id=first --resume
+palaestra evaluate first
+palaestra record first
+palaestra help learn
 """
-
 
 LIBRARIES = {
     "learn": "palaestra.runtime.run.learning",
@@ -100,6 +114,8 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
             try:
                 return module.main(options) or 0
             except SystemExit as error:  # no command ends so itself
+                if isinstance(error.__context__, BrokenPipeError):  # rich, whose output is no longer read
+                    return BROKEN_PIPE
                 message = f"code that is not Palaestra's ended the command: {exception_summary(error)}"
                 return complain(message, error if debug else None)
     except PalaestraError as error:
@@ -164,13 +180,12 @@ def refuse_unknown(parser: Parser, arguments: list[str]) -> None:
 
 
 def parse(parser: Parser, arguments: list[str]) -> argparse.Namespace:
-    """Parses arguments; exits with the nearest flag if one is unknown."""
+    """Parses arguments; exits for one that is unknown, with what is meant by it or near it."""
     options, unknown = parse_known(parser, arguments)
     if unknown:
         child = subparser(parser, options.command) if options.command else parser
-        word = unknown[0].partition("=")[0]
-        kind = "unknown flag" if word.startswith("-") else "unexpected argument"
-        child.error(f"{kind} '{shortened(word)}'{child.nearest_flag(word)}")
+        following = arguments[arguments.index(unknown[0]) + 1 :] if unknown[0] in arguments else []
+        child.refuse(unknown[0], next(iter(following), None))
     return options
 
 
@@ -186,26 +201,32 @@ def command(name: str) -> ModuleType:
 
 def make_parser(chosen: str | None) -> Parser:
     """Returns the parser of all commands; only the chosen one has its arguments, so the others are not imported."""
-    try:
-        from rich_argparse import RawDescriptionRichHelpFormatter as Formatter
-    except ImportError:
-        Formatter = argparse.RawDescriptionHelpFormatter
-    parser = Parser("palaestra", description=ABOUT, epilog=EPILOG, formatter_class=Formatter)
+    parser = Parser("palaestra", description=ABOUT)
     parser.add_argument("--version", action=Version)
-    commands = parser.add_subparsers(prog="palaestra", dest="command", metavar="COMMAND", title="commands")
-    columns = get_terminal_size().columns
+    commands = parser.add_subparsers(
+        prog="palaestra", dest="command", metavar="COMMAND", title="commands", parser_class=Parser
+    )
     for name, help_line in COMMANDS.items():
         module = command(name) if name == chosen else None
-        about: dict[str, Any] = {
-            "description": fitted(module and module.__doc__, columns),
-            "epilog": fitted(getattr(module, "EPILOG", None), columns),
-        }
-        child = commands.add_parser(name, help=help_line, formatter_class=Formatter, **about)
+        child = commands.add_parser(name, help=help_line, description=module and module.__doc__)
         if module is not None:
             module.add_arguments(child)
+            child.sections = tuple(_after_flags(module))
             if name == "learn":  # mlagents-learn had it
                 child.add_argument("--version", action=Version, help=argparse.SUPPRESS)
+        child.add_help_flags()
+    parser.add_help_flags()
+    listed = {action.dest: action for action in commands._choices_actions}
+    parser.commands = [Section(title, actions=[listed[name] for name in names]) for title, names in GROUPS.items()]
+    parser.sections = [examples(EXAMPLES)]
     return parser
+
+
+def _after_flags(module: ModuleType) -> Iterator[Section]:
+    if hasattr(module, "EXAMPLES"):
+        yield examples(module.EXAMPLES)
+    if hasattr(module, "NOTES"):
+        yield Section("Good to know", module.NOTES)
 
 
 class Version(argparse.Action):

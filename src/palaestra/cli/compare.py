@@ -15,12 +15,11 @@ from palaestra.cli.flags import option, picture, repeated, results_dir, switch, 
 from palaestra.core.display import escaped
 from palaestra.core.files import file_to_write
 
-EPILOG = """\
-examples:
-  palaestra compare 'first-seed-*' 'wide-seed-*' --bar 90
-  palaestra compare 'ball/*' --groups names
-  palaestra compare --groups ppo='ppo-*' sac='sac-*' --normalize minmax
-  palaestra compare 'ppo-*' 'sac-*' --at 1e5 --x time --out speed.png
+EXAMPLES = """\
+palaestra compare 'first-seed-*' 'wide-seed-*' --bar 90
+palaestra compare 'ball/*' --groups names
+palaestra compare --groups ppo='ppo-*' sac='sac-*' --normalize minmax
+palaestra compare 'ppo-*' 'sac-*' --at 1e5 --x time --out speed.png
 """
 
 USUAL = "comparison.png"

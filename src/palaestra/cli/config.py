@@ -20,12 +20,11 @@ from palaestra.runtime.settings.examples import example_environment, example_nam
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.trainers.behavior_settings import UnreadHyperparameters
 
-EPILOG = """\
-examples:
-  palaestra config --example
-  palaestra config --example 3DBall
-  palaestra config --example poca/PushBlockCollab --out PushBlockCollab.yaml
-  palaestra config configs/ppo/3DBall.yaml --set behaviors.3DBall.max_steps=1e6
+EXAMPLES = """\
+palaestra config --example
+palaestra config --example 3DBall
+palaestra config --example poca/PushBlockCollab --out PushBlockCollab.yaml
+palaestra config configs/ppo/3DBall.yaml --set behaviors.3DBall.max_steps=1e6
 """
 
 

@@ -11,13 +11,12 @@ from pathlib import Path
 
 from palaestra.cli.flags import option, switch
 
-EPILOG = """\
-examples:
-  palaestra convert ppo_cartpole.zip CartPole.onnx
-  palaestra convert ppo_pendulum.zip Pendulum.onnx --normalizer vec_normalize.pkl
-  palaestra convert ppo_continuous_action.cleanrl_model Walker.onnx --bounds -1 1
-  palaestra convert model_1500.pt Robot.onnx --obs-shape 40,8 --activation elu
-  palaestra convert PushBlock.nn PushBlock.onnx --obs-shape 105,105
+EXAMPLES = """\
+palaestra convert ppo_cartpole.zip CartPole.onnx
+palaestra convert ppo_pendulum.zip Pendulum.onnx --normalizer vec_normalize.pkl
+palaestra convert ppo_continuous_action.cleanrl_model Walker.onnx --bounds -1 1
+palaestra convert model_1500.pt Robot.onnx --obs-shape 40,8 --activation elu
+palaestra convert PushBlock.nn PushBlock.onnx --obs-shape 105,105
 """
 
 

@@ -22,13 +22,12 @@ from palaestra.runtime.logging.waiting import on_stderr
 if TYPE_CHECKING:
     from palaestra.demos.summary import DemoSummary, Range
 
-EPILOG = """\
-examples:
-  palaestra demo Expert.demo
-  palaestra demo Assets/Demonstrations --plot demos.png
-  palaestra demo *.demo --json | jq '.[].reward.mean'
-  palaestra demo minari:D4RL/pen/human-v2
-  palaestra demo minari:cartpole/expert-v0 --to-demo CartPole-v1.demo
+EXAMPLES = """\
+palaestra demo Expert.demo
+palaestra demo Assets/Demonstrations --plot demos.png
+palaestra demo *.demo --json | jq '.[].reward.mean'
+palaestra demo minari:D4RL/pen/human-v2
+palaestra demo minari:cartpole/expert-v0 --to-demo CartPole-v1.demo
 """
 MOST_CHOICES = 12
 """Largest number of choices of a branch that are all listed."""
@@ -42,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option(parser, "--plot", "OUT.png", "draw rewards, actions and ranges of observations", type=Path)
     switch(parser, "--force", "overwrite an existing file")
     group = parser.add_argument_group(
-        "conversion", "Everything named, which must be of one behavior, becomes one recording."
+        "To write one file of them", "Everything named, which must be of one behavior, becomes one recording."
     )
     option(group, "--to-demo", "FILE.demo", "write a demonstration file", type=Path)
 

@@ -19,13 +19,12 @@ if TYPE_CHECKING:
     from palaestra.runtime.doctor import Examination
     from palaestra.runtime.settings import RunSettings
 
-EPILOG = """\
-examples:
-  palaestra doctor Game.x86_64
-  palaestra doctor Game.x86_64 --no-graphics --config configs/ppo/3DBall.yaml
-  palaestra doctor
-  palaestra doctor gymnasium:CartPole-v1 --ticks 1000
-  palaestra doctor Game.x86_64 --time-scales 1 20
+EXAMPLES = """\
+palaestra doctor Game.x86_64
+palaestra doctor Game.x86_64 --no-graphics --config configs/ppo/3DBall.yaml
+palaestra doctor
+palaestra doctor gymnasium:CartPole-v1 --ticks 1000
+palaestra doctor Game.x86_64 --time-scales 1 20
 """
 
 WITHOUT = (
@@ -44,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "a Unity build, or any other environment as for learn's --env (default: the one of --config, else the Unity "
         "Editor)"
     )
-    parser.add_argument("env_path", nargs="?", metavar="BUILD", help=build)
+    parser.add_argument("env_path", nargs="?", metavar="ENV", help=build)
     length = parser.add_mutually_exclusive_group()
     option(length, "--ticks", "N", "ticks of random actions (default: 200)", type=int)
     option(length, "--seconds", "S", "play for so many seconds instead", type=float)
@@ -52,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option(parser, "--time-scales", "N", scales, type=float, nargs="+")
     option(parser, "--config", "CONFIG", "settings file (YAML) that the behaviors are compared with", type=Path)
     option(parser, "--json", "FILE", "also write the full report as JSON", type=Path)
-    group = parser.add_argument_group("starting it", "As in 'palaestra learn'.")
+    group = parser.add_argument_group("How it is started")
     trust(group)
     option(group, "--num-areas", "N", "areas of the environment (default: its own number)", type=int)
     env_options(group)

@@ -33,12 +33,19 @@ WIDE = 120
 TRAINERS = ("poca", "ppo", "sac")
 """Folders of settings files. The first with one for an environment suits it best: only groups have one of MA-POCA."""
 
+EXAMPLES = """\
+palaestra envs
+palaestra envs GridWorld
+palaestra envs gymnasium:LunarLander-v3
+palaestra envs --unity
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra envs`."""
     env = (
         "environment to show: a built-in name, a build, gymnasium:ID, envpool:TASK, pettingzoo:module or "
-        "python:module:factory; without it, list the built-in ones"
+        "python:module:Class; without it, list the built-in ones"
     )
     parser.add_argument("env", nargs="?", metavar="ENV", help=env)
     switch(
@@ -87,18 +94,15 @@ def _list(console: Console) -> None:
     wide = console.width >= WIDE
     table = Table(box=None, pad_edge=False, header_style="bold")
     names = registry("envs").names()
-    # for the summary, if that is the only column beside the name
-    width = max(20, console.width - max(map(len, names), default=0) - 2)
     titles = ("actions", "areas", "benchmark") if wide else ()
     rows: list[list[str]] = []
     for name in names:
         try:
-            rows.append([escape(escaped(name)), *_row(name, None if wide else width)])
+            rows.append([escape(escaped(name)), *_row(name, whole=wide)])
         except PalaestraError as error:  # a broken plug-in must not hide the others
-            rows.append([escape(escaped(name)), f"[red]{escape(_shortened(str(error), width))}[/]"])
-    others = [max(len(title), *(len(row[k]) for row in rows if len(row) > k)) for k, title in enumerate(titles, 2)]
+            rows.append([escape(escaped(name)), f"[red]{escape(escaped(str(error)))}[/]"])
     table.add_column("name", style="cyan", no_wrap=True)
-    table.add_column("what", no_wrap=True, max_width=max(20, width - sum(others) - 2 * len(others)))
+    table.add_column("what")  # whole sentences, in several lines where there is little room
     for title in titles:
         table.add_column(title, justify="left" if title == "actions" else "right", no_wrap=True)
     for row in rows:
@@ -110,18 +114,15 @@ def _list(console: Console) -> None:
     console.print(
         "  --env=pettingzoo:MODULE        any PettingZoo environment, such as pettingzoo:mpe2.simple_spread_v3"
     )
-    console.print("  --env=python:module:factory    your own")
+    console.print("  --env=python:module:Class      your own class, or function that makes an environment")
 
 
-def _shortened(text: str, width: int) -> str:
-    text = escaped(text)
-    return text if len(text) <= width else f"{text[: width - 3].rstrip()}..."
-
-
-def _row(name: str, width: int | None) -> list[str]:
-    """Returns the cells beside a built-in environment's name; `width`: for its summary alone, without making it."""
-    if width is not None:
-        return [escape(_shortened(summary_of(registry("envs").get(name)), width))]
+def _row(name: str, *, whole: bool) -> list[str]:
+    """Returns the cells beside a built-in environment's name: its summary, and for the `whole` row what it is made
+    for.
+    """
+    if not whole:
+        return [escape(escaped(summary_of(registry("envs").get(name))))]
     areas = str(getattr(registry("envs").get(name), "default_areas", ""))
     env = EnvWrapper.of(make_env(f"builtin:{name}", areas=1))
     with closing_safely(env, f"the environment '{name}'", on_stderr):

@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     from palaestra.runtime.play.evaluation import Evaluation
     from palaestra.runtime.play.run_models import Models
 
+EXAMPLES = """\
+palaestra evaluate first
+palaestra evaluate first --deterministic --episodes=500
+palaestra evaluate first second results/third/3DBall.onnx
+palaestra evaluate first --env=Game.x86_64 --no-graphics
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra evaluate`."""

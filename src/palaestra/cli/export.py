@@ -14,6 +14,11 @@ from palaestra.core.errors import ConfigError, ExportError, RunInUse
 from palaestra.core.files import file_name, must_be_new
 from palaestra.core.plugins import nearest
 
+EXAMPLES = """\
+palaestra export first
+palaestra export first --step=100000
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra export`."""

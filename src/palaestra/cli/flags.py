@@ -10,7 +10,7 @@ from palaestra.core.errors import ConfigError
 
 Group: TypeAlias = argparse._ActionsContainer
 
-ENVIRONMENTS = "a built-in environment (3DBall), gymnasium:ID, envpool:TASK, pettingzoo:module or python:module:factory"
+ENVIRONMENTS = "gymnasium:ID, envpool:TASK, pettingzoo:module, python:module:Class, or a built-in environment (3DBall)"
 """Environments that a flag may name, beside Unity's."""
 MOST_SEED = 2**63 - 1
 """Largest seed that fits all generators."""

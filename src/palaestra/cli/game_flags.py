@@ -37,6 +37,8 @@ FLAGS: tuple[tuple[str, Any, str], ...] = (
     ("env_args", list, "all arguments after this are passed to the build"),
 )
 """Key in the settings, type and help of each flag."""
+TITLE = "Unity games"
+WHERE = "`palaestra help unity` explains them; other environments take none of these."
 ENGINE = "width height quality_level time_scale target_frame_rate capture_frame_rate no_graphics no_graphics_monitor"
 """Keys of `engine_settings`; the others are of `env_settings`."""
 
@@ -47,8 +49,10 @@ def section_of(key: str) -> str:
 
 
 def add_game_flags(parser: argparse.ArgumentParser, *, without: Collection[str] = (), remainder: str = "") -> None:
-    """Adds a group of these flags, except `without`; `remainder` ends the help of --env-args."""
-    group = parser.add_argument_group("Unity environments", "Only for Unity environments.")
+    """Adds a group of these flags but `without`, which --help only names; `remainder` ends the help of --env-args."""
+    group = parser.add_argument_group(TITLE)
+    if isinstance(by_name := getattr(parser, "by_name", None), dict):
+        by_name[TITLE] = WHERE
     for key, kind, what in FLAGS:
         if key in without:
             continue

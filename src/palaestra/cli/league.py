@@ -30,6 +30,11 @@ from palaestra.core.display import escaped, is_terminal, print_now
 if TYPE_CHECKING:
     from palaestra.runtime.self_play.league import League
 
+EXAMPLES = """\
+palaestra league soccer
+palaestra league soccer --snapshots=8 --games=50
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra league`."""

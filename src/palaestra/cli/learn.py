@@ -1,9 +1,7 @@
-"""Train the agents of an environment from a settings file, or resume a run.
+"""Train the agents of an environment, or resume a run.
 
-The settings are ML-Agents' YAML. Precedence: default < YAML < flag < --set.
-The trainer_type is ppo, sac, poca, bc, or your own class as package.module:Class.
-A first Ctrl-C (or SIGTERM) saves everything and ends; a second Ctrl-C ends at once, a second SIGTERM changes nothing.
-Exit status: 0 finished, good enough or stopped; 1 error; 2 wrong command; 3 no progress.
+Without a settings file (CONFIG) the settings are those that are shipped for the environment, or others that fit it.
+Ctrl-C saves everything and ends; --resume goes on from there.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import argparse
 import os
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -24,16 +22,29 @@ from palaestra.cli.parser import Parser
 from palaestra.cli.track import trackers_of
 from palaestra.core.errors import ConfigError, SeveralProcesses
 from palaestra.core.plugins import own_python
+from palaestra.core.wording.foreign_names import MOST_CHANGED
 
-EPILOG = """\
-examples:
-  palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=first
-  palaestra learn --run-id=first --resume --set 'behaviors.*.max_steps=1e6'
-  palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=quick --max-steps=1e5 --learning-rate=1e-3
-  palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=shown --track=wandb:project=balls
-  palaestra learn --run-id=first --inference
-  palaestra learn --env=gymnasium:CartPole-v1 --run-id=pole
-  palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=ball --seeds 5 --side-by-side 2
+EXAMPLES = """\
+# an environment of Gymnasium, with the page in the browser
+palaestra learn --env=gymnasium:CartPole-v1 --run-id=pole --view
+# a class of your own, Gymnasium's or PettingZoo's, in the file my_env.py
+palaestra learn --env=python:my_env:MyEnv --run-id=mine --max-steps=1e5
+# a built-in environment with a settings file; then go on with the run
+palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=ball
+palaestra learn --run-id=ball --resume --max-steps=1e6
+# four copies of a Unity build; the Unity Editor, where you then press Play
+palaestra learn config.yaml --env=Game.x86_64 --num-envs=4 --run-id=game
+palaestra learn config.yaml --run-id=editor
+# another algorithm; five seeds, two at once
+palaestra learn --env=gymnasium:Pendulum-v1 --trainer=sac --run-id=sac
+palaestra learn --env=gymnasium:CartPole-v1 --run-id=pole --seeds=5 --side-by-side=2
+"""
+NOTES = """\
+Settings files are ML-Agents' YAML. A default is overridden by the file, the file by a flag, a flag by --set.
+
+A second Ctrl-C ends at once. SIGTERM saves and ends as the first one does.
+
+Exit status: 0 finished, good enough or stopped; 1 error; 2 wrong command; 3 no progress.
 """
 
 SECTIONS = {
@@ -42,88 +53,88 @@ SECTIONS = {
     "torch_settings": "device threads processes gpus rank_timeout",
 }
 """Section of the settings for each flag that is not about games; a flag's `dest` is its key in the YAML."""
-SHORT = {
-    "max_steps": ("max_steps", "decisions until training ends, such as 1e6"),
-    "summary_freq": ("summary_freq", "decisions between summaries"),
-    "learning_rate": ("hyperparameters.learning_rate", "step size of the optimizer, such as 3e-4"),
-    "batch_size": ("hyperparameters.batch_size", "decisions in one gradient step"),
-    "buffer_size": ("hyperparameters.buffer_size", "decisions before each update (ppo, poca), or in the replay (sac)"),
-    "hidden_units": ("network_settings.hidden_units", "units of each layer"),
-    "num_layers": ("network_settings.num_layers", "layers of the network"),
-    "stop_at": ("stop_when.at_least", "mean reward of 100 episodes at which training ends (stop_when)"),
-    "stop_without_progress": (
-        "stop_when.no_progress",
-        "decisions without a better reward after which it ends (exit status 3)",
-    ),
-}
-"""Short flags for the settings that are changed most, in every behavior: path in its block, and help."""
+FIRST = ("max_steps", "stop_at")
+"""Settings among the flags that most runs need."""
+BESIDE_FIRST = [key for key in MOST_CHANGED if key not in FIRST]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds every flag of mlagents-learn, and Palaestra's own."""
     parser.set_defaults(**dict.fromkeys(" ".join(SECTIONS.values()).split()))
-    config = (
-        "settings file (YAML); when left out: one shipped for the environment, or settings that fit it; with --resume, "
-        "the run's own"
-    )
-    parser.add_argument("config", nargs="?", type=Path, metavar="CONFIG", help=config)
-    _run_flags(parser.add_argument_group("the run"))
-    _env_flags(parser.add_argument_group("the environment"))
-    short = parser.add_argument_group(
-        "the settings changed most", "For every behavior at once; --set changes single ones and other settings."
-    )
-    for key, (_, what) in SHORT.items():
-        short.add_argument(_flag(key), metavar="N", help=what)
+    _first_flags(parser.add_argument_group("What most runs need"))
+    others = "They hold for every behavior; --set changes single ones, and any other setting."
+    _most_changed(parser.add_argument_group("Settings that are changed most", others), BESIDE_FIRST)
+    _run_flags(parser.add_argument_group("What the run starts from, and what it reports"))
+    _seed_flags(parser.add_argument_group("Several seeds of one setting"))
+    _hardware_flags(parser.add_argument_group("More copies, cores, GPUs and machines"))
     add_game_flags(parser, without=("num_envs",), remainder=", a later --set too")
     old = add_old_flags(parser)
     if isinstance(parser, Parser):
-        parser.unabbreviated = (*(_flag(key) for key in SHORT), "--seeds", "--side-by-side", "--one-seed", *old)
+        newer = (*(_flag(key) for key in MOST_CHANGED), "--seeds", "--side-by-side", "--one-seed", "--gpus")
+        parser.unabbreviated = (*newer, *old)
+
+
+def _first_flags(group: argparse._ArgumentGroup) -> None:
+    config = (
+        "settings file (YAML); without it: the one shipped for the environment, or settings that fit it; with "
+        "--resume, the run's own"
+    )
+    group.add_argument("config", nargs="?", type=Path, metavar="CONFIG", help=config)
+    env = f"a Unity build, {ENVIRONMENTS} (default: the Unity Editor)"
+    option(group, "--env", "ENV", env, dest="env_path")
+    option(group, "--run-id", "ID", "name of the run and of its folder (default: ppo)")
+    _most_changed(group, FIRST)
+    option(group, "--seed", "N", "seed of all random numbers (default: -1, which picks one)", type=int)
+    switch(group, "--resume", "go on with the run of that name, exactly where it was saved", default=None)
+    switch(group, "--force", "start anew even if a run of that name exists: it is replaced", default=None)
+    switch(group, "--view", "open the page in the browser beside the training (see palaestra view)")
+
+
+def _most_changed(group: argparse._ArgumentGroup, keys: Collection[str]) -> None:
+    for key in keys:
+        group.add_argument(_flag(key), metavar="NAME" if key == "trainer" else "N", help=MOST_CHANGED[key][1])
+    if "trainer" in keys:
+        sets = "change any setting, such as behaviors.3DBall.max_steps=1e6"
+        repeated(group, "--set", "PATH=VALUE", sets, dest="sets")
 
 
 def _run_flags(group: argparse._ArgumentGroup) -> None:
-    option(group, "--run-id", "ID", "name of the run and of its folder (default: ppo)")
-    switch(group, "--resume", "resume the run of that name exactly where it was saved", default=None)
-    switch(group, "--force", "start anew even if a run of that name exists", default=None)
-    option(
-        group,
-        "--initialize-from",
-        "ID",
-        "start from the networks of another run, of ML-Agents too, or of hub:user/repo",
-    )
+    origin = "start from the networks of another run, of ML-Agents too, or of hub:user/repo"
+    option(group, "--initialize-from", "ID", origin)
     inference = "act without learning, until Ctrl-C; the run's checkpoints stay as they are"
     switch(group, "--inference", inference, default=None)
-    trust(group, "environment, networks or teachers")
     switch(group, "--deterministic", "always take the most likely action", default=None)
-    option(group, "--seed", "N", "seed of all random numbers (default: -1, which picks one)", type=int)
-    seeds = "train with N seeds, or with 3,7,9 or 11-15, in the runs ID-seed-1 ...; a table with intervals at the end"
-    option(group, "--seeds", "N", seeds)
-    option(group, "--side-by-side", "N", "seeds to train at once, each in a process (default: 1)", type=int)
-    switch(group, "--one-seed", argparse.SUPPRESS)
     option(group, "--results-dir", "DIR", "folder of all runs (default: results)")
-    option(group, "--torch-device", "DEVICE", "cpu, cuda, cuda:0 ... (default: cuda if available)", dest="device")
-    option(group, "--torch-threads", "N", "CPU threads (default: by the amount of work)", type=int, dest="threads")
-    option(group, "--processes", "N", "train in N processes on CPUs, which share the areas (default: 1)", type=int)
-    option(group, "--gpus", "N", "train on N GPUs, a process each (default: 1)", type=int)
-    group.add_argument("--multi-gpu", dest="gpus", action="store_const", const=-1, help="train on all GPUs")
-    option(group, "--rank-timeout", "S", "seconds after which a silent process is lost (default: 600)", type=float)
     track = (
         "send metrics and models to one more tracker: wandb or your own module:Class; with options as in "
         "wandb:project=walkers,mode=offline"
     )
     repeated(group, "--track", "NAME", track, dest="tracks")
-    switch(group, "--view", "open the page in the browser beside the training (see palaestra view)")
     switch(group, "--debug", "log in detail", default=None)
-    sets = "change any setting, such as behaviors.3DBall.max_steps=1e6"
-    repeated(group, "--set", "PATH=VALUE", sets, dest="sets")
+    trust(group, "environment, networks or teachers")
 
 
-def _env_flags(group: argparse._ArgumentGroup) -> None:
-    env = f"a Unity build, {ENVIRONMENTS} (default: the Unity Editor)"
-    option(group, "--env", "ENV", env, dest="env_path")
-    areas = "areas of the environment, each with its own agents (default: the environment's own number)"
+def _seed_flags(group: argparse._ArgumentGroup) -> None:
+    seeds = "train with N seeds, or with 3,7,9 or 11-15, in the runs ID-seed-1 ...; a table with intervals at the end"
+    option(group, "--seeds", "N", seeds)
+    side = "seeds to train at once, each in a process (default: 1)"
+    option(group, "--side-by-side", "N", side, type=int)
+    switch(group, "--one-seed", argparse.SUPPRESS)
+
+
+def _hardware_flags(group: argparse._ArgumentGroup) -> None:
+    areas = "copies of the environment that are simulated at once, its areas (default: the environment's own number)"
     option(group, "--num-areas", "N", areas, type=int)
-    copies = "copies of a build or of a Gymnasium or python: environment (default: 1)"
+    copies = "copies of a Unity build, or processes that share the areas of gymnasium: and python: ones (default: 1)"
     option(group, "--num-envs", "N", copies, type=int)
+    option(group, "--torch-device", "DEVICE", "cpu, cuda, cuda:0 ... (default: cuda if available)", dest="device")
+    threads = "CPU threads (default: by the amount of work)"
+    option(group, "--torch-threads", "N", threads, type=int, dest="threads")
+    processes = "train in N processes on CPUs, which share the areas (default: 1)"
+    option(group, "--processes", "N", processes, type=int)
+    option(group, "--gpus", "N", "train on N GPUs, a process each (default: 1)", type=int)
+    group.add_argument("--multi-gpu", dest="gpus", action="store_const", const=-1, help="train on all GPUs")
+    option(group, "--rank-timeout", "S", "seconds after which a silent process is lost (default: 600)", type=float)
     runners = "Ray actors that share the copies, on all machines of a Ray cluster"
     option(group, "--env-runners", "N", runners, type=int)
     cluster = "the Ray cluster (default: that of a submitted job, else one on this machine)"
@@ -144,7 +155,7 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
         tree["debug"] = True
     if options.tracks:
         tree["trackers"] = trackers_of(options.tracks)
-    paths = {**{key: path for key, (path, _) in SHORT.items()}, **IN_EVERY_BEHAVIOR}
+    paths = {**{key: path for key, (path, _) in MOST_CHANGED.items()}, **IN_EVERY_BEHAVIOR}
     short = {path: getattr(options, key) for key, path in paths.items() if getattr(options, key) is not None}
     if options.deterministic:
         short["network_settings.deterministic"] = True

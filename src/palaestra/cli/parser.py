@@ -1,36 +1,41 @@
-"""Parser of the command line: argparse with other error messages and abbreviations."""
+"""Parser of the command line: argparse with other error messages, abbreviations and help."""
 
 from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
-from textwrap import wrap
+from math import isfinite
 from typing import Any, NoReturn
 
 from palaestra.cli.game_flags import ENV_ARGS
+from palaestra.cli.help_text import Section, by_name, columns, fitted, formatter, usage
 from palaestra.core.display import escaped_lines, shortened
+from palaestra.core.wording.foreign_names import answer, counterpart
 
 _FLAG = re.compile(r"--?[a-zA-Z][\w-]*=--")
+_NEAR = 0.7
+"""Least share of equal characters of a flag that may be meant."""
 
 
-def fitted(text: str | None, columns: int) -> str | None:
-    """Wraps a text to lines of `columns`: prose with its indent, a command with a backslash."""
-    return (
-        None if text is None else "\n".join(part for line in text.splitlines() for part in _fitted_line(line, columns))
-    )
+def whole_number(text: str) -> int:
+    """Reads the value of a flag; 1e6 is one, too. Raises ArgumentTypeError for anything but a whole number."""
+    with suppress(ValueError, OverflowError):
+        found = float(text)
+        if found.is_integer():
+            return int(text) if text.strip().lstrip("+-").isdecimal() else int(found)
+    raise argparse.ArgumentTypeError(f"expected a whole number, got {shortened(repr(text))}")
 
 
-def _fitted_line(line: str, columns: int) -> list[str]:
-    if len(line) <= columns:
-        return [line]
-    command = line.lstrip().startswith("palaestra ")
-    entry = re.match(r" +\S+ {2,}", line)  # a name, and what it is
-    indent = "      " if command else " " * (entry.end() if entry else len(line) - len(line.lstrip()))
-    room = columns - 2 if command else columns
-    parts = wrap(line, room, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
-    return [f"{part} \\" for part in parts[:-1]] + parts[-1:] if command else parts
+def number(text: str) -> float:
+    """Reads the value of a flag. Raises ArgumentTypeError for anything but a finite number."""
+    with suppress(ValueError):
+        if isfinite(found := float(text)):
+            return found
+    raise argparse.ArgumentTypeError(f"expected a number, got {shortened(repr(text))}")
 
 
 class Parser(argparse.ArgumentParser):
@@ -38,6 +43,46 @@ class Parser(argparse.ArgumentParser):
 
     unabbreviated: Sequence[str] = ()
     """Flags that an abbreviation matches only if no other flag does: they are newer than scripts that abbreviate."""
+    sections: Sequence[Section] = ()
+    """Parts of the help after the flags, such as examples."""
+    commands: Sequence[Section] = ()
+    """Parts of the help that list commands, where there are some."""
+
+    def __init__(self, prog: str, description: str | None = None, **more: Any) -> None:
+        super().__init__(prog, description=description, formatter_class=formatter(), add_help=False, **more)
+        self.register("type", int, whole_number)
+        self.register("type", float, number)
+        self.by_name: dict[str, str] = {}
+        """Titles of groups whose flags the help only names, and how to see the whole."""
+        self._positionals.title = "Arguments"
+        self._optionals.title = "Flags"
+
+    def add_help_flags(self) -> None:
+        """Adds --help and --help-all, as the last group."""
+        group = self.add_argument_group("Help")
+        group.add_argument("-h", "--help", action="help", help="show this help")
+        known = [group for group in self._action_groups if group.title in self.by_name]
+        names = " and ".join(str(group.title) for group in known)
+        everything = f"also explain the flags of {names}" if names else argparse.SUPPRESS
+        group.add_argument("--help-all", action=HelpAll, nargs=0, help=everything)
+        self.unabbreviated = (*self.unabbreviated, "--help-all")
+
+    def format_help(self, *, everything: bool = False) -> str:
+        """Returns the help: `everything`, or without the flags of groups that are only named."""
+        text = self._get_formatter()
+        text.add_usage(usage(self.prog, self._actions, commands=bool(self.commands)), [], [])
+        text.add_text(self.description and fitted(self.description, columns()))
+        for section in self.commands:
+            section.add_to(text)
+        for group in self._action_groups:
+            if any(isinstance(action, argparse._SubParsersAction) for action in group._group_actions):
+                continue
+            where = None if everything else self.by_name.get(str(group.title))
+            whole = Section(str(group.title), group.description or "", group._group_actions)
+            (whole if where is None else by_name(group, where)).add_to(text)
+        for section in self.sections:
+            section.add_to(text)
+        return text.format_help().rstrip("\n") + "\n"
 
     def error(self, message: str) -> NoReturn:
         """Prints an error and exits with status 2."""
@@ -51,14 +96,41 @@ class Parser(argparse.ArgumentParser):
             if "\0" in word:
                 self.error(f"'{shortened(word)}' holds a NUL character")
 
+    def refuse(self, word: str, following: str | None) -> NoReturn:
+        """Exits for a word that is no argument: with what it is here, if it is a flag of another library, else the
+        nearest flag. `following`: the next word.
+        """
+        flag, equals, value = word.partition("=")
+        given = value if equals else None if following is None or following.startswith("-") else following
+        if not flag.startswith("-"):
+            self.error(f"unexpected argument '{shortened(word)}'")
+        known = () if self.commands else self._option_string_actions
+        if ours := answer(shortened(flag), None if given is None else shortened(given), known):
+            self.error(ours)
+        self.error(f"unknown flag '{shortened(flag)}'{self.nearest_flag(flag)}")
+
     def nearest_flag(self, word: str) -> str:
         """Returns '; did you mean X?', or nothing if no flag is similar."""
         listed = [flag for flag, action in self._option_string_actions.items() if action.help != argparse.SUPPRESS]
-        near = get_close_matches(shortened(word), listed, n=1) if word.startswith("-") else []
-        return f"; did you mean '{near[0]}'?" if near else ""
+        alike = {flag.strip("-"): flag for flag in listed}
+        plain = shortened(word).strip("-").lower().replace("_", "-")
+        near = get_close_matches(plain, alike, n=1, cutoff=_NEAR)
+        return f"; did you mean '{alike[near[0]]}'?" if near else ""
 
     def _get_option_tuples(self, option_string: str) -> list[Any]:
         """Returns the flags that an abbreviation may mean."""
         meant = super()._get_option_tuples(option_string)
         older = [found for found in meant if not set(found[0].option_strings) & set(self.unabbreviated)]
+        if not older and counterpart(option_string.partition("=")[0]) is not None:
+            return []  # a flag of another library, which is told what it is here
         return older if older and len(meant) > 1 else meant
+
+
+class HelpAll(argparse.Action):
+    """Action of `--help-all`: shows the help with every flag explained."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Prints the help and exits."""
+        assert isinstance(parser, Parser)
+        parser._print_message(parser.format_help(everything=True), sys.stdout)
+        parser.exit()

@@ -19,6 +19,12 @@ from palaestra.runtime.plots.curves import environment_name, learning_curves
 
 USUAL = "curves.png"
 
+EXAMPLES = """\
+palaestra plot first
+palaestra plot 'ball-seed-*' --smooth=0.9 --out=balls.png
+palaestra plot first --metric='Losses/*' --x=time
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra plot`."""

@@ -11,10 +11,9 @@ import argparse
 from palaestra.cli.flags import option, results_dir, switch
 from palaestra.core.display import escaped, listed, print_now
 
-EPILOG = """\
-examples:
-  palaestra pull ann/ppo-3DBall
-  palaestra pull ann/ppo-3DBall --run-id=hers --revision=v2
+EXAMPLES = """\
+palaestra pull ann/ppo-3DBall
+palaestra pull ann/ppo-3DBall --run-id=hers --revision=v2
 """
 
 

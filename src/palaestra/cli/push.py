@@ -15,11 +15,10 @@ from palaestra.core.display import escaped, escaped_lines, listed
 from palaestra.core.errors import PalaestraError, exception_summary
 from palaestra.runtime.logging.waiting import on_stderr
 
-EPILOG = """\
-examples:
-  palaestra push first ann/ppo-3DBall --dry-run
-  palaestra push first ann/ppo-3DBall --private
-  palaestra push first ann/ppo-3DBall --message "Longer training" --evaluate 100
+EXAMPLES = """\
+palaestra push first ann/ppo-3DBall --dry-run
+palaestra push first ann/ppo-3DBall --private
+palaestra push first ann/ppo-3DBall --message "Longer training" --evaluate 100
 """
 RECORDINGS = ("*.gif", "*.mp4", "*.webm")
 

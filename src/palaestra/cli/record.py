@@ -15,15 +15,14 @@ from palaestra.cli.flags import env_of_run, env_options, given_env_options, opti
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.core.errors import ConfigError
 
-EPILOG = """\
-examples:
-  palaestra record first
-  palaestra record first --out first.mp4 --fps 30 --width 720
-  palaestra record first --steps 20000,100000,500000 --out learning.webm
-  palaestra record first second@500000
-  palaestra record first --demo --episodes=50
-  palaestra record --demo --env=3DBall --brain heuristic --demo-out=Expert.demo
-  palaestra record --demo --env=Game.x86_64 --brain model:first --no-graphics --time-scale=100 --env-args --level 3
+EXAMPLES = """\
+palaestra record first
+palaestra record first --out first.mp4 --fps 30 --width 720
+palaestra record first --steps 20000,100000,500000 --out learning.webm
+palaestra record first second@500000
+palaestra record first --demo --episodes=50
+palaestra record --demo --env=3DBall --brain heuristic --demo-out=Expert.demo
+palaestra record --demo --env=Game.x86_64 --brain model:first --no-graphics --time-scale=100 --env-args --level 3
 """
 
 
@@ -51,7 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     seed(parser, "the environment and of sampled actions")
     results_dir(parser)
     trust(parser)
-    demo = parser.add_argument_group("demonstrations", "Recorded observations and actions, to learn from.")
+    demo = parser.add_argument_group(
+        "To write demonstrations in place of a picture", "They are observations and actions, to learn from."
+    )
     switch(demo, "--demo", "write demonstration files (.demo) instead of a picture")
     demo_out = (
         "a file (.demo), or a folder for one file per behavior (default: demonstrations, in the run's folder if there "

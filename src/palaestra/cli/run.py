@@ -43,14 +43,13 @@ if TYPE_CHECKING:
     from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec
     from palaestra.runtime.play.players import Players
 
-EPILOG = """\
-examples:
-  palaestra run 3DBall --brain heuristic
-  palaestra run 3DBall --brain model:first --deterministic --episodes=20
-  palaestra run gymnasium:CartPole-v1 --brain random
-  palaestra run ./Soccer.x86_64 --brain 'Soccer?team=0=model:Soccer.onnx' --brain 'Soccer?team=1=random' --time-scale=1
-  palaestra run SoccerTwos --brain 'SoccerTwos?team=0=player' --brain 'SoccerTwos?team=1=model:first'
-  palaestra run editor --brain Walker=model:first --brain random
+EXAMPLES = """\
+palaestra run 3DBall --brain heuristic
+palaestra run 3DBall --brain model:first --deterministic --episodes=20
+palaestra run gymnasium:CartPole-v1 --brain random
+palaestra run ./Soccer.x86_64 --brain='Soccer?team=0=model:Soccer.onnx' --brain='Soccer?team=1=random' --time-scale=1
+palaestra run SoccerTwos --brain='SoccerTwos?team=0=player' --brain='SoccerTwos?team=1=model:first'
+palaestra run editor --brain Walker=model:first --brain random
 """
 
 REFRESH = 0.1  # seconds

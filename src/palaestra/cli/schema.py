@@ -15,6 +15,10 @@ from palaestra.core.errors import RunError
 from palaestra.core.files import explain, must_be_new, write_whole
 from palaestra.runtime.settings import json_schema
 
+EXAMPLES = """\
+palaestra schema --out palaestra.schema.json
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra schema`."""

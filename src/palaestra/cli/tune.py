@@ -15,11 +15,10 @@ from typing import Any
 from palaestra.cli.flags import ENVIRONMENTS, given, option, repeated, results_dir, switch, trust
 from palaestra.cli.game_flags import add_game_flags, given_flags
 
-EPILOG = """\
-examples:
-  palaestra tune configs/ppo/3DBall.yaml --env=3DBall --bar=90 --jobs=2
-  palaestra tune configs/ppo/CartPole.yaml --env=CartPole --search=ppo --trials=50 --method=random
-  palaestra tune --resume --trials=100
+EXAMPLES = """\
+palaestra tune configs/ppo/3DBall.yaml --env=3DBall --bar=90 --jobs=2
+palaestra tune configs/ppo/CartPole.yaml --env=CartPole --search=ppo --trials=50 --method=random
+palaestra tune --resume --trials=100
 """
 
 
@@ -27,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra tune`."""
     config = "settings file (YAML) that trials start from; with --resume, the study's own"
     parser.add_argument("config", nargs="?", type=Path, metavar="FILE", help=config)
-    study = parser.add_argument_group("the study")
+    study = parser.add_argument_group("Which study, and where")
     option(study, "--study", "NAME", "name of the study and of its folder", "tune")
     switch(study, "--resume", "go on with the study of that name, or share it with processes that run it")
     switch(study, "--force", "start anew: remove the study of that name")
@@ -35,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     storage = "file of the study; journal for network file systems"
     study.add_argument("--storage", choices=("sqlite", "journal"), help=storage)
     trust(study, "environment, networks or teachers")
-    search = parser.add_argument_group("the search", "Each changes a key of the block 'search'.")
+    search = parser.add_argument_group(
+        "What is searched, and how long", "Each flag changes a key of the block 'search'."
+    )
     option(search, "--search", "FILE", "file with the block 'search', in place of FILE's; or ppo, sac or poca")
     search.add_argument("--method", help="tpe (default) or random")
     option(search, "--trials", "N", "trials of the study, of all processes together (default: 30)")
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option(search, "--bar", "REWARD", "mean reward at which a training is good enough")
     pruner = "what ends hopeless trials early: median (default with one objective), hyperband or none"
     search.add_argument("--pruner", help=pruner)
-    env = parser.add_argument_group("the environment")
+    env = parser.add_argument_group("What each trial trains")
     option(env, "--env", "ENV", f"a Unity build, {ENVIRONMENTS}", dest="env_path")
     option(env, "--num-areas", "N", "areas of the environment (default: the environment's own number)", type=int)
     option(env, "--max-steps", "N", "decisions of each trial, such as 1e5 (default: as in FILE)")

@@ -14,10 +14,9 @@ from palaestra.cli.flags import option, switch
 from palaestra.core.errors import RunError
 from palaestra.core.files import explain, must_be_new, write_whole
 
-EPILOG = """\
-examples:
-  palaestra upgrade trainer_config.yaml new.yaml
-  palaestra upgrade trainer_config.yaml new.yaml --curriculum curricula/wall-jump --sampler generalize.yaml
+EXAMPLES = """\
+palaestra upgrade trainer_config.yaml new.yaml
+palaestra upgrade trainer_config.yaml new.yaml --curriculum curricula/wall-jump --sampler generalize.yaml
 """
 
 

@@ -28,14 +28,13 @@ if TYPE_CHECKING:
     from palaestra.web.page_socket import PageSocket
     from palaestra.web.site import Site
 
-EPILOG = """\
-examples:
-  palaestra view
-  palaestra view first
-  palaestra view other/results
-  palaestra view 3DBall
-  palaestra view ./Soccer.x86_64 --no-graphics
-  palaestra view --bind 0.0.0.0 --port 9000
+EXAMPLES = """\
+palaestra view
+palaestra view first
+palaestra view other/results
+palaestra view 3DBall
+palaestra view ./Soccer.x86_64 --no-graphics
+palaestra view --bind 0.0.0.0 --port 9000
 """
 
 OWN = ("num_envs", "bind")

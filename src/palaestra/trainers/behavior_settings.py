@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from palaestra.core.errors import PluginError
 from palaestra.core.plugins import find_class, installed, nearest, registry
 from palaestra.core.settings import SKIP_USER_CODE, Settings, field_error
+from palaestra.core.wording.other_trainers import nearest_trainer
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import REWARDS, ExtrinsicSettings, RewardSettings, UnreadSignalSettings, signal_class
 from palaestra.scenario.ending_settings import KeepBestSettings, StopSettings
@@ -193,9 +194,10 @@ def _unknown_trainer(name: str, known: Sequence[str]) -> str:
     Their entry points list trainers only when they are called, which needs ML-Agents itself: if none has this name, all
     packages are named.
     """
+    other = nearest_trainer(name)
     usual = (
-        f"no trainer is named '{name}'{nearest(name, known)} (there are: {', '.join(known)}; your own as "
-        "package.module:Class)"
+        f"no trainer is named '{name}'{f': {other}' if other else nearest(name, known)} (there are: "
+        f"{', '.join(known)}; your own as package.module:Class)"
     )
     points = [point for point in installed("mlagents.trainer_type") if point.module.partition(".")[0] != "mlagents"]
     alike = [point for point in points if point.name.casefold() == name.casefold()]

@@ -305,7 +305,7 @@ def test_a_results_folder_that_may_not_be_written_is_named(capsys: pytest.Captur
     [
         ("learn good.yaml --areaz=3", "unknown flag '--areaz'"),
         ("learn good.yaml --num-area", "--num-areas"),
-        ("learn good.yaml --num-areas=many", "invalid int value: 'many'"),
+        ("learn good.yaml --num-areas=many", "expected a whole number, got 'many'"),
         ("learn a.yaml b.yaml", "unexpected argument 'b.yaml'"),
         ("evaluate first --determinstic", "did you mean '--deterministic'?"),
         ("lern good.yaml", "did you mean 'learn'?"),

@@ -10,6 +10,7 @@ from palaestra.cli import envs
 from palaestra.core.errors import EnvError
 from palaestra.core.plugins import registry
 from palaestra.envs.builtin.agreement import Learned, agreements
+from palaestra.envs.traits import summary_of
 from palaestra.envs.wrapper import EnvWrapper
 
 ROOT = Path(__file__).parents[3]
@@ -35,16 +36,23 @@ def test_the_list_has_a_line_for_each_built_in(capsys: pytest.CaptureFixture[str
     assert any(line.startswith("Basic ") and "discrete 3" in line for line in lines)
 
 
-@pytest.mark.parametrize("columns", [120, 150, 180])
-def test_a_summary_gives_way_where_names_and_numbers_need_the_room(columns, capsys, monkeypatch):
+@pytest.mark.parametrize("columns", [80, 120, 180])
+def test_a_summary_is_whole_in_as_many_lines_as_it_needs(columns, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     run()
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-    names = registry("envs").names()
+    table = lines[: lines.index("")]
+    what, after = table[0].index("what"), table[0].find("actions")
+    wide = columns >= envs.WIDE
     assert max(map(len, lines)) <= columns
-    assert lines[0].split() == ["name", "what", "actions", "areas", "benchmark"]
-    assert [line.split()[0] for line in lines[1 : len(names) + 1]] == names
-    assert next(line for line in lines if line.startswith("Walker ")).split()[-4:] == ["39", "continuous", "10", "2500"]
+    assert table[0].split() == ["name", "what", *(["actions", "areas", "benchmark"] if wide else [])]
+    assert [line.split()[0] for line in table[1:] if line[0] != " "] == registry("envs").names()
+    if wide:
+        walker = next(line for line in table if line.startswith("Walker "))
+        assert walker.split()[-4:] == ["39", "continuous", "10", "2500"]
+    texts = [" ".join(line[what : after if wide else None].split()) for line in table[1:]]
+    summary = summary_of(registry("envs").get("CartPole"))
+    assert summary in " ".join(texts)
 
 
 def test_a_built_in_shows_what_it_sees_does_and_earns_and_how_to_train_it(capsys: pytest.CaptureFixture[str]):

@@ -5,10 +5,13 @@ from pathlib import Path
 import pytest
 
 from palaestra.cli.commands import COMMANDS, make_parser, parse
-from palaestra.cli.learn import SHORT, overrides
+from palaestra.cli.learn import overrides
 from palaestra.cli.main import main
 from palaestra.core.errors import ConfigError
+from palaestra.core.wording.foreign_names import MOST_CHANGED
 from palaestra.runtime.settings import RunSettings, load
+from palaestra.runtime.settings.fitting import preset_for
+from palaestra.trainers.settings import SACSettings
 
 TWO = {"behaviors": {"A": {"trainer_type": "ppo"}, "B": {"trainer_type": "sac", "max_steps": 7000}}}
 
@@ -38,6 +41,46 @@ def test_a_short_flag_for_a_hyperparameter_needs_no_trainer_type(tree: object):
     block = next(iter(settings.behaviors.values()), settings.default_settings)
     assert block.trainer_type == "ppo"
     assert block.hyperparameters.model_dump()["learning_rate"] == 0.002
+
+
+def test_another_trainer_takes_none_of_the_hyperparameters_of_the_file(tmp_path: Path):
+    file = tmp_path / "ball.yaml"
+    file.write_text("behaviors:\n  Ball:\n    trainer_type: ppo\n    hyperparameters: {num_epoch: 9, batch_size: 7}\n")
+    for line in ("--trainer=sac --batch-size=64", "--batch-size=64 --trainer=sac"):
+        options = parse(make_parser("learn"), ["learn", str(file), *line.split()])
+        found = load(file, overrides(options))
+        ball = found.settings.behaviors["Ball"]
+        assert (ball.trainer_type, ball.hyperparameters) == ("sac", SACSettings(batch_size=64))
+        assert "ball.yaml:4: behaviors.Ball.hyperparameters: those of ppo are left out" in found.warnings[0]
+    same = load(file, overrides(parse(make_parser("learn"), ["learn", str(file), "--trainer=ppo"])))
+    assert same.settings.behaviors["Ball"].hyperparameters.model_dump()["num_epoch"] == 9
+    assert same.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("trainer", "file"), [(None, "sac/Pendulum-v1.yaml"), ("sac", "sac/Pendulum-v1.yaml"), ("ppo", None)]
+)
+def test_a_trainer_chooses_among_the_shipped_files(trainer: str | None, file: str | None):
+    found = preset_for("gymnasium:Pendulum-v1", trainer)
+    assert (found and "/".join(found.parts[-2:])) == file
+
+
+@pytest.mark.parametrize(
+    ("trainer", "words"),
+    [
+        ("dqn", "no trainer is named 'dqn': examples/dqn.py of the repository is a DQN"),
+        ("Rainbow", "examples/dqn.py"),
+        ("A2C", "examples/a2c.py"),
+        ("td3", "sac is nearest"),
+        ("TRPO", "ppo is nearest"),
+        ("PPO", "did you mean 'ppo'?"),
+        ("xyz", "no trainer is named 'xyz' (there are: ppo, sac, poca, bc; your own as package.module:Class)"),
+    ],
+)
+def test_a_trainer_that_is_not_there_is_answered_with_the_nearest(trainer: str, words: str):
+    with pytest.raises(ConfigError) as error:
+        load({"behaviors": {"A": {"trainer_type": trainer}}})
+    assert words in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +113,7 @@ def test_abbreviations_of_older_flags_mean_what_they_meant(abbreviated, key, cap
         return
     options = parse(make_parser("learn"), ["learn", "x.yaml", abbreviated, "3"])
     assert getattr(options, key) == 3
-    assert all(getattr(options, short) is None for short in SHORT)
+    assert all(getattr(options, short) is None for short in MOST_CHANGED)
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,8 @@ def seeded(settings: RunSettings, checkpoint: Checkpoint | None) -> RunSettings:
 
 def _preset(overrides: Mapping[str, Any]) -> Path | None:
     name = overrides.get("env_settings", {}).get("env_path")
-    return None if name is None or is_game(name) else preset_for(name)
+    trainer = overrides.get("behaviors", {}).get("*", {}).get("trainer_type")
+    return None if name is None or is_game(name) else preset_for(name, trainer)
 
 
 def fitted_to(

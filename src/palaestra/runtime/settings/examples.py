@@ -54,10 +54,14 @@ def example_like(path: Path) -> str | None:
     return _match("/".join(path.parts[-2:]), names) or _match(path.name, names)
 
 
-def made_for(name: str) -> Path | None:
-    """Returns the example for an environment: the one of its name, that for groups first; None if there is none."""
+def made_for(name: str, trainer: str | None = None) -> Path | None:
+    """Returns the example for an environment: the one of its name, that for groups first; None if there is none.
+
+    `trainer`: the one that it must be for.
+    """
     names = sorted(example_names(), key=lambda one: not one.startswith("poca/"))
-    found = _match(name, [one for one in names if one.partition("/")[0] in ALONE])
+    folders = ALONE if trainer is None else [folder for folder in ALONE if folder == trainer]
+    found = _match(name, [one for one in names if one.partition("/")[0] in folders])
     return None if found is None else _root() / f"{found}.yaml"
 
 

@@ -50,16 +50,21 @@ WORDS = {
 """Settings that a user is told."""
 
 
-def preset_for(env_path: str | None) -> Path | None:
-    """Returns the shipped settings file for an environment as `--env` names it; None if there is none."""
+def preset_for(env_path: str | None, trainer: str | None = None) -> Path | None:
+    """Returns the shipped settings file for an environment as `--env` names it; None if there is none.
+
+    `trainer`: the one that it must be for.
+    """
     if env_path is None:
         return None
     kind, colon, name = env_path.partition(":")
     if not colon:
-        return made_for(env_path)
+        return made_for(env_path, trainer)
     if kind == "pettingzoo":
-        return made_for(re.split(r"[./]", re.sub(r"_v\d+$", "", name))[-1]) if is_published(name) else None
-    return made_for(name.rpartition(":")[2].replace("/", "-")) if kind in ("builtin", "gymnasium", "envpool") else None
+        return made_for(re.split(r"[./]", re.sub(r"_v\d+$", "", name))[-1], trainer) if is_published(name) else None
+    if kind not in ("builtin", "gymnasium", "envpool"):
+        return None
+    return made_for(name.rpartition(":")[2].replace("/", "-"), trainer)
 
 
 def fitted(

@@ -75,6 +75,7 @@ def load(
     twice = "is given twice: this one counts, as in ML-Agents"
     warnings = [f"{sourced.file}:{line}: the key '{key}' {twice}" for key, line in repeats]
     warnings += _drop_framework(sourced)
+    warnings += sourced.notes
     settings = _checked(sourced, warnings, own_code)
     if not settings.behaviors and not settings.default_settings:
         raise ConfigError("no behavior has settings; list it under `behaviors`, or add default_settings", sourced.file)

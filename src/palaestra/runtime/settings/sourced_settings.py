@@ -24,6 +24,7 @@ from palaestra.trainers.behavior_settings import BehaviorSettings, hyperparamete
 _PARAMETER_FORMS = ("curriculum", "sampler_type", "sampler_parameters")
 _FLAGS = {
     "env_path": "--env",
+    "trainer_type": "--trainer",
     "load_model": "--load",
     "train_model": "--train",
     "device": "--torch-device",
@@ -63,6 +64,8 @@ class SourcedSettings:
     def __init__(self, document: Document, file: Path | None) -> None:
         self.tree: dict[str, Any] = document.tree
         self.file = file
+        self.notes: list[str] = []
+        """A line about each value that a flag made useless, and that is left out."""
         self._of_every_behavior: dict[Key, str] = {}  # the flag of each setting that one set in all behaviors
         self._sources = {path: Source(path, file, document.lines.get(path)) for path in _paths(document.tree)}
         for section in ("behaviors", "default_settings"):
@@ -82,13 +85,31 @@ class SourcedSettings:
         """Writes the partial tree of the flags that were given."""
         for name, options in overrides.get("trackers", {}).items():
             self._add_tracker(name, options)
-        for path, value in _leaves({section: part for section, part in overrides.items() if section != "trackers"}):
+        leaves = _leaves({section: part for section, part in overrides.items() if section != "trackers"})
+        for path, value in sorted(leaves, key=lambda leaf: leaf[0][-1] != "trainer_type"):  # has its hyperparameters
             words = _FLAGS.get(path[-1]) or "--" + path[-1].replace("_", "-")
             if path[:2] == ("behaviors", "*"):
                 self._of_every_behavior[path[2:]] = words
             for concrete in self._concrete(list(path), words):
+                if path[-1] == "trainer_type":
+                    self._leave_other_hyperparameters(concrete[:-1], value, words)
                 self._need_no_trainer_type(concrete)
                 self._put(concrete, value, words)
+
+    def _leave_other_hyperparameters(self, block_path: Key, trainer: Any, words: str) -> None:
+        """Removes the hyperparameters of a block, those of another trainer, if a flag chooses one."""
+        block: Any = self.tree
+        for key in block_path:
+            block = block.get(key) if isinstance(block, dict) else None
+        if not isinstance(block, dict) or block.get("trainer_type", trainer) == trainer:
+            return
+        if isinstance(block.get("hyperparameters"), dict) and block["hyperparameters"]:
+            path = (*block_path, "hyperparameters")
+            self.notes.append(
+                f"{self.source(path).where}: {dotted(path)}: those of {block['trainer_type']} are left out, since "
+                f"{words}={trainer} is given; {trainer} has its defaults, which flags and --set change"
+            )
+            self.remove(path)
 
     def _add_tracker(self, name: str, options: Mapping[str, Any]) -> None:
         """Adds a tracker to those of the file, or options to one of them."""

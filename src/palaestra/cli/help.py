@@ -1,0 +1,64 @@
+"""Explain a command, or a group of flags that several commands share.
+
+Without a topic it lists the commands, as `palaestra --help` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+from difflib import get_close_matches
+
+from palaestra.cli.commands import COMMANDS, make_parser, subparser
+from palaestra.cli.flags import switch
+from palaestra.cli.game_flags import add_game_flags
+from palaestra.cli.help_text import examples
+from palaestra.cli.parser import Parser
+from palaestra.core.errors import ConfigError
+
+EXAMPLES = """\
+palaestra help
+palaestra help learn
+palaestra help learn --all
+palaestra help unity
+"""
+
+UNITY = "unity"
+GAMES = """\
+Flags of Unity games: builds and the Editor.
+
+The commands learn, tune, run, evaluate, record, league, view, doctor and envs take them; some leave out a few, as their
+--help says. In a settings file they are keys of `env_settings` and `engine_settings`.
+"""
+GAME_EXAMPLES = """\
+# four copies of a build without windows
+palaestra learn config.yaml --env=Game.x86_64 --num-envs=4 --no-graphics
+# the Editor: press Play when the command waits
+palaestra learn config.yaml --run-id=scene --time-scale=5
+# arguments of the game itself come last
+palaestra learn config.yaml --env=Game.x86_64 --env-args --level 3
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `palaestra help`."""
+    topic = f"a command, or {UNITY}: the flags of Unity games (default: all commands)"
+    parser.add_argument("topic", nargs="?", metavar="TOPIC", help=topic)
+    switch(parser, "--all", "also explain the flags that are only named otherwise")
+
+
+def main(options: argparse.Namespace) -> None:
+    """Prints the help of a topic. Raises ConfigError for an unknown one."""
+    topic = options.topic
+    if topic is None:
+        make_parser(None).print_help()
+    elif topic.lower() in (UNITY, "ml-agents", "mlagents", "editor", "game", "games"):
+        parser = Parser("palaestra COMMAND", GAMES)
+        add_game_flags(parser)
+        parser.sections = [examples(GAME_EXAMPLES)]
+        print(parser.format_help(everything=True), end="")
+    elif topic in COMMANDS:
+        print(subparser(make_parser(topic), topic).format_help(everything=options.all), end="")
+    else:
+        near = get_close_matches(topic, [*COMMANDS, UNITY], n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise ConfigError(f"there is no command '{topic}'{hint} (there are: {', '.join(COMMANDS)}, and {UNITY})")

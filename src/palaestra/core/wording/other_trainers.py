@@ -1,0 +1,52 @@
+"""Algorithms that Palaestra has not, or by another name, and what comes nearest."""
+
+from __future__ import annotations
+
+import re
+
+NEAREST = (
+    (
+        "dqn ddqn doubledqn duelingdqn qrdqn c51 iqn rainbow nfq qlearning bdq",
+        "examples/dqn.py of the repository is a DQN in one file, run there with --trainer=examples.dqn:DQN",
+    ),
+    (
+        "a2c a3c ac actorcritic acktr",
+        "examples/a2c.py of the repository is an A2C in one file, run there with --trainer=examples.a2c:A2C",
+    ),
+    (
+        "td3 ddpg td7 tqc redq droq crossq apexddpg d4pg naf sql",
+        "sac is nearest: off-policy as well, with two critics and a temperature that is learned",
+    ),
+    ("sacd discretesac sacdiscrete", "sac takes discrete actions too"),
+    ("trpo npg ppg ppo2 ppoclip ppopenalty", "ppo is nearest"),
+    ("maskableppo ppomask", "ppo follows action masks by itself"),
+    (
+        "recurrentppo ppolstm ppornn r2d2 r2d3",
+        "ppo has a memory with --set 'behaviors.*.network_settings.memory={memory_size: 128}'",
+    ),
+    (
+        "impala appo vtrace dppo ddppo apex",
+        "ppo is nearest; --processes, --gpus and --set 'behaviors.*.threaded=true' make it faster",
+    ),
+    ("mappo maddpg qmix vdn coma matd3 masac hatrpo happo mat", "poca is nearest: groups of agents share a reward"),
+    ("ippo ppomultiagent", "ppo trains each agent on its own"),
+    ("reinforce vpg pg policygradient", "ppo is nearest; docs/guides/own-trainer.md writes a REINFORCE"),
+    ("gail airl", "gail is a reward signal here, beside any trainer: docs/guides/imitation.md"),
+    ("icm curiosity rnd", "curiosity and rnd are reward signals here, beside any trainer"),
+    ("dagger", "bc with a teacher is DAgger: docs/guides/imitation.md"),
+    (
+        "bcq cql iql awac td3bc crr marwil decisiontransformer dt",
+        "bc is nearest: it learns from demonstrations alone",
+    ),
+    (
+        "dreamer dreamerv3 dreamerv2 muzero alphazero mbpo planet pets es ars cmaes her",
+        "nothing here is like it; docs/guides/own-trainer.md shows how to add a trainer",
+    ),
+)
+"""Names without case and punctuation, and a sentence about what comes nearest."""
+
+
+def nearest_trainer(name: str) -> str:
+    """Returns what to use in place of an algorithm of the field that is not here; '' for a name that is none."""
+    wanted = re.sub(r"[^a-z0-9]", "", name.lower())
+    return next((sentence for names, sentence in NEAREST if wanted in names.split()), "")

@@ -1,0 +1,102 @@
+"""Flags of other libraries are answered with ours, numbers in one sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from palaestra.cli.commands import make_parser, subparser
+from palaestra.core.wording.foreign_names import FLAGS, MOST_CHANGED, SENTENCES, SETTINGS, answer, counterpart
+from palaestra.core.wording.other_trainers import NEAREST
+from palaestra.runtime.settings import load
+
+GIVEN = {
+    "--lr=1e-3": "--lr=1e-3 is --learning-rate=1e-3 here",
+    "--lr 1e-3": "--lr=1e-3 is --learning-rate=1e-3 here",
+    "--algo=sac": "--algo=sac is --trainer=sac here",
+    "--algo DQN": "--algo is --trainer here, and there is no trainer 'DQN': examples/dqn.py",
+    "--total-timesteps=1e5": "--total-timesteps=1e5 is --max-steps=1e5 here",
+    "--total_timesteps=1e5": "--total_timesteps=1e5 is --max-steps=1e5 here",
+    "--train.learning-rate=0.1": "--train.learning-rate=0.1 is --learning-rate=0.1 here",
+    "--n-envs=4": "--n-envs=4 is --num-areas=4 here, and --num-envs the processes that share them",
+    "--n-steps=128": "--n-steps is --buffer-size here, which counts the decisions of all areas together",
+    "--gamma=0.9": "--gamma=0.9 is --set 'behaviors.*.reward_signals.extrinsic.gamma=0.9' here",
+    "--ent-coef": "--ent-coef is --set 'behaviors.*.hyperparameters.beta=VALUE' here",
+    "--epochs=4": "--epochs=4 is --set 'behaviors.*.hyperparameters.num_epoch=4' here",
+    "--gae-lambda=1": "hyperparameters.lambd=1' here",
+    "--clip-range=0.1": "hyperparameters.epsilon=0.1' here",
+    "--net-arch": "--net-arch is --hidden-units here, and --num-layers the number of layers",
+    "--num-workers=3": "--num-workers=3 is --num-envs=3 here",
+    "--gpu=0": "--gpu is --torch-device here, which is cpu, cuda or cuda:0",
+    "--gpu 0": "--gpu is --torch-device here",
+    "--render": "--render is --view here",
+    "--tensorboard-log=x": "--tensorboard-log=x is --results-dir=x here",
+    "--wandb": "--wandb is --track here, such as --track=wandb:project=walkers",
+    "--env-id=CartPole-v1": "--env-id=CartPole-v1 is --env=CartPole-v1 here",
+    "--save-path=x": "--save-path=x is --results-dir=x here",
+    "--policy=MlpPolicy": "--policy: the network fits the observations by itself",
+    "--capture-video": "`palaestra record RUN` makes a GIF",
+    "--max-stepz=3": "unknown flag '--max-stepz'; did you mean '--max-steps'?",
+    "--xq": "unknown flag '--xq' (see:",
+    "--seed=abc": "argument --seed: expected a whole number, got 'abc'",
+    "--num-envs=1.5": "argument --num-envs: expected a whole number, got '1.5'",
+    "--rank-timeout=nan": "argument --rank-timeout: expected a number, got 'nan'",
+}
+
+
+@pytest.mark.parametrize(("line", "message"), GIVEN.items(), ids=list(GIVEN))
+def test_learn_answers_flags_of_other_libraries(line: str, message: str, terminal):
+    assert message in terminal.fails("learn", *line.split(), status=2)
+
+
+def test_a_command_answers_only_with_flags_that_it_has(terminal):
+    assert "--n-eval-episodes=10 is --episodes=10 here" in terminal.fails("evaluate a --n-eval-episodes=10", status=2)
+    assert "--n-trials=9 is --trials=9 here" in terminal.fails("tune --n-trials=9", status=2)
+    assert "unknown flag '--lr'" in terminal.fails("evaluate a --lr=3", status=2)
+    assert "--lr=3 is --learning-rate=3 here" in terminal.fails("--lr=3", status=2)
+
+
+def test_whole_numbers_may_be_written_with_an_exponent():
+    parser = subparser(make_parser("learn"), "learn")
+    assert parser.parse_args(["--seed=1e3", "--num-envs", "2"]).seed == 1000
+
+
+def test_every_counterpart_is_a_flag_or_a_setting_that_exists():
+    known = {flag for name in ("learn", "tune", "evaluate", "record") for flag in _flags(name)}
+    assert {flag for flag, _, _ in FLAGS} <= known
+    assert {f"--{key.replace('_', '-')}" for key in MOST_CHANGED} <= known
+    hyper = {path: _trainer_with(path) for path, _, _ in SETTINGS}
+    for path, trainer in hyper.items():
+        tree = {"behaviors": {"A": {"trainer_type": trainer}}}
+        with pytest.raises(Exception) as error:  # noqa: PT011 (whatever is wrong with the value, the key is there)
+            load(tree, sets=[f"behaviors.A.{path}=[wrong, wrong, wrong]"])
+        assert "unknown key" not in str(error.value), path
+
+
+def test_no_name_has_two_answers():
+    names = [word for table in (SETTINGS, FLAGS, SENTENCES) for row in table for word in row[1].split()]
+    assert len(names) == len(set(names))
+    trainers = [word for row, _ in NEAREST for word in row.split()]
+    assert len(trainers) == len(set(trainers))
+    assert all(answer(f"--{name}") for name in names)
+    assert counterpart("nothing_of_this_name") is None
+
+
+def _flags(name: str) -> list[str]:
+    return list(subparser(make_parser(name), name)._option_string_actions)
+
+
+def _trainer_with(path: str) -> str:
+    sac = ("tau", "buffer_init_steps", "steps_per_update", "init_entcoef")
+    return "sac" if path.rpartition(".")[2] in sac else "ppo"
+
+
+def test_the_guide_says_what_is_answered():
+    guide = (Path(__file__).parents[3] / "docs/guides/old-habits.md").read_text(encoding="utf-8")
+    table = guide.partition("| elsewhere | here |\n|---|---|\n")[2].partition("\n\n")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines()]
+    assert len(rows) > 20
+    for theirs, here in rows:
+        for flag in theirs.split(", "):
+            found = counterpart(flag.strip("`"))
+            assert found is not None, flag
+            assert here.startswith(f"`{found.flag or found.path}"), (flag, found)
