@@ -12,7 +12,7 @@ from importlib import import_module
 from types import ModuleType
 
 from palaestra.cli.game_flags import parse_known
-from palaestra.cli.help_text import Section, examples
+from palaestra.cli.help_text import HelpPart, examples
 from palaestra.cli.parser import Parser
 from palaestra.cli.streams import BROKEN_PIPE, broken
 from palaestra.core.display import escaped_lines, shortened
@@ -217,16 +217,16 @@ def make_parser(chosen: str | None) -> Parser:
         child.add_help_flags()
     parser.add_help_flags()
     listed = {action.dest: action for action in commands._choices_actions}
-    parser.commands = [Section(title, actions=[listed[name] for name in names]) for title, names in GROUPS.items()]
+    parser.commands = [HelpPart(title, actions=[listed[name] for name in names]) for title, names in GROUPS.items()]
     parser.sections = [examples(EXAMPLES)]
     return parser
 
 
-def _after_flags(module: ModuleType) -> Iterator[Section]:
+def _after_flags(module: ModuleType) -> Iterator[HelpPart]:
     if hasattr(module, "EXAMPLES"):
         yield examples(module.EXAMPLES)
     if hasattr(module, "NOTES"):
-        yield Section("Good to know", module.NOTES)
+        yield HelpPart("Good to know", module.NOTES)
 
 
 class Version(argparse.Action):

@@ -84,7 +84,7 @@ def _wrapped(line: str, width: int) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class HelpPart:
     """A titled part of a help: a text, arguments, or both."""
 
     title: str
@@ -103,15 +103,15 @@ class Section:
         to.end_section()
 
 
-def examples(text: str) -> Section:
+def examples(text: str) -> HelpPart:
     """Returns the section with a command's examples."""
-    return Section("Examples", dedent(text).strip("\n"))
+    return HelpPart("Examples", dedent(text).strip("\n"))
 
 
-def by_name(group: argparse._ArgumentGroup, where: str) -> Section:
+def by_name(group: argparse._ArgumentGroup, where: str) -> HelpPart:
     """Returns a group that lists its flags by name; `where` says how to see the whole."""
     flags = [action.option_strings[0] for action in group._group_actions if action.help != argparse.SUPPRESS]
-    return Section(str(group.title), f"{', '.join(flags)}\n\n{where}" if flags else "")
+    return HelpPart(str(group.title), f"{', '.join(flags)}\n\n{where}" if flags else "")
 
 
 def usage(prog: str, actions: Iterable[argparse.Action], *, commands: bool) -> str:

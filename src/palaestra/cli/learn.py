@@ -22,7 +22,7 @@ from palaestra.cli.parser import Parser
 from palaestra.cli.track import trackers_of
 from palaestra.core.errors import ConfigError, SeveralProcesses
 from palaestra.core.plugins import own_python
-from palaestra.core.wording.foreign_names import MOST_CHANGED
+from palaestra.core.wording.most_changed import MOST_CHANGED
 
 EXAMPLES = """\
 # an environment of Gymnasium, with the page in the browser

@@ -12,11 +12,12 @@ from math import isfinite
 from typing import Any, NoReturn
 
 from palaestra.cli.game_flags import ENV_ARGS
-from palaestra.cli.help_text import Section, by_name, columns, fitted, formatter, usage
+from palaestra.cli.help_text import HelpPart, by_name, columns, fitted, formatter, usage
 from palaestra.core.display import escaped_lines, shortened
-from palaestra.core.wording.foreign_names import answer, counterpart
 
 _FLAG = re.compile(r"--?[a-zA-Z][\w-]*=--")
+FOREIGN = ("--gpu",)
+"""Flags of other libraries that abbreviate one of ours and mean something else."""
 _NEAR = 0.7
 """Least share of equal characters of a flag that may be meant."""
 
@@ -43,9 +44,9 @@ class Parser(argparse.ArgumentParser):
 
     unabbreviated: Sequence[str] = ()
     """Flags that an abbreviation matches only if no other flag does: they are newer than scripts that abbreviate."""
-    sections: Sequence[Section] = ()
+    sections: Sequence[HelpPart] = ()
     """Parts of the help after the flags, such as examples."""
-    commands: Sequence[Section] = ()
+    commands: Sequence[HelpPart] = ()
     """Parts of the help that list commands, where there are some."""
 
     def __init__(self, prog: str, description: str | None = None, **more: Any) -> None:
@@ -78,7 +79,7 @@ class Parser(argparse.ArgumentParser):
             if any(isinstance(action, argparse._SubParsersAction) for action in group._group_actions):
                 continue
             where = None if everything else self.by_name.get(str(group.title))
-            whole = Section(str(group.title), group.description or "", group._group_actions)
+            whole = HelpPart(str(group.title), group.description or "", group._group_actions)
             (whole if where is None else by_name(group, where)).add_to(text)
         for section in self.sections:
             section.add_to(text)
@@ -100,12 +101,14 @@ class Parser(argparse.ArgumentParser):
         """Exits for a word that is no argument: with what it is here, if it is a flag of another library, else the
         nearest flag. `following`: the next word.
         """
+        from palaestra.runtime.settings.foreign_names import answer_flag  # imports what checks settings: 0.3 s
+
         flag, equals, value = word.partition("=")
         given = value if equals else None if following is None or following.startswith("-") else following
         if not flag.startswith("-"):
             self.error(f"unexpected argument '{shortened(word)}'")
         known = () if self.commands else self._option_string_actions
-        if ours := answer(shortened(flag), None if given is None else shortened(given), known):
+        if ours := answer_flag(shortened(flag), None if given is None else shortened(given), known):
             self.error(ours)
         self.error(f"unknown flag '{shortened(flag)}'{self.nearest_flag(flag)}")
 
@@ -121,8 +124,8 @@ class Parser(argparse.ArgumentParser):
         """Returns the flags that an abbreviation may mean."""
         meant = super()._get_option_tuples(option_string)
         older = [found for found in meant if not set(found[0].option_strings) & set(self.unabbreviated)]
-        if not older and counterpart(option_string.partition("=")[0]) is not None:
-            return []  # a flag of another library, which is told what it is here
+        if meant and not older and option_string.partition("=")[0] in FOREIGN:
+            return []  # told what it is here
         return older if older and len(meant) > 1 else meant
 
 

@@ -80,10 +80,12 @@ def test_seconds_end_an_examination(terminal):
 
 
 @pytest.mark.parametrize(
-    "words", [["--ticks", "0"], ["--seconds", "-1"], ["--seconds", "nan"], ["--timeout-wait", "0"]]
+    ("words", "status"),
+    [(["--ticks", "0"], 1), (["--seconds", "-1"], 1), (["--seconds", "nan"], 2), (["--timeout-wait", "0"], 1)],
 )
-def test_a_length_that_is_none_is_refused(words: list[str], terminal):
-    assert words[0].strip("-").replace("-", "_") in terminal.fails("doctor", "Basic", *words).replace("-", "_")
+def test_a_length_that_is_none_is_refused(words: list[str], status: int, terminal):
+    message = terminal.fails("doctor", "Basic", *words, status=status)
+    assert words[0].strip("-").replace("-", "_") in message.replace("-", "_")
 
 
 @pytest.mark.slow

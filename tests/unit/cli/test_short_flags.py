@@ -8,7 +8,7 @@ from palaestra.cli.commands import COMMANDS, make_parser, parse
 from palaestra.cli.learn import overrides
 from palaestra.cli.main import main
 from palaestra.core.errors import ConfigError
-from palaestra.core.wording.foreign_names import MOST_CHANGED
+from palaestra.core.wording.most_changed import MOST_CHANGED
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.settings.fitting import preset_for
 from palaestra.trainers.settings import SACSettings

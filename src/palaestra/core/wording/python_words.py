@@ -26,7 +26,7 @@ _SAME = """
     out private processes pruner quality-level rank-timeout ray-address ray-working-dir restarts-rate-limit-n
     restarts-rate-limit-period-s results-dir resume revision run-id runner-cpus sampled search seconds seed seeds
     side-by-side smooth snapshots step steps stop-at stop-without-progress storage study summary-freq
-    target-frame-rate time-scale timeout-wait title track trials trust width x
+    target-frame-rate time-scale timeout-wait title track trainer trials trust width x
 """
 KEYWORDS = {flag: flag.replace("-", "_") for flag in _SAME.split()} | {
     "commit-message": "message",
@@ -49,7 +49,7 @@ SWITCHES = frozenset(_SWITCHES.split())
 WHOLE = {"debug": 'settings={"debug": True}', "multi-gpu": "gpus=-1"}
 """Flags that are a keyword with its value."""
 _BOTH = "compare evaluate export plot pull push record run tune"
-_SHELL_ONLY = "alias config convert demo doctor envs league schema upgrade view"
+_SHELL_ONLY = "alias config convert demo doctor envs help league schema upgrade view"
 FUNCTIONS = {"learn": "train", **{name: name for name in _BOTH.split()}}
 """The function for each command that Python has too; other commands are of the command line alone."""
 COMMANDS = (*FUNCTIONS, *_SHELL_ONLY.split())

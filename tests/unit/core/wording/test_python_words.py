@@ -82,6 +82,7 @@ def test_the_table_has_the_flags_of_the_commands():
     shell = {
         "bind",
         "help",
+        "help-all",
         "h",
         "version",
         "view",
