@@ -45,6 +45,7 @@ class EnvTraits:
     notes: tuple[str, ...] = ()  # sentences for users on what was made of it, shown when a run begins
     max_episode_steps: int | None = None  # time limit of an episode in decisions; None: unknown, or none
     parameter_ranges: Mapping[str, Range] = field(default_factory=dict[str, Any])
+    refused_parameters: Mapping[str, str] = field(default_factory=dict[str, str])  # that it was opened with, and why
     ray_fans: Mapping[str, Sequence[RayFan]] = field(default_factory=dict[str, Any])  # of observations, by behavior
     board: SwapBoard | None = None  # the board, if its moves exchange two pieces
 

@@ -82,13 +82,14 @@ class GymnasiumEnv:
         self.name = name
         self.device = torch.device("cpu")
         self.num_areas = envs.count
-        self.parameters: Mapping[str, float] = {}
+        self.parameters: Mapping[str, float] = envs.parameters.targets.defaults
         library = "EnvPool" if name.startswith("envpool:") else "Gymnasium"
         self.traits = EnvTraits(
             name=name,
             summary=f"{library}'s {id if registered is None else registered.id}, one agent an area.",
             benchmark=None if registered is None else registered.reward_threshold,
-            notes=envs.masks.notes,
+            notes=(*envs.masks.notes, *envs.parameters.targets.notes),
+            refused_parameters=envs.parameters.targets.refused,
             timed=True,
             steps_arrays=True,
         )
@@ -212,9 +213,8 @@ class GymnasiumEnv:
             self._self_resets.add_first(tuple(column[has_begun] for column in obs))
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """Raises EnvError for any parameter, because there are none."""
-        if values:
-            raise EnvError(f"{self.name} has no parameters; '{next(iter(values))}' cannot be set")
+        """Sets a value for each area, from its next episode on. Raises EnvError for an unknown parameter."""
+        self._envs.parameters.set(values)
 
     def render(self, area: int) -> np.ndarray:
         """Returns an image of an area. Raises EnvError unless made with `render=True`, or for a missing package."""

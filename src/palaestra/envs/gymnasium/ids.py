@@ -19,6 +19,7 @@ from palaestra.envs.gymnasium.single_envs import SingleEnvs
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs
 from palaestra.envs.screens import draw_in_memory
 from palaestra.envs.spaces.conventions import Conventions
+from palaestra.envs.spaces.option_names import PARAMETERS
 
 
 def build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | VectorEnvs:
@@ -28,10 +29,11 @@ def build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | Ve
     if (newest := newest_version(spec.id)) != spec.id:
         warnings.warn(f"{name} is out of date: {newest} replaces it", stacklevel=3)
     rendered = options.pop("render", False)
-    conventions = Conventions.taken_from(options)
     if rendered:
         draw_in_memory()
     try:
+        theirs = signature(_creator(spec)).parameters if PARAMETERS in options else ()
+        conventions = Conventions.taken_from(options, theirs)
         if (native := native_envs(spec, count, options, conventions, rendered=rendered)) is not None:
             return native
         if rendered:

@@ -52,7 +52,8 @@ def native_envs(
         return None
     creator = spec.vector_entry_point
     creator = creator if callable(creator) else load_env_creator(creator)
-    if spec.entry_point is not None and not _preferred(creator, spec, options, rendered=rendered):
+    single = rendered or bool(conventions.parameters)
+    if spec.entry_point is not None and not _preferred(creator, spec, options, single=single):
         return None
     if _is_atari(creator):
         _check_atari(f"gymnasium:{spec.id}", creator, options)
@@ -88,15 +89,17 @@ def _with_usual_pictures(spec: EnvSpec) -> EnvSpec:
     return replace(spec, kwargs=kwargs, vector_entry_point=ATARI_GAMES)
 
 
-def _preferred(creator: Callable[..., Any], spec: EnvSpec, options: dict[str, Any], *, rendered: bool) -> bool:
-    """Whether a vector version is used although there are single environments."""
+def _preferred(creator: Callable[..., Any], spec: EnvSpec, options: dict[str, Any], *, single: bool) -> bool:
+    """Whether a vector version is used although there are single environments. `single`: these can do more that is
+    asked for, such as drawing, or a parameter with its own value in each.
+    """
     takes = signature(creator).parameters
     takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values())
     if spec.additional_wrappers or not (takes_all or {*spec.kwargs, *options} <= {*takes}):
         return False
     if _is_atari(creator):
         return True
-    if rendered:
+    if single:
         return False
     return "autoreset_mode" in takes or creator is CartPoleVectorEnv or _mode(creator) is AutoresetMode.SAME_STEP
 

@@ -24,6 +24,7 @@ from palaestra.envs.gymnasium.returned_values import (
 from palaestra.envs.gymnasium.self_resets import ResetWatch, final_observation
 from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.conventions import UNSAID, Conventions
+from palaestra.envs.spaces.episode_parameters import EpisodeParameters
 from palaestra.envs.spaces.mask_source import MaskSource
 from palaestra.envs.spaces.observation_leaves import gathered, pick
 from palaestra.parallel.closing import close_all
@@ -76,6 +77,7 @@ class SingleEnvs:
         self.leaves = self._conventions.leaves(observation, self.masks.name)
         self._check_alike()
         self._mask_methods = [found for env in envs if (found := self.masks.method(env)) is not None]
+        self.parameters = EpisodeParameters(self._envs, self._conventions.parameters, name)
         self._watches = [ResetWatch(env) for env in envs]
         self._none = np.zeros(len(envs), np.bool_)
         self._nobody = np.zeros(0, np.int64)
@@ -176,11 +178,13 @@ class SingleEnvs:
             return SpaceActions(space).spec
         return [leaf.spec for leaf in self._conventions.leaves(space, self.masks.name)]
 
-    def _reset(self, i: int, **options: Any) -> tuple[Any, dict[str, Any]]:
+    def _reset(self, i: int, **keywords: Any) -> tuple[Any, dict[str, Any]]:
+        keywords |= self.parameters.begin(i)
         try:
-            result = self._envs[i].reset(**options)
+            result = self._envs[i].reset(**keywords)
         except BaseException as error:  # whatever a user's environment does
             raise self._blame(error, "reset", i) from error
+        self.parameters.began(i)
         return check_reset(result, f"{self._name}, area {i}")
 
     def _blame(self, error: BaseException, method: str, area: int) -> BaseException:

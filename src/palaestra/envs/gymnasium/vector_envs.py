@@ -19,6 +19,7 @@ from palaestra.envs.gymnasium.returned_values import OLD_STEP, batched_flags, ch
 from palaestra.envs.gymnasium.self_resets import FINAL_KEYS
 from palaestra.envs.gymnasium.single_envs import SUCCESS, BatchedObs, SingleEnvs, Start, Tick, successes
 from palaestra.envs.gymnasium.vector_errors import VectorErrors
+from palaestra.envs.gymnasium.vector_parameters import VectorParameters
 from palaestra.envs.spaces.action_masks import KEY
 from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.conventions import UNSAID, Conventions
@@ -31,6 +32,8 @@ class VectorEnvs:
 
     steady = True
     """Whether every area acts on every tick."""
+    resets = False
+    """Whether each episode begins by a call of `reset`."""
 
     def __init__(self, envs: VectorEnv, name: str, conventions: Conventions = UNSAID) -> None:
         """`name` is for error messages."""
@@ -44,6 +47,7 @@ class VectorEnvs:
         conventions = conventions.completed(self.metadata)
         self.masks = MaskSource(name, observation, action, self.actions.spec, conventions)
         self.leaves = conventions.leaves(observation, self.masks.name)
+        self.parameters = VectorParameters(envs, conventions.parameters, name, resets=self.resets)
         self._errors = VectorErrors(envs, name)
         self._mask_method = self._find_mask_method()
 
@@ -54,7 +58,9 @@ class VectorEnvs:
 
     def reset(self, seed: int) -> Start:
         """Resets every environment."""
-        obs, infos = check_reset(self._called("reset", self._envs.reset, seed=seed), self._name)
+        options = self.parameters.options()
+        keywords = {"options": options} if options else {}
+        obs, infos = check_reset(self._called("reset", self._envs.reset, seed=seed, **keywords), self._name)
         return Start(self._split(obs), self._mask(obs, infos, first=True))
 
     def step(self, actions: Any) -> Tick:
@@ -227,6 +233,8 @@ class NextStep(VectorEnvs):
 class Disabled(VectorEnvs):
     """Adapts environments that the caller restarts, with `reset(options={"reset_mask": mask})`."""
 
+    resets = True
+
     def __init__(self, envs: VectorEnv, name: str, conventions: Conventions = UNSAID) -> None:
         super().__init__(envs, name, conventions)
         self._mask_checked = False
@@ -243,7 +251,8 @@ class Disabled(VectorEnvs):
         success = _success(infos, ended, self.count)
         others = None if self._mask_checked or mask.all() else tuple([column[~mask] for column in obs])
         before = self._mask(given, infos, ~mask)
-        given, infos = self._called("reset", self._envs.reset, options={"reset_mask": mask.copy()})
+        options = {"reset_mask": mask.copy(), **self.parameters.options()}
+        given, infos = self._called("reset", self._envs.reset, options=options)
         obs = self._split(given)
         allowed = self._mask(given, infos, mask)
         if before is not None and allowed is not None:

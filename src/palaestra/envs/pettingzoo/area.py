@@ -13,6 +13,7 @@ from gymnasium import spaces
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
 from palaestra.envs.spaces.action_masks import KEY
+from palaestra.envs.spaces.episode_parameters import EpisodeParameters
 from palaestra.envs.spaces.mask_source import METHODS, arguments
 
 Agent: TypeAlias = Hashable
@@ -50,6 +51,8 @@ class Area:
         self.group_of: Callable[[Agent], int] | None = None
         """Returns the group that an agent shares rewards with, -1 without one; None: nothing is shared."""
         self._warned = set[str]()
+        self.parameters: EpisodeParameters | None = None
+        """Parameters of all areas; None until the environment is open."""
         self.mask_method: tuple[str, Callable[..., Any]] | None = None
         """The name of the method that returns the masks of actions, and the method, if there is one."""
 
@@ -77,6 +80,14 @@ class Area:
     def step(self, actions: Mapping[Agent, Any]) -> AreaTick:
         """Lets the agents act that asked last, and starts the next episode if this one is over."""
         raise NotImplementedError
+
+    def begin(self, seed: int | None) -> Any:
+        """Calls the environment's `reset` with the parameters of the next episode, and returns what it returns."""
+        options = {} if self.parameters is None else self.parameters.begin(self.number)
+        given = self.guarded("reset", self.env.reset, seed=seed, **options)
+        if self.parameters is not None:
+            self.parameters.began(self.number)
+        return given
 
     def render(self) -> np.ndarray:
         """Returns an image (H, W, 3). Raises EnvError if the environment cannot draw."""

@@ -22,7 +22,8 @@ from palaestra.envs.pettingzoo.area import AgentView, Area, AreaTick
 from palaestra.envs.pettingzoo.roster import Roster, Spaces
 from palaestra.envs.pettingzoo.turns import ParallelArea, TurnArea
 from palaestra.envs.spaces.conventions import Conventions, tick_seconds
-from palaestra.envs.spaces.option_names import ZOO_OPTIONS
+from palaestra.envs.spaces.episode_parameters import EpisodeParameters
+from palaestra.envs.spaces.option_names import OF_RUN, ZOO_OPTIONS
 from palaestra.envs.traits import EnvTraits
 from palaestra.parallel.closing import close_all
 
@@ -31,7 +32,7 @@ COOPERATIVE = ("hanabi",)
 
 
 class PettingZooEnv:
-    """Steps several copies of a PettingZoo environment. It has no parameters and cannot be saved."""
+    """Steps several copies of a PettingZoo environment. It cannot be saved."""
 
     def __init__(
         self, envs: Sequence[ParallelEnv | AECEnv], name: str, options: Mapping[str, Any] | None = None
@@ -43,7 +44,7 @@ class PettingZooEnv:
         """
         options = {} if options is None else dict(options)
         for key in options:
-            if key not in ZOO_OPTIONS:
+            if key not in (*ZOO_OPTIONS, OF_RUN):
                 raise EnvError(
                     f"{name} takes no option '{key}'{nearest(key, ZOO_OPTIONS)} (it takes: {', '.join(ZOO_OPTIONS)})"
                 )
@@ -51,7 +52,6 @@ class PettingZooEnv:
         self._envs = list(envs)
         self.device = torch.device("cpu")
         self.num_areas = len(envs)
-        self.parameters: Mapping[str, float] = {}
         first = envs[0]
         metadata: Any = getattr(first, "metadata", None)
         metadata = metadata if isinstance(metadata, Mapping) else {}
@@ -69,10 +69,16 @@ class PettingZooEnv:
         if self._roster.shares_rewards:
             for area in self._areas:
                 area.group_of = self._roster.group_of
+        self._parameters = EpisodeParameters([area.env for area in self._areas], self._conventions.parameters, name)
+        for area in self._areas:
+            area.parameters = self._parameters
+        targets = self._parameters.targets
+        self.parameters: Mapping[str, float] = targets.defaults
         self.traits = EnvTraits(
             name=name,
             summary=f"{'An AEC' if isinstance(first, AECEnv) else 'A parallel'} environment of PettingZoo.",
-            notes=tuple(self._roster.lines()),
+            notes=(*self._roster.lines(), *targets.notes),
+            refused_parameters=targets.refused,
             opponents=tuple(self._roster.opponents),
             timed=True,
         )
@@ -107,9 +113,8 @@ class PettingZooEnv:
         return self._steps([area.step(one) for area, one in zip(self._areas, chosen, strict=True)])
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """Raises EnvError for any parameter, because there are none."""
-        if values:
-            raise EnvError(f"{self.name} has no parameters; '{next(iter(values))}' cannot be set")
+        """Sets a value for each area, from its next episode on. Raises EnvError for an unknown parameter."""
+        self._parameters.set(values)
 
     def render(self, area: int) -> np.ndarray:
         """Returns an image of an area. Raises EnvError unless made with the render mode rgb_array."""

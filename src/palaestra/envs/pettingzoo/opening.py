@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import import_installed_module, import_user_module, nearest
 from palaestra.envs.screens import draw_in_memory
-from palaestra.envs.spaces.option_names import ZOO_OPTIONS
+from palaestra.envs.spaces.option_names import OF_RUN, ZOO_OPTIONS
 
 if TYPE_CHECKING:
     from pettingzoo.utils.env import AECEnv, ParallelEnv
@@ -48,7 +48,7 @@ def open_pettingzoo(place: str, areas: int | None, options: Mapping[str, Any]) -
         raise EnvError(f"{name} needs the package pettingzoo: {PIP}")
     from palaestra.envs.pettingzoo.env import PettingZooEnv
 
-    own = {key: value for key, value in options.items() if key not in ZOO_OPTIONS}
+    own = {key: value for key, value in options.items() if key not in (*ZOO_OPTIONS, OF_RUN)}
     api = own.pop("api", None)
     drawn = own.pop("render", False)
     maker, module = _maker(place, name, api)
@@ -59,7 +59,7 @@ def open_pettingzoo(place: str, areas: int | None, options: Mapping[str, Any]) -
     return PettingZooEnv(
         [_made(maker, own, name) for _ in range(count)],
         name,
-        {key: options[key] for key in ZOO_OPTIONS if key in options},
+        {key: options[key] for key in (*ZOO_OPTIONS, OF_RUN) if key in options},
     )
 
 

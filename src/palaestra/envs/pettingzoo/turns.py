@@ -37,7 +37,7 @@ class ParallelArea(Area):
 
     def reset(self, seed: int | None) -> AreaTick:
         """Starts an episode."""
-        given = self.guarded("reset", self.env.reset, seed=seed)
+        given = self.begin(seed)
         if not isinstance(given, tuple) or len(given) != 2 or not isinstance(given[0], Mapping):
             raise self.wrong(
                 f"reset returned {_form(given)}; expected observations (by agent) and infos, as in PettingZoo 1.24 "
@@ -156,7 +156,7 @@ class TurnArea(Area):
 
     def reset(self, seed: int | None) -> AreaTick:
         """Starts an episode."""
-        self.guarded("reset", self.env.reset, seed=seed)
+        self.begin(seed)
         self._open = {}
         self._parts = {}
         tick = AreaTick()

@@ -30,6 +30,7 @@ from palaestra.envs.pool.env_copy import EnvCopy
 from palaestra.envs.pool.env_server import CopyReply, EnvFacts
 from palaestra.envs.pool.links import Link
 from palaestra.envs.pool.merged_table import MergedTable
+from palaestra.envs.spaces.episode_parameters import check_taken
 from palaestra.parallel.worker import Listener
 
 DEFAULT_TIMEOUT = 60.0
@@ -173,9 +174,7 @@ class EnvPool(EnvOfCopies[EnvCopy]):
         """Sets a value for each area. Raises EnvError for an unknown name."""
         unknown = [name for name in values if name not in self.parameters]
         if unknown and not self.traits.samples_parameters:
-            raise EnvError(
-                f"{self.traits.name} has no parameter '{unknown[0]}' (it has: {', '.join(self.parameters) or 'none'})"
-            )
+            check_taken(unknown[0], self.parameters, self.traits.refused_parameters, self.traits.name)
         self._changes.set(values)
 
     def draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium
@@ -11,7 +11,16 @@ import gymnasium
 from palaestra.core.errors import EnvError
 from palaestra.envs.spaces.observation_leaves import Leaf
 from palaestra.envs.spaces.observation_spaces import MOST_ELEMENTS, entry_names, observation_leaves
-from palaestra.envs.spaces.option_names import ALLOW_ALL, LEAVE_OUT, MASK_KEY, MAX_ELEMENTS, NAMES
+from palaestra.envs.spaces.option_names import (
+    ALLOW_ALL,
+    LEAVE_OUT,
+    MASK_KEY,
+    MAX_ELEMENTS,
+    NAMES,
+    OF_RUN,
+    PARAMETERS,
+)
+from palaestra.envs.spaces.parameter_targets import Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +37,26 @@ class Conventions:
     """Name of the mask in observations and infos, or of the method that returns it; False: there is none; None: the
     usual names.
     """
+    parameters: Wanted = field(default_factory=dict[str, Any])
+    """Environment parameters, each with the member of the environment that takes it; None: the first that fits."""
 
     @classmethod
-    def taken_from(cls, options: dict[str, Any]) -> Conventions:
-        """Takes ours out of an environment's options. Raises EnvError for a wrong value."""
-        return _checked(*(options.pop(name, None) for name in NAMES))
+    def taken_from(cls, options: dict[str, Any], theirs: Collection[str] = ()) -> Conventions:
+        """Takes ours out of an environment's options. `theirs`: names of its own, among which `parameters` may be.
+
+        Raises EnvError for a wrong value.
+        """
+        wanted = wanted_parameters(options, theirs)
+        return replace(_checked(*(options.pop(name, None) for name in NAMES if name != PARAMETERS)), parameters=wanted)
 
     def completed(self, metadata: Mapping[str, Any]) -> Conventions:
         """Returns these, completed from an environment's metadata. Raises EnvError for a wrong value."""
         elements = metadata.get(MAX_ELEMENTS, MOST_ELEMENTS) if self.max_elements is None else self.max_elements
         allow = metadata.get(ALLOW_ALL, False) if self.missing_mask_allows_all is None else self.missing_mask_allows_all
         out = metadata.get(LEAVE_OUT, ()) if self.leave_out is None else self.leave_out
-        return _checked(elements, allow, out, metadata.get(MASK_KEY) if self.mask_key is None else self.mask_key)
+        key = metadata.get(MASK_KEY) if self.mask_key is None else self.mask_key
+        wanted = {**_named_parameters(metadata.get(PARAMETERS)), **self.parameters}
+        return replace(_checked(elements, allow, out, key), parameters=wanted)
 
     def leaves(self, space: gymnasium.Space, mask: str | None = None) -> list[Leaf]:
         """Returns the leaves of an observation space without its mask. Raises EnvError for an unsupported one."""
@@ -55,6 +72,27 @@ class Conventions:
 
 
 UNSAID = Conventions()
+
+
+def wanted_parameters(options: dict[str, Any], theirs: Collection[str] = ()) -> Wanted:
+    """Takes the parameters out of an environment's options: those of the run, and those that a user names."""
+    of_run = options.pop(OF_RUN, ())
+    if not isinstance(of_run, tuple):
+        raise EnvError(f"env_options.{OF_RUN} is no option: {OF_RUN} is a section of its own, beside env_settings")
+    named = None if PARAMETERS in theirs else options.pop(PARAMETERS, None)
+    return {**dict.fromkeys(of_run), **_named_parameters(named)}
+
+
+def _named_parameters(given: Any) -> Wanted:
+    names = dict.fromkeys(given) if isinstance(given, list | tuple) else {} if given is None else given
+    if not isinstance(names, Mapping) or not all(
+        isinstance(name, str) and isinstance(path, str | None) for name, path in names.items()
+    ):
+        raise EnvError(
+            f"{PARAMETERS} is {given!r:.80}; expected a map from parameters to members of the environment that "
+            "take them, such as {gravity: physics.g}, or a list of parameters"
+        )
+    return names
 
 
 def tick_seconds(metadata: Mapping[str, Any]) -> float | None:

@@ -8,8 +8,12 @@ MAX_ELEMENTS = "max_elements"
 ALLOW_ALL = "missing_mask_allows_all"
 LEAVE_OUT = "leave_out"
 MASK_KEY = "mask_key"
-NAMES = (MAX_ELEMENTS, ALLOW_ALL, LEAVE_OUT, MASK_KEY)
+PARAMETERS = "parameters"
+"""Maps environment parameters to the members of the environment that take them."""
+NAMES = (MAX_ELEMENTS, ALLOW_ALL, LEAVE_OUT, MASK_KEY, PARAMETERS)
 """All of them."""
+OF_RUN = "environment_parameters"
+"""Option under which a run itself gives the names of the parameters that it sets."""
 MAPPINGS = ("behaviors", "teams", "groups", "shared_reward")
 """Options of PettingZoo environments that map agents."""
 ZOO_OPTIONS = (*MAPPINGS, *NAMES)

@@ -292,12 +292,15 @@ class EnvWithParameters(EnvWrapper):
     def __init__(
         self, env: EnvWrapper, parameters: Parameters, named: Mapping[str, tuple[float, float, float]]
     ) -> None:
-        """`named`: value, least and greatest of each parameter in the settings, for a Unity game, which names none."""
+        """`named`: value, least and greatest of each parameter in the settings, for an environment that does not tell
+        them, or not even which parameters it has, as a Unity game.
+        """
         super().__init__(env)
         self._parameters = parameters
-        if not env.parameters:
-            self.traits = replace(env.traits, parameter_ranges=named)
-            self.parameters = {name: value for name, (value, _, _) in named.items()}
+        ranges = env.traits.parameter_ranges
+        added = {name: one for name, one in named.items() if name not in ranges}
+        self.traits = replace(env.traits, parameter_ranges={**ranges, **added})
+        self.parameters = {**env.parameters, **{name: value for name, (value, _, _) in added.items()}}
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
         """Resets the environment."""

@@ -23,10 +23,11 @@ from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.closing import close_safely
 from palaestra.runtime.collect.env_checks import check_shapes, check_step
+from palaestra.runtime.curriculum.parameters import invalid_values, with_parameters
 from palaestra.runtime.doctor.findings import Circumstances, Finding, of_behavior, of_settings
 from palaestra.runtime.doctor.meters import BehaviorMeter, BehaviorReport
 from palaestra.runtime.doctor.stages import CheckStage, GameProgress, StageList, Visitor, counted
-from palaestra.runtime.environments.make import EDITOR, guarded, is_game, make_env
+from palaestra.runtime.environments.make import EDITOR, guarded, is_game, make_env, opening_options
 from palaestra.runtime.environments.unity_games import GameSettings, game_settings, open_games
 from palaestra.runtime.settings import RunSettings
 
@@ -164,12 +165,16 @@ class _ExaminedEnv:
             self.game = open_games(executable, place.num_areas, place.env_options, self.games)
             self.progress.opened(self.game)
             return EnvWrapper.of(self.game)
-        env = guarded(make_env(self.name, areas=place.num_areas, options=place.env_options), self.name)
+        env = guarded(make_env(self.name, areas=place.num_areas, options=opening_options(self.settings)), self.name)
         self.stages.passed(
             f"{self.name}: {counted(env.num_areas, 'area')}",
             *(f"{name}: {describe(spec)}" for name, spec in env.behaviors.items()),
+            *env.traits.notes,
         )
-        return env
+        forms = self.settings.environment_parameters
+        invalid = [Finding("error", sentence) for _, sentence in invalid_values(env, forms)]
+        self.findings += invalid
+        return env if invalid else with_parameters(env, forms, {}, max(0, place.seed))
 
     def _first(self, env: Env) -> dict[str, TimeStep]:
         steps = env.reset(max(0, self.settings.env_settings.seed))

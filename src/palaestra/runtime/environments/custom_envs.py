@@ -14,8 +14,10 @@ from typing import Any, cast
 from palaestra.core.errors import EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import import_user_module, lacks, nearest
 from palaestra.envs.base import Env
-from palaestra.envs.spaces.option_names import MAPPINGS
+from palaestra.envs.spaces.option_names import MAPPINGS, OF_RUN, PARAMETERS
 
+OURS = (*MAPPINGS, PARAMETERS)
+"""Options that are ours unless a factory takes one of the same name."""
 NO_OPTIONS: Mapping[str, Any] = {}
 KINDS = (
     "an Env (palaestra.envs.base), a gymnasium.Env, a gymnasium.vector.VectorEnv, or a ParallelEnv or AECEnv of "
@@ -46,12 +48,12 @@ def as_env(given: object, areas: int | None, device: str, options: Mapping[str, 
     caller must close it.
 
     A single Gymnasium or PettingZoo environment is one area; a function or class that makes one is called once for each
-    area. `options` go to such a function; those that map agents are for PettingZoo environments. Raises EnvError.
+    area. `options` go to such a function, apart from `OURS` and the parameters of the run. Raises EnvError.
     """
     name = f"env ({getattr(given, '__name__', type(given).__name__)})"
     if not isinstance(given, type) and not _missing(given):
         return cast(Env, given), False
-    if (known := _from_gymnasium(given) or _from_pettingzoo([given], name, options)) is not None:
+    if (known := _from_gymnasium(given, options) or _from_pettingzoo([given], name, options)) is not None:
         if areas is not None and known.num_areas != areas:
             raise EnvError(
                 f"{name}: num_areas is {areas}, but the environment's is {known.num_areas}; pass a function that "
@@ -65,7 +67,7 @@ def as_env(given: object, areas: int | None, device: str, options: Mapping[str, 
         if all(_is_pettingzoos(one) for one in given):
             return cast(Env, _from_pettingzoo(given, name, options)), False
         if all(_from_gymnasium(one) is not None for one in given):
-            return _around(given), False
+            return _around(given, options), False
     raise EnvError(
         f"{name} cannot be trained in: expected {KINDS}, or a function or class that makes one; it {_lacking(given)}"
     )
@@ -75,24 +77,23 @@ def make_with(
     factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any] = NO_OPTIONS
 ) -> Env:
     """Calls a function or class and returns its environment, with `areas` areas or its own number. Raises EnvError."""
-    mapping = {
-        key: value for key, value in options.items() if key in MAPPINGS and key not in signature(factory).parameters
-    }
-    own = {key: value for key, value in options.items() if key not in mapping}
+    takes = signature(factory).parameters
+    ours = {key: value for key, value in options.items() if key == OF_RUN or (key in OURS and key not in takes)}
+    own = {key: value for key, value in options.items() if key not in ours}
     made = call(factory, name, areas, device, own)
     if _is_pettingzoos(made):
         return cast(
             Env,
-            _from_pettingzoo(
-                _repeated(made, lambda: call(factory, name, areas, device, own), name, areas), name, mapping
-            ),
+            _from_pettingzoo(_repeated(made, lambda: call(factory, name, areas, device, own), name, areas), name, ours),
         )
-    if mapping:
-        made = call(factory, name, areas, device, options)  # they may mean something else there, or are refused
     gymnasium = sys.modules.get("gymnasium")
+    is_gymnasiums = gymnasium is not None and isinstance(made, gymnasium.Env | gymnasium.vector.VectorEnv)
+    if theirs := ours.keys() - {OF_RUN, *([PARAMETERS] if is_gymnasiums else [])}:
+        own |= {key: ours.pop(key) for key in theirs}
+        made = call(factory, name, areas, device, own)  # they may mean something else there, or are refused
     if gymnasium is not None and isinstance(made, gymnasium.Env):
-        return _around(_repeated(made, lambda: call(factory, name, areas, device, options), name, areas))
-    env = _from_gymnasium(made)
+        return _around(_repeated(made, lambda: call(factory, name, areas, device, own), name, areas), ours)
+    env = _from_gymnasium(made, ours)
     if env is None:
         if _missing(made):
             raise EnvError(
@@ -122,12 +123,12 @@ def _repeated(first: Any, make: Callable[[], Any], name: str, areas: int | None)
     return made
 
 
-def _from_gymnasium(given: object) -> Env | None:
+def _from_gymnasium(given: object, options: Mapping[str, Any] = NO_OPTIONS) -> Env | None:
     """Wraps a Gymnasium environment or vector environment; returns None for anything else."""
     gymnasium = sys.modules.get("gymnasium")
     if gymnasium is None or not isinstance(given, gymnasium.Env | gymnasium.vector.VectorEnv):
         return None
-    return _around(given)
+    return _around(given, options)
 
 
 def _is_pettingzoos(given: object) -> bool:
@@ -141,14 +142,16 @@ def _from_pettingzoo(given: Sequence[Any], name: str, options: Mapping[str, Any]
         return None
     from palaestra.envs.pettingzoo.env import PettingZooEnv
 
-    return cast(Env, PettingZooEnv(given, name, {key: value for key, value in options.items() if key in MAPPINGS}))
+    ours = {key: value for key, value in options.items() if key in (*OURS, OF_RUN)}
+    return cast(Env, PettingZooEnv(given, name, ours))
 
 
-def _around(given: Any) -> Env:
+def _around(given: Any, options: Mapping[str, Any] = NO_OPTIONS) -> Env:
     from palaestra.envs.guarded import Guarded
     from palaestra.envs.gymnasium import GymnasiumEnv
+    from palaestra.envs.spaces.conventions import Conventions, wanted_parameters
 
-    env = GymnasiumEnv.wrap(given)
+    env = GymnasiumEnv.wrap(given, conventions=Conventions(parameters=wanted_parameters(dict(options))))
     return Guarded(env, env.name)
 
 

@@ -24,12 +24,14 @@ from palaestra.core.plugins import Registry, nearest, registry
 from palaestra.envs.base import Env
 from palaestra.envs.guarded import Guarded
 from palaestra.envs.option_types import check_option_types
+from palaestra.envs.spaces.option_names import OF_RUN
 from palaestra.envs.unity import executable
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.environments.custom_envs import call, user_env
 
 if TYPE_CHECKING:
     from palaestra.runtime.environments.unity_games import GameSettings
+    from palaestra.runtime.settings import RunSettings
 
 EDITOR = "editor"
 IN_PROCESS = ("gymnasium", "envpool", "pettingzoo", "python")
@@ -62,6 +64,9 @@ def make_env(
         )
     if taken := [key for key in OWN_SETTINGS if key in options]:
         raise EnvError(f"{name}: env_options.{taken[0]} is a setting of its own: {OWN_SETTINGS[taken[0]]}")
+    kind, colon, rest = name.partition(":")
+    if kind not in IN_PROCESS:  # others know their parameters
+        options = {key: value for key, value in options.items() if key != OF_RUN}
     if games is not None and games.runners is not None:
         return _on_runners(name, areas, options, games)
     if is_game(name):
@@ -70,7 +75,6 @@ def make_env(
         return open_games(None if name == EDITOR else name, areas, options, games)
     if games is not None and games.copies > 1:
         return _copies(name, areas, options, games)
-    kind, colon, rest = name.partition(":")
     if colon and kind == "gymnasium":
         from palaestra.envs.gymnasium import GymnasiumEnv  # not needed by the others: 0.1 s
 
@@ -88,6 +92,12 @@ def make_env(
     if colon and kind == "builtin":
         return _builtin(rest, areas, device, options)
     return _builtin(name, areas, device, options)
+
+
+def opening_options(settings: RunSettings) -> dict[str, Any]:
+    """Returns the options with which a run opens its environment: a user's, and the names of the parameters it sets."""
+    of_run = {OF_RUN: tuple(settings.environment_parameters)} if settings.environment_parameters else {}
+    return {**settings.env_settings.env_options, **of_run}
 
 
 def guarded(env: Env, name: str) -> EnvWrapper:

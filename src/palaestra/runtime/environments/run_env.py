@@ -18,7 +18,7 @@ from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.parallel.rank_setup import before, split
 from palaestra.runtime.environments.custom_envs import as_env
-from palaestra.runtime.environments.make import EDITOR, guarded, is_game, make_env
+from palaestra.runtime.environments.make import EDITOR, guarded, is_game, make_env, opening_options
 from palaestra.runtime.environments.unity_games import GameSettings, game_settings
 from palaestra.runtime.settings import RunSettings
 
@@ -30,6 +30,7 @@ def open_env(settings: RunSettings, logs: Path, log: Log, group: RankGroup) -> E
     env = settings.env_settings
     device = device_of(settings, group)
     name = env.env_path or EDITOR
+    options = opening_options(settings)
     same = [name for name in settings.behaviors if name in registry("envs")]
     if env.env_path is None and same:
         log(
@@ -42,8 +43,8 @@ def open_env(settings: RunSettings, logs: Path, log: Log, group: RankGroup) -> E
     games = replace(game_settings(settings, None if inference else own_logs, log), group=group)
     areas = env.num_areas
     if group.size > 1:
-        games, areas = shares(group, name, games, areas, lambda: make_env(name, device=device, options=env.env_options))
-    made = make_env(name, areas=areas, device=device, options=env.env_options, games=games)
+        games, areas = shares(group, name, games, areas, lambda: make_env(name, device=device, options=options))
+    made = make_env(name, areas=areas, device=device, options=options, games=games)
     return on_device(guarded(made, name), device)
 
 
@@ -54,7 +55,7 @@ def take_env(given: object, settings: RunSettings, group: RankGroup) -> tuple[En
     device = device_of(settings, group)
     areas = settings.env_settings.num_areas
     own_areas = areas if areas is None else split(areas, group, "areas", "--num-areas")
-    env, is_ours = as_env(given, own_areas, device, settings.env_settings.env_options)
+    env, is_ours = as_env(given, own_areas, device, opening_options(settings))
     # the device of an environment of the user's own is the user's choice
     return (EnvWrapper.of(env) if env is given else on_device(env, device)), is_ours
 

@@ -14,7 +14,7 @@ from palaestra.envs.base import Env
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.curriculum.parameters import with_parameters
 from palaestra.runtime.environments.custom_envs import as_env
-from palaestra.runtime.environments.make import EDITOR
+from palaestra.runtime.environments.make import EDITOR, opening_options
 from palaestra.runtime.play.run_models import open_named
 from palaestra.runtime.settings import RunSettings
 from palaestra.scenario.settings import CurriculumSettings
@@ -26,7 +26,7 @@ Reopen = Callable[[int], Env]
 def reopening(settings: RunSettings, given: object | None) -> Reopen | None:
     """Returns a function that opens a run's environment again, if possible. `given`: that of `train(env=...)`."""
     name = settings.env_settings.env_path or EDITOR
-    options = settings.env_settings.env_options
+    options = opening_options(settings)
 
     def reopen(areas: int) -> Env:
         if given is None:

@@ -15,7 +15,7 @@ from palaestra.envs.wrapper import EnvWrapper
 from palaestra.hub.contents import models
 from palaestra.hub.hub_names import is_hub_name, read_name
 from palaestra.runtime.curriculum.parameters import with_parameters
-from palaestra.runtime.environments.make import EDITOR, NO_OPTIONS, guarded, is_game, make_env
+from palaestra.runtime.environments.make import EDITOR, NO_OPTIONS, guarded, is_game, make_env, opening_options
 from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, tensorflow_run
@@ -220,7 +220,7 @@ def open_for(
     run. Raises RunError where that would run code which only a folder of someone else's names.
     """
     check_trust(models, env, flags)
-    own = dict(models.settings.env_settings.env_options) if models.settings and not env else {}
+    own = opening_options(models.settings) if models.settings and not env else {}
     made = open_named(env_name(models, env), areas, usual, {**own, **options}, models.settings, flags, log)
     if models.settings and not env:
         return with_parameters(made, models.settings.environment_parameters, models.lessons, seed)

@@ -5,6 +5,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import gymnasium
+import numpy as np
 import pytest
 import torch
 from rumble_env import Rumble
@@ -143,6 +145,48 @@ def test_the_first_reset_after_a_resume_is_in_the_lesson_that_was_reached(tmp_pa
     assert "Parameter 'mass' is in lesson 'L0'" not in out
     environment = state(folder)["run"]["collector"]["env"]
     assert environment["parameters"][:, 2].tolist() == [2.0] * 5
+
+
+class Depths(gymnasium.Env):
+    """Keeps the depth of all of its episodes, which last five steps."""
+
+    observation_space = gymnasium.spaces.Box(0, 1, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+    depths: list[float | None]
+
+    def __init__(self) -> None:
+        made.append(self)
+        self.depths = []
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        self.depths.append((options or {}).get("depth"))
+        self.age = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.age += 1
+        return np.zeros(1, np.float32), 0.0, self.age == 5, False, {}
+
+
+made: list[Depths] = []
+
+
+def test_a_gymnasium_environment_learns_in_lessons_resumes_in_them_and_is_evaluated_in_the_last(tmp_path):
+    made.clear()
+    every = {"keep_best": {"every": 400, "episodes": 3}}
+    lessons = curriculum({**MEASURES["progress"], "behavior": "Depths"}, 1.0, SAMPLERS["uniform"], 9.0)
+    config = {**settings("Depths", 1200, **every), "environment_parameters": {"depth": lessons}}
+    train(config, tmp_path, until=400, env=Depths)
+    for one in made[:3]:
+        phases = dict.fromkeys(2.0 if depth not in (1.0, 9.0) else depth for depth in one.depths)
+        assert list(phases) in ([1.0, 2.0], [1.0, 2.0, 9.0])
+    drawn = [depth for one in made[:3] for depth in one.depths if depth not in (1.0, 9.0)]
+    assert len(set(drawn)) == len(drawn) > 10
+    made.clear()
+    result = train(config, tmp_path, env=Depths, resume=True)
+    first_of_trial = 1
+    assert {depth for one in made for depth in one.depths[first_of_trial:]} == {9.0}
+    assert lesson(result.folder, "depth") == 2
 
 
 def test_lessons_start_anew_in_a_run_that_starts_from_another_s_networks(tmp_path):

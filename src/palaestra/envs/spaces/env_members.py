@@ -1,0 +1,86 @@
+"""Finds and sets members of Gymnasium and PettingZoo environments by a path, such as `physics.gravity`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence
+from typing import Any
+
+import numpy as np
+
+NUMBERS = (bool, int, float, np.number, np.bool_)
+
+
+def layers(env: Any) -> Iterator[Any]:
+    """Yields an environment and what its wrappers wrap, the outermost first."""
+    yield env
+    while True:
+        held = getattr(env, "__dict__", {})
+        inner = next((held[key] for key in ("env", "aec_env", "par_env") if held.get(key) is not None), None)
+        if inner is None:
+            return
+        env = inner
+        yield env
+
+
+def has_itself(layer: Any, name: str) -> bool:
+    """Whether a layer has a member itself: some wrappers give those of what they wrap."""
+    return name in getattr(layer, "__dict__", {}) or hasattr(type(layer), name)
+
+
+def numbers_of(env: Any) -> list[str]:
+    """Lists the public attributes of the innermost environment that are numbers."""
+    *_, base = layers(env)
+    found = getattr(base, "__dict__", {}).items()
+    numbers = {name for name, value in found if isinstance(value, NUMBERS) and not isinstance(value, bool)}
+    return sorted(name for name in numbers if not name.startswith("_"))
+
+
+def member(env: Any, path: str) -> Any:
+    """Returns the member that a path names, of the outermost wrapper that has it; None if there is none.
+
+    After the first name, a part of a path may be a key of a dictionary or a place in an array: `model.opt.gravity.2`.
+    """
+    owner, key = _owner(env, path)
+    return None if owner is None else _get(owner, key)
+
+
+def put(env: Any, path: str, value: Any) -> None:
+    """Sets the member that a path names."""
+    owner, key = _owner(env, path)
+    if isinstance(owner, MutableMapping):
+        owner[key] = value
+    elif key.isdecimal():
+        owner[int(key)] = value
+    else:
+        setattr(owner, key, value)
+
+
+def _owner(env: Any, path: str) -> tuple[Any, str]:
+    """Returns what holds the member of a path, None if nothing does, and the name of the member there."""
+    key, *rest = path.split(".")
+    around = [*layers(env)]
+    owner: Any = next((one for one in around if has_itself(one, key)), None)
+    if owner is None and hasattr(around[-1], key):
+        owner = around[-1]
+    for following in rest:
+        owner = None if owner is None else _get(owner, key)
+        key = following
+    return owner, key
+
+
+def _get(owner: Any, key: str) -> Any:
+    if isinstance(owner, Mapping):
+        return owner.get(key)
+    if not key.isdecimal():
+        return getattr(owner, key, None)
+    has_rows = isinstance(owner, MutableSequence | np.ndarray) and int(key) < len(owner)
+    return owner[int(key)] if has_rows else None
+
+
+def number_like(current: Any, value: float) -> Any:
+    """Returns a value in the type of the number that it replaces; only a whole one becomes an int."""
+    if isinstance(current, bool | np.bool_):
+        return type(current)(value != 0)
+    if isinstance(current, int | np.integer):
+        return type(current)(value) if value.is_integer() else value
+    return type(current)(value) if isinstance(current, np.floating) else value
