@@ -86,10 +86,12 @@ def test_a_signal_to_a_run_saves_it(learn: Learn, tmp_path: Path, number: int, f
 
 
 @pytest.mark.slow
-def test_a_signal_while_the_editor_is_waited_for_ends_it_at_once(learn: Learn):
+def test_a_signal_while_the_editor_is_waited_for_ends_it_at_once(learn: Learn, tmp_path: Path):
     port = free_port()
     trainer = learn(f"--editor-port={port}")
     trainer.until(f"Listening on port {port}. Start training by pressing the Play button")
+    assert "No --env is given: waiting for the Unity Editor. To train in another environment: --env=" in trainer.text
+    assert not (tmp_path / "results").exists()  # nothing has connected: there is no run
     trainer.hears(signal.SIGTERM)
     assert trainer.ends() == 128 + signal.SIGTERM
     assert not listens(port)

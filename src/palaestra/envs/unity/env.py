@@ -146,7 +146,8 @@ class UnityEnv(EnvOfCopies[GameInstance]):
         logs = self.options.logs
         if logs is None:
             logs = self._temporary = Path(tempfile.mkdtemp(prefix="palaestra-"))
-        logs.mkdir(parents=True, exist_ok=True)
+        if self._executable is not None:  # the Editor has logs of its own
+            logs.mkdir(parents=True, exist_ok=True)
         self._context.logs = logs.resolve()
         try:
             self._capacity = CopyCapacity(self.options.copies)

@@ -23,6 +23,9 @@ from palaestra.runtime.environments.unity_games import GameSettings, game_settin
 from palaestra.runtime.settings import RunSettings
 
 
+OTHERS = "--env=gymnasium:CartPole-v1, --env=3DBall (`palaestra envs` lists the built-in ones) or --env=Game.x86_64"
+
+
 def open_env(settings: RunSettings, logs: Path, log: Log, group: RankGroup) -> EnvWrapper:
     """Opens the environment named in the settings; the Editor if they name none. `logs`: the folder for the logs of
     the games of a run. `log` prints a line. Raises EnvError or ConfigError.
@@ -32,12 +35,9 @@ def open_env(settings: RunSettings, logs: Path, log: Log, group: RankGroup) -> E
     name = env.env_path or EDITOR
     options = opening_options(settings)
     same = [name for name in settings.behaviors if name in registry("envs")]
-    if env.env_path is None and same:
-        log(
-            "info",
-            "No --env is given: training in the Unity Editor. The built-in environment of that name is "
-            f"--env={same[0]}",
-        )
+    if env.env_path is None:
+        other = f"the built-in {same[0]} is --env={same[0]}" if same else OTHERS
+        log("info", f"No --env is given: waiting for the Unity Editor. To train in another environment: {other}")
     own_logs = logs if group.leads else logs / f"rank-{group.number}"
     inference = settings.checkpoint_settings.inference
     games = replace(game_settings(settings, None if inference else own_logs, log), group=group)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -188,7 +189,11 @@ def train_rank(
         console.warn_all((*notes, *(loaded.warnings if loaded.with_tree is None else ())))
         if not loaded.settings.checkpoint_settings.inference:
             must_be_there(loaded, folder)
-            folder.lock = group.first(lambda: stack.enter_context(sole_writer(folder.path, console.warning)))
+        until_closed = stack.enter_context(ExitStack())  # of the folder, which is written to until all else is closed
+        own = partial(own_folder, folder, loaded.settings, until_closed, console)
+        waits = env is None and loaded.settings.env_settings.env_path in (None, EDITOR) and not folder.path.exists()
+        if not waits:
+            group.first(own)
         found = find_trackers(loaded.settings)
         checkpoint = group.from_first(group.first(lambda: starting_point(folder, loaded.settings, console.warning)))
         settings = group.from_first(seeded(loaded.settings, checkpoint))
@@ -227,11 +232,26 @@ def train_rank(
                 own_areas=env is None and settings.env_settings.num_areas in (None, 1),
             )
             stack.enter_context(closing(run))
+        if waits:  # a run to which nothing connects makes no folder
+            group.first(own)
         check(run, loaded)
         # everything is closed before a signal ends the process again
         with stop_on_signals(run) as stopper, stack.pop_all():
             result = carry_out(run, stopper)
         return replace(result, signal=stopper.received)
+
+
+def own_folder(folder: RunFolder, settings: RunSettings, until: ExitStack, console: Console) -> None:
+    """Makes this process the only writer of a run's folder until `until` is left; a run that is played is not written.
+
+    Raises RunInUse or RunError.
+    """
+    chosen = settings.checkpoint_settings
+    if chosen.inference:
+        return
+    folder.lock = until.enter_context(sole_writer(folder.path, console.warning))
+    if not chosen.resume:
+        folder.must_be_free(chosen.force)
 
 
 def parts_of(run: Run, reopen: Reopen | None, callbacks: Sequence[Callback]) -> list[RunPart]:

@@ -142,12 +142,11 @@ class RunFolder:
             anew = f"; {leave}, and choose another --run-id, to start a new run" if purpose == "resume" else ""
             raise RunError(f"cannot {purpose}: {self.path} is not a run's folder: {self._content()}{anew}")
         if self.path.is_dir():
-            begun = f" (the run stopped before it began: {leave} to start it)" if purpose == "resume" else ""
-            raise RunError(f"cannot {purpose}: {self.path} is not a run's folder: it has no {CONFIGURATION}{begun}")
+            anew = f": {leave} to start it" if purpose == "resume" else ""
+            raise RunError(f"cannot {purpose}: {self.path} is empty: the run stopped before it began{anew}")
         try:
-            names = sorted(
-                entry.name for entry in self.results.iterdir() if entry.is_dir() and not entry.name.startswith(".")
-            )
+            folders = (entry for entry in self.results.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+            names = sorted(entry.name for entry in folders if not RunFolder(self.results, entry.name)._is_bare())
             names = [name for name in names if name != self.run_id]
         except OSError:
             names = []

@@ -64,6 +64,9 @@ def test_a_forced_run_keeps_models_and_drops_checkpoints_and_metrics(tmp_path):
 def test_a_run_that_is_missing_is_told_from_its_neighbors(tmp_path):
     for name in ("ball-1", "ball-2", "walker", ".ball-3.new"):
         (tmp_path / name).mkdir()
+        (tmp_path / name / CONFIGURATION).touch()
+    (tmp_path / "never-began" / "run_logs").mkdir(parents=True)
+    (tmp_path / "never-began" / ".lock").touch()
     with pytest.raises(RunError, match=r"cannot play: there is no run 'ball-3' in .*; did you mean 'ball-2'"):
         RunFolder(tmp_path, "ball-3").must_exist("play")
     with pytest.raises(RunError, match=r"runs there: ball-1, ball-2, walker\) \(leave out --resume"):
