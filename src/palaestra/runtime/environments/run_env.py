@@ -22,7 +22,6 @@ from palaestra.runtime.environments.make import EDITOR, guarded, is_game, make_e
 from palaestra.runtime.environments.unity_games import GameSettings, game_settings
 from palaestra.runtime.settings import RunSettings
 
-
 OTHERS = "--env=gymnasium:CartPole-v1, --env=3DBall (`palaestra envs` lists the built-in ones) or --env=Game.x86_64"
 
 

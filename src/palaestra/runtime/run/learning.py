@@ -58,7 +58,7 @@ from palaestra.runtime.run.run_settings import (
 )
 from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.self_play.self_play_part import SelfPlay
-from palaestra.runtime.settings import Loaded
+from palaestra.runtime.settings import Loaded, RunSettings
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.runtime.storage.trust import agent_code, learning_code
