@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -140,16 +141,24 @@ class SingleEnvs:
     def render(self, area: int) -> np.ndarray:
         """Returns an image of one environment. Raises EnvError if it cannot draw."""
         env = self._envs[area]
-        if env.render_mode is None:
-            raise EnvError(
-                f"{self._name} can only be drawn if its render_mode is 'rgb_array', and it is None: give the option "
-                "render=True; a class of your own takes the argument `render_mode=None` and keeps it as "
-                "self.render_mode"
-            )
         try:
-            return np.array(env.render(), np.uint8)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # that it has no render mode: below in our words
+                frame = env.render()
         except gymnasium.error.DependencyNotInstalled as error:
-            raise EnvError(f"area {area} cannot be drawn: {error}") from error
+            raise EnvError(f"{self._name} cannot be drawn: {error}") from error
+        except NotImplementedError:
+            raise EnvError(f"{self._name} cannot be drawn: it has no method `render` of its own") from None
+        if isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] == 3:
+            return np.array(frame, np.uint8)
+        if env.render_mode == "rgb_array":
+            shape = f"an array {frame.shape}" if isinstance(frame, np.ndarray) else type(frame).__name__
+            raise EnvError(f"{self._name} cannot be drawn: `render` returned {shape}; expected (height, width, 3)")
+        raise EnvError(
+            f"{self._name} cannot be drawn: its render_mode is {env.render_mode!r}; expected 'rgb_array' (the option "
+            "render=True, which 'palaestra record' sets). A class of your own takes the argument render_mode=None and "
+            "keeps it as self.render_mode"
+        )
 
     def close(self) -> None:
         """Closes every environment. Raises the first error, after all were closed."""

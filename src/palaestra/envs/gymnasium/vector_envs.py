@@ -71,7 +71,7 @@ class VectorEnvs:
         """Returns an image of one environment. Raises EnvError if it cannot draw."""
         frames = None if self._envs.render_mode is None else self._envs.render()
         if frames is None:
-            raise EnvError("this environment can only be drawn if it is made with the option render=True")
+            raise EnvError(f"{self._name} cannot be drawn: it must be made with render_mode='rgb_array'")
         return np.array(frames[area], np.uint8)
 
     def close(self) -> None:

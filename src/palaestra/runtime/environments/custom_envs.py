@@ -163,7 +163,7 @@ def call(factory: Callable[..., Any], name: str, areas: int | None, device: str,
     if (
         options.get("render") is True and "render" not in takes
     ):  # as commands that draw ask of every kind of environment
-        drawn = {"render_mode": "rgb_array"} if "render_mode" in takes else {}
+        drawn = {"render_mode": "rgb_array"} if "render_mode" in takes or (takes_all and _draws(factory)) else {}
         options = drawn | {option: value for option, value in options.items() if option != "render"}
     unknown = [option for option in options if option not in takes and not takes_all]
     if unknown:
@@ -189,6 +189,12 @@ def call(factory: Callable[..., Any], name: str, areas: int | None, device: str,
         raise
     except (Exception, SystemExit) as error:  # a user's factory may raise anything
         raise EnvError(f"{name} could not be made: {exception_summary(error)}") from error
+
+
+def _draws(factory: Callable[..., Any]) -> bool:
+    """Whether a factory is a Gymnasium class that says that it can return pictures."""
+    modes = (getattr(factory, "metadata", None) or {}).get("render_modes") or ()
+    return _is_gymnasiums(factory) and isinstance(factory, type) and "rgb_array" in modes
 
 
 def _is_gymnasiums(factory: Callable[..., Any]) -> bool:

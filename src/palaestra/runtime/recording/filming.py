@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from palaestra.brains.model import Policy
 from palaestra.core.display import escaped
 from palaestra.core.errors import ConfigError, EnvError, RunError
@@ -17,6 +19,9 @@ from palaestra.core.files import MODEL_FILES, file_to_write
 from palaestra.core.plugins import nearest
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env
+from palaestra.envs.builtin.base.env import WarpEnv
+from palaestra.envs.builtin.drawing.raycast import picture_of
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.hub.hub_names import is_hub_name
 from palaestra.parallel.closing import closing_safely
 from palaestra.runtime.environments.make import DRAWN, is_game
@@ -33,12 +38,14 @@ from palaestra.runtime.play.run_models import (
 )
 from palaestra.runtime.playback.tally import Tally
 from palaestra.runtime.recording.finished_recording import Recording
-from palaestra.runtime.recording.panels import Panel, compose, tile
+from palaestra.runtime.recording.panels import Panel, Picture, columns_of, compose, tile
 from palaestra.runtime.recording.video_files import check_format, write_recording
 from palaestra.runtime.storage.trust import must_stay_inside
 
 AREAS = 4
-WIDTH = 480  # pixels
+WIDTH, PANEL_WIDTH = 640, 320  # pixels: of a single panel, and of each of several
+FINER = 1.25
+"""How much finer than on the picture built-in environments are drawn, so that edges are smooth."""
 MOST_PANELS = 16
 
 
@@ -47,7 +54,7 @@ class Film:
     """How a recording is made."""
 
     areas: int | None = None
-    """Areas of each panel; None: 4, or 1 where there are several panels."""
+    """Areas of each panel; None: 4 of a built-in environment, else 1, and 1 where there are several panels."""
     seconds: float = 8.0
     """Length."""
     episodes: int | None = None
@@ -55,7 +62,7 @@ class Film:
     fps: int = 10
     """Pictures a second, one for each decision."""
     width: int | None = None
-    """Width in pixels; None: 480 for a single panel, else 240 for each."""
+    """Width in pixels; None: 640 for a single panel, else 320 for each."""
     sampled: bool = False
     """Whether actions are sampled, as in training."""
     seed: int = 0
@@ -160,18 +167,18 @@ def record_film(
             replace(source, title=film.title if len(sources) == 1 else f"{film.title} {source.title}")
             for source in sources
         ]
-    areas = AREAS if len(sources) == 1 else 1
+    areas = AREAS if len(sources) == 1 and not names[0].startswith(DRAWN) else 1
+    width = film.width or (WIDTH if len(sources) == 1 else PANEL_WIDTH * len(sources))
     with ExitStack() as stack:
         playing = []
         for source, name in zip(sources, names, strict=True):
             options = {**film.options, **({"render": True} if name.startswith(DRAWN) else {})}
             opened = open_for(source.models, env, film.areas, areas, film.seed, flags=flags, options=options)
             stack.enter_context(closing_safely(opened, f"the environment of {source.title}", notes.append))
-            playing.append(
-                scenes(opened, source.models.policies(film.seed), film, source.title, shown=film.areas or areas)
-            )
+            shown = film.areas or areas
+            policies = source.models.policies(film.seed)
+            playing.append(scenes(opened, policies, film, source.title, shown=shown, width=width // len(sources)))
         pictures = (partial(_picture, frame, titles=film.titles) for frame in _together(playing))
-        width = film.width or (WIDTH if len(sources) == 1 else 240 * len(sources))
         count = write_recording(out, pictures, width, film.fps)
     return Recording(out, count, count / film.fps, out.stat().st_size, tuple(notes))
 
@@ -238,14 +245,20 @@ def _usual_place(runs: Sequence[str], sources: Sequence[FilmSource], results: Pa
 
 
 def scenes(
-    env: Env, policies: Mapping[str, Policy], film: Film, title: str = "", shown: int = AREAS
+    env: Env, policies: Mapping[str, Policy], film: Film, title: str = "", shown: int = AREAS, width: int = WIDTH
 ) -> Iterator[Panel]:
     """Yields a panel before each decision, until its time is over or every agent has played its episodes."""
     shown = min(env.num_areas, shown)
+    finer = round(FINER * width / columns_of(shown))
+
+    def panel() -> Panel:
+        pictures = [drawn(env, area, finer) for area in range(shown)]
+        return Panel(tile(pictures), escaped(title), reward_text(tally, steps))
+
     tally = Tally()
     steps = env.reset(film.seed)
     tally.note(steps, first=True)
-    yield Panel(tile([env.render(area) for area in range(shown)]), escaped(title), reward_text(tally, steps))
+    yield panel()
     brains = model_brains(env, policies, deterministic=not film.sampled)
     players = Players(env, brains, lambda agents: (film.episodes or 10**9) * agents)
     players.note(steps)
@@ -253,9 +266,17 @@ def scenes(
         steps = env.step(players.act(steps))
         players.note(steps)
         tally.note(steps)
-        yield Panel(tile([env.render(area) for area in range(shown)]), escaped(title), reward_text(tally, steps))
+        yield panel()
         if players.done:
             return
+
+
+def drawn(env: Env, area: int, width: int) -> Picture:
+    """Returns a picture of an area, of a built-in environment about so wide."""
+    own = EnvWrapper.of(env).unwrapped
+    if getattr(type(own), "render", None) is not WarpEnv.render:
+        return env.render(area)
+    return picture_of(own.drawing(np.array([area])), width)
 
 
 def _together(playing: Sequence[Iterator[Panel]]) -> Iterator[list[Panel]]:

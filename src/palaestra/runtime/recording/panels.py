@@ -19,7 +19,8 @@ Picture = NDArray[np.uint8]
 """(height, width, 3)."""
 GAP = 4  # pixels between areas
 PANEL_GAP = 8  # pixels between panels
-LEAST_LETTERS, MOST_LETTERS = 9, 22  # pixels
+LEAST_LETTERS, MOST_LETTERS = 12, 24  # pixels
+EDGE = 6  # pixels on both sides of what is written
 INK, SOFT = (34, 38, 43), (109, 117, 126)
 
 
@@ -35,7 +36,7 @@ class Panel:
 
 def tile(pictures: Sequence[Picture]) -> Picture:
     """Arranges pictures in a grid about as wide as high, on white; cells are as large as the largest picture."""
-    columns = math.ceil(math.sqrt(len(pictures)))
+    columns = columns_of(len(pictures))
     rows = math.ceil(len(pictures) / columns)
     height, width = (max(picture.shape[axis] for picture in pictures) for axis in (0, 1))
     canvas = np.full((rows * (height + GAP) - GAP, columns * (width + GAP) - GAP, 3), 255, np.uint8)
@@ -44,6 +45,11 @@ def tile(pictures: Sequence[Picture]) -> Picture:
         x = i % columns * (width + GAP)
         canvas[y : y + picture.shape[0], x : x + picture.shape[1]] = picture
     return canvas
+
+
+def columns_of(count: int) -> int:
+    """Returns the number of columns of a grid of so many pictures."""
+    return math.ceil(math.sqrt(count))
 
 
 def compose(panels: Sequence[Panel], width: int, *, titles: bool = True) -> Image.Image:
@@ -70,7 +76,7 @@ def compose(panels: Sequence[Panel], width: int, *, titles: bool = True) -> Imag
 def strip_height(width: int) -> int:
     """Returns the height of the title above a panel of a width: two lines on a narrow panel."""
     letters = _letters(width)
-    return round(letters * (1.5 if _is_wide(width) else 2.8))
+    return round(letters * (1.7 if _is_wide(width) else 3.0))
 
 
 def _is_wide(width: int) -> bool:
@@ -78,7 +84,7 @@ def _is_wide(width: int) -> bool:
 
 
 def _letters(width: int) -> int:
-    return min(MOST_LETTERS, max(LEAST_LETTERS, round(width / 24)))
+    return min(MOST_LETTERS, max(LEAST_LETTERS, round(width / 26)))
 
 
 def _write(canvas: Image.Image, panel: Panel, x: int, width: int, narrow: int) -> None:
@@ -89,13 +95,15 @@ def _write(canvas: Image.Image, panel: Panel, x: int, width: int, narrow: int) -
     letters = _letters(narrow)
     font = font_of(letters)
     if not _is_wide(narrow):
-        draw.text((x + 2, 0), fitted(panel.title, width - 4, font), font=font, fill=INK)
-        draw.text((x + 2, round(letters * 1.3)), fitted(panel.reward, width - 4, font), font=font, fill=SOFT)
+        room = width - 2 * EDGE
+        draw.text((x + EDGE, 2), fitted(panel.title, room, font), font=font, fill=INK)
+        draw.text((x + EDGE, 2 + round(letters * 1.35)), fitted(panel.reward, room, font), font=font, fill=SOFT)
         return
     reward = fitted(panel.reward, round(width * 0.6), font)
     beside = font.getlength(reward)
-    draw.text((x + 2, 0), fitted(panel.title, round(width - beside - 1.5 * letters), font), font=font, fill=INK)
-    draw.text((x + width - 2 - beside, 0), reward, font=font, fill=SOFT)
+    room = round(width - beside - 2 * EDGE - letters)
+    draw.text((x + EDGE, letters // 6), fitted(panel.title, room, font), font=font, fill=INK)
+    draw.text((x + width - EDGE - beside, letters // 6), reward, font=font, fill=SOFT)
 
 
 @cache

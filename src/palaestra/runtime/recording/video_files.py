@@ -12,6 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from palaestra.core.errors import ConfigError, PluginError, RunError
 from palaestra.core.files import explain, write_whole
 
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 
 GIF_BYTES = 2_000_000
 """Largest size of a GIF: many README pages and chats do not show larger ones."""
-COLORS = 64
+COLORS = 256
+RARE = 0.5
+"""Exponent of a color's frequency when the palette of a GIF is chosen: below 1, small things keep their colors."""
 LEAST_WIDTH = 96
 """Width in pixels below which no GIF is made smaller."""
 CODECS = {
@@ -158,15 +162,22 @@ def encode_gif(pictures: Sequence[Callable[[int], Image.Image]], width: int, fps
         width = max(LEAST_WIDTH, int(width * min(0.9, math.sqrt(GIF_BYTES / len(content)))))
 
 
+def _palette(images: Sequence[Image.Image]) -> Image.Image:
+    """Returns an image with a palette for all of these."""
+    from PIL import Image
+
+    packed = [np.asarray(image.convert("RGB"), np.uint32) @ np.array([65536, 256, 1], np.uint32) for image in images]
+    colors, counts = np.unique(np.concatenate([one.ravel() for one in packed]) & 0xFCFCFC, return_counts=True)
+    row = np.repeat(colors, np.ceil(counts**RARE).astype(int))
+    pixels = np.stack([row >> 16, row >> 8 & 255, row & 255], -1).astype(np.uint8)
+    pixels |= pixels >> 6  # white stays white
+    return Image.fromarray(pixels[None]).quantize(COLORS, Image.Quantize.MEDIANCUT)
+
+
 def _gif(images: Sequence[Image.Image], fps: int) -> bytes:
     from PIL import Image
 
-    width, height = images[0].size
-    sample = images[:: max(1, len(images) // 8)]
-    strip = Image.new("RGB", (width, height * len(sample)))
-    for i, image in enumerate(sample):
-        strip.paste(image, (0, i * height))
-    palette = strip.quantize(COLORS, Image.Quantize.MEDIANCUT)
+    palette = _palette(images[:: max(1, len(images) // 8)])
     # one palette and no dithering: what does not move is the same in every picture, and costs nothing
     flat = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
     buffer = BytesIO()

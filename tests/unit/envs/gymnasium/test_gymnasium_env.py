@@ -310,6 +310,21 @@ def test_nothing_is_drawn_unless_asked_for():
         env.render(0)
 
 
+@pytest.mark.parametrize(
+    ("shown", "message"),
+    [
+        (lambda self: np.zeros((4, 4)), r"`render` returned an array \(4, 4\); expected \(height, width, 3\)"),
+        (lambda self: None, "`render` returned NoneType"),
+        (gymnasium.Env.render, "it has no method `render` of its own"),
+    ],
+)
+def test_what_is_no_picture_is_named(shown, message):
+    env = GymnasiumEnv.wrap(type("Odd", (Drawn,), {"render": shown})("rgb_array"))
+    first(env)
+    with pytest.raises(EnvError, match=f"environment Odd cannot be drawn: {message}"):
+        env.render(0)
+
+
 def test_an_area_is_drawn_where_asked_for():
     env = GymnasiumEnv("Drawn-v0", 2, render=True)
     episodes = first(env).obs[0][:, 1].tolist()
@@ -321,7 +336,7 @@ def test_an_area_is_drawn_where_asked_for():
 def test_a_package_that_draws_and_is_missing_is_named():
     env = GymnasiumEnv("Drawn-v0", 1, render=True, missing=True)
     first(env)
-    with pytest.raises(EnvError, match="area 0 cannot be drawn: a painter is not installed"):
+    with pytest.raises(EnvError, match="gymnasium:Drawn-v0 cannot be drawn: a painter is not installed"):
         env.render(0)
 
 

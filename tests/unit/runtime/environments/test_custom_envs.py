@@ -183,5 +183,15 @@ def test_a_class_that_takes_a_render_mode_is_given_it_where_it_is_to_be_drawn(op
     assert call(Drawing, "mine", None, "cpu", options).render_mode == mode
 
 
+def test_a_class_that_takes_any_keyword_and_can_draw_is_given_a_render_mode():
+    class Passing(gymnasium.Env):
+        metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012 (Gymnasium's form)
+
+        def __init__(self, **options: str) -> None:
+            self.render_mode = options["render_mode"]
+
+    assert call(Passing, "mine", None, "cpu", {"render": True}).render_mode == "rgb_array"
+
+
 def test_a_class_without_a_render_mode_is_made_all_the_same():
     assert isinstance(call(Blind, "mine", None, "cpu", {"render": True}), Blind)

@@ -47,7 +47,7 @@ def test_several_runs_and_earlier_steps_lie_side_by_side_in_a_gif(results, tmp_p
         [f"first@{step}", "first"], tmp_path / "x.gif", seconds=0.3, results_dir=results, titles=False
     )
     with Image.open(made.file) as gif:
-        assert gif.width == 480
+        assert gif.width == 640
         assert gif.n_frames <= 3
 
 
@@ -57,7 +57,7 @@ def test_titles_can_be_left_out_or_chosen(results, tmp_path):
         with Image.open(
             palaestra.record("first", tmp_path / f"{name}.gif", seconds=0.1, results_dir=results, **film).file
         ) as gif:
-            sizes[name] = gif.height, np.asarray(gif.convert("RGB"))[:10]
+            sizes[name] = gif.height, np.asarray(gif.convert("RGB"))[:30]
     assert sizes["none"][0] < sizes["usual"][0] == sizes["own"][0]
     assert (sizes["usual"][1] != sizes["own"][1]).any()
 

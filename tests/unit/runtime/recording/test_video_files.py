@@ -1,3 +1,4 @@
+import io
 import os
 import re
 import subprocess
@@ -95,6 +96,16 @@ def test_a_recording_is_counted_and_made_at_its_width(tmp_path):
         assert gif.size == (50, 20)
         assert gif.info["duration"] == 100
     assert write_recording(tmp_path / "x.mp4", iter(pictures), 50, 10) == 4
+
+
+def test_small_things_keep_their_colors_in_a_gif():
+    picture = np.full((120, 160, 3), 255, np.uint8)
+    picture[:, 40:] = np.linspace(190, 240, 120).astype(np.uint8)[:, None, None]  # many grays
+    picture[50:54, 60:64] = (220, 30, 30)
+    with Image.open(io.BytesIO(encode_gif([lambda width: Image.fromarray(picture)] * 2, 160, 10))) as gif:
+        shown = np.asarray(gif.convert("RGB")).astype(int)
+    assert np.abs(shown - picture).max() <= 6
+    assert (shown[0, 0] == 255).all()
 
 
 def test_a_gif_that_would_be_too_large_is_made_smaller():
