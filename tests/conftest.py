@@ -30,7 +30,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def _runs_draw_no_curves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of a tiny run's time would go to its picture. Tests that look at it are marked `curves`."""
     if request.node.get_closest_marker("curves") is None:
-        monkeypatch.setattr("palaestra.runtime.run.ending.curves", lambda run: [])
+        monkeypatch.setattr("palaestra.runtime.run.last_words.closing_lines.curves", lambda run: [])
 
 
 @pytest.fixture

@@ -63,7 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(**dict.fromkeys(" ".join(SECTIONS.values()).split()))
     _first_flags(parser.add_argument_group("What most runs need"))
     others = "They hold for every behavior; --set changes single ones, and any other setting."
-    _most_changed(parser.add_argument_group("Settings that are changed most", others), BESIDE_FIRST)
+    changed = parser.add_argument_group("Settings that are changed most", others)
+    _most_changed(changed, BESIDE_FIRST)
+    best = "keep the best model too, <Behavior>-best.onnx, by evaluations at summaries and at the end (keep_best)"
+    switch(changed, "--keep-best", best, default=None)
     _run_flags(parser.add_argument_group("What the run starts from, and what it reports"))
     _seed_flags(parser.add_argument_group("Several seeds of one setting"))
     _hardware_flags(parser.add_argument_group("More copies, cores, GPUs and machines"))
@@ -159,6 +162,8 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
     short = {path: getattr(options, key) for key, path in paths.items() if getattr(options, key) is not None}
     if options.deterministic:
         short["network_settings.deterministic"] = True
+    if options.keep_best:
+        short["keep_best"] = {}
     for path, value in short.items():
         *above, last = path.split(".")
         block = tree.setdefault("behaviors", {}).setdefault("*", {})

@@ -4,6 +4,7 @@ lines.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Sequence
@@ -45,6 +46,15 @@ def listed(names: Sequence[object], most: int = 5) -> str:
     """Returns the first names with commas, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(str, names[:most])) + more
+
+
+def duration(seconds: float) -> str:
+    """Returns a time in the unit that suits it; 'never' for one without end."""
+    if seconds == math.inf:
+        return "never"
+    if seconds < 180:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3 * 3600 else f"{seconds / 3600:.1f} h"
 
 
 def _escape(match: re.Match[str]) -> str:

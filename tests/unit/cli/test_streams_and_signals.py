@@ -101,7 +101,7 @@ def ended_well(process: subprocess.Popen[str], number: int) -> str:
         process.kill()
         return f"signal {number}: went on: {process.communicate()}"
     status = process.returncode
-    saved = status == 0 and "stopping and saving what was learned" in complaint and "Training was stopped" in message
+    saved = status == 0 and "stopping and saving what was learned" in complaint and "[INFO] Stopped at step" in message
     if "palaestra/" not in complaint and f"{os.sep}palaestra{os.sep}" not in complaint and "Traceback" in complaint:
         return ""  # Python itself was still starting
     right = (status in (128 + number, -number) or saved) and "Traceback" not in complaint

@@ -38,7 +38,7 @@ def test_the_games_rule_always_catches(folder: Path, capsys: pytest.CaptureFixtu
 
 def test_the_game_is_recorded_as_the_page_says(folder: Path, capsys: pytest.CaptureFixture[str]):
     palaestra.train("catch.yaml", env="python:catch:catch", run_id="catch", callbacks=[lambda summary: True], sets=FEW)
-    assert "watch it     palaestra record results/catch" in capsys.readouterr().out
+    assert re.search(r"next .*palaestra.record[ (]\"?catch", capsys.readouterr().out, re.DOTALL)
     assert "palaestra record catch --areas=1" in PAGE.read_text("utf-8")
     assert main(["record", "catch", "--areas=1", "--seconds=1"]) == 0
     with Image.open("results/catch/recording.gif") as gif:

@@ -20,7 +20,7 @@ from typing import Any
 _SAME = """
     actions activation areas at bar base-port batch-size behavior bounds brain buffer-size capture-frame-rate
     checkpoints confidence config demo demo-out deterministic editor-port env env-args env-runners episodes evaluate
-    force fps games gpus groups height hidden-units inference initialize-from jobs keep-checkpoints last
+    force fps games gpus groups height hidden-units inference initialize-from jobs keep-best keep-checkpoints last
     learning-rate lower max-lifetime-restarts max-steps message method metric models-only no-graphics
     no-graphics-monitor no-titles no-video normalize normalizer num-areas num-envs num-layers objective obs-shape
     out private processes pruner quality-level rank-timeout ray-address ray-working-dir restarts-rate-limit-n
@@ -41,8 +41,8 @@ KEYWORDS = {flag: flag.replace("-", "_") for flag in _SAME.split()} | {
 }
 """The keyword of each flag, without its hyphens, that Python has too."""
 _SWITCHES = """
-    demo deterministic force inference load lower models-only no-graphics no-graphics-monitor no-titles no-video private
-    resume sampled train trust
+    demo deterministic force inference keep-best load lower models-only no-graphics no-graphics-monitor no-titles
+    no-video private resume sampled train trust
 """
 SWITCHES = frozenset(_SWITCHES.split())
 """Flags without a value."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from palaestra.core.display import duration
 from palaestra.runtime.comparison.compared_runs import ComparedRuns, TaskScores
 from palaestra.runtime.comparison.intervals import Estimate
 from palaestra.runtime.presentation.result_tables import ResultTable
@@ -109,19 +110,6 @@ def _ends(one: Estimate, form: Any = _number) -> str:
 def _value(value: Any) -> str:
     text = "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
-
-
-def duration(seconds: float) -> str:
-    """Returns a time in the unit that suits it."""
-    if math.isinf(seconds):
-        return "never"
-    return (
-        f"{seconds:.1f} s"
-        if seconds < 180
-        else f"{seconds / 60:.1f} min"
-        if seconds < 3 * 3600
-        else f"{seconds / 3600:.1f} h"
-    )
 
 
 def as_json(found: ComparedRuns) -> dict[str, Any]:

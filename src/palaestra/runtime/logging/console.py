@@ -73,6 +73,13 @@ class Console:
         if self._debug:
             self._say("DEBUG", text)
 
+    def detail(self, text: str) -> None:
+        """Prints a line that is shown with --debug only, and always stands in the run's log."""
+        if self._debug:
+            self._say("DEBUG", text)
+        else:
+            self._keep("DEBUG", text)
+
     def info(self, text: str) -> None:
         """Prints an information line."""
         self._say("INFO", text)
@@ -154,10 +161,13 @@ class Console:
             self._live.start()
         self._live.update(Group(*lines), refresh=True)
 
-    def _say(self, level: str, text: str) -> None:
+    def _keep(self, level: str, text: str) -> None:
         self._newest.append((level, text))
         for log in self._logs:
             log(level, text)
+
+    def _say(self, level: str, text: str) -> None:
+        self._keep(level, text)
         if self._silent:
             return
         self._last_output = time.monotonic()

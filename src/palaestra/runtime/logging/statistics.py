@@ -158,6 +158,15 @@ class Statistics:
             return self._last[behavior]
         return _last_reward(self._periods[behavior], None) if behavior in self._periods else None
 
+    def so_far(self, behavior: str, tag: str) -> float | None:
+        """Returns the value that a summary would have now; None if too little was measured since the last one."""
+        period = self._periods.get(behavior, _Period())
+        if tag in period.totals or tag in period.latest:
+            return period.totals.get(tag, period.latest.get(tag))
+        values = period.spreads.get(tag, [])
+        total, count = period.judged if tag == REWARD else period.means.get(tag, (sum(values), len(values)))
+        return total / count if count >= FEW else None
+
     def summarize(
         self, behavior: str, step: int, *, elapsed: float, training: bool, times: Mapping[str, Any] | None = None
     ) -> Summary:

@@ -109,8 +109,8 @@ class RunPart:
         """Returns lines that are shown below the progress line."""
         return []
 
-    def report(self) -> Iterator[str]:
-        """Yields lines for the report at the end."""
+    def report(self) -> Iterator[tuple[str, str]]:
+        """Yields lines about files for the end of the run, each with its label."""
         yield from ()
 
     def state_dict(self) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -244,8 +245,8 @@ def open_named(
     flags: Mapping[str, Mapping[str, Any]] | None = None,
     log: Log | None = None,
 ) -> EnvWrapper:
-    """Opens an environment by name; `settings`: the run's. A Unity game's messages go to `log`, or to stderr."""
-    with WaitingNotice(f"opening {name}", on_stderr):
+    """Opens an environment by name; `settings`: the run's. Its messages go to `log`, or to stderr."""
+    with WaitingNotice(f"opening {name}", on_stderr if log is None else partial(log, "info")):
         if is_game(name):
             return open_game(name, areas, settings, options, flags, log)
         if flags:

@@ -9,21 +9,17 @@ from pathlib import Path
 from palaestra.core.errors import EnvError
 from palaestra.envs.base import Env
 from palaestra.runtime.environments.make import is_game
+from palaestra.runtime.parts.part import endings_of
 from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.storage.run_folder import RunFolder
 
-PYGAME = {"classic_control": "classic-control", "toy_text": "toy-text", "box2d": "box2d"}
-"""Groups of Gymnasium's own environments that draw with pygame, and the extra that installs it."""
+PYGAME = ("classic_control", "toy_text", "box2d")
+"""Groups of Gymnasium's own environments that draw with pygame."""
 
 
-def resume_command(folder: RunFolder) -> str:
-    """Returns the command that resumes a run."""
-    return f"{_learn(folder)} --resume"
-
-
-def play_command(folder: RunFolder) -> str:
-    """Returns the command that plays a run."""
-    return f"{_learn(folder)} --inference"
+def resume_command(folder: RunFolder, env: str = "") -> str:
+    """Returns the command that resumes a run. `env`: a flag for its environment."""
+    return f"{_learn(folder)}{env} --resume"
 
 
 def _learn(folder: RunFolder) -> str:
@@ -33,13 +29,42 @@ def _learn(folder: RunFolder) -> str:
 
 def continue_command(run: Run) -> str:
     """Returns the command that continues the run, with more steps if it is finished."""
-    further = f" --set 'behaviors.*.max_steps={more_steps(run)}'" if run.finished else ""
-    return resume_command(run.folder) + further
+    further = f" --max-steps={more_steps(run)}" if run.finished else ""
+    return resume_command(run.folder, _own_env(run)) + further
 
 
-def more_steps(run: Run) -> int:
-    """Returns the max_steps that doubles a finished run."""
-    return 2 * max(limit(run), farthest(run))
+def more_steps(run: Run) -> str:
+    """Returns the max_steps that doubles a finished run, as two digits suffice to write it."""
+    steps = 2 * max(limit(run), farthest(run))
+    unit = 10 ** max(len(str(steps)) - 2, 0)
+    rounded = round(steps / unit) * unit
+    mantissa, exponent = f"{rounded:.1e}".split("e")
+    return str(rounded) if rounded < 100_000 else f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+
+
+def _own_env(run: Run) -> str:
+    """Returns the flag that stands for an environment that a program has made."""
+    return " --env=..." if run.kind == "own" else ""
+
+
+def next_commands(run: Run) -> list[str]:
+    """Returns the commands that work for a run with models, the one that is wanted first in front."""
+    folder, name = run.folder, run.settings.env_settings.env_path
+    place = shlex.quote(folder.run_id if folder.results == Path("results") else str(folder.path))
+    commands = []
+    if name or run.kind == "own":
+        commands.append(f"palaestra evaluate {place}{_own_env(run)}")
+    if name:
+        hidden = bool(run.settings.engine_settings.no_graphics)
+        play = f"{_learn(folder)} --inference"
+        watch = watch_command(name, run.env, f"palaestra record {place}", play, no_graphics=hidden)
+        commands += [] if watch is None else [watch]
+    if find_spec("nicegui") is not None:
+        commands.append(f"palaestra view {place}")
+    if endings_of(run.parts):  # it would end at once
+        return commands
+    further = continue_command(run)
+    return [*commands, further] if run.finished else [further, *commands]
 
 
 def limit(run: Run) -> int:
@@ -53,8 +78,7 @@ def farthest(run: Run) -> int:
 
 
 def watch_command(name: str, env: Env, record: str, play: str, *, no_graphics: bool = False) -> str | None:
-    """Returns the command that shows an environment's agents, after what must be installed first; None if nothing draws
-    them.
+    """Returns the command that shows an environment's agents; None if nothing draws them here.
 
     `record` and `play` are the commands that record the run and that play it.
     A Unity build draws in its own window, so the command turns `no_graphics` off.
@@ -82,5 +106,4 @@ def _gymnasium(id: str, record: str) -> str | None:
     if place is None:
         return None
     group = place.removeprefix("gymnasium.envs.").partition(".")[0] if place.startswith("gymnasium.envs.") else ""
-    missing = group in PYGAME and find_spec("pygame") is None
-    return f'pip install "gymnasium[{PYGAME[group]}]", then {record}' if missing else record
+    return None if group in PYGAME and find_spec("pygame") is None else record

@@ -224,7 +224,7 @@ def train_rank(
                 context,
                 statistics,
                 timers,
-                lambda run: parts_of(run, reopening(settings, env), callbacks),
+                lambda run: parts_of(run, reopening(settings, env, console.log), callbacks),
                 checkpoint=checkpoint,
                 warnings=warnings,
                 kind="own" if env is not None else kind_of(name),

@@ -29,7 +29,10 @@ class ModelWriter:
 
     def write(self, learner: Learner, reward: float | None) -> Path | None:
         """Writes and checks `<Behavior>/<Behavior>-<step>.onnx`. Returns None if that failed, which is logged."""
-        return self._write(learner, learner.trainer.network, reward)
+        path = self._write(learner, learner.trainer.network, reward)
+        if path is not None:
+            self._console.info(f"Exported {path}")
+        return path
 
     def _write(self, learner: Learner, network: Trunk, reward: float | None) -> Path | None:
         folder = self._models(learner)
@@ -47,7 +50,7 @@ class ModelWriter:
             )
             return None
         self._last[learner.name] = (learner.step, path)
-        self._console.info(f"Exported {path} (differs from the network by at most {error:.1e})")
+        self._console.detail(f"{path} differs from the network by at most {error:.1e}")
         self._show(learner.name, path, learner.step, False)
         return path
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from palaestra.core.errors import ConfigError
@@ -34,12 +34,6 @@ class RateJump:
         return float(f"{max(self.old, LOW_SHARE * self.first):.1e}")
 
 
-def rate_jumps(learners: Mapping[str, Learner], max_steps: Mapping[str, int]) -> list[RateJump]:
-    """Returns the jumps of behaviors whose rate would be higher with these max_steps than with their own."""
-    jumps = [_jump(learners[name], learners[name].settings, most) for name, most in max_steps.items()]
-    return [jump for jump in jumps if jump is not None]
-
-
 def raised(before: RunSettings, learners: Mapping[str, Learner]) -> list[RateJump]:
     """Returns the jumps of behaviors whose rate is higher than with the run's earlier settings."""
     jumps = []
@@ -65,13 +59,13 @@ def _jump(learner: Learner, before: BehaviorSettings, max_steps: int) -> RateJum
     return jump if jump.new > NOTABLE * jump.old else None
 
 
-def low_rate(jumps: Sequence[RateJump], behaviors: int) -> str:
-    """Returns command-line arguments that keep the rates where they were."""
-    parts = []
-    for jump in jumps:
-        block = f"behaviors.{'*' if behaviors == 1 else jump.behavior}.hyperparameters"
-        parts += [f"{block}.learning_rate_schedule=constant", f"{block}.learning_rate={jump.kept:g}"]
-    return "".join(f" --set {shlex.quote(part)}" for part in parts)
+def low_rate(jump: RateJump, behaviors: int) -> str:
+    """Returns command-line arguments that keep the rate where it was."""
+    block = f"behaviors.{'*' if behaviors == 1 else jump.behavior}.hyperparameters"
+    constant = shlex.quote(f"{block}.learning_rate_schedule=constant")
+    if behaviors == 1:
+        return f" --learning-rate={jump.kept:g} --set {constant}"
+    return f" --set {shlex.quote(f'{block}.learning_rate={jump.kept:g}')} --set {constant}"
 
 
 def sentence(jump: RateJump, command: str, behaviors: int) -> str:
@@ -79,7 +73,8 @@ def sentence(jump: RateJump, command: str, behaviors: int) -> str:
     nothing = "" if jump.kept <= 1.05 * jump.old else f" (at {jump.old:.1e} nothing would be learned)"
     before, now = jump.max_steps
     return (
-        f"{jump.behavior}: its learning rate rises from {jump.old:.1e} to {jump.new:.1e}: it falls on a line from "
-        f"{jump.first:g} to zero at max_steps, which went from {before:,} to {now:,}. The reward may fall at first. "
-        f"To hold the rate at {jump.kept:g}{nothing}, stop this run and enter: {command}{low_rate([jump], behaviors)}"
+        f"{jump.behavior}: the learning rate rises from {jump.old:.1e} to {jump.new:.1e}, as it falls from "
+        f"{jump.first:g} to zero at max_steps, which went from {before:,} to {now:,}; the reward may fall at first. "
+        f"To hold the rate at {jump.kept:g}{nothing}, stop this run and enter:\n  {command}"
+        f"{low_rate(jump, behaviors)}"
     )

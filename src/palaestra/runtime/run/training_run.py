@@ -103,7 +103,7 @@ class Run:
             raise
         self.first_step = self.step
         """The step at which this session started."""
-        self.threads.choose(self.console.info, self.saved.threads)
+        self.threads.choose(self.console.detail, self.saved.threads)
         self.clock.start()
 
     def _join(self, name: str, spec: BehaviorSpec) -> BehaviorCollector:
@@ -144,7 +144,7 @@ class Run:
             self.teachers.check_specs_match(self.learners)
         self.students = {each: self.teachers.students(each, self.learners) for each in {*self.students, name}}
         if self.begun:
-            self.threads.choose(self.console.info)
+            self.threads.choose(self.console.detail)
             self.at_work = at_work(self.parts)
         return learner.collector
 

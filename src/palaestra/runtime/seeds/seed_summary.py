@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from palaestra.core.display import duration
 from palaestra.core.errors import PalaestraError
 from palaestra.runtime.comparison.comparing import compare_groups
-from palaestra.runtime.comparison.comparison_report import duration
 from palaestra.runtime.comparison.scores import Measure
 from palaestra.runtime.comparison.selection import RunGroup
 from palaestra.runtime.comparison.shown_comparison import Comparison

@@ -8,11 +8,12 @@ from written_runs import written, written_seeds
 
 import palaestra
 from palaestra.cli.main import main
+from palaestra.core.display import duration
 from palaestra.core.errors import ConfigError, RunError
 from palaestra.core.metrics import GROUP_REWARD
 from palaestra.runtime.comparison.comparing import UNNAMED
 from palaestra.runtime.comparison.comparison_picture import comparison_figure
-from palaestra.runtime.comparison.comparison_report import as_json, duration, table
+from palaestra.runtime.comparison.comparison_report import as_json, table
 
 GOOD = [[1, 8, 9], [2, 7, 10], [0, 9, 11], [1, 9, 8], [1, 8, 12]]
 BAD = [[1, 2, 3], [2, 2, 4], [0, 1, 2], [1, 2, 9], [1, 2, 1]]

@@ -139,8 +139,8 @@ def test_an_interrupted_command_saves_ends_well_and_resumes_to_the_same_end(tmp_
     process.send_signal(signal.SIGINT)
     message, complaint = process.communicate(timeout=180)
     assert process.returncode == 0, complaint
-    assert "Training was stopped; saving what it has learned" in message
-    assert f"palaestra learn --run-id=first --results-dir={tmp_path} --resume" in message
+    assert "[INFO] Stopped at step " in message
+    assert f"  next    palaestra learn --run-id=first --results-dir={tmp_path} --resume" in message
     assert complaint == "\npalaestra: stopping and saving what was learned (once more ends at once, without saving)\n"
     assert (tmp_path / "first" / "Basic.onnx").is_file()
     resumed = learn(tmp_path, "--run-id=first", "--resume")
@@ -189,7 +189,7 @@ def test_sigterm_that_is_repeated_does_not_cost_the_save(tmp_path, begun, monkey
     process = repeated(tmp_path, begun, signal.SIGTERM)
     message, complaint = process.communicate(timeout=180)
     assert process.returncode == 0, complaint
-    assert "Training was stopped; saving what it has learned" in message
+    assert "[INFO] Stopped at step " in message
     assert complaint == "\npalaestra: stopping and saving what was learned (Ctrl-C ends at once, without saving)\n"
     assert max(Checkpoints(tmp_path / "first" / "checkpoints", 1).steps()) == 200
 

@@ -1,33 +1,29 @@
 """Keeps the best model of a behavior, and the checkpoint that it is of, as `keep_best` says.
 
 Policies are evaluated aside: in an environment of their own, with random numbers of their own, and only when a summary
-has been written or the run has ended, so that a run learns the same, digit for digit, with and without.
+has been written or the run has ended, so that a run learns the same, digit for digit, with and without. However a run
+ends, its final policy is a candidate; after a signal the run is saved first, and the evaluation must be short.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from palaestra.brains.model import load_policy
-from palaestra.core.errors import STOPS, ConfigError, EnvError
+from palaestra.core.errors import STOPS, ConfigError
 from palaestra.core.files import file_name
 from palaestra.core.metrics import REWARD
-from palaestra.envs.base import Env
 from palaestra.models.trunk import Trunk
-from palaestra.onnx_export import onnx
 from palaestra.parallel.closing import reason_of
 from palaestra.runtime.collect.learner import Learner, must_be_finite
+from palaestra.runtime.environments.make import EDITOR
 from palaestra.runtime.logging.bottleneck import EVALUATION
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.parts.part import RunPart, endings_of
-from palaestra.runtime.play.best_models import Reopen, untouched_random_numbers
-from palaestra.runtime.play.evaluation import Evaluation, evaluate
+from palaestra.runtime.parts.part import RunPart
+from palaestra.runtime.play.best_models import LeftOut, Reopen, Trials
 from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.rank_states import with_other_ranks
@@ -35,6 +31,10 @@ from palaestra.scenario.ending_settings import KeepBestSettings
 
 FOLDER = "best"
 """Folder within a behavior's, with the checkpoint of its best model."""
+SHARE = 10
+"""Evaluations of a run, at least, where `every` is not set."""
+SPARE = 10.0
+"""Seconds that an evaluation may take once a signal has ended the run, which is saved: job systems wait for some 30."""
 
 
 @dataclass
@@ -47,10 +47,8 @@ class Best:
     """Step of the first summary at which the behavior is measured next."""
     measured: int = -1
     """Step at which it was measured last."""
-
-
-class _LeftOut(Exception):
-    """Raised within an evaluation when the run is told to stop."""
+    latest: float | None = None
+    """Value there."""
 
 
 class KeepBest(RunPart):
@@ -62,13 +60,14 @@ class KeepBest(RunPart):
     def __init__(self, run: Run, reopen: Reopen | None) -> None:
         """`reopen`: opens another environment; None if there cannot be one."""
         self._run = run
-        self._reopen = reopen
+        self._trials = Trials(reopen, lambda: run.asked_to_stop, run.settings.env_settings.env_path or EDITOR)
         self._best: dict[str, Best] = {}
-        self._env: Env | None = None
         self._summaries: list[Summary] = []
         """Summaries of the present round."""
         self._refused: set[str] = set()
         """Behaviors that appeared late, whose settings cannot be followed."""
+        self._left_out = False
+        """Whether a signal has come in the middle of one."""
 
     @property
     def idle(self) -> bool:
@@ -77,38 +76,22 @@ class KeepBest(RunPart):
 
     def joined(self, learner: Learner) -> None:
         """Raises ConfigError for settings that cannot be followed. In a run that goes on it warns of them."""
-        if self._wanted(learner) is None:
+        wanted = self._wanted(learner)
+        if wanted is None:
             return
-        problem = self._problem(learner)
+        problem = _name_taken(learner.name, self._run.learners, self._wanted) or _hindrance(
+            learner, wanted, possible=self._trials.possible
+        )
         if problem is not None:
             if not self._run.begun:
                 raise ConfigError(f"behavior '{learner.name}': {problem}")
             self._refused.add(learner.name)
             self._run.console.warning(f"behavior '{learner.name}': {problem}; its best model is not kept")
-
-    def _problem(self, learner: Learner) -> str | None:
-        others = self._run.learners
-        for name, other in (
-            (learner.name, f"{learner.name}-{FOLDER}"),
-            (learner.name.removesuffix(f"-{FOLDER}"), learner.name),
-        ):
-            if name != other and name in others and other in others and self._wanted(others[name]) is not None:
-                return f"keep_best of '{name}' would write the file of behavior '{other}'; rename one of them"
-        wanted = self._wanted(learner)
-        if wanted is None or wanted.metric is not None:
-            return None
-        if learner.settings.self_play is not None:
-            return (
-                "keep_best would evaluate the policy against itself, which says nothing; choose a metric, such as "
-                "metric: Self-play/ELO"
+        elif wanted.every is not None and wanted.every < learner.settings.summary_freq:
+            self._run.console.info(
+                f"'{learner.name}' is measured for keep_best at summaries, so every {learner.settings.summary_freq:,} "
+                f"decisions (summary_freq), not every {wanted.every:,}"
             )
-        if self._reopen is None:
-            return (
-                "keep_best evaluates in an environment of its own, and this one cannot be opened twice; choose a "
-                "metric of the training, such as metric: Environment/Cumulative Reward, or give train() a function "
-                "that makes one"
-            )
-        return None
 
     def _wanted(self, learner: Learner) -> KeepBestSettings | None:
         off = learner.inference or learner.name in self._refused
@@ -130,52 +113,71 @@ class KeepBest(RunPart):
             # the final policy is evaluated once, by `loop_ended`
             if wanted.metric is None and not learner.training:
                 continue
-            best = self._best.setdefault(learner.name, Best())
+            best = self._best.setdefault(learner.name, Best(due=_due(learner, wanted, 0)))
             known = best.measured == learner.step or best.measured >= learner.settings.max_steps
             if not known and (summary.step >= best.due or not learner.training):
                 self._compare(learner, best, wanted, summary)
 
     def loop_ended(self) -> None:
-        """Evaluates the final policies, whether or not a summary falls on the end of the run."""
-        run = self._run
-        if run.inference or run.step == run.first_step or not (run.finished or endings_of(run.parts)):
-            return
-        for learner in run.meetings.shared():
-            wanted = self._wanted(learner)
-            if wanted is None or wanted.metric is not None:
-                continue
-            best = self._best.setdefault(learner.name, Best())
-            if best.measured != learner.step or _network(learner, None) is not learner.trainer.network:
-                self._compare(learner, best, wanted, None)
+        """Measures the final policies, unless a signal has ended the run."""
+        if not self._run.group.from_first(self._run.asked_to_stop):
+            self._measure_finals()
 
-    def _compare(self, learner: Learner, best: Best, wanted: KeepBestSettings, summary: Summary | None) -> None:
+    def measure_saved(self) -> bool:
+        """Measures the final policies of a run that a signal has ended, and that is saved, unless this takes long.
+        Returns whether one is better than before. On all ranks.
+        """
+        if self._left_out or not self._run.group.from_first(self._run.asked_to_stop):
+            return False
+        self._trials.allow(SPARE)
+        return self._measure_finals()
+
+    def _measure_finals(self) -> bool:
+        """Measures the final policies, whether or not a summary falls on the end of the run. Returns whether one is
+        better than before.
+        """
+        run = self._run
+        better = False
+        for learner in () if run.inference or run.step == run.first_step else run.meetings.shared():
+            wanted = self._wanted(learner)
+            if wanted is None:
+                continue
+            best = self._best.setdefault(learner.name, Best(due=_due(learner, wanted, 0)))
+            newer = wanted.metric is None and _network(learner, None) is not learner.trainer.network
+            if best.measured != learner.step or newer:
+                better |= self._compare(learner, best, wanted, None)
+        return better
+
+    def _compare(self, learner: Learner, best: Best, wanted: KeepBestSettings, summary: Summary | None) -> bool:
+        """Measures a policy, and keeps it if it is the best so far. Returns whether it is."""
         run = self._run
         with run.clock.spending_on(EVALUATION):
-            measured, left_out = run.group.when_first_is_done(lambda: self._measure(learner, wanted, summary))
+            measured, left_out = run.group.when_first_is_done(lambda: self._measure(learner, best, wanted, summary))
             if left_out:
-                return
+                self._left_out = True
+                return False
             best.measured = learner.step
-            step = learner.step if summary is None else summary.step
-            best.due = step + (wanted.every or learner.settings.checkpoint_interval)
-            if measured is None or (best.value is not None and measured <= best.value):
-                return
+            best.latest = measured
+            best.due = _due(learner, wanted, learner.step if summary is None else summary.step)
+            if measured is None or not _is_better(measured, best):
+                return False
             best.value = measured
             best.step = learner.step
             self._keep(learner, _network(learner, summary), measured)
+            return True
 
     def _measure(
-        self, learner: Learner, wanted: KeepBestSettings, summary: Summary | None
+        self, learner: Learner, best: Best, wanted: KeepBestSettings, summary: Summary | None
     ) -> tuple[float | None, bool]:
         """Returns the policy's value (None if there is none), and whether it is left out as the run stops."""
         run = self._run
-        if summary is not None and wanted.metric == REWARD:
-            return (float(summary.judged.mean()) if len(summary.judged) else None), False
-        if summary is not None and wanted.metric is not None:
-            return summary.values.get(wanted.metric), False
+        if wanted.metric is not None:
+            return _metric(run, learner, wanted.metric, summary)
         try:
-            value = self._evaluate(learner, wanted, summary)
-        except _LeftOut:
-            run.console.info(f"'{learner.name}' is not evaluated at step {learner.step:,}, because the run stops")
+            networks = {name: (_network(one, summary), one.spec) for name, one in run.learners.items()}
+            value = self._trials.mean_reward(learner.name, networks, wanted)
+        except LeftOut as reason:
+            run.console.info(f"'{learner.name}' is not evaluated at step {learner.step:,}: {reason}")
             return None, True
         except STOPS:
             raise
@@ -187,35 +189,9 @@ class KeepBest(RunPart):
             return None, False
         run.console.info(
             f"'{learner.name}' at step {learner.step:,}: mean reward {value:.3f} over {wanted.episodes} episodes of "
-            "keep_best"
+            f"keep_best{', the best so far' if _is_better(value, best) else ''}"
         )
         return (value if np.isfinite(value) else None), False
-
-    def _evaluate(self, learner: Learner, wanted: KeepBestSettings, summary: Summary | None) -> float:
-        run = self._run
-
-        def go_on(_: int) -> None:
-            if run.asked_to_stop:
-                raise _LeftOut
-
-        go_on(0)
-        with untouched_random_numbers(), tempfile.TemporaryDirectory() as place:
-            files = {name: Path(place) / f"{file_name(name)}.onnx" for name in run.learners}
-            for name, file in files.items():
-                onnx.export(_network(run.learners[name], summary), run.learners[name].spec, file)
-            policies = {name: load_policy(file, seed=wanted.seed) for name, file in files.items()}
-            if self._env is None:
-                assert self._reopen is not None
-                self._env = self._reopen(min(wanted.episodes, 100))
-            results = evaluate(
-                self._env,
-                policies,
-                wanted.episodes,
-                deterministic=wanted.deterministic,
-                seed=wanted.seed,
-                progress=go_on,
-            )
-            return _mean(learner.name, results)
 
     def _keep(self, learner: Learner, network: Trunk, value: float) -> None:
         run = self._run
@@ -228,16 +204,26 @@ class KeepBest(RunPart):
                 folder = run.folder.path / file_name(learner.name) / FOLDER
                 folder.mkdir(parents=True, exist_ok=True)
                 Checkpoints(folder / "checkpoints", 1).save(run.step, state)
-                run.console.info(f"The best '{learner.name}' so far ({value:.3f}): {path}")
+                run.console.detail(f"The best '{learner.name}' so far ({value:.3f}): {path}")
 
         run.group.first(write)
 
-    def report(self) -> Iterator[str]:
-        """Yields the best model of each behavior that keeps one, with its value and step."""
-        for name, best in self._best.items():
+    def report(self) -> Iterator[tuple[str, str]]:
+        """Yields the best model of each behavior that keeps one, with its value, and that of the final policy."""
+        for name, learner in self._run.learners.items():
             path = self._run.folder.path / f"{file_name(name)}-best.onnx"
-            if best.value is not None and path.is_file():
-                yield f"best model   {path} ({best.value:.4g} at step {best.step:,})"
+            wanted, best = self._wanted(learner), self._best.get(name)
+            if wanted is None or best is None or best.value is None or not path.is_file():
+                continue
+            what = "reward" if wanted.metric is None else wanted.metric
+            count = f" over {wanted.episodes} episodes" if wanted.metric is None else ""
+            if best.step == learner.step:
+                last = ": the last"
+            elif best.measured != learner.step:
+                last = "; the last was not measured"
+            else:
+                last = "; the last: nothing to measure" if best.latest is None else f"; the last: {best.latest:.4g}"
+            yield "best", f"{path} (step {best.step:,}, {what} {best.value:.4g}{count}{last})"
 
     def state_dict(self) -> Mapping[str, Any]:
         """Returns the best models so far."""
@@ -249,9 +235,7 @@ class KeepBest(RunPart):
 
     def close(self) -> None:
         """Closes the environment of evaluations, if it was opened."""
-        if self._env is not None:
-            self._env.close()
-            self._env = None
+        self._trials.close()
 
 
 def _network(learner: Learner, summary: Summary | None) -> Trunk:
@@ -259,12 +243,52 @@ def _network(learner: Learner, summary: Summary | None) -> Trunk:
     return learner.process.newest_network() if summary is None else learner.trainer.network
 
 
-def _mean(behavior: str, results: Mapping[str, Evaluation]) -> float:
-    """Returns a behavior's mean return, of whole groups if it has any. Raises EnvError if it has not played."""
-    own = [result for name, result in results.items() if name == behavior or name.startswith(f"{behavior}?team=")]
-    if not own:
-        there = ", ".join(results) or "no behavior"
-        raise EnvError(f"it did not appear in the environment of evaluations (there: {there})")
-    groups = np.concatenate([result.group_returns for result in own])
-    returns = groups if len(groups) else np.concatenate([result.returns for result in own])
-    return float(returns.mean())
+def _due(learner: Learner, wanted: KeepBestSettings, step: int) -> int:
+    """Returns the step after `step` at which a behavior is measured next."""
+    settings = learner.settings
+    every = wanted.every or min(settings.checkpoint_interval, max(settings.max_steps // SHARE, 1))
+    return (step // every + 1) * every
+
+
+def _is_better(value: float, best: Best) -> bool:
+    return bool(np.isfinite(value)) and (best.value is None or value > best.value)
+
+
+def _name_taken(
+    behavior: str, learners: Mapping[str, Learner], wanted: Callable[[Learner], KeepBestSettings | None]
+) -> str | None:
+    """Returns why the file of a best model would be that of another behavior; None if it would not."""
+    for name, other in ((behavior, f"{behavior}-{FOLDER}"), (behavior.removesuffix(f"-{FOLDER}"), behavior)):
+        if name != other and name in learners and other in learners and wanted(learners[name]) is not None:
+            return f"keep_best of '{name}' would write the file of behavior '{other}'; rename one of them"
+    return None
+
+
+def _hindrance(learner: Learner, wanted: KeepBestSettings, *, possible: bool) -> str | None:
+    """Returns why a behavior cannot be evaluated aside, and what to do; None if it can, or need not. `possible`: there
+    can be an environment for it.
+    """
+    if wanted.metric is not None:
+        return None
+    if learner.settings.self_play is not None:
+        return (
+            "keep_best would evaluate the policy against itself, which says nothing; choose a metric, such as "
+            "metric: Self-play/ELO"
+        )
+    if not possible:
+        return (
+            "keep_best evaluates in an environment of its own, and this one cannot be opened twice; choose a "
+            "metric of the training, such as metric: Environment/Cumulative Reward, or give train() a function "
+            "that makes one"
+        )
+    return None
+
+
+def _metric(run: Run, learner: Learner, metric: str, summary: Summary | None) -> tuple[float | None, bool]:
+    """Returns a metric of a summary, or of the time since the last one: left out if that is too short."""
+    if summary is None:
+        value = run.statistics.so_far(learner.name, metric)
+        return value, value is None
+    if metric == REWARD:
+        return (float(summary.judged.mean()) if len(summary.judged) else None), False
+    return summary.values.get(metric), False

@@ -75,7 +75,9 @@ def test_the_final_policy_is_evaluated_though_no_summary_falls_on_the_last_step(
     keep = {"every": 800, "episodes": 4}
     block = {"max_steps": 1000, "summary_freq": 400, "threaded": threaded}
     result = run(tmp_path, keep, quiet=False, block=block)
-    assert evaluated(capsys.readouterr().out) == [400, 1000]  # not due at the summary of 800
+    out = capsys.readouterr().out
+    assert evaluated(out) == [800, 1000]
+    assert ("Basic-best.onnx (step 800, " in out) == ("; the last: " in out) != ("(step 1,000, " in out)
     assert state(result.folder)["run"]["parts"]["keep_best"]["Basic"]["measured"] == 1000
     again = run(tmp_path, keep, quiet=False, block={**block, "max_steps": 1100}, resume=True)
     assert evaluated(capsys.readouterr().out) == [1100]
@@ -86,12 +88,17 @@ def test_the_policy_that_met_the_goal_is_evaluated(tmp_path, capsys):
     stop = {"at_least": -100.0, "summaries": 3, "episodes": 1}
     result = run(tmp_path, {"every": 10_000, "episodes": 4}, quiet=False, block={"stop_when": stop})
     assert result.endings == {"Basic": "goal"}
-    assert evaluated(capsys.readouterr().out) == [500, result.steps["Basic"]]
+    assert evaluated(capsys.readouterr().out) == [result.steps["Basic"]]
 
 
-def test_a_run_that_is_stopped_before_its_end_evaluates_nothing_more(tmp_path, capsys):
-    run(tmp_path, {"every": 10_000, "episodes": 4}, quiet=False, callbacks=[lambda summary: summary.step >= 1500])
-    assert evaluated(capsys.readouterr().out) == [500]
+def test_measurements_come_at_the_multiples_of_every_and_where_the_run_ends_as_a_program_wished(tmp_path, capsys):
+    keep = {"every": 700, "episodes": 4}
+    result = run(tmp_path, keep, quiet=False, callbacks=[lambda summary: summary.step >= 2000])
+    out = capsys.readouterr().out
+    assert evaluated(out) == [1000, 1500, result.steps["Basic"]]  # the summaries after 700 and 1,400, and the end
+    assert "measured for keep_best at summaries" not in out
+    run(tmp_path, {"every": 100, "episodes": 4}, run_id="b", quiet=False, block={"max_steps": 100})
+    assert "so every 500 decisions (summary_freq), not every 100" in capsys.readouterr().out
 
 
 def test_training_can_start_from_the_best_checkpoint(tmp_path):
@@ -189,11 +196,10 @@ def test_any_error_of_the_environment_of_evaluations_is_told_and_the_run_goes_on
         return made[-1]
 
     block = {"max_steps": 600, "summary_freq": 200}
-    result = run(tmp_path, {"every": 10_000, "episodes": 4}, env=make, num_areas=None, block=block, quiet=False)
+    result = run(tmp_path, {"every": 400, "episodes": 4}, env=make, num_areas=None, block=block, quiet=False)
     assert result.finished
     assert max(Checkpoints(result.folder / "checkpoints", 1).steps()) >= 600
     out = capsys.readouterr().out
-    # the first summary, and the end
     sentences = [f"{type(ERRORS[where]).__name__}: no such level (", "could not be evaluated at step"]
     assert [out.count(text) for text in sentences] == [2, 2]
     assert f"{Path(__file__).name}, line" in out

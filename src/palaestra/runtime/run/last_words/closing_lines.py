@@ -1,0 +1,170 @@
+"""The last lines of a run: what happened, where its files are, and what to do next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from shutil import get_terminal_size
+
+from palaestra.core.display import duration
+from palaestra.core.wording.voice import voiced
+from palaestra.parallel.closing import warning_of_failure
+from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.control.goals import Course
+from palaestra.runtime.logging.bottleneck import bottleneck
+from palaestra.runtime.logging.statistics import LastReward
+from palaestra.runtime.logging.trackers import METRICS
+from palaestra.runtime.play.best_models import last_lessons
+from palaestra.runtime.run.commands import next_commands
+from palaestra.runtime.run.last_words.passed_bar import passed_bar
+from palaestra.runtime.run.resuming import steps_in
+from palaestra.runtime.run.training_run import Run, setup_of
+
+LABELS = 8
+"""Columns of the labels."""
+COLUMNS = 100
+"""Columns of a line of commands where there is no terminal."""
+MOST_MODELS = 4
+"""Models that are listed; of more, their folder is."""
+
+
+def closing_lines(run: Run, finals: Mapping[str, Path], endings: Mapping[str, Course]) -> list[str]:
+    """Returns the lines that a run ends with; empty if it had nothing to do."""
+    rewards = {name: _reward(run, learner) for name, learner in run.learners.items()}
+    decisions = run.step - run.first_step
+    if not decisions and not run.inference and run.finished:
+        return []
+    happened = f"{_outcome(run, endings)}: {decisions:,} decisions in {duration(run.clock.session)}"
+    if len(rewards) == 1:
+        return [f"{happened}, {next(iter(rewards.values()))}", *_files(run, finals)]
+    return [happened, *(f"{name}: {reward}" for name, reward in rewards.items()), *_files(run, finals)]
+
+
+def _outcome(run: Run, endings: Mapping[str, Course]) -> str:
+    if run.inference:
+        return "Played"
+    where = f" at step {run.step:,}" if run.first_step or not run.finished else ""
+    if any(course.ending == "no progress" for course in endings.values()):
+        return f"Ended without progress{where}"
+    return f"{'Reached its goal' if endings else 'Finished' if run.finished else 'Stopped'}{where}"
+
+
+def _reward(run: Run, learner: Learner) -> str:
+    saved = run.saved.checkpoint
+    before = 0 if saved is None else steps_in(saved).get(learner.name, 0)
+    asleep = not learner.updates and before < min(learner.step, learner.settings.max_steps) and not run.inference
+    return last_reward(run.statistics.last_reward(learner.name), learner) + ("; nothing learned yet" if asleep else "")
+
+
+def last_reward(last: LastReward | None, learner: Learner) -> str:
+    """Returns the rewards of the newest summary with an episode, as text."""
+    if last is None:
+        return "no episode ended"
+    group = "" if last.group is None else f", group reward {last.group:.3f}"
+    rating = "" if learner.rating is None else f", Elo {learner.rating:.0f}"
+    count = "1 episode" if last.episodes == 1 else f"{last.episodes:,} episodes"
+    where = f"so far; first summary at step {learner.next_summary:,}" if last.step is None else "of the last summary"
+    return f"reward {last.mean:.3f}{group}{rating} ({count} {where})"
+
+
+def _files(run: Run, finals: Mapping[str, Path]) -> Iterator[str]:
+    if run.inference:
+        return
+    models = [str(path) for path in finals.values()]
+    if len(models) > MOST_MODELS:
+        models = [f"{run.folder.path / '*.onnx'} ({len(models)} behaviors)"]
+    if len(finals) < len(run.learners):
+        models.append("not written (see the warning above)")
+    yield from _labelled("model", models)
+    for part in run.parts:
+        for label, text in part.report():
+            yield from _labelled(label, [text])
+    yield from _labelled("curves", list(map(str, curves(run))))
+    yield from _labelled("note", list(_notes(run)))
+    if finals:
+        yield from _labelled("next", _wrapped(next_commands(run)))
+
+
+def _labelled(label: str, lines: Sequence[str]) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        yield f"{'' if number else label:<{LABELS}}{line}"
+
+
+def _wrapped(commands: Sequence[str]) -> list[str]:
+    """Returns commands, as many in a line as fit, in the words of the caller, who may have functions for some only."""
+    spoken = [(command, voiced(command)) for command in commands]
+    in_python = voiced("--resume") != "--resume"
+    room = get_terminal_size((COLUMNS, 24)).columns - LABELS - 2
+    lines: list[str] = []
+    for command, said in spoken:
+        if in_python and command == said:
+            continue
+        if lines and len(lines[-1]) + 3 + len(said) <= room:
+            lines[-1] += f" · {said}"
+        else:
+            lines.append(said)
+    return lines
+
+
+def _notes(run: Run) -> Iterator[str]:
+    """Yields what someone would do differently the next time."""
+    learners = list(run.learners.values())
+    of_one = len(learners) == 1 and learners[0].settings.stop_when is None and learners[0].settings.self_play is None
+    if not of_one or last_lessons(run.settings) or not (run.folder.path / METRICS).exists():
+        return
+    with warning_of_failure("the look back at the rewards", run.console.warning):
+        traits = run.env.traits
+        passed = passed_bar(run.folder.path, learners[0].name, traits.benchmark)
+        if passed is not None:
+            yield passed.sentence(traits.name.rpartition(":")[2] or learners[0].name)
+
+
+def curves(run: Run) -> list[Path]:
+    """Draws the learning curves if there is a summary. A failure is a warning only."""
+    if not (run.folder.path / METRICS).exists():
+        return []
+    from palaestra.runtime.plots.curves import save_curves  # matplotlib takes half a second to import
+
+    try:
+        return [save_curves(run.folder.path)]
+    except Exception as problem:  # whatever matplotlib makes of numbers near the largest that there are
+        run.console.warning(f"the learning curves could not be drawn: {problem}")
+        return []
+
+
+def details(run: Run) -> list[str]:
+    """Returns what only someone wants to know who looks into a run: where its time went, and other views of it."""
+    total = max(run.clock.session, 1e-9)
+    decisions = run.step - run.first_step
+    lines = [f"{decisions / total:,.0f} decisions a second ({_shares(run.clock.spent(), total)})"]
+    if run.inference:
+        return lines
+    tensorboard = f"TensorBoard  tensorboard --logdir {shlex.quote(str(run.folder.results))}"
+    return [*lines, *_where_time_went(run), tensorboard]
+
+
+def _shares(spent: Mapping[str, float], total: float) -> str:
+    """Returns parts of the time as text; small ones beyond the first three are left out."""
+    parts = {name: 100 * seconds / max(total, 1e-9) for name, seconds in spent.items()}
+    return ", ".join(f"{name} {share:.0f} %" for i, (name, share) in enumerate(parts.items()) if i < 3 or share >= 0.5)
+
+
+def _where_time_went(run: Run) -> list[str]:
+    uses = run.meetings.times
+    if not uses:
+        return []
+    lines = []
+    if len(uses) > 1:
+        lines = [f"rank {rank:<7} {_shares(use.parts, use.total)}" for rank, use in enumerate(uses)]
+    busy = [100 * seconds / use.total for use in uses for seconds in use.copies.values()]
+    if busy:
+        what = "runner" if setup_of(run).runners else "copy" if len(busy) == 1 else "copies"
+        each = "" if len(busy) == 1 else f" (from {min(busy):.0f} % to {max(busy):.0f} %)"
+        lines.append(f"environment  {len(busy)} {what}, busy {sum(busy) / len(busy):.0f} % of the time{each}")
+    for name, seconds in uses[0].trainers.items():
+        lines.append(
+            f"trainer      busy {100 * seconds / uses[0].total:.0f} % of the time, beside the run; '{name}' learns "
+            "from rollouts one update old"
+        )
+    return [*lines, f"speed        {bottleneck(uses, setup_of(run))}"]

@@ -1,0 +1,111 @@
+"""Finds out whether a run was good enough long before its end, by the summaries in `metrics.jsonl`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from palaestra.core.files import read_lines
+from palaestra.core.metrics import GROUP_REWARD, REWARD
+from palaestra.runtime.control.goals import Course
+from palaestra.runtime.logging.trackers import METRICS
+from palaestra.scenario.ending_settings import StopSettings
+
+EARLY = 0.75
+"""Share of a run before which a known bar is passed early."""
+LEVEL, FLAT = 0.5, 0.05
+"""Share of a run before which its reward stands still early, and share of its rise by which it may then differ."""
+ENOUGH = 20
+"""Values from which it is visible that a reward stands still."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassedBar:
+    """A reward that a run reached long before its end."""
+
+    reward: float
+    step: int
+    share: float  # of the run's steps
+    known: bool  # False: a level at which the reward has stood still since
+
+    def sentence(self, name: str) -> str:
+        """Returns what happened, and the flag that ends such a run. `name`: the environment."""
+        bar = f"{self.reward:g}"
+        where = f"at step {self.step:,}, {self.share:.0%} of the run"
+        if self.known:
+            return f"{bar}, the benchmark of {name}, was passed {where}: --stop-at={bar} ends there"
+        return f"the reward has hardly changed since it passed {bar} {where}: --stop-at={bar} ends there"
+
+
+class _Value(NamedTuple):
+    step: int
+    reward: float  # as --stop-at measures it
+
+
+def passed_bar(folder: Path, behavior: str, benchmark: float | None) -> PassedBar | None:
+    """Returns the bar that a behavior passed early: the environment's benchmark if it is known, else the level at which
+    its reward has stood still since; None if there is none. Raises OSError.
+    """
+    values = _values(folder, behavior)
+    if not values:
+        return None
+    known = benchmark is not None and math.isfinite(benchmark)
+    bar = benchmark if known else _level(values)
+    if bar is None:
+        return None
+    step = next((value.step for value in values if value.reward >= bar), None)
+    last = values[-1].step
+    if step is None or step > (EARLY if known else LEVEL) * last:
+        return None
+    return PassedBar(bar, step, step / last, known)
+
+
+def _values(folder: Path, behavior: str) -> list[_Value]:
+    """Returns what --stop-at would have compared at each summary."""
+    settings = StopSettings(at_least=0.0)
+    course = Course()
+    values = []
+    for line in read_lines(folder / METRICS):
+        try:
+            summary = json.loads(line)
+            step, episodes = int(summary["step"]), float(summary["episodes"])
+            if summary["behavior"] != behavior:
+                continue
+            reward = summary.get(GROUP_REWARD, summary.get(REWARD))
+        except (ValueError, KeyError, TypeError, AttributeError):  # cut off, or of another program
+            continue
+        counted = isinstance(reward, int | float) and episodes > 0
+        course.newest.append([reward * episodes, episodes, episodes] if counted else [0.0, 0.0, 0.0])
+        course.forget(settings)
+        if (value := course.value(settings)) is not None:
+            values.append(_Value(step, value))
+    return values
+
+
+def _level(values: Sequence[_Value]) -> float | None:
+    """Returns a level a little below that of the end if the reward has risen to it early and stayed; else None."""
+    if len(values) < ENOUGH:
+        return None
+    rewards = np.array([value.reward for value in values])
+    end = rewards[-len(rewards) // 5 :].mean()
+    rise = end - rewards[0]
+    bar = _rounded_down(end - FLAT * rise)
+    reached = (rewards >= bar).nonzero()[0]
+    if rise <= 0 or not len(reached):
+        return None
+    since = rewards[reached[0] :]
+    return bar if since.min() >= end - 2 * FLAT * rise and since.max() <= end + FLAT * rise else None
+
+
+def _rounded_down(value: float) -> float:
+    """Returns a number with two digits that is not larger."""
+    if not value:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 1)
+    return float(f"{math.floor(value / unit) * unit:.6g}")
