@@ -59,9 +59,24 @@ def find_plugin(kind: str, title: str, name: str) -> Any:
         return registry(kind).get(name)
     module = import_user_module(place, title, PluginError)
     found = getattr(module, attribute, None)
+    if found is None and place == "__main__":
+        raise PluginError(
+            f"{title}: {attribute} was defined in a notebook or a script, which this process does not run; save it in "
+            f"a file of its own, such as mine.py, and name it mine:{attribute}"
+        )
     if found is None:
         raise PluginError(f"{title}: {lacks(module, attribute)}")
     return found
+
+
+def class_name(kind: type) -> str:
+    """Returns the `package.module:Name` by which a class is found again. Raises ValueError where it cannot be."""
+    if "<locals>" in kind.__qualname__:
+        raise ValueError(
+            f"{kind.__name__} is defined within a function, where it cannot be found by its name; define it at the top "
+            "level of a module or of a notebook"
+        )
+    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def find_class(kind: str, title: str, name: str, members: Sequence[str], guide: str, base: type) -> type[Any]:

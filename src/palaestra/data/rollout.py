@@ -7,7 +7,6 @@ Letters in shapes: T decisions of a slot, S slots, E truncated ends, A action co
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
@@ -75,10 +74,6 @@ class Rollout:
         """Returns the completed decisions of a column (T, S, ...), (N, ...)."""
         rows = self.completed_rows
         return column.flatten(0, 1) if rows is None else column.flatten(0, 1).index_select(0, rows)
-
-    def copy(self) -> Rollout:
-        """Returns a copy for longer than an update: its buffer is filled again afterwards."""
-        return deepcopy(self)
 
     def spread(self, values: Tensor) -> Tensor:
         """Returns values of the completed decisions (N, ...) as a column (T, S, ...), 0 in other rows."""

@@ -2,7 +2,9 @@
 
 It plays random tables and checks the trainer against the rules of `palaestra.trainers.base.Trainer`:
 valid decisions, finite metrics, a saved state from which another trainer continues with the same
-digits, and a network that can be rebuilt and exported. It raises an error for the first broken rule.
+digits, and a network that can be rebuilt and exported. Of a subclass of PPO, SAC or POCA it also checks that
+each method it overrides is called and returns what it must, and that the policy learns. It raises an error
+for the first broken rule.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +21,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from palaestra.core.errors import ConfigError, ExportError, PluginError, exception_summary
+from palaestra.core.errors import ConfigError, Diverged, ExportError, PluginError, exception_summary
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Decision, FinalObs, TimeStep
@@ -35,6 +38,11 @@ from palaestra.trainers.behavior_settings import GUIDE, BehaviorSettings
 
 T = TypeVar("T")
 SLOTS, EXPORT_ROWS = 16, 50
+OVERRIDDEN = (
+    *("schedule", "learn", "advantages", "loss", "policy_loss", "after_update"),
+    *("targets", "critic_loss", "actor_loss", "temperature_loss"),
+)
+"""Methods of PPO, SAC and POCA that subclasses may replace."""
 
 SPECS = (
     BehaviorSpec((ObsSpec("vector", (5,)),), ActionSpec(continuous=2), steady=True),
@@ -81,6 +89,7 @@ def _check(make: Callable[[int], Trainer], spec: BehaviorSpec, settings: Behavio
     same = make(0)
     check_members(first, where)
     device = first.policy.generator.device
+    overrides = _Overrides(first)
     for trainer in (first, same):
         _learn(trainer, _Tables(spec, device, seed=1), 0, where)
     _compare(_saved(same, where), _saved(first, where), f"{where}: the same seed and experience give the same state")
@@ -95,7 +104,48 @@ def _check(make: Callable[[int], Trainer], spec: BehaviorSpec, settings: Behavio
             _saved(first, where),
             f"{where}: update {update} after loading goes on as without a stop",
         )
+    overrides.check(where)
     _check_network(first, spec, settings, where)
+
+
+class _Overrides:
+    """Counts the calls of what a subclass of PPO, SAC or POCA overrides."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer = trainer
+        self._calls: Counter[str] = Counter()
+        above = [kind for kind in type(trainer).__mro__ if kind.__module__.startswith("palaestra.trainers.")]
+        self._replaced = {
+            name: owner
+            for name in OVERRIDDEN
+            if any(name in vars(kind) for kind in above)
+            and (owner := next(kind for kind in type(trainer).__mro__ if name in vars(kind))) not in above
+        }
+        self._policy = self._weights().clone() if above else None
+        for name in self._replaced:
+            setattr(trainer, name, partial(self._call, name, getattr(trainer, name)))
+
+    def _weights(self) -> Tensor:
+        """Returns the weights of the policy's last layer."""
+        return self._trainer.network.get_parameter("action_head.weight").detach()
+
+    def _call(self, name: str, method: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
+        self._calls[name] += 1
+        return method(*arguments, **keywords)
+
+    def check(self, where: str) -> None:
+        """Raises PluginError where one was never called, or the policy has not changed."""
+        for name, owner in self._replaced.items():
+            if not self._calls[name]:
+                raise PluginError(
+                    f"{where}: {owner.__name__}.{name} was never called in three updates: does another method that is "
+                    "overridden leave it out, or are the updates too small?"
+                )
+        if self._policy is not None and torch.equal(self._policy, self._weights()):
+            raise PluginError(
+                f"{where}: three updates have not changed the policy: does the loss have a gradient for it, and the "
+                "learning rate a size?"
+            )
 
 
 class _SecondOfTwo(RankGroup):
@@ -214,7 +264,10 @@ class _Tables:
 def _learn(trainer: Trainer, tables: _Tables, update: int, where: str) -> None:
     """Plays one rollout and lets the trainer learn from it."""
     rollout = _rollout(trainer, tables, where)
-    metrics = trainer.update(rollout, update * trainer.rollout_size)
+    try:
+        metrics = trainer.update(rollout, update * trainer.rollout_size)
+    except (PluginError, Diverged) as error:
+        raise PluginError(f"{where}: {error}") from error
     if not isinstance(metrics, Metrics):
         raise PluginError(f"{where}: update gave a {type(metrics).__name__}; expected core.metrics.Metrics")
     for tag, value in metrics.read().items():

@@ -18,6 +18,7 @@ from palaestra.models.trunk import Trunk
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.parallel.rank_setup import make_in_group
 from palaestra.trainers.behavior_settings import GUIDE, OF_A_CLASS, OF_AN_INSTANCE, BehaviorSettings, trainer_class
+from palaestra.trainers.trainer_setup import check_overrides, is_a
 
 
 class Trainer(Protocol):
@@ -107,6 +108,7 @@ def make_trainer(
     title = f"trainer '{settings.trainer_type}'"
     trainer: Trainer = make_in_group(kind, group, title, spec, settings, device, seed)
     check_members(trainer, title)
+    check_overrides(trainer, {"update": is_a(Metrics)})
     return trainer
 
 

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, SerializeAsAny, TypeAdapter, ValidationI
 from typing_extensions import TypedDict
 
 from palaestra.core.errors import PluginError
-from palaestra.core.plugins import find_class, installed, nearest, registry
+from palaestra.core.plugins import class_name, find_class, installed, nearest, registry
 from palaestra.core.settings import SKIP_USER_CODE, Settings, field_error
 from palaestra.core.wording.other_trainers import nearest_trainer
 from palaestra.models.settings import NetworkSettings
@@ -88,6 +88,15 @@ class BehaviorSettings(Settings):
             sentence = f"given without a trainer_type; add one, such as {', '.join(TRAINERS)}"
             raise field_error(cls, "hyperparameters", sentence, data["hyperparameters"])
         return {"hyperparameters": {}, **data}
+
+    @field_validator("trainer_type", mode="before")
+    @classmethod
+    def _class_by_name(cls, value: Any) -> Any:
+        if not isinstance(value, type):
+            return value
+        name = class_name(value)
+        trainers = registry("trainers")
+        return next((known for known in trainers.names() if trainers.place(known) == name), name)
 
     @field_validator("trainer_type")
     @classmethod
@@ -184,8 +193,19 @@ OF_AN_INSTANCE = ("network", "policy", "rollout_size", "needs")
 
 
 def trainer_class(name: str) -> type[Any]:
-    """Returns the class that a `trainer_type` names. Raises PluginError where there is no such trainer."""
-    return find_class("trainers", f"trainer '{name}'", name, OF_A_CLASS, GUIDE, Settings)
+    """Returns the class that a `trainer_type` names. Raises PluginError where there is no such trainer, or one that
+    inherits from another's but not its settings.
+    """
+    title = f"trainer '{name}'"
+    found = find_class("trainers", title, name, OF_A_CLASS, GUIDE, Settings)
+    above = [base for base in found.__mro__[1:] if base.__module__.startswith(f"{__package__}.")]
+    if found.__module__.startswith(f"{__package__}.") or not above or issubclass(found.Settings, above[0].Settings):
+        return found
+    expected = above[0].Settings
+    raise PluginError(
+        f"{title}: its Settings is {found.Settings!r}; expected a class that inherits from "
+        f"{expected.__module__}.{expected.__name__}, the settings of {above[0].__name__}"
+    )
 
 
 def _unknown_trainer(name: str, known: Sequence[str]) -> str:

@@ -133,7 +133,7 @@ class PPO:
         """Measurements of the update under way; overridden methods may add theirs, by TensorBoard tag."""
         self._to_learn = 0  # decisions of all passes of the newest update, which may be under way
         self._learned = 0
-        self._parts = Parts(
+        self.parts = Parts(  # a subclass may add its own
             network=network,
             optimizer=self.optimizer,
             signals=self.signals,
@@ -263,7 +263,7 @@ class PPO:
         return clipped_surrogate(log_ratio, batch.advantage, clip_range=c.clip_range, joint=c.joint_ratio).mean()
 
     def after_update(self, rollout: Rollout, step: int) -> None:
-        """Called at the end of each update. The rollout is overwritten afterwards: keep a `rollout.copy()`."""
+        """Called at the end of each update. The rollout is overwritten afterwards: see `KeptRollout`."""
 
     def _estimates(self, rollout: Rollout) -> ValueEstimates | GroupValues:
         """Returns what evaluates the network over a rollout."""
@@ -286,11 +286,11 @@ class PPO:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that the next decision and update depend on."""
-        return self._parts.state_dict()
+        return self.parts.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state, so that training goes on with the same digits."""
-        self._parts.load_state_dict(state)
+        self.parts.load_state_dict(state)
 
 
 def log_ratio_and_entropy(network: ActorCritic, output: Tensor, batch: Minibatch) -> tuple[Tensor, Tensor]:

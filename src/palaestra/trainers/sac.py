@@ -94,7 +94,7 @@ class SAC:
         self._signals_owed = 0.0
         self._remarked = False
         self._lacks_replay = False
-        self._parts = Parts(
+        self.parts = Parts(  # a subclass may add its own
             network=self.network,
             optimizer=self.gradient.optimizer,
             temperature_adam=self.gradient.temperature_adam,
@@ -212,7 +212,7 @@ class SAC:
         return temperature_loss(self.network.log_temperature, excess, counts)
 
     def after_update(self, rollout: Rollout, step: int) -> None:
-        """Called at the end of each update. The rollout is overwritten afterwards: keep a `rollout.copy()`."""
+        """Called at the end of each update. The rollout is overwritten afterwards: see `KeptRollout`."""
 
     def _learn(self, decisions: int, step: int) -> None:
         """Takes the gradient steps that so many new decisions make due."""
@@ -239,14 +239,14 @@ class SAC:
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that the next decision and update depend on; the replay where it is to be saved."""
         return {
-            **self._parts.state_dict(),
+            **self.parts.state_dict(),
             "replay": self.replay.state_dict() if self.saves_replay else None,
             "steps_due": [self._to_collect, self._owed, self._signals_owed],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state; without a replay, `buffer_init_steps` decisions are collected anew first."""
-        self._parts.load_state_dict(state)
+        self.parts.load_state_dict(state)
         self._to_collect, self._owed, self._signals_owed = state["steps_due"]
         self._lacks_replay = not self.replay.load_state_dict(state["replay"])
         if self._lacks_replay:

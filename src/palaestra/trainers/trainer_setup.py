@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from palaestra.core.errors import Diverged, PluginError
-from palaestra.core.metrics import Metrics
+from palaestra.core.errors import Diverged, PalaestraError, PluginError, exception_summary
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.system_memory import keep_freed_memory
+from palaestra.core.timestep import Action
+from palaestra.data.group_ticks import Earned, GroupTicks
 from palaestra.data.rollout import Rollout
 from palaestra.data.rollout_values import RolloutValues
 from palaestra.models.actor_critic import ActorCritic
@@ -70,6 +72,10 @@ class Parts:
     def __init__(self, **parts: Any) -> None:
         self._parts = {name: part for name, part in parts.items() if part is not None}
 
+    def add(self, **parts: Any) -> None:
+        """Adds parts of a subclass, which are then saved and restored with the others."""
+        self._parts |= parts
+
     @property
     def generators(self) -> dict[str, torch.Generator]:
         """Returns the random streams among them."""
@@ -89,6 +95,45 @@ class Parts:
                 part.set_state(state[name].cpu())
             elif name in state or name != "behavioral_cloning":  # it may have been added to the settings since
                 part.load_state_dict(state[name])
+
+
+class KeptRollout:
+    """A copy of a rollout for later updates: the rollout itself is overwritten after the one that it is for."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.rollout: Rollout | None = None
+        self._device = device
+
+    def keep(self, rollout: Rollout) -> None:
+        """Copies a rollout, in place of the one before."""
+        self.rollout = _rollout_of(asdict(rollout), torch.clone)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns all columns; none without a rollout."""
+        return {} if self.rollout is None else asdict(self.rollout)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores a saved state."""
+        self.rollout = _rollout_of(state, lambda column: column.to(self._device)) if state else None
+
+
+def _rollout_of(state: Mapping[str, Any], each: Callable[[Tensor], Tensor]) -> Rollout:
+    """Returns the rollout of these columns, of each a copy."""
+
+    def copied(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return each(value)
+        if isinstance(value, Mapping):
+            return {name: copied(part) for name, part in value.items()}
+        return tuple(map(copied, value)) if isinstance(value, tuple | list) else value
+
+    columns = copied(state)
+    ticks = columns["group_ticks"]
+    if ticks is not None:
+        ticks["last_sample"] = Action(**ticks["last_sample"])
+        ticks["earlier"] = Earned(**ticks["earlier"])
+        columns["group_ticks"] = GroupTicks(**ticks)
+    return Rollout(**{**columns, "sample": Action(**columns["sample"])})
 
 
 def replaces(trainer: object, base: type, *names: str) -> bool:
@@ -114,9 +159,14 @@ def check_overrides(trainer: object, checks: Mapping[str, Check]) -> None:
 
 
 def _checked(method: Callable[..., T], check: Check, *arguments: Any, **keywords: Any) -> T:
-    result = method(*arguments, **keywords)
-    expected = check(result, *arguments)
     name = method.__qualname__.rpartition("<locals>.")[2]
+    try:
+        result = method(*arguments, **keywords)
+    except PalaestraError:
+        raise
+    except Exception as error:
+        raise PluginError(f"{name} raised {exception_summary(error)}; --debug shows the whole traceback") from error
+    expected = check(result, *arguments)
     if expected == FINITE:
         raise Diverged(f"{name} returned numbers that are not finite: a mistake there, or training has diverged")
     if expected:
@@ -130,6 +180,11 @@ def _described(result: object) -> str:
     if isinstance(result, tuple):
         return f"({', '.join(map(_described, result))})"
     return repr(result) if result is None or isinstance(result, float | int | str) else f"a {type(result).__name__}"
+
+
+def is_anything(*_: Any) -> str:
+    """Checks nothing: the method's exceptions alone are of interest."""
+    return ""
 
 
 def is_a(kind: type) -> Check:
@@ -172,11 +227,12 @@ def on_policy_checks(coefficients: type, losses: type) -> dict[str, Check]:
 
     return {
         "schedule": is_a(coefficients),
+        "learn": is_anything,
+        "after_update": is_anything,
         "advantages": check_pair,
         "loss": check_loss,
         "policy_loss": is_loss(),
         "gradient": is_a(losses),
-        "update": is_a(Metrics),
     }
 
 
@@ -201,7 +257,7 @@ def off_policy_checks() -> dict[str, Check]:
         "critic_loss": is_loss(2),
         "actor_loss": is_loss(),
         "temperature_loss": check_temperature,
-        "update": is_a(Metrics),
+        "after_update": is_anything,
     }
 
 

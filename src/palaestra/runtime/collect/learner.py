@@ -213,9 +213,12 @@ def patience_of(settings: BehaviorSettings) -> int:
 
 
 def _diverged(learner: Learner, sign: str) -> Diverged:
+    kind = learner.settings.trainer_type
+    own = f", if it is not a mistake in {kind}" if ":" in kind else ""
     return Diverged(
-        f"behavior '{learner.name}': {sign} at step {learner.step:,}: training has diverged. A smaller learning_rate, "
-        "or rewards of another size (reward_signals.extrinsic.strength, or normalize: true) may prevent it"
+        f"behavior '{learner.name}': {sign} at step {learner.step:,}: training has diverged{own}. A smaller "
+        "learning_rate, or rewards of another size (reward_signals.extrinsic.strength, or normalize: true) may prevent "
+        "it"
     )
 
 

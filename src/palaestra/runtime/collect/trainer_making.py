@@ -72,6 +72,7 @@ def trainer_of(
     """
     try:
         if settings.threaded and not inference:
+            must_be_importable(settings)
             process = TrainerProcess(name, spec, settings, device, seed, scratch, trainer_and_warnings, group)
             return process, process, process.demo_warnings
         trainer, found = trainer_and_warnings(spec, settings, device, seed, scratch, group, inference=inference)
@@ -82,6 +83,16 @@ def trainer_of(
     except (ConfigError, PluginError, ExportError, DemoError) as error:
         raise type(error)(f"behavior '{name}': {error}") from error
     return trainer, TrainerHere(trainer), found
+
+
+def must_be_importable(settings: BehaviorSettings) -> None:
+    """Raises ConfigError for a trainer that a process of its own could not import."""
+    module, _, name = settings.trainer_type.partition(":")
+    if module == "__main__":
+        raise ConfigError(
+            f"threaded: true learns in a process of its own, which cannot import {name} from a notebook or script: "
+            f"save it in a file, such as mine.py, and name it mine:{name}, or set threaded to false"
+        )
 
 
 def trainer_and_warnings(
