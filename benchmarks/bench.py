@@ -163,7 +163,7 @@ class Bench:
                 seed=0,
                 run_id="bench",
                 results_dir=results,
-                sets=[f"behaviors.3DBall.summary_freq={period}"],
+                summary_freq=period,
                 callbacks=[lambda summary: marks.append((summary.elapsed, summary.step)) or summary.step >= steps],
                 quiet=True,
             )

@@ -36,7 +36,7 @@ def main(agents: int, seconds: float) -> None:
             seed=0,
             run_id="peer",
             results_dir=results,
-            sets=["behaviors.3DBall.max_steps=500000000"],
+            max_steps=500_000_000,
             callbacks=[note],
             quiet=True,
         )

@@ -64,7 +64,8 @@ def main(game: str, seed: int, config: str | None, sets: list[str], *, whole: bo
             seed=seed,
             run_id="peer",
             results_dir=results,
-            sets=[*sets, f"behaviors.*.summary_freq={GAMES[game].every}"],
+            summary_freq=GAMES[game].every,
+            settings=dict(text.split("=", 1) for text in sets),
             quiet=True,
         )
     watch[0].course.report(**({"sets": sets} if sets else {}))

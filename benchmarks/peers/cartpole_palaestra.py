@@ -47,7 +47,7 @@ def main(seed: int, game: str = "CartPole-v1") -> None:
             seed=seed,
             run_id="peer",
             results_dir=results,
-            sets=[f"behaviors.*.summary_freq={ROLLOUT}"],
+            summary_freq=ROLLOUT,
             callbacks=[note],
             quiet=True,
         )

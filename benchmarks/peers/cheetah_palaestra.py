@@ -19,7 +19,7 @@ CONFIG = Path(__file__).resolve().parents[2] / "configs" / "ppo" / "HalfCheetah-
 
 def main(minibatch: int, way: str) -> None:
     meter = Meter("palaestra", minibatch, way)
-    sets = {
+    settings = {
         "hyperparameters.batch_size": minibatch,
         "hyperparameters.buffer_size": ROLLOUT,
         "summary_freq": ROLLOUT,
@@ -32,7 +32,7 @@ def main(minibatch: int, way: str) -> None:
             seed=0,
             run_id="peer",
             results_dir=results,
-            sets=[f"behaviors.*.{key}={value}" for key, value in sets.items()],
+            settings=settings,
             callbacks=[lambda summary: meter.cycle()],
             quiet=True,
         )

@@ -16,17 +16,17 @@ TYPE_CHECKING = False  # typing would be most of the time that this import takes
 if TYPE_CHECKING:
     from typing import Any
 
+    from palaestra.api.train import train as train
+    from palaestra.api.train_seeds import train_seeds as train_seeds
+    from palaestra.api.tune import tune as tune
     from palaestra.brains.model import load_policy as load_policy
     from palaestra.datasets import read_demo as read_demo
     from palaestra.envs.base import Env
     from palaestra.runtime.comparison.comparing import compare as compare
     from palaestra.runtime.control.stopping import stop_at_reward as stop_at_reward
     from palaestra.runtime.recording.filming import record as record
-    from palaestra.runtime.run.learning import train as train
-    from palaestra.runtime.seeds.training import train_seeds as train_seeds
     from palaestra.runtime.sharing.pulling import pull as pull
     from palaestra.runtime.sharing.pushing import push as push
-    from palaestra.runtime.tune.tuning import tune as tune
 
     __version__: str
 
@@ -53,9 +53,9 @@ _PLACES = {
     "read_demo": "palaestra.datasets",
     "record": "palaestra.runtime.recording.filming",
     "stop_at_reward": "palaestra.runtime.control.stopping",
-    "train": "palaestra.runtime.run.learning",
-    "train_seeds": "palaestra.runtime.seeds.training",
-    "tune": "palaestra.runtime.tune.tuning",
+    "train": "palaestra.api.train",
+    "train_seeds": "palaestra.api.train_seeds",
+    "tune": "palaestra.api.tune",
 }
 
 

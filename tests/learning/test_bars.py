@@ -60,9 +60,14 @@ def test_match3_reaches_the_bar_on_the_largest_boards(seed: int, tmp_path: Path)
     """Unity's figures are those of the largest boards: there the greedy rule earns 37.08, its documentation has
     37.0.
     """
-    largest = ["env_settings.env_options={largest_boards: true}"]
+    largest = {"largest_boards": True}
     result = palaestra.train(
-        CONFIGS / "Match3.yaml", env="builtin:Match3", seed=seed, results_dir=str(tmp_path), quiet=True, sets=largest
+        CONFIGS / "Match3.yaml",
+        env="builtin:Match3",
+        seed=seed,
+        results_dir=str(tmp_path),
+        quiet=True,
+        env_options=largest,
     )
     game = palaestra.make("builtin:Match3", areas=EPISODES, largest_boards=True)
     policy = palaestra.load_policy(result.models["Match3VectorObs"], seed=0)
@@ -98,9 +103,9 @@ def test_both_behaviors_of_wall_jump_reach_the_bar(seed: int, tmp_path: Path):
 
 @pytest.mark.slow
 def test_the_hall_takes_a_memory(tmp_path: Path):
-    without = ["behaviors.Hallway.network_settings.memory=null"]
+    without = {"network_settings.memory": None}
     result = palaestra.train(
-        CONFIGS / "Hallway.yaml", env="builtin:Hallway", seed=1, results_dir=str(tmp_path), quiet=True, sets=without
+        CONFIGS / "Hallway.yaml", env="builtin:Hallway", seed=1, results_dir=str(tmp_path), quiet=True, settings=without
     )
     reward = mean_reward("builtin:Hallway", palaestra.load_policy(result.models["Hallway"], seed=0))
     print(f"Hallway.yaml without memory: {reward:.3f}")

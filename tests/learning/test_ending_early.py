@@ -61,9 +61,8 @@ def test_the_best_model_of_a_training_that_collapses_is_as_good_as_any_it_has_sa
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_stop_when_saves_half_of_the_official_run_of_3dball(seed: int, tmp_path: Path):
-    sets = ["behaviors.3DBall.stop_when.at_least=95"]
     result = palaestra.train(
-        CONFIG, env="3DBall", results_dir=str(tmp_path), run_id="a", seed=seed, quiet=True, sets=sets
+        CONFIG, env="3DBall", results_dir=str(tmp_path), run_id="a", seed=seed, quiet=True, stop_at=95
     )
     status = json.loads((result.folder / "run_logs/training_status.json").read_text())
     mean = played(result.models["3DBall"]).mean

@@ -78,9 +78,8 @@ def test_agents_find_their_doors_as_soon_as_with_the_original(
     if over_the_wire:
         game = {"env": str(GAMES / "doors.py"), "env_args": ["--rooms", "8"]}
     monkeypatch.syspath_prepend(str(GAMES))
-    sets = ["behaviors.Doors.max_steps=30000"]
     palaestra.train(
-        GAMES / "doors.yaml", seed=seed, run_id="doors", results_dir=str(tmp_path), quiet=True, sets=sets, **game
+        GAMES / "doors.yaml", seed=seed, run_id="doors", results_dir=str(tmp_path), quiet=True, max_steps=30000, **game
     )
     written = [json.loads(line) for line in (tmp_path / "doors" / "metrics.jsonl").read_text().splitlines()]
     lengths = {

@@ -14,7 +14,7 @@ from typing import Any
 SERVER = multiprocessing.get_context("forkserver")  # imports torch once, not once a process
 SERVER.set_forkserver_preload(
     [
-        "palaestra.runtime.run.learning",
+        "palaestra.api.train",
         "palaestra.runtime.environments.unity_games",
         "palaestra.runtime.plots.curves",
         "palaestra.cli.learn",

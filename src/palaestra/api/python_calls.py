@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
@@ -11,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from palaestra.core.errors import STOPS, ConfigError, PalaestraError, is_ours
+from palaestra.core.errors import STOPS, CallError, PalaestraError, is_ours
 from palaestra.core.plugins import nearest
 from palaestra.core.wording.voice import python_voice, voiced
 
@@ -22,16 +24,12 @@ LIBRARIES = tuple({f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", 
 """Folders of Python's own modules and of installed packages."""
 
 
-class CallError(ConfigError, TypeError):
-    """A function of the Python API was called with arguments that it does not have."""
-
-
 def python_call(function: Callable[P, T]) -> Callable[P, T]:
     """Makes a function of the Python API: its messages speak Python, and its errors end in the caller's own line.
 
     An error's cause is shown only where code of the user raised it, without the frames that called that code.
     """
-    accepted = signature(function)
+    accepted = spelled_out(function)
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -48,7 +46,27 @@ def python_call(function: Callable[P, T]) -> Callable[P, T]:
         finally:
             del raised  # its traceback holds this frame
 
+    call.__signature__ = accepted  # pyright: ignore[reportAttributeAccessIssue] (shown by help)
     return call
+
+
+def spelled_out(function: Callable[..., object]) -> Signature:
+    """Returns a function's signature with the keywords that `**options: Unpack[...]` stands for."""
+    form = signature(function)
+    forms: list[Parameter] = []
+    for parameter in form.parameters.values():
+        kind = re.fullmatch(r"Unpack\[(\w+)\]", str(parameter.annotation))
+        if kind is not None:
+            options = vars(sys.modules[function.__module__])[kind[1]].__annotations__
+            taken = [other.name for other in forms]
+            forms += [
+                Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=getattr(what, "__forward_arg__", what))
+                for name, what in options.items()
+                if name not in taken
+            ]
+            parameter = parameter.replace(annotation="Any")
+        forms.append(parameter)
+    return form.replace(parameters=forms)
 
 
 def must_fit(name: str, accepted: Signature, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:

@@ -19,10 +19,10 @@ from palaestra.cli.flags import ENVIRONMENTS, given, option, repeated, switch, t
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.old_flags import IN_EVERY_BEHAVIOR, add_old_flags, settle
 from palaestra.cli.parser import Parser
-from palaestra.cli.track import trackers_of
 from palaestra.core.errors import ConfigError, SeveralProcesses
 from palaestra.core.plugins import own_python
 from palaestra.core.wording.most_changed import MOST_CHANGED
+from palaestra.runtime.settings.track_words import trackers_of
 
 EXAMPLES = """\
 # an environment of Gymnasium, with the page in the browser
@@ -226,10 +226,12 @@ def train(options: argparse.Namespace) -> int:
     from palaestra.runtime.run.ending import exit_status
     from palaestra.runtime.run.learning import learn
     from palaestra.runtime.run.rank_launch import launch
+    from palaestra.runtime.run.run_settings import TrainingRequest
 
     notes = settle(options)
     try:
-        result = learn(options.config, overrides(options), options.sets, notes=notes, trust=options.trust)
+        request = TrainingRequest(options.config, overrides(options), options.sets, notes=notes, trust=options.trust)
+        result = learn(request)
     except SeveralProcesses as several:
         return launch(several.count, options.arguments)
     return exit_status(result)

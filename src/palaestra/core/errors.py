@@ -2,6 +2,7 @@
 
 PalaestraError
 ├── ConfigError       a settings file, flag or argument that cannot be used; knows its file and line
+│   └── CallError     a function of the Python API was called with such an argument
 ├── PluginError       a name without an entry point, an entry point that fails to load, or a plug-in that breaks its
 │                     contract
 ├── EnvError          an environment broke its contract or stopped working
@@ -13,6 +14,7 @@ PalaestraError
 │   ├── FolderLost    it was deleted or became unwritable during training
 │   ├── Diverged      weights or losses became NaN or infinite
 │   └── CheckpointError   a checkpoint that is missing, damaged or from another run
+├── CallbackError     a callback of the program that trains raised an exception
 ├── DemoError         a demonstration file that cannot be read or written
 │   └── EmptyDemo     a file without records
 ├── HubError          something on the Hugging Face Hub that cannot be read or written
@@ -50,6 +52,10 @@ class ConfigError(PalaestraError):
         super().__init__(where + message)
         self.file = file
         self.line = line
+
+
+class CallError(ConfigError, TypeError):
+    """A function of the Python API was called with an argument that it does not have, or that is none."""
 
 
 class PluginError(PalaestraError):
@@ -126,6 +132,10 @@ class Diverged(RunError):
 
 class CheckpointError(RunError):
     """A checkpoint that is missing, damaged or from another run."""
+
+
+class CallbackError(PalaestraError):
+    """A callback of the program that trains raised an exception, which is the cause of this one."""
 
 
 class DemoError(PalaestraError):

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from palaestra.api.python_calls import CallError, python_call
+from palaestra.api.python_calls import python_call
 from palaestra.core import errors
-from palaestra.core.errors import ConfigError, EnvError
+from palaestra.core.errors import CallError, ConfigError, EnvError
 
 
 def deep(levels: int, error: Exception) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from small_runs import settings
 
-from palaestra.cli.track import trackers_of
 from palaestra.core.errors import ConfigError
 from palaestra.runtime.settings import load
+from palaestra.runtime.settings.track_words import trackers_of
 
 USUAL = {"console": {}, "tensorboard": {}, "jsonl": {}}
 

@@ -195,7 +195,7 @@ def test_an_environment_closes_while_the_run_still_hears_signals(tmp_path: Path,
     closed = list[bool]()
     signals = list[int]()
     monkeypatch.setattr(Stubborn, "closes", staticmethod(told_to_end))
-    monkeypatch.setattr("palaestra.runtime.run.learning.pass_on", signals.append)
+    monkeypatch.setattr("palaestra.api.train.pass_on", signals.append)
     result = palaestra.train(
         settings("Stubborn"), env=Stubborn, num_areas=1, results_dir=str(tmp_path), run_id="end", quiet=True
     )

@@ -16,7 +16,7 @@ from palaestra.cli.main import main
 
 PAGE = Path(__file__).parents[3] / "docs/guides/first-game.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-FEW = ["behaviors.Catch.max_steps=256", "behaviors.Catch.hyperparameters.buffer_size=128"]
+FEW = {"behaviors.Catch.max_steps": 256, "behaviors.Catch.hyperparameters.buffer_size": 128}
 PYTHON = [block for language, block in BLOCKS if language == "python"]
 
 
@@ -37,7 +37,9 @@ def test_the_games_rule_always_catches(folder: Path, capsys: pytest.CaptureFixtu
 
 
 def test_the_game_is_recorded_as_the_page_says(folder: Path, capsys: pytest.CaptureFixture[str]):
-    palaestra.train("catch.yaml", env="python:catch:catch", run_id="catch", callbacks=[lambda summary: True], sets=FEW)
+    palaestra.train(
+        "catch.yaml", env="python:catch:catch", run_id="catch", callbacks=[lambda summary: True], settings=FEW
+    )
     assert re.search(r"next .*palaestra.record[ (]\"?catch", capsys.readouterr().out, re.DOTALL)
     assert "palaestra record catch --areas=1" in PAGE.read_text("utf-8")
     assert main(["record", "catch", "--areas=1", "--seconds=1"]) == 0

@@ -299,9 +299,14 @@ def test_the_trainer_of_the_guide_learns(guide: tuple[ModuleType, str], tmp_path
         rewards.append(summary.mean)
 
     small = {"max_steps": 16000, "summary_freq": 4000, "hyperparameters.rollout_size": 1024}
-    sets = [f"behaviors.*.{key}={value}" for key, value in small.items()]
     result = palaestra.train(
-        "reinforce.yaml", seed=1, quiet=True, results_dir=str(tmp_path), run_id="first", callbacks=[note], sets=sets
+        "reinforce.yaml",
+        seed=1,
+        quiet=True,
+        results_dir=str(tmp_path),
+        run_id="first",
+        callbacks=[note],
+        settings=small,
     )
     assert result.finished
     assert rewards[-1] > 1.5 * rewards[0]

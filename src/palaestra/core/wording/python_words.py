@@ -17,6 +17,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from palaestra.core.wording.most_changed import MOST_CHANGED
+
 _SAME = """
     actions activation areas at bar base-port batch-size behavior bounds brain buffer-size capture-frame-rate
     checkpoints confidence config demo demo-out deterministic editor-port env env-args env-runners episodes evaluate
@@ -59,19 +61,8 @@ PHRASES = {
 }
 """Words that only make sense on the command line, and those for Python."""
 
-_OF_EVERY_BEHAVIOR = {
-    "max_steps": "max_steps",
-    "summary_freq": "summary_freq",
-    "hyperparameters.learning_rate": "learning_rate",
-    "hyperparameters.batch_size": "batch_size",
-    "hyperparameters.buffer_size": "buffer_size",
-    "network_settings.hidden_units": "hidden_units",
-    "network_settings.num_layers": "num_layers",
-    "stop_when.at_least": "stop_at",
-    "stop_when.no_progress": "stop_without_progress",
-    "keep_best": "keep_best",
-    "trainer_type": "trainer",
-}
+OF_EVERY_BEHAVIOR = {path: keyword for keyword, (path, _) in MOST_CHANGED.items()} | {"keep_best": "keep_best"}
+"""The keyword for each setting of every behavior that has one, by its path in a behavior's block."""
 _BEGINS = r"(?<![\w/.=\\-])"
 _ENDS = r"""(?=[,;:.!?]*(?:[\s)'"`\]]|$))"""
 _VALUE = rf"""'[^'\n]*'|"[^"\n]*"|(?:[\w.*-]+=)?[\[{{][^\]}}\n]*[\]}}]|\.\.\.|[^\s'"`()]+?{_ENDS}"""
@@ -192,8 +183,8 @@ def _argument(flag: str, value: str) -> Iterator[tuple[str, str]]:
         return
     path, equals, value = value.partition("=")
     above, _, rest = path.partition(".*.")
-    if above == "behaviors" and rest in _OF_EVERY_BEHAVIOR:
-        yield _OF_EVERY_BEHAVIOR[rest], _literal(value)
+    if above == "behaviors" and rest in OF_EVERY_BEHAVIOR:
+        yield OF_EVERY_BEHAVIOR[rest], _literal(value)
     else:
         key = json.dumps(rest if above == "behaviors" and rest else path)
         yield "settings", f"{{{key}: {_literal(value) if equals else '...'}}}"

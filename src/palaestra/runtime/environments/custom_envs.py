@@ -25,6 +25,20 @@ KINDS = (
 )
 
 
+class FirstMade:
+    """A function that makes environments, of which it has made the first already."""
+
+    def __init__(self, make: Callable[..., Any], made: object) -> None:
+        self.make = make
+        self.__name__ = getattr(make, "__name__", type(make).__name__)
+        self.__signature__ = signature(make)
+        self._made = [made]
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Returns the first environment, and then others."""
+        return self._made.pop() if self._made else self.make(*args, **options)
+
+
 def user_env(place: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Env:
     """Makes the environment that `python:module:factory` names. Raises EnvError."""
     name = f"python:{place}"
@@ -200,6 +214,7 @@ def _draws(factory: Callable[..., Any]) -> bool:
 def _is_gymnasiums(factory: Callable[..., Any]) -> bool:
     """Whether a factory is `gymnasium.make` or `make_vec` with arguments bound, or a Gymnasium class."""
     gymnasium = sys.modules.get("gymnasium")
+    factory = factory.make if isinstance(factory, FirstMade) else factory
     inner = factory.func if isinstance(factory, partial) else factory
     if gymnasium is None:
         return False

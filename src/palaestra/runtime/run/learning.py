@@ -1,24 +1,22 @@
-"""`palaestra.train` and the command line's `learn`: the same engine."""
+"""A training from its request to its result: the engine of `palaestra.train` and of the command line's `learn`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 import torch
 
 from palaestra.core.errors import ConfigError, Diverged, RankLost, RunError, SeveralProcesses
 from palaestra.core.versions import palaestra_version
-from palaestra.envs.base import Env
 from palaestra.parallel import rank_setup, ranks
 from palaestra.parallel.closing import closing_safely, reason_of
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.parallel.worker import WorkerLost
-from palaestra.runtime.control.os_signals import Stopper, Terminated, break_on_signals, pass_on, stop_on_signals
+from palaestra.runtime.control.os_signals import Stopper, break_on_signals, stop_on_signals
 from palaestra.runtime.curriculum.lessons import Lessons
 from palaestra.runtime.curriculum.parameters import Parameters, invalid_values
 from palaestra.runtime.environments.make import EDITOR
@@ -48,11 +46,10 @@ from palaestra.runtime.run.rank_launch import count_of
 from palaestra.runtime.run.rescuing import rescue
 from palaestra.runtime.run.result import Result
 from palaestra.runtime.run.run_settings import (
-    Config,
+    TrainingRequest,
     fitted_to,
     must_be_there,
     plays_alone,
-    sectioned,
     seeded,
     settled_settings,
 )
@@ -61,66 +58,12 @@ from palaestra.runtime.self_play.self_play_part import SelfPlay
 from palaestra.runtime.settings import Loaded, RunSettings
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.runtime.storage.status import TrainingStatus
-from palaestra.runtime.storage.trust import agent_code, learning_code
 from palaestra.runtime.storage.writer_lock import sole_writer
 
-if TYPE_CHECKING:
-    import gymnasium
-    from gymnasium.vector import VectorEnv
 
-
-def train(
-    config: Config = None,
-    *,
-    env: Env | str | gymnasium.Env | VectorEnv | Sequence[gymnasium.Env] | Callable[..., Any] | None = None,
-    callbacks: Sequence[Callback] = (),
-    quiet: bool = False,
-    sets: Sequence[str] = (),
-    trust: bool = False,
-    **settings: Any,
-) -> Result:
-    """Trains as `palaestra learn` does.
-
-    `config` is a file or a tree of settings. `env` is a name as for `--env`; an environment of your own: an `Env`, a
-    Gymnasium environment (one area; a list of them: one each) or vector environment; or a function or class that makes
-    one of these (called `num_areas` times, 16 by default, where it makes single Gymnasium environments). It is left
-    open if you made it. Further keywords are settings of `checkpoint_settings`, `env_settings` and `torch_settings` by
-    their YAML names: run_id, resume, force, results_dir, seed, num_areas, device ... Each callback is given every
-    Summary; one that returns True ends the training, as `palaestra.stop_at_reward(95)` does.
-    `trust`: a resumed run may run the code that its settings name, although its folder was not written by you on this
-    machine. Raises PalaestraError. Ctrl-C and SIGTERM save the run, and then do what they do anywhere: Ctrl-C raises
-    KeyboardInterrupt, SIGTERM ends the program, unless it handles them itself.
-    """
-    overrides = sectioned(settings)
-    if isinstance(env, str):
-        overrides.setdefault("env_settings", {})["env_path"] = env
-    try:
-        own = None if isinstance(env, str) else env
-        result = learn(config, overrides, sets, env=own, callbacks=callbacks, quiet=quiet, trust=trust)
-    except Terminated as before_the_run:
-        pass_on(before_the_run.number)
-        raise
-    if result.signal is not None:
-        pass_on(result.signal)
-    return result
-
-
-def learn(
-    config: Config,
-    overrides: Mapping[str, Any],
-    sets: Sequence[str] = (),
-    *,
-    env: object | None = None,
-    callbacks: Sequence[Callback] = (),
-    notes: Sequence[str] = (),
-    quiet: bool = False,
-    trust: bool = False,
-) -> Result:
-    """Loads the settings, builds a run, trains, and writes its files. `env` is as for `train`. `notes`: warnings to
-    begin with. Raises PalaestraError.
-    """
-    code_in = learning_code if env is None else agent_code
-    loaded, folder = settled_settings(config, overrides, sets, code_in, trust=trust)
+def learn(request: TrainingRequest) -> Result:
+    """Loads the settings, builds a run, trains, and writes its files. Raises PalaestraError."""
+    loaded, folder = settled_settings(request)
     torch_settings = loaded.settings.torch_settings
     if not ranks.asked() and (count := count_of(torch_settings)) > 1 and not plays_alone(loaded):
         raise SeveralProcesses(count)
@@ -128,7 +71,7 @@ def learn(
     with callers_threads(), ranks.joined(torch_settings.rank_timeout, device) as group:
         loaded = of_rank(loaded, folder, group)
         with others_learn_of_failure(group):
-            return train_rank(loaded, folder, group, env=env, callbacks=callbacks, notes=notes, quiet=quiet)
+            return train_rank(loaded, folder, group, request)
 
 
 def of_rank(loaded: Loaded, folder: RunFolder, group: RankGroup) -> Loaded:
@@ -169,24 +112,16 @@ def others_learn_of_failure(group: RankGroup) -> Iterator[None]:
         raise
 
 
-def train_rank(
-    loaded: Loaded,
-    folder: RunFolder,
-    group: RankGroup,
-    *,
-    env: object | None,
-    callbacks: Sequence[Callback],
-    notes: Sequence[str],
-    quiet: bool,
-) -> Result:
+def train_rank(loaded: Loaded, folder: RunFolder, group: RankGroup, request: TrainingRequest) -> Result:
     """Builds the run of this process, trains, and writes its files; of several ranks the first writes."""
     stopper: Stopper | None = None
+    env = request.env
     with break_on_signals(), ExitStack() as stack:
-        stream = stack.enter_context(open(os.devnull, "w")) if quiet or not group.leads else None
+        stream = stack.enter_context(open(os.devnull, "w")) if request.quiet or not group.leads else None
         console = stack.enter_context(closing(Console(loaded.settings.debug, stream)))
         warnings = RankWarnings()
         console.attach(warnings.add)
-        console.warn_all((*notes, *(loaded.warnings if loaded.with_tree is None else ())))
+        console.warn_all((*request.notes, *(loaded.warnings if loaded.with_tree is None else ())))
         if not loaded.settings.checkpoint_settings.inference:
             must_be_there(loaded, folder)
         until_closed = stack.enter_context(ExitStack())  # of the folder, which is written to until all else is closed
@@ -224,7 +159,7 @@ def train_rank(
                 context,
                 statistics,
                 timers,
-                lambda run: parts_of(run, reopening(settings, env, console.log), callbacks),
+                lambda run: parts_of(run, reopening(settings, env, console.log), request.callbacks),
                 checkpoint=checkpoint,
                 warnings=warnings,
                 kind="own" if env is not None else kind_of(name),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,30 +14,52 @@ from palaestra.hub.hub_names import is_hub_name
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.logging.console import Console
+from palaestra.runtime.run.features.stop_when import Callback
 from palaestra.runtime.settings import Loaded, RunSettings, load
 from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for
+from palaestra.runtime.settings.sourced_settings import Setting
 from palaestra.runtime.storage.checkpoints import Checkpoint
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, check_run_id, origin_folder
-from palaestra.runtime.storage.trust import Code, learning_code, must_be_trusted_file, must_stay_inside, overwrites
+from palaestra.runtime.storage.trust import (
+    agent_code,
+    learning_code,
+    must_be_trusted_file,
+    must_stay_inside,
+    overwrites,
+)
 
 Config = Path | str | Mapping[str, Any] | None
 """A settings file, a tree of settings, or nothing."""
 
 
-def settled_settings(
-    config: Config,
-    overrides: Mapping[str, Any],
-    sets: Sequence[str],
-    code_in: Callable[[RunSettings], Sequence[Code]] = learning_code,
-    *,
-    trust: bool = False,
-) -> tuple[Loaded, RunFolder]:
+@dataclass(frozen=True)
+class TrainingRequest:
+    """A training as the user asks for it."""
+
+    config: Config
+    overrides: Mapping[str, Any]
+    """Flags or keywords, as a part of the settings tree."""
+    sets: Sequence[Setting | str] = ()
+    env: object | None = None
+    """The environment that a program gives, as for `palaestra.train`; None: the settings name it."""
+    callbacks: Sequence[Callback] = ()
+    notes: Sequence[str] = ()
+    """Warnings to begin with."""
+    quiet: bool = False
+    trust: bool = False
+    shipped_for: str | None = None
+    """Name of the environment whose shipped settings are taken where none are given; None: that of the settings."""
+
+
+def settled_settings(request: TrainingRequest) -> tuple[Loaded, RunFolder]:
     """Returns the settings and the run's folder; a resumed run's own settings if none are given. Raises ConfigError or
     RunError.
 
-    Unless the folder is the user's own or `trust` is given, settings of a run's folder run no code that `code_in` finds
-    in them, and no links lead out of the folder that is written to.
+    Unless the folder is the user's own or `trust` is given, settings of a run's folder run no code that would be run
+    here, and no links lead out of the folder that is written to.
     """
+    config, overrides, sets, trust = request.config, request.overrides, request.sets, request.trust
+    code_in = learning_code if request.env is None else agent_code
     given = overrides.get("checkpoint_settings", {})
     own = None
     notes = ()
@@ -53,7 +75,7 @@ def settled_settings(
         anew = {"resume": False, "force": False, "inference": False, "initialize_from": None}
         anew |= {"run_id": folder.run_id, "results_dir": str(folder.results)}
         overrides = {**overrides, "checkpoint_settings": {**anew, **given}}
-    elif config is None and (config := _preset(overrides)) is not None:
+    elif config is None and (config := shipped_settings(request)) is not None:
         notes = (
             f"No settings file is given: training with {config.parent.name}/{config.name}, which is shipped for this "
             "environment",
@@ -102,9 +124,10 @@ def seeded(settings: RunSettings, checkpoint: Checkpoint | None) -> RunSettings:
     return settings.model_copy(update={"env_settings": env.model_copy(update={"seed": seed})})
 
 
-def _preset(overrides: Mapping[str, Any]) -> Path | None:
-    name = overrides.get("env_settings", {}).get("env_path")
-    trainer = overrides.get("behaviors", {}).get("*", {}).get("trainer_type")
+def shipped_settings(request: TrainingRequest) -> Path | None:
+    """Returns the settings file that is shipped for the environment of a request, and for its trainer."""
+    name = request.shipped_for or request.overrides.get("env_settings", {}).get("env_path")
+    trainer = request.overrides.get("behaviors", {}).get("*", {}).get("trainer_type")
     return None if name is None or is_game(name) else preset_for(name, trainer)
 
 
@@ -134,20 +157,6 @@ def fitted_to(
     if loaded.with_tree is not None:
         console.warning("no settings file is given: every behavior trains with ML-Agents' defaults")
     return loaded, settings
-
-
-def sectioned(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns keywords by the section that they belong to. Raises ConfigError for an unknown one."""
-    tree: dict[str, Any] = {}
-    sections = ("checkpoint_settings", "env_settings", "torch_settings", "engine_settings")
-    for key, value in settings.items():
-        for section in sections:
-            if key in type(getattr(RunSettings(), section)).model_fields:
-                tree.setdefault(section, {})[key] = value
-                break
-        else:
-            raise ConfigError(f"train() knows no setting '{key}': keywords are keys of {', '.join(sections)}")
-    return tree
 
 
 def plays_alone(loaded: Loaded) -> bool:

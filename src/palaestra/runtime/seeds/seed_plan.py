@@ -12,6 +12,7 @@ from typing import Any
 from palaestra.core.errors import ConfigError
 from palaestra.parallel import ranks
 from palaestra.runtime.settings import load
+from palaestra.runtime.settings.sourced_settings import Setting
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, check_run_id
 
 MOST_SEEDS = 1000
@@ -95,7 +96,7 @@ def plan_seeds(
     seeds: Sequence[int],
     config: Config,
     overrides: Mapping[str, Any],
-    sets: Sequence[str],
+    sets: Sequence[Setting | str],
     *,
     side_by_side: int = 1,
     own_env: bool = False,

@@ -1,4 +1,4 @@
-"""`palaestra.train_seeds`: trains one setting with several seeds from Python."""
+"""Trains one setting with several seeds from Python, one after another or side by side."""
 
 from __future__ import annotations
 
@@ -6,70 +6,39 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
 from palaestra.core.display import print_now
 from palaestra.core.errors import ConfigError, PalaestraError, RunError, exception_summary
+from palaestra.core.wording.voice import voiced
 from palaestra.runtime.control.os_signals import pass_on
-from palaestra.runtime.run.learning import learn, train
+from palaestra.runtime.run.learning import learn
 from palaestra.runtime.run.result import Result
-from palaestra.runtime.run.run_settings import sectioned
-from palaestra.runtime.seeds.seed_plan import Config, SeedPlan, SeedRun, parse_seeds, plan_seeds
+from palaestra.runtime.run.run_settings import TrainingRequest
+from palaestra.runtime.seeds.seed_plan import SeedPlan, SeedRun
 from palaestra.runtime.seeds.seed_results import SeedResults
 from palaestra.runtime.seeds.seed_summary import seed_comparison, seed_tables
 from palaestra.runtime.seeds.side_by_side import run_all, threads_each
 
-SETTLED = ("callbacks", "sets", "trust")
-"""Keywords of `palaestra.train` that are no settings."""
+Train = Callable[[TrainingRequest], Result]
 
 
-def train_seeds(
-    config: Config = None,
-    *,
-    seeds: int | str | Sequence[int] = 5,
-    side_by_side: int = 1,
-    env: Any = None,
-    quiet: bool = False,
-    **options: Any,
-) -> SeedResults:
-    """Trains as `palaestra.train` does, once for each seed, in the runs RUN_ID-seed-1 and so on; with `resume`, those
-    that exist go on.
-
-    `seeds` is a number of them, a list, or a text such as '3,7,9' or '11-15'. With `side_by_side` above 1 so many train
-    at once, each in a process of its own: `config`, `env` and callbacks must then be picklable (functions of a module),
-    a script needs `if __name__ == "__main__":`, and what the runs print goes to their logs only. Further keywords are
-    those of `palaestra.train`. A seed that fails does not stop the others; RunError is raised if all fail. Signals act
-    as in `palaestra.train`.
+def train_all(plan: SeedPlan, request: TrainingRequest, train: Train) -> SeedResults:
+    """Trains a request with every seed of a plan: in this process with `train`, or side by side. Raises RunError if all
+    fail.
     """
-    settings = {key: value for key, value in options.items() if key not in SETTLED}
-    overrides = sectioned(settings)
-    if isinstance(env, str):
-        overrides.setdefault("env_settings", {})["env_path"] = env
-    own_env = env is not None and not isinstance(env, str)
-    if own_env and not callable(env):
-        raise ConfigError(
-            "env is an environment, which only one run can use: give its name, or a function that makes it"
-        )
-    sets = tuple(options.get("sets", ()))
-    plan = plan_seeds(parse_seeds(seeds), config, overrides, sets, side_by_side=side_by_side, own_env=own_env)
-    job = {
-        "env": env,
-        "callbacks": options.get("callbacks", ()),
-        "trust": options.get("trust", False),
-        "sets": sets,
-        "settings": settings,
-    }
     if plan.at_once > 1:
-        results, errors = _beside(plan, job, quiet)
+        results, errors = _beside(plan, request)
     else:
-        results, errors = _one_by_one(plan, job, quiet)
+        results, errors = _one_by_one(plan, request, train)
     found = seed_comparison(plan)
     states = {run.seed: _state(run, results, errors) for run in plan.runs}
     summary = SeedResults(results, errors, found, tuple(seed_tables(plan, states, found)))
-    if not quiet:
+    if not request.quiet:
         print_now(f"\n{summary}")
     if not results:
         raise RunError("no seed was trained: " + "; ".join(f"seed {seed}: {why}" for seed, why in errors.items()))
@@ -83,30 +52,22 @@ def _state(run: SeedRun, results: dict[int, Result], errors: dict[int, str]) -> 
     return "not started" if result is None else "" if result.finished or result.endings else "stopped"
 
 
-def _arguments(run: SeedRun, job: dict[str, Any]) -> dict[str, Any]:
-    settings = {
-        **job["settings"],
-        "run_id": run.folder.run_id,
-        "results_dir": str(run.folder.results),
-        "resume": run.resume,
-    }
-    return {
-        "env": job["env"],
-        "callbacks": job["callbacks"],
-        "trust": job["trust"],
-        "sets": (*job["sets"], *run.sets()),
-        **settings,
-    }
+def of_seed(run: SeedRun, request: TrainingRequest) -> TrainingRequest:
+    """Returns the request of one seed's run."""
+    place = {"run_id": run.folder.run_id, "results_dir": str(run.folder.results), "resume": run.resume}
+    overrides = dict(request.overrides)
+    overrides["checkpoint_settings"] = {**overrides.get("checkpoint_settings", {}), **place}
+    return replace(request, config=run.config, overrides=overrides, sets=(*request.sets, *run.sets()))
 
 
-def _one_by_one(plan: SeedPlan, job: dict[str, Any], quiet: bool) -> tuple[dict[int, Result], dict[int, str]]:
+def _one_by_one(plan: SeedPlan, request: TrainingRequest, train: Train) -> tuple[dict[int, Result], dict[int, str]]:
     results = {}
     errors = {}
     for run in plan.runs:
         try:
-            results[run.seed] = train(run.config, quiet=quiet, **_arguments(run, job))
+            results[run.seed] = train(of_seed(run, request))
         except PalaestraError as error:
-            errors[run.seed] = str(error)
+            errors[run.seed] = voiced(str(error))
             if not run.folder.exists:  # the others would not begin either
                 break
     return results, errors
@@ -115,20 +76,18 @@ def _one_by_one(plan: SeedPlan, job: dict[str, Any], quiet: bool) -> tuple[dict[
 class SpawnedSeed:
     """The process of one seed, which sends its result or its error back."""
 
-    def __init__(self, run: SeedRun, job: dict[str, Any], threads: int, report: Callable[[int, Any], object]) -> None:
+    def __init__(
+        self, run: SeedRun, request: TrainingRequest, threads: int, report: Callable[[int, Any], object]
+    ) -> None:
         context = multiprocessing.get_context("spawn")
         self._seed = run.seed
         self._report = report
         self._results, theirs = context.Pipe(duplex=False)
-        arguments = {**_arguments(run, job), "config": run.config}
-        self._process = context.Process(target=_train_one, args=(theirs, arguments, threads), name=f"seed {run.seed}")
+        own = of_seed(run, request)
+        self._process = context.Process(target=_train_one, args=(theirs, own, threads), name=f"seed {run.seed}")
         try:
             self._process.start()
-        except (AttributeError, TypeError, ValueError, ImportError) as error:
-            raise ConfigError(
-                f"side_by_side: what trains cannot be given to another process: {exception_summary(error)}"
-            ) from error
-        except Exception as error:  # PicklingError has no other base class
+        except Exception as error:  # whatever pickling of a user's objects raises
             raise ConfigError(
                 f"side_by_side: what trains cannot be given to another process: {exception_summary(error)}"
             ) from error
@@ -155,7 +114,7 @@ class SpawnedSeed:
         self._process.close()
 
 
-def _beside(plan: SeedPlan, job: dict[str, Any], quiet: bool) -> tuple[dict[int, Result], dict[int, str]]:
+def _beside(plan: SeedPlan, request: TrainingRequest) -> tuple[dict[int, Result], dict[int, str]]:
     results: dict[int, Result] = {}
     errors: dict[int, str] = {}
 
@@ -163,12 +122,12 @@ def _beside(plan: SeedPlan, job: dict[str, Any], quiet: bool) -> tuple[dict[int,
         if isinstance(what, Result):
             results[seed] = what
         else:
-            errors[seed] = str(what)
+            errors[seed] = voiced(str(what))
 
     def started(run: SeedRun) -> SpawnedSeed:
-        if not quiet:
+        if not request.quiet:
             print_now(f"Seed {run.seed}: {run.folder.path}")
-        return SpawnedSeed(run, job, threads_each(plan.at_once), report)
+        return SpawnedSeed(run, request, threads_each(plan.at_once), report)
 
     def ended(number: int, code: int, _: bool) -> bool:
         run = plan.runs[number]
@@ -182,7 +141,7 @@ def _beside(plan: SeedPlan, job: dict[str, Any], quiet: bool) -> tuple[dict[int,
     return {run.seed: results[run.seed] for run in plan.runs if run.seed in results}, errors
 
 
-def _train_one(results: Connection, arguments: dict[str, Any], threads: int) -> None:
+def _train_one(results: Connection, request: TrainingRequest, threads: int) -> None:
     """Trains in a process that the terminal's signals do not reach, and that stops, saved, when its parent ends."""
     if hasattr(os, "setsid"):
         os.setsid()
@@ -195,14 +154,8 @@ def _train_one(results: Connection, arguments: dict[str, Any], threads: int) -> 
             os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, daemon=True).start()
-    env = arguments.pop("env")
-    config = arguments.pop("config")
-    rest = {key: arguments.pop(key) for key in SETTLED}
-    overrides = sectioned(arguments)
-    if isinstance(env, str):
-        overrides.setdefault("env_settings", {})["env_path"] = env
     try:
-        result: Any = learn(config, overrides, env=None if isinstance(env, str) else env, quiet=True, **rest)
+        result: Any = learn(replace(request, quiet=True))
     except (PalaestraError, KeyboardInterrupt) as error:
         result = str(error) or "interrupted"
     except (Exception, SystemExit) as error:  # a user's environment may raise anything

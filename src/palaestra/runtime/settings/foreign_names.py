@@ -300,9 +300,9 @@ def counterpart(name: str) -> Counterpart | None:
     return _table().get(plain(name))
 
 
-def answer(name: str, *, in_python: bool = False) -> str | None:
+def answer(name: str, *, in_python: bool = False, value: str | None = None) -> str | None:
     """Returns what is ours for a flag or an argument of another library, in the command line's words; None if the name
-    is not known, or if it is ours.
+    is not known, or if it is ours. `value`: what was given for it.
     """
     if in_python and (own := _in_python().get(plain(name))) is not None:
         return own
@@ -311,7 +311,7 @@ def answer(name: str, *, in_python: bool = False) -> str | None:
         return None
     if not (ours.flag or ours.path):
         return ours.remark
-    return ours.typed() + (f", {ours.remark}" if ours.remark else "")
+    return ours.typed(value) + (f", {ours.remark}" if ours.remark else "")
 
 
 def answer_flag(name: str, value: str | None = None, known: Collection[str] = ()) -> str:

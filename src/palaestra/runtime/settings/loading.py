@@ -23,7 +23,7 @@ from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.criteria import missing_lessons, never_met
 from palaestra.runtime.settings.format_versions import misplaced, refuse_old
 from palaestra.runtime.settings.setting_errors import config_error, problem, warning
-from palaestra.runtime.settings.sourced_settings import SourcedSettings, check_depth
+from palaestra.runtime.settings.sourced_settings import Setting, SourcedSettings, check_depth
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.warnings import remarks
 from palaestra.runtime.settings.yaml_file import Key
@@ -53,7 +53,7 @@ class Loaded:
 def load(
     config: Path | Mapping[str, Any] | None,
     overrides: Mapping[str, Any] | None = None,
-    sets: Sequence[str] = (),
+    sets: Sequence[Setting | str] = (),
     *,
     own_code: bool = True,
 ) -> Loaded:

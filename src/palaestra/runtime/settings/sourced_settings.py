@@ -53,6 +53,31 @@ class Source:
         return f"{self.file}:{self.line}" if self.line else str(self.file) if self.file else self.words
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value for a setting, as `--set` or a program gives it."""
+
+    path: str
+    """A name within it may contain dots; `behaviors.*` means all listed behaviors."""
+    value: Any
+    words: str
+    """How the user wrote it."""
+
+    @classmethod
+    def parse(cls, text: str) -> Setting:
+        """Reads PATH=VALUE. Raises ConfigError."""
+        path, equals, value = text.partition("=")
+        words = f"--set {shortened(text, 200)}"
+        if what := unusable_text(text):
+            raise ConfigError(f"{words}: a text with {what}")
+        if not equals or not all(path.split(".")):
+            raise ConfigError(f"{words}: expected PATH=VALUE, such as behaviors.3DBall.max_steps=1e6")
+        try:
+            return cls(path.strip(), yaml_file.parse(value).tree, words)
+        except ConfigError as error:
+            raise ConfigError(f"{words}: the value {error}") from None
+
+
 def dotted(path: Key) -> str:
     """Returns a path as text, such as 'a.b[0].c'."""
     return "".join(f"[{key}]" if isinstance(key, int) else f".{shortened(key)}" for key in path).lstrip(".")
@@ -139,27 +164,19 @@ class SourcedSettings:
         if not any(isinstance(block, dict) and {"trainer_type", "hyperparameters"} & block.keys() for block in blocks):
             self._put((*path[:at], "trainer_type"), "ppo", "")
 
-    def apply_set(self, text: str) -> None:
-        """Writes one PATH=VALUE. A name within PATH may contain dots; `behaviors.*` means all listed behaviors."""
-        path, equals, value = text.partition("=")
-        words = f"--set {shortened(text, 200)}"
-        if what := unusable_text(text):
-            raise ConfigError(f"{words}: a text with {what}")
-        if path.count(".") >= MAX_DEPTH:
-            raise ConfigError(f"{words}: PATH has {path.count('.') + 1} keys, more than any setting")
-        if not equals or not all(path.split(".")):
-            raise ConfigError(f"{words}: expected PATH=VALUE, such as behaviors.3DBall.max_steps=1e6")
-        keys = path.strip().split(".")
+    def apply_set(self, given: Setting | str) -> None:
+        """Writes the value of one setting."""
+        setting = Setting.parse(given) if isinstance(given, str) else given
+        words = setting.words
+        keys = setting.path.split(".")
+        if len(keys) > MAX_DEPTH:
+            raise ConfigError(f"{words}: PATH has {len(keys)} keys, more than any setting")
         if keys[:2] == ["behaviors", "*"] and (flag := self._of_every_behavior.get(tuple(keys[2:]))):
             raise ConfigError(f"{words}: {flag} already sets {keys[-1]} of every behavior; leave out one of the two")
-        try:
-            parsed = yaml_file.parse(value).tree
-        except ConfigError as error:
-            raise ConfigError(f"{words}: the value {error}") from None
         if keys[0] == "trackers" and len(keys) > 1 and not keys[1].isdigit():
             self._trackers_by_name()
         for concrete in self._concrete(keys, words):
-            self._put(concrete, deepcopy(parsed), words)
+            self._put(concrete, deepcopy(setting.value), words)
 
     def inherit(self, own_code: bool = True) -> None:
         """Merges each listed behavior with default_settings, leaving out hyperparameters that its trainer does not

@@ -22,7 +22,7 @@ from palaestra.envs.pettingzoo.opening import is_published
 from palaestra.rewards.settings import REWARDS, RewardSettings
 from palaestra.runtime.environments.make import EDITOR, is_game
 from palaestra.runtime.settings import RunSettings, load
-from palaestra.runtime.settings.sourced_settings import dotted
+from palaestra.runtime.settings.sourced_settings import Setting, dotted
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.runtime.storage.outward import calls, listens
 from palaestra.runtime.storage.user_keys import user_key
@@ -105,7 +105,7 @@ def must_be_trusted(folder: Path, settings: RunSettings, code: Sequence[Code], t
 def must_be_trusted_file(
     file: Path,
     given: Mapping[str, Any],
-    sets: Sequence[str] = (),
+    sets: Sequence[Setting | str] = (),
     *,
     code_in: Callable[[RunSettings], Sequence[Code]],
     trust: bool,

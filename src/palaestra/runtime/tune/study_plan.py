@@ -13,7 +13,7 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.metrics import REWARD
 from palaestra.runtime.settings import Loaded, RunSettings, load, yaml_file
 from palaestra.runtime.settings.search_settings import RangeSettings, SearchSettings
-from palaestra.runtime.settings.sourced_settings import SourcedSettings
+from palaestra.runtime.settings.sourced_settings import Setting, SourcedSettings
 from palaestra.runtime.settings.warnings import FOR_TUNE
 from palaestra.runtime.storage.trust import Code, learning_code
 from palaestra.runtime.tune.dimensions import Dimension
@@ -95,7 +95,7 @@ def lengths_of(settings: RunSettings) -> dict[str, int]:
 def make_plan(
     config: Path | Mapping[str, Any],
     overrides: Mapping[str, Any],
-    sets: Sequence[str] = (),
+    sets: Sequence[Setting | str] = (),
     block: str | Path | Mapping[str, Any] | None = None,
     *,
     own_code: bool = True,

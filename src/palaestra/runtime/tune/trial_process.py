@@ -107,6 +107,7 @@ def cpu_seconds() -> float:
 def train_trial(task: TrialTask) -> Outcome:
     """Trains, or goes on with a training that was interrupted."""
     from palaestra.runtime.run.learning import learn
+    from palaestra.runtime.run.run_settings import TrainingRequest
     from palaestra.runtime.storage.run_folder import RunFolder
 
     until = time.monotonic() + PATIENCE
@@ -119,7 +120,8 @@ def train_trial(task: TrialTask) -> Outcome:
         try:
             overrides = {"checkpoint_settings": place, "env_settings": {"seed": task.seed}}
             # the study's was asked for
-            result = learn(Path(task.settings), overrides, task.sets, callbacks=[TrialWatch(task)], trust=True)
+            watch = TrialWatch(task)
+            result = learn(TrainingRequest(Path(task.settings), overrides, task.sets, callbacks=[watch], trust=True))
         except RunInUse as error:
             if time.monotonic() > until:
                 return Outcome("failed", str(error))

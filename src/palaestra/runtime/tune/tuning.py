@@ -1,4 +1,4 @@
-"""`palaestra.tune` and the command line's `tune`: runs the trials of a study, side by side, and writes its report."""
+"""The engine of both `tune`s: runs the trials of a study, side by side, and writes its report."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from palaestra.core.errors import ConfigError, RunError
 from palaestra.core.plugins import registry
 from palaestra.runtime.control.os_signals import break_on_signals
 from palaestra.runtime.environments.make import EDITOR
-from palaestra.runtime.run.run_settings import sectioned
-from palaestra.runtime.settings.search_settings import SearchSettings
+from palaestra.runtime.settings.sourced_settings import Setting
 from palaestra.runtime.storage.trust import (
     in_run_folder,
     learning_code,
@@ -70,51 +69,12 @@ class SearchRequest:
     config: Path | Mapping[str, Any] | None
     overrides: Mapping[str, Any]
     """Flags, as a part of the settings tree."""
-    sets: Sequence[str] = ()
+    sets: Sequence[Setting | str] = ()
     block: str | Path | Mapping[str, Any] | None = None
     """A `search` block in place of the file's, as for `read_block`."""
     resume: bool = False
     force: bool = False
     trust: bool = False
-
-
-def tune(
-    config: Path | str | Mapping[str, Any] | None = None,
-    *,
-    env: str | None = None,
-    study: str = "tune",
-    search: str | Path | Mapping[str, Any] | None = None,
-    sets: Sequence[str] = (),
-    quiet: bool = False,
-    trust: bool = False,
-    **settings: Any,
-) -> TuneResult:
-    """Searches settings as `palaestra tune` does.
-
-    `config` is a file or a tree of settings, with a block `search` or without; `search` is such a block, the file of
-    one, or `ppo`, `sac` or `poca` for the one that comes with Palaestra. Further keywords are results_dir, resume and
-    force; keys of `search` (trials, jobs, method, bar ...); and keys of `env_settings`, `engine_settings` and
-    `torch_settings`. With `resume=True`, a study goes on, or this process joins others that run it; `config` may be
-    left out then. Raises PalaestraError. Ctrl-C saves the trials that run, and raises KeyboardInterrupt.
-    """
-    place = {key: settings.pop(key) for key in ("results_dir", "resume", "force") if key in settings}
-    flags = {key: settings.pop(key) for key in list(settings) if key in SearchSettings.model_fields}
-    overrides = sectioned(settings)
-    if env is not None:
-        overrides.setdefault("env_settings", {})["env_path"] = env
-    if flags:
-        overrides["search"] = flags
-    request = SearchRequest(
-        StudyFolder(Path(place.get("results_dir", "results")), study),
-        Path(config) if isinstance(config, str) else config,
-        overrides,
-        sets,
-        search,
-        resume=bool(place.get("resume")),
-        force=bool(place.get("force")),
-        trust=trust,
-    )
-    return run_search(request, (lambda text: None) if quiet else print_now)
 
 
 def run_search(request: SearchRequest, show: Show = print_now) -> TuneResult:

@@ -100,7 +100,7 @@ def test_a_finished_run_that_is_given_more_steps_ends_as_one_that_had_them(case:
 
 
 def test_the_last_models_and_snapshots_are_of_the_last_update(tmp_path: Path):
-    run = train("self-play", tmp_path, 300, sets=["behaviors.Tennis.checkpoint_interval=100"])
+    run = train("self-play", tmp_path, 300, settings={"checkpoint_interval": 100})
     trainer = state(run.folder)["Tennis"]["trainer"]
     newest = trainer["network"]
     acting = trainer["pipeline"]["network"]
@@ -225,7 +225,7 @@ def test_an_update_takes_effect_when_the_next_one_begins_and_equals_that_of_a_tr
 @pytest.mark.slow
 def test_a_run_can_be_made_threaded_and_back_when_it_is_resumed(tmp_path: Path):
     train("ppo", tmp_path, until=300)
-    back = train("ppo", tmp_path, until=500, resume=True, sets=["behaviors.3DBall.threaded=false"])
+    back = train("ppo", tmp_path, until=500, resume=True, settings={"threaded": False})
     assert not back.finished
     assert train("ppo", tmp_path, resume=True).finished
 

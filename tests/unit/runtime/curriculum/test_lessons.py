@@ -386,7 +386,7 @@ class Pair(Paced):
 def test_a_run_can_begin_with_a_later_lesson_and_goes_on_where_it_got(tmp_path):
     never = {"threshold": 10_000}
     forms = {"mass": curriculum(never, 1.0, 2.0, 3.0, 4.0), "scale": curriculum(never, 1.0, 2.0)}
-    result = train(ball(forms, 1000), tmp_path, until=500, sets=["env_settings.first_lesson=2"])
+    result = train(ball(forms, 1000), tmp_path, until=500, first_lesson=2)
     assert (lesson(result.folder), lesson(result.folder, "scale")) == (2, 1)
     folder = tmp_path / "run"
     saved = state(folder)["run"]["parts"]["lessons"]

@@ -51,8 +51,7 @@ def train(results: str, run_id: str, until: int | None = None, **more: Any) -> R
     """The example in miniature; stops at the first summary from `until` on."""
     callbacks: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
     given: dict[str, Any] = {"seed": 1, "num_areas": 4, "quiet": True, "callbacks": callbacks, **more}
-    sets = [f"behaviors.GridWorld.{key}={value}" for key, value in SMALL.items()]
-    return palaestra.train("examples/own_encoder.yaml", results_dir=results, run_id=run_id, sets=sets, **given)
+    return palaestra.train("examples/own_encoder.yaml", results_dir=results, run_id=run_id, settings=SMALL, **given)
 
 
 def test_the_example_trains_resumes_exports_and_plays(results):

@@ -17,9 +17,9 @@ from palaestra.runtime.run.rate_jumps import RateJump, sentence
 from palaestra.runtime.run.result import Result
 
 
-def train(results: Path, max_steps: int = 800, config: Any = None, sets: tuple[str, ...] = (), **more: Any) -> Result:
+def train(results: Path, max_steps: int = 800, config: Any = None, **more: Any) -> Result:
     given = {"env": "Basic", "num_areas": 3, "seed": 7, "results_dir": str(results), "run_id": "run", **more}
-    return palaestra.train(settings("Basic", max_steps) if config is None else config, sets=sets, **given)
+    return palaestra.train(settings("Basic", max_steps) if config is None else config, **given)
 
 
 def learn(results: Path, *flags: str, max_steps: int = 800, **block: Any) -> Path:
@@ -51,7 +51,7 @@ def test_the_closing_mean_is_that_of_the_last_summary_with_its_count_of_episodes
 
 
 def test_without_a_summary_the_closing_mean_is_of_all_episodes_so_far(tmp_path, capsys):
-    result = train(tmp_path, 300, sets=("behaviors.Basic.summary_freq=1000",))
+    result = train(tmp_path, 300, summary_freq=1000)
     assert result.episodes["Basic"] > 0
     message = f"({result.episodes['Basic']} episodes so far; first summary at step 1,000)"
     assert message in capsys.readouterr().out
@@ -61,12 +61,8 @@ def test_no_model_is_listed_without_a_reward_once_episodes_have_ended(tmp_path):
     """Basic has episodes of a few decisions; updates of 12 decisions leave most checkpoints without one since the
     last.
     """
-    sets = (
-        "behaviors.Basic.checkpoint_interval=30",
-        "behaviors.Basic.keep_checkpoints=0",
-        "behaviors.Basic.hyperparameters.buffer_size=12",
-    )
-    folder = train(tmp_path, 400, sets=(*sets, "behaviors.Basic.hyperparameters.batch_size=6"), quiet=True).folder
+    often = {"checkpoint_interval": 30, "keep_checkpoints": 0}
+    folder = train(tmp_path, 400, buffer_size=12, batch_size=6, settings=often, quiet=True).folder
     listed = json.loads((folder / "run_logs/training_status.json").read_text())["Basic"]
     listed_rewards = [model["reward"] for model in (*listed["checkpoints"], listed["final_checkpoint"])]
     first = next(i for i, reward in enumerate(listed_rewards) if reward is not None)
@@ -76,7 +72,7 @@ def test_no_model_is_listed_without_a_reward_once_episodes_have_ended(tmp_path):
 
 def test_the_hint_of_a_run_whose_max_steps_were_lowered_below_its_step_trains_it_further(tmp_path, capsys):
     train(tmp_path, 800, quiet=True)
-    train(tmp_path, resume=True, config=None, sets=("behaviors.Basic.max_steps=100",), quiet=True)
+    train(tmp_path, resume=True, config=None, settings={"max_steps": 100}, quiet=True)
     capsys.readouterr()
     assert main(["learn", "--run-id=run", f"--results-dir={tmp_path}", "--resume"]) == 0
     message = capsys.readouterr().out
@@ -118,10 +114,10 @@ def test_of_several_behaviors_the_one_whose_rate_rises_is_named():
     )
 
 
-@pytest.mark.parametrize("sets", [(), ("behaviors.Basic.hyperparameters.learning_rate_schedule=constant",)])
-def test_rates_that_do_not_rise_are_not_spoken_of(sets, tmp_path, capsys):
-    train(tmp_path, 400, sets=sets, callbacks=[lambda summary: True])
-    train(tmp_path, 800 if sets else 400, sets=sets, resume=True)
+@pytest.mark.parametrize("more", [{}, {"hyperparameters.learning_rate_schedule": "constant"}])
+def test_rates_that_do_not_rise_are_not_spoken_of(more, tmp_path, capsys):
+    train(tmp_path, 400, settings=more, callbacks=[lambda summary: True])
+    train(tmp_path, 800 if more else 400, settings=more, resume=True)
     assert "learning rate rises" not in capsys.readouterr().out
 
 

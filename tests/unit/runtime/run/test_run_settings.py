@@ -59,8 +59,8 @@ def test_a_shipped_file_is_found_by_the_name_of_its_environment(name, file):
 
 
 def test_a_run_without_a_file_takes_fitting_settings_says_which_and_writes_them(tmp_path, capsys):
-    sets = ["behaviors.*.hyperparameters.num_epoch=2", *(f"behaviors.*.{key}={value}" for key, value in FEW.items())]
-    palaestra.train(env=Bandit(2, branches=(2,)), run_id="fit", results_dir=str(tmp_path), sets=sets)
+    few = {"hyperparameters.num_epoch": 2, **FEW}
+    palaestra.train(env=Bandit(2, branches=(2,)), run_id="fit", results_dir=str(tmp_path), settings=few)
     text = capsys.readouterr().out.replace("\n", " ")
     assert "Bandit: no settings are given and none are shipped for it: ppo with settings for discrete actions" in text
     assert "num_epoch 2, learning_rate 0.0007, 64 decisions" in text
@@ -69,14 +69,13 @@ def test_a_run_without_a_file_takes_fitting_settings_says_which_and_writes_them(
     written = yaml.safe_load((tmp_path / "fit" / "configuration.yaml").read_text())["behaviors"]["Bandit"]
     hyper = written["hyperparameters"]
     assert (hyper["buffer_size"], hyper["batch_size"], hyper["num_epoch"], written["max_steps"]) == (2048, 256, 2, 64)
-    given = {"run_id": "fit", "results_dir": str(tmp_path), "resume": True, "sets": ["behaviors.*.max_steps=96"]}
+    given = {"run_id": "fit", "results_dir": str(tmp_path), "resume": True, "max_steps": 96}
     again = palaestra.train(env=Bandit(2, branches=(2,)), **given)
     assert again.steps["Bandit"] >= 96
 
 
 def test_a_run_without_a_file_takes_the_one_that_is_shipped_for_its_environment(tmp_path, capsys):
-    sets = [f"behaviors.*.{key}={value}" for key, value in FEW.items()]
-    palaestra.train(env="CartPole", run_id="pole", results_dir=str(tmp_path), sets=sets)
+    palaestra.train(env="CartPole", run_id="pole", results_dir=str(tmp_path), settings=FEW)
     out = capsys.readouterr().out.replace("\n", " ")
     assert "training with ppo/CartPole.yaml, which is shipped for this environment" in out
     written = yaml.safe_load((tmp_path / "pole" / "configuration.yaml").read_text())["behaviors"]

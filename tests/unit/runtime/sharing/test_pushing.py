@@ -40,9 +40,7 @@ def test_a_pushed_run_is_byte_for_byte_the_one_that_is_pulled(hub: Hub, first: P
 def test_a_pulled_run_resumes_from_its_newest_checkpoint(hub: Hub, first: Path, tmp_path: Path):
     push(str(first), REPO)
     palaestra.pull(REPO, run_id="hers", results_dir=tmp_path)
-    result = palaestra.train(
-        run_id="hers", results_dir=str(tmp_path), resume=True, quiet=True, sets=["behaviors.3DBall.max_steps=400"]
-    )
+    result = palaestra.train(run_id="hers", results_dir=str(tmp_path), resume=True, quiet=True, max_steps=400)
     assert result.steps["3DBall"] >= 400
 
 

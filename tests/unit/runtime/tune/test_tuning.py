@@ -154,7 +154,7 @@ def test_a_study_goes_on_only_with_the_settings_that_it_began_with(tmp_path):
     with opened(tmp_path, plan()):
         pass
     with pytest.raises(ConfigError, match=r"begun with other settings: behaviors\.CartPole\.max_steps differs"):
-        palaestra.tune(study="study", resume=True, sets=["behaviors.CartPole.max_steps=9"], **place)
+        palaestra.tune(study="study", resume=True, max_steps=9, **place)
     with pytest.raises(RunError, match="there is no study 'other'"):
         palaestra.tune(study="other", resume=True, **place)
     with pytest.raises(ConfigError, match="name a settings file"):

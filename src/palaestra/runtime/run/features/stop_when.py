@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from palaestra.core.errors import STOPS, CallbackError, exception_summary
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.control.goals import Course, Goals
 from palaestra.runtime.logging.tracker import Summary
@@ -83,5 +84,16 @@ class Callbacks(RunPart):
 
     def summarized(self, learner: Learner, summary: Summary) -> None:
         """Calls every one, until one returns True."""
-        if any(callback(summary) is True for callback in self._callbacks):
+        if any(called(callback, summary) is True for callback in self._callbacks):
             self._stop()
+
+
+def called(callback: Callback, summary: Summary) -> object:
+    """Calls a callback. Raises CallbackError for whatever it raises."""
+    try:
+        return callback(summary)
+    except STOPS:
+        raise
+    except Exception as error:
+        name = getattr(callback, "__name__", type(callback).__name__)
+        raise CallbackError(f"the callback {name} raised {exception_summary(error)}") from error

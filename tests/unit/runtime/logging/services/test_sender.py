@@ -7,6 +7,7 @@ import pytest
 from small_runs import settings, tracked_run
 
 import palaestra
+from palaestra.core.errors import CallbackError
 from palaestra.runtime.logging.services.sender import Sender
 from palaestra.runtime.logging.services.wandb_tracker import RunId
 from palaestra.runtime.logging.tracker import Outcome, Summary, TrackedRun
@@ -109,7 +110,7 @@ def test_a_tracker_is_told_of_a_run_that_is_stopped_and_of_one_that_fails(tmp_pa
     def broken(summary: Summary) -> None:
         raise ValueError("no such luck")
 
-    with pytest.raises(ValueError, match="no such luck"):
+    with pytest.raises(CallbackError, match="the callback broken raised ValueError: no such luck"):
         run(tmp_path, callbacks=[broken])
     ((outcome, reason),) = Noted.end
-    assert (outcome, reason.split(" (")[0]) == ("failed", "ValueError: no such luck")
+    assert (outcome, reason.split(" (")[0]) == ("failed", "the callback broken raised ValueError: no such luck")

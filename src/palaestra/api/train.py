@@ -1,0 +1,189 @@
+"""`palaestra.train`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from palaestra.api.python_calls import python_call
+from palaestra.api.training_options import (
+    Environment,
+    Track,
+    Trainer,
+    given_env,
+    overrides_of,
+    settings_of,
+)
+from palaestra.core.errors import CallError
+from palaestra.runtime.control.os_signals import Terminated, pass_on
+from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.run.learning import learn
+from palaestra.runtime.run.result import Result
+from palaestra.runtime.run.run_names import named
+from palaestra.runtime.run.run_settings import Config, TrainingRequest
+from palaestra.runtime.settings.sourced_settings import Setting
+
+
+@python_call
+def train(
+    config: Config = None,
+    *,
+    env: Environment | None = None,
+    max_steps: float | None = None,
+    trainer: Trainer | None = None,
+    learning_rate: float | None = None,
+    batch_size: float | None = None,
+    buffer_size: float | None = None,
+    hidden_units: int | None = None,
+    num_layers: int | None = None,
+    summary_freq: float | None = None,
+    stop_at: float | None = None,
+    stop_without_progress: float | None = None,
+    keep_best: bool | float | Mapping[str, Any] | None = None,
+    seed: int | None = None,
+    num_areas: int | None = None,
+    num_envs: int | None = None,
+    device: str | None = None,
+    run_id: str | None = None,
+    results_dir: str | Path | None = None,
+    resume: bool | None = None,
+    force: bool | None = None,
+    initialize_from: str | Path | None = None,
+    callbacks: Callable[[Summary], object] | Sequence[Callable[[Summary], object]] = (),
+    track: Track | None = None,
+    settings: Mapping[str, Any] | None = None,
+    quiet: bool = False,
+    trust: bool = False,
+    **others: Any,
+) -> Result:
+    """Trains the agents of an environment, and saves the policy and its learning curves in a run's folder.
+
+    >>> import gymnasium, palaestra
+    >>> result = palaestra.train(env="gymnasium:CartPole-v1", max_steps=100_000)
+    >>> result = palaestra.train(env=lambda: gymnasium.make("Pendulum-v1"), trainer="sac", run_id="pendulum")
+    >>> result = palaestra.train(env="3DBall", stop_at=95, settings={"hyperparameters.beta": 0.01, "threaded": True})
+    >>> result = palaestra.train(run_id="pendulum", resume=True, max_steps=60_000)
+    >>> result = palaestra.train("configs/ppo/3DBall.yaml", env="3DBall", callbacks=[palaestra.stop_at_reward(90)])
+
+    What is not given comes from `config`, from the settings that are shipped for the environment, or fits its
+    observations and actions.
+
+    config: a settings file, as of ML-Agents, or a dictionary of the same shape. With `resume`, the run's own.
+    env: where agents learn. A name: a built-in such as "3DBall", "gymnasium:ID", "pettingzoo:MODULE",
+        "python:MODULE:FUNCTION", the file of a Unity build; None: the Unity Editor. A function or class that makes a
+        Gymnasium environment is called once for each of `num_areas` copies. An environment is one copy; a list of
+        them, or a vector environment, is one each. You close what you made.
+    max_steps: decisions of all copies together until training ends.
+    trainer: "ppo", "sac", "poca" (groups of agents), "bc" (imitation), or your own as "module:Class".
+    learning_rate: step size of the optimizer.
+    batch_size: decisions in one gradient step.
+    buffer_size: decisions of all copies before each update (ppo, poca), or kept in the replay (sac).
+    hidden_units, num_layers: size of the network.
+    summary_freq: decisions between two summaries, which are printed, drawn, and given to callbacks.
+    stop_at: mean reward of 100 episodes at which training ends.
+    stop_without_progress: decisions without a better reward after which it ends.
+    keep_best: keep the best policy too: True, or the decisions between two evaluations.
+    seed: of all random numbers: a run with the same seed learns the same.
+    num_areas: copies of the environment that are simulated in this process.
+    num_envs: processes that share the copies. Functions and classes must then be of a module: "python:MODULE:NAME".
+    device: "cpu", "cuda", "cuda:1" ...; None: the GPU if there is one.
+    run_id: name of the run, and of its folder in `results_dir`; None: the environment's and the time, so that a
+        notebook's cell can run twice.
+    results_dir: folder of all runs ("results").
+    resume: go on with the run `run_id` exactly where it was saved; without `run_id`, with this environment's newest run
+        of those named by their time.
+    force: start again although a run of that name exists; its files are replaced.
+    initialize_from: begin with the networks of another run.
+    callbacks: functions that are given each `Summary` (behavior, step, reward, values); one that returns True ends the
+        run, saved.
+    track: send metrics to one more place: "wandb", "wandb:project=walkers", or {"wandb": {"project": "walkers"}}.
+    settings: any other settings, nested or with dots: {"time_horizon": 128, "hyperparameters.beta": 0.01}. Keys of a
+        behavior mean every behavior.
+    quiet: print nothing.
+    trust: a resumed run may run the code that its settings name, although you did not write its folder here.
+    others: further keys of `env_settings`, `engine_settings`, `torch_settings` and `checkpoint_settings`, such as
+        time_scale=1.
+
+    Returns the `Result`: folder, models, rewards. Raises PalaestraError. Ctrl-C, the stop button of a notebook and
+    SIGTERM save the run; Ctrl-C then raises KeyboardInterrupt, SIGTERM ends the program.
+    """
+    options = {
+        "max_steps": max_steps,
+        "trainer": trainer,
+        "learning_rate": learning_rate,
+        "batch_size": batch_size,
+        "buffer_size": buffer_size,
+        "hidden_units": hidden_units,
+        "num_layers": num_layers,
+        "summary_freq": summary_freq,
+        "stop_at": stop_at,
+        "stop_without_progress": stop_without_progress,
+        "keep_best": keep_best,
+        "seed": seed,
+        "num_areas": num_areas,
+        "num_envs": num_envs,
+        "device": device,
+        "run_id": run_id,
+        "results_dir": results_dir,
+        "resume": resume,
+        "force": force,
+        "initialize_from": initialize_from,
+        "track": track,
+        **others,
+    }
+    overrides = overrides_of(train, options)
+    request = TrainingRequest(config, overrides, settings_of(settings), env, callbacks_of(callbacks), (), quiet, trust)
+    return trained(prepared(request))
+
+
+def callbacks_of(given: object) -> Sequence[Callable[[Summary], object]]:
+    """Returns the callbacks: a function, or several. Raises CallError for what cannot be called with a Summary."""
+    several: list[Any] = [*given] if isinstance(given, list | tuple) else [given]
+    for one in several:
+        if not callable(one):
+            raise CallError(
+                f"callbacks: {one!r:.80} cannot be called; expected functions that take a Summary, such as "
+                "[palaestra.stop_at_reward(95)]"
+            )
+        try:
+            signature(one).bind(None)
+        except TypeError as error:
+            name = getattr(one, "__name__", type(one).__name__)
+            raise CallError(
+                f"callbacks: {name}{signature(one)} is called with one argument, the Summary: {error}"
+            ) from None
+        except ValueError:  # functions written in C may have no signature
+            continue
+    return several
+
+
+def prepared(request: TrainingRequest, ending: str = "") -> TrainingRequest:
+    """Returns the request with what is known of the environment that a program gives, and with a run id. `ending`: what
+    follows the run id in the names of folders. Raises EnvError or RunError.
+    """
+    overrides = {**request.overrides}
+    sets = [setting for setting in request.sets if isinstance(setting, Setting)]
+    found = given_env(request.env, request.config, overrides, sets)
+    notes = [*request.notes]
+    if request.config is None and found.shipped_for is not None and found.form == "one":
+        notes.append(
+            "env is a single environment, so agents learn in one copy; a function, such as env=lambda: "
+            f'gymnasium.make("{found.label}"), gives as many copies as the settings say'
+        )
+    overrides = named(request.config, overrides, sets, found.label, ending)
+    return replace(request, overrides=overrides, env=found.env, shipped_for=found.shipped_for, notes=notes)
+
+
+def trained(request: TrainingRequest) -> Result:
+    """Trains. A signal that ended the run, saved, does then what it does anywhere."""
+    try:
+        result = learn(request)
+    except Terminated as before_the_run:
+        pass_on(before_the_run.number)
+        raise
+    if result.signal is not None:
+        pass_on(result.signal)
+    return result

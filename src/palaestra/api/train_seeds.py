@@ -1,0 +1,77 @@
+"""`palaestra.train_seeds`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from palaestra.api.python_calls import python_call
+from palaestra.api.train import callbacks_of, prepared, trained
+from palaestra.api.training_options import Environment, TrainingOptions, overrides_of, settings_of
+from palaestra.core.errors import CallError, ConfigError
+from palaestra.runtime.environments.custom_envs import FirstMade
+from palaestra.runtime.run.run_settings import Config, TrainingRequest
+from palaestra.runtime.seeds.seed_plan import parse_seeds, plan_seeds
+from palaestra.runtime.seeds.seed_results import SeedResults
+from palaestra.runtime.seeds.training import train_all
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+@python_call
+def train_seeds(
+    config: Config = None,
+    *,
+    seeds: int | str | Sequence[int] = 5,
+    side_by_side: int = 1,
+    env: Environment | None = None,
+    quiet: bool = False,
+    **options: Unpack[TrainingOptions],
+) -> SeedResults:
+    """Trains as `palaestra.train` does, once for each seed, in the runs RUN_ID-seed-1 and so on.
+
+    >>> found = palaestra.train_seeds(env="gymnasium:CartPole-v1", seeds=5, side_by_side=2, max_steps=100_000)
+    >>> print(found)
+
+    config, env, further keywords: as for `palaestra.train`. With `resume`, seeds whose runs exist go on.
+    seeds: how many, a list of them, or a text such as "3,7,9" or "11-15".
+    side_by_side: how many train at once, each in a process of its own. `config`, `env` and callbacks must then be
+        picklable (functions of a module), and a script needs `if __name__ == "__main__":`; what the runs print goes to
+        their logs only.
+    quiet: print nothing.
+
+    Returns the results, the errors of seeds that failed, and their mean with its interval. A seed that fails does not
+    stop the others; RunError is raised if all fail. Signals act as in `palaestra.train`.
+    """
+    given = dict(options)
+    settings, callbacks, trust = given.pop("settings", None), given.pop("callbacks", ()), given.pop("trust", False)
+    if not isinstance(side_by_side, int):
+        raise CallError(f"side_by_side is {side_by_side!r:.80}; expected how many seeds train at once, such as 2")
+    overrides = overrides_of(train_seeds, given)
+    if env is not None and not isinstance(env, str) and not callable(env):
+        raise ConfigError(
+            "env is an environment, which only one run can use: give its name, or a function that makes it"
+        )
+    request = TrainingRequest(
+        config,
+        overrides,
+        settings_of(settings),
+        env,
+        callbacks_of(callbacks),
+        quiet=quiet,
+        trust=bool(trust),
+    )
+    request = prepared(request, ending="-seed-")
+    plan = plan_seeds(
+        parse_seeds(seeds),
+        config,
+        request.overrides,
+        request.sets,
+        side_by_side=side_by_side,
+        own_env=request.env is not None,
+    )
+    if plan.at_once > 1 and isinstance(request.env, FirstMade):
+        request = replace(request, env=request.env.make)
+    return train_all(plan, request, trained)

@@ -1,0 +1,101 @@
+"""`palaestra.tune`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from palaestra.api.python_calls import python_call
+from palaestra.api.training_options import SettingOptions, given_env, overrides_of, plain, settings_of
+from palaestra.core.display import print_now
+from palaestra.core.errors import CallError
+from palaestra.core.wording.voice import voiced
+from palaestra.runtime.run.run_names import new_name
+from palaestra.runtime.run.run_settings import Config, TrainingRequest, shipped_settings
+from palaestra.runtime.settings.search_settings import SearchSettings
+from palaestra.runtime.tune.study import StudyFolder
+from palaestra.runtime.tune.tuning import SearchRequest, TuneResult, run_search
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class TuneOptions(SettingOptions, total=False):
+    """Keywords of `palaestra.tune` beside `config`, `env`, `study` and `search`: keys of `search`, and settings."""
+
+    trials: int
+    jobs: int
+    seeds: int
+    method: str
+    objectives: str | Sequence[str]
+    bar: float
+    pruner: str
+    storage: str
+
+
+@python_call
+def tune(
+    config: Config = None,
+    *,
+    env: str | None = None,
+    study: str | None = None,
+    search: str | Path | Mapping[str, Any] | None = None,
+    quiet: bool = False,
+    **options: Unpack[TuneOptions],
+) -> TuneResult:
+    """Searches good settings with many short trainings.
+
+    >>> found = palaestra.tune(env="gymnasium:CartPole-v1", trials=20, jobs=2, max_steps=50_000)
+    >>> palaestra.train(found.best, run_id="tuned")
+
+    config: a settings file or dictionary to start from, with a block `search` or without; None: the file that is
+        shipped for the environment.
+    env: name of the environment, as for `palaestra.train`.
+    study: name of the search and of its folder; None: the environment's and the time.
+    search: such a block, the file of one, or "ppo", "sac" or "poca" for the one that comes with Palaestra.
+    trials, jobs, seeds, method, objectives, bar, pruner, storage: keys of `search`: how many trainings, how many of
+        them at once, seeds of each, the way to search, what counts, and the reward to reach.
+    resume: go on with the study, or join other processes that run it; `config` may be left out then.
+    quiet: print nothing.
+    Further keywords are those of `palaestra.train` for settings, and further keys of `search`.
+
+    Returns the best trial. Raises PalaestraError. Ctrl-C saves the trials that run, and raises KeyboardInterrupt.
+    """
+    given = dict(options)
+    settings, trust = settings_of(given.pop("settings", None)), bool(given.pop("trust", False))
+    place = {key: given.pop(key) for key in ("results_dir", "resume", "force") if key in given}
+    block = {key: plain(given.pop(key)) for key in list(given) if key in SearchSettings.model_fields}
+    overrides = overrides_of(tune, given)
+    found = given_env(env, config, overrides, settings)
+    if found.env is not None:
+        raise CallError(
+            "env is an object, and each trial opens its own: give its name, such as gymnasium:CartPole-v1, or "
+            "python:module:function for a function of yours"
+        )
+    if block:
+        overrides["search"] = {key: value for key, value in block.items() if value is not None}
+    resume = bool(place.get("resume"))
+    if config is None and not resume:
+        config = shipped_settings(TrainingRequest(None, overrides))
+    results = Path(str(place.get("results_dir") or "results"))
+    request = SearchRequest(
+        StudyFolder(results, study or ("tune" if resume else new_name(results, f"{found.label}-tune"))),
+        Path(config) if isinstance(config, str) else config,
+        overrides,
+        settings,
+        search,
+        resume=resume,
+        force=bool(place.get("force")),
+        trust=trust,
+    )
+    return run_search(request, silent if quiet else shown)
+
+
+def silent(_: str) -> None:
+    """Prints nothing."""
+
+
+def shown(text: str) -> None:
+    """Prints a line in Python's words."""
+    print_now(voiced(text))
