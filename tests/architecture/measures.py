@@ -62,6 +62,8 @@ ALLOWED = (
     "palaestra.envs.pettingzoo",
     "palaestra.envs.spaces",
     "palaestra.runtime.environments.custom_envs",  # what a user has passed
+    "palaestra.runtime.environments.registered_envs",
+    "palaestra.api",
     "palaestra.testing.check_env",
     "palaestra.envs.builtin.base.cores",  # `world` is a struct of Warp's there
 )

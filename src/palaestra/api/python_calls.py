@@ -60,7 +60,7 @@ def spelled_out(function: Callable[..., object]) -> Signature:
             options = vars(sys.modules[function.__module__])[kind[1]].__annotations__
             taken = [other.name for other in forms]
             forms += [
-                Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=getattr(what, "__forward_arg__", what))
+                Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=f"{what.__forward_arg__} | None")
                 for name, what in options.items()
                 if name not in taken
             ]

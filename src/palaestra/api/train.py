@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.api.python_calls import python_call
+from palaestra.api.run_names import named
 from palaestra.api.training_options import (
     Environment,
     Track,
@@ -22,7 +23,6 @@ from palaestra.runtime.control.os_signals import Terminated, pass_on
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run.learning import learn
 from palaestra.runtime.run.result import Result
-from palaestra.runtime.run.run_names import named
 from palaestra.runtime.run.run_settings import Config, TrainingRequest
 from palaestra.runtime.settings.sourced_settings import Setting
 

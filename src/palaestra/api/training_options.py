@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from pydantic import BaseModel
 
+from palaestra.api.run_names import given_value
 from palaestra.core.errors import CallError
 from palaestra.core.plugins import nearest
 from palaestra.core.wording.python_words import OF_EVERY_BEHAVIOR
@@ -17,7 +18,6 @@ from palaestra.envs.base import Env
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import ExtrinsicSettings
 from palaestra.runtime.environments.registered_envs import GivenEnv, recognized
-from palaestra.runtime.run.run_names import given_value
 from palaestra.runtime.run.run_settings import Config
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.settings.foreign_names import answer

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.api.python_calls import python_call
+from palaestra.api.run_names import new_name
 from palaestra.api.training_options import SettingOptions, given_env, overrides_of, plain, settings_of
 from palaestra.core.display import print_now
 from palaestra.core.errors import CallError
 from palaestra.core.wording.voice import voiced
-from palaestra.runtime.run.run_names import new_name
 from palaestra.runtime.run.run_settings import Config, TrainingRequest, shipped_settings
 from palaestra.runtime.settings.search_settings import SearchSettings
 from palaestra.runtime.tune.study import StudyFolder

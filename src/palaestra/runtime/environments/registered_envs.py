@@ -39,7 +39,7 @@ class GivenEnv:
     """An environment that a program has given, and what it is."""
 
     env: object | None
-    """What is trained in; None: it is opened by `name`."""
+    """The environment to train in; None: it is opened by `name`."""
     label: str
     """Its id or class, to name runs after."""
     name: str | None = None
