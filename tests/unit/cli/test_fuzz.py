@@ -15,7 +15,7 @@ import pytest
 from palaestra.cli.commands import COMMANDS, make_parser, parse
 from palaestra.cli.learn import overrides
 from palaestra.core.errors import PalaestraError
-from palaestra.runtime.run.run_settings import settled_settings
+from palaestra.runtime.run.run_settings import TrainingRequest, settled_settings
 from palaestra.runtime.settings import load, to_yaml
 
 ROOT = Path(__file__).parents[3]
@@ -132,7 +132,7 @@ def follow(parser, name: str, words: list[str]) -> None:
     parser.refuse_unusable(words)
     options = parse(parser, words)
     if name == "learn":
-        settled_settings(options.config, overrides(options), options.sets)
+        settled_settings(TrainingRequest(options.config, overrides(options), options.sets))
     elif name == "config" and options.config is not None:
         load(options.config, sets=options.sets)
 

@@ -112,7 +112,7 @@ class SourcedSettings:
             self._add_tracker(name, options)
         leaves = _leaves({section: part for section, part in overrides.items() if section != "trackers"})
         for path, value in sorted(leaves, key=lambda leaf: leaf[0][-1] != "trainer_type"):  # has its hyperparameters
-            words = _FLAGS.get(path[-1]) or "--" + path[-1].replace("_", "-")
+            words = _flag(path)
             if path[:2] == ("behaviors", "*"):
                 self._of_every_behavior[path[2:]] = words
             for concrete in self._concrete(list(path), words):
@@ -276,11 +276,19 @@ def _paths(tree: Any, above: Key = ()) -> Iterator[Key]:
 
 
 def _leaves(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yields each value with its path; an empty map is one where it stands for a setting, as that of keep_best."""
     for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, (*above, key))
+        path = (*above, key)
+        if isinstance(value, Mapping) and (value or len(path) < (3 if path[0] == "behaviors" else 2)):
+            yield from _leaves(value, path)
         else:
-            yield (*above, key), value
+            yield path, value
+
+
+def _flag(path: tuple[str, ...]) -> str:
+    """Returns the flag that sets a value: of a map, such as env_options, that of the whole."""
+    key = "keep_best" if "keep_best" in path else path[-1] if path[0] == "behaviors" else path[:2][-1]
+    return _FLAGS.get(key) or "--" + key.replace("_", "-")
 
 
 def _over(default: dict[str, Any], block: Any, own_code: bool) -> Any:

@@ -124,7 +124,7 @@ TAKES = {
 """Arguments of commands that name a run or a settings file; each command has a line in COMMANDS."""
 TAKES_NO_SETTINGS = {
     # networks only; files of old releases
-    "learn": "--initialize-from --run-path --curriculum --sampler --track --docker-target-name",
+    "learn": "--initialize-from --run-path --curriculum --sampler --track --docker-target-name --trainer",
     "tune": "--study",  # `test_a_study_of_someone_else_runs_nothing` in test_tuning.py
     "view": "what",  # opens environments as evaluate does
     "compare": "runs --groups --behavior",  # metrics only
@@ -136,6 +136,7 @@ TAKES_NO_SETTINGS = {
     "upgrade": "old --curriculum --sampler",  # settings of old releases, of which nothing is run
     "export": "--behavior",
     "config": "--example",
+    "help": "topic",
 }
 TYPED = {"ENV", "BUILD", "PATH=VALUE", "ARG", "DIR", "TAG", "DEVICE", "ADDRESS", "HOST:PORT"}
 """What the user has typed is run; the rest names no settings."""
@@ -282,7 +283,7 @@ def test_a_folder_signed_with_the_key_of_another_user_is_foreign(place, tmp_path
 
 
 def test_training_from_python_asks_too(foreign):
-    with pytest.raises(RunError, match="--trust"):
+    with pytest.raises(RunError, match="trust=True"):
         palaestra.train(resume=True, run_id="first", quiet=True)
     assert not was_run()
     palaestra.train(resume=True, run_id="first", quiet=True, env=bandit())
