@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import palaestra
-from palaestra.runtime.play.evaluation import Evaluation, evaluate
+from palaestra.runtime.play.evaluation import SideEpisodes, evaluate
 from palaestra.runtime.play.run_models import find_models, open_for
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "ppo"
@@ -21,7 +21,7 @@ def trained(config: str, env: str, results: Path, seed: int = 1) -> palaestra.Re
     return palaestra.train(CONFIGS / config, env=env, seed=seed, run_id="run", results_dir=str(results), quiet=True)
 
 
-def played(result: palaestra.Result, env: str | None) -> dict[str, Evaluation]:
+def played(result: palaestra.Result, env: str | None) -> dict[str, SideEpisodes]:
     """As `palaestra evaluate` does: in an environment that is named with its default parameters, else with those of the
     run.
     """

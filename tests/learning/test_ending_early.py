@@ -8,7 +8,7 @@ import pytest
 
 import palaestra
 from palaestra.brains.model import load_policy
-from palaestra.runtime.play.evaluation import Evaluation, evaluate
+from palaestra.runtime.play.evaluation import SideEpisodes, evaluate
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ TOO_FAST: dict[str, Any] = {
 CONFIG = Path(__file__).parents[2] / "configs" / "ppo" / "3DBall.yaml"
 
 
-def played(model: Path) -> Evaluation:
+def played(model: Path) -> SideEpisodes:
     env = palaestra.make("3DBall", areas=100)
     try:
         return evaluate(env, {"3DBall": load_policy(model, seed=7)}, 200, seed=99)["3DBall"]

@@ -26,7 +26,7 @@ from palaestra.core.display import escaped
 from palaestra.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from palaestra.runtime.play.evaluation import Evaluation
+    from palaestra.runtime.play.evaluation import SideEpisodes
     from palaestra.runtime.play.run_models import Models
 
 EXAMPLES = """\
@@ -79,7 +79,7 @@ def main(options: argparse.Namespace) -> None:
             print("\n".join(map(escaped, _lines(name, result))))
 
 
-def _play(models: Models, options: argparse.Namespace, chosen: Mapping[str, Any]) -> dict[str, Evaluation]:
+def _play(models: Models, options: argparse.Namespace, chosen: Mapping[str, Any]) -> dict[str, SideEpisodes]:
     from palaestra.parallel.closing import closing_safely
     from palaestra.runtime.logging.waiting import on_stderr
     from palaestra.runtime.play.evaluation import evaluate
@@ -94,7 +94,7 @@ def _play(models: Models, options: argparse.Namespace, chosen: Mapping[str, Any]
         )
 
 
-def _lines(name: str, result: Evaluation) -> Iterator[str]:
+def _lines(name: str, result: SideEpisodes) -> Iterator[str]:
     yield (
         f"{name}: mean reward {result.mean:.3f} ± {result.error:.3f} over {len(result.returns)} episodes "
         f"(least {result.returns.min():.3f}, greatest {result.returns.max():.3f}; {result.lengths.mean():.1f} "
@@ -106,7 +106,7 @@ def _lines(name: str, result: Evaluation) -> Iterator[str]:
         yield f"{name}: success in {result.success_rate:.1%} of the episodes"
 
 
-def _table(played: Mapping[str, Mapping[str, Evaluation]]) -> list[str]:
+def _table(played: Mapping[str, Mapping[str, SideEpisodes]]) -> list[str]:
     from palaestra.runtime.play.evaluation import cells
     from palaestra.runtime.presentation.result_tables import columns
 

@@ -21,7 +21,7 @@ from palaestra.runtime.play.players import Players, TeamEpisodes
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class SideEpisodes:
     """Episodes of one behavior, or of one team of it."""
 
     returns: NDArray[np.float64]  # (E,)
@@ -35,6 +35,11 @@ class Evaluation:
     def mean(self) -> float:
         """Mean return; NaN if no episode has ended."""
         return float(self.returns.mean()) if len(self.returns) else float("nan")
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the returns; NaN if no episode has ended."""
+        return float(self.returns.std()) if len(self.returns) else float("nan")
 
     @property
     def error(self) -> float:
@@ -53,12 +58,12 @@ class Evaluation:
         return int((self.finals > 0).sum()), int((self.finals == 0).sum()), int((self.finals < 0).sum())
 
 
-def as_json(result: Evaluation) -> dict[str, Any]:
+def as_json(result: SideEpisodes) -> dict[str, Any]:
     """Returns what JSON says of an evaluation."""
     returns = result.returns
     numbers: dict[str, Any] = {"episodes": len(returns)}
     if len(returns):
-        numbers |= {"mean": result.mean, "error": result.error, "std": float(returns.std())}
+        numbers |= {"mean": result.mean, "error": result.error, "std": result.std}
         numbers |= {"min": float(returns.min()), "max": float(returns.max()), "length": float(result.lengths.mean())}
     if len(result.group_returns):
         numbers |= {"group_mean": float(result.group_returns.mean()), "groups": len(result.group_returns)}
@@ -67,7 +72,7 @@ def as_json(result: Evaluation) -> dict[str, Any]:
     return numbers
 
 
-def cells(result: Evaluation) -> list[str]:
+def cells(result: SideEpisodes) -> list[str]:
     """Returns what tables say of an evaluation: mean reward, least, greatest and decisions of an episode."""
     returns = result.returns
     if not len(returns):
@@ -86,7 +91,7 @@ def play(env: Env, players: Players, seed: int, each_tick: Callable[[], None] = 
         players.note(steps)
 
 
-def results(players: Players) -> dict[str, Evaluation]:
+def results(players: Players) -> dict[str, SideEpisodes]:
     """Returns results by behavior, or by `behavior?team=N` if it has several teams."""
     teams = players.teams
     several = {name for name, team in teams if sum(other == name for other, _ in teams) > 1}
@@ -96,8 +101,8 @@ def results(players: Players) -> dict[str, Evaluation]:
     }
 
 
-def _result(episodes: TeamEpisodes) -> Evaluation:
-    return Evaluation(
+def _result(episodes: TeamEpisodes) -> SideEpisodes:
+    return SideEpisodes(
         np.array(episodes.returns),
         np.array(episodes.lengths, np.int64),
         np.array(episodes.finals),
@@ -134,7 +139,7 @@ def evaluate(
     deterministic: bool = False,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
-) -> dict[str, Evaluation]:
+) -> dict[str, SideEpisodes]:
     """Plays `episodes` of each behavior (of each team, where it has several) that appears before those seen so far have
     played theirs.
 

@@ -19,7 +19,7 @@ from palaestra.parallel.closing import closing_safely
 from palaestra.runtime.logging.history import read_history
 from palaestra.runtime.logging.trackers import METRICS
 from palaestra.runtime.logging.waiting import on_stderr
-from palaestra.runtime.play.evaluation import Evaluation, evaluate
+from palaestra.runtime.play.evaluation import SideEpisodes, evaluate
 from palaestra.runtime.play.run_models import Models, open_for
 from palaestra.runtime.storage.status import TrainingStatus
 
@@ -46,7 +46,7 @@ class Row:
         return f"{self.mean:.2f}" if self.std is None else f"{self.mean:.2f} +/- {self.std:.2f}"
 
 
-def rows_of(models: Models, evaluations: Mapping[str, Evaluation]) -> list[Row]:
+def rows_of(models: Models, evaluations: Mapping[str, SideEpisodes]) -> list[Row]:
     """Returns a row for each behavior of a run."""
     assert models.settings is not None
     assert models.folder is not None
@@ -81,7 +81,7 @@ def _step(status: TrainingStatus, behavior: str, file: Path) -> int | None:
     return next((model.steps for model in listed if Path(model.file_path).name == file.name), None)
 
 
-def evaluations_of(models: Models, episodes: int, seed: int = 0) -> dict[str, Evaluation]:
+def evaluations_of(models: Models, episodes: int, seed: int = 0) -> dict[str, SideEpisodes]:
     """Plays the models as `palaestra evaluate` does. Raises PalaestraError."""
     env = open_for(models, None, None, min(episodes, 100), seed)
     with closing_safely(env, "the environment", on_stderr):

@@ -1,0 +1,111 @@
+"""Evaluates runs, model files and policies: what `palaestra.evaluate` and the command `evaluate` share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from palaestra.brains.model import Policy
+from palaestra.core.errors import ConfigError
+from palaestra.envs.base import Env
+from palaestra.envs.wrapper import EnvWrapper
+from palaestra.parallel.closing import closing_safely
+from palaestra.runtime.curriculum.parameters import with_parameters
+from palaestra.runtime.environments.custom_envs import as_env
+from palaestra.runtime.logging.waiting import on_stderr
+from palaestra.runtime.play.assigned_brains import BrainOf
+from palaestra.runtime.play.evaluation import model_brains, play, results
+from palaestra.runtime.play.players import Players
+from palaestra.runtime.play.run_models import Models, open_for
+from palaestra.runtime.play.shown_evaluation import EvaluatedSide, Evaluation
+from palaestra.runtime.presentation.episode_progress import EpisodeProgress
+
+MOST_AREAS = 100
+"""Areas that are played at once where their number is not given, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayOptions:
+    """How episodes are played."""
+
+    episodes: int = 100
+    deterministic: bool = False
+    num_areas: int | None = None
+    seed: int = 0
+    env: object | None = None
+    """Name of an environment, or one of the user's own; None: the run's."""
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Options of the environment."""
+    flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """Settings of Unity games."""
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        if self.episodes < 1:
+            raise ConfigError(f"--episodes is {self.episodes}; expected at least 1")
+        if self.num_areas is not None and self.num_areas < 1:
+            raise ConfigError(f"--num-areas is {self.num_areas}; expected at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """A run, some models or policies that are evaluated, under a name."""
+
+    name: str
+    models: Models
+    policies: Mapping[str, Policy] | None = None
+    """Policies instead of the models' own, by behavior; a single one plays the only behavior, whatever its name."""
+    env: object | None = None
+    """The environment of the user's own that it was trained in."""
+
+
+def evaluate_all(contestants: Sequence[Contestant], wanted: PlayOptions) -> Evaluation:
+    """Plays each in an environment of its own, one after another. Raises PalaestraError."""
+    start = time.perf_counter()
+    rows = list[EvaluatedSide]()
+    decisions = 0
+    for one in contestants:
+        with opened(one.models, one.env if wanted.env is None else wanted.env, wanted) as env:
+            policies = one.models.policies(wanted.seed) if one.policies is None else _named(one.policies, env)
+            brains = model_brains(env, policies, deterministic=wanted.deterministic)
+            players = played(env, brains, wanted, one.name if len(contestants) > 1 else "")
+        rows += [EvaluatedSide(one.name, side, episodes) for side, episodes in results(players).items()]
+        decisions += players.decisions
+    return Evaluation(tuple(rows), decisions, time.perf_counter() - start)
+
+
+def played(env: Env, brains: BrainOf, wanted: PlayOptions, name: str = "") -> Players:
+    """Plays all episodes and shows progress."""
+    players = Players(env, brains, lambda agents: wanted.episodes)
+    with EpisodeProgress(name, quiet=wanted.quiet) as progress:
+        play(env, players, wanted.seed, lambda: progress.show(*counts(players, wanted.episodes)))
+        progress.end(*counts(players, wanted.episodes))
+    return players
+
+
+def counts(players: Players, episodes: int) -> tuple[int, int, int]:
+    """Returns the episodes so far, those that are wanted, and the decisions so far."""
+    teams = players.teams
+    return sum(len(one.returns) for one in teams.values()), episodes * len(teams), players.decisions
+
+
+def opened(models: Models, given: object | None, wanted: PlayOptions) -> Any:
+    """Returns a context manager of the environment to play in, which stays open if it was the user's own object."""
+    usual = min(wanted.episodes, MOST_AREAS)
+    if given is None or isinstance(given, str):
+        env = open_for(models, given, wanted.num_areas, usual, wanted.seed, flags=wanted.flags, options=wanted.options)
+        return closing_safely(env, "the environment", on_stderr)
+    made, is_ours = as_env(given, wanted.num_areas, "cpu", wanted.options)
+    env = EnvWrapper.of(made)
+    if models.settings is not None:
+        env = with_parameters(env, models.settings.environment_parameters, models.lessons, wanted.seed)
+    return closing_safely(env, "the environment", on_stderr) if is_ours else nullcontext(env)
+
+
+def _named(policies: Mapping[str, Policy], env: Env) -> Mapping[str, Policy]:
+    if len(policies) == len(env.behaviors) == 1:
+        return dict.fromkeys(env.behaviors, next(iter(policies.values())))
+    return policies

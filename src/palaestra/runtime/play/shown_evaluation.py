@@ -1,0 +1,227 @@
+"""The rewards of brains over a number of episodes, which print as a table and give their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.core.display import escaped
+from palaestra.core.errors import ConfigError
+from palaestra.core.plugins import nearest
+from palaestra.runtime.play.evaluation import SideEpisodes, as_json, cells
+from palaestra.runtime.presentation.data_frames import data_frame
+from palaestra.runtime.presentation.inline_curves import dots
+from palaestra.runtime.presentation.result_tables import ResultTable
+from palaestra.runtime.presentation.shown import Shown
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EvaluatedSide:
+    """One row: a behavior, or one team of it, as one run or brain played it."""
+
+    run: str
+    behavior: str
+    played: SideEpisodes
+    brain: str = ""
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Evaluation(Shown):
+    """Episodes of one or several runs and behaviors.
+
+    `mean`, `returns` and the others are those of the only behavior of the only run; of several choose first, by run,
+    behavior or both: `evaluation["first"]["Striker"].mean`. Iterating gives the names to choose from.
+    """
+
+    rows: tuple[EvaluatedSide, ...]
+    decisions: int = 0
+    """Decisions of all agents together."""
+    seconds: float = 0.0
+    """How long it took."""
+
+    @property
+    def runs(self) -> list[str]:
+        """Names of the runs."""
+        return list(dict.fromkeys(row.run for row in self.rows))
+
+    @property
+    def behaviors(self) -> list[str]:
+        """Names of the behaviors; of one that has several teams, `behavior?team=N` for each."""
+        return list(dict.fromkeys(row.behavior for row in self.rows))
+
+    @property
+    def returns(self) -> NDArray[np.float64]:
+        """Reward of each episode."""
+        return _only(self).returns
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Decisions of each episode."""
+        return _only(self).lengths
+
+    @property
+    def group_returns(self) -> NDArray[np.float64]:
+        """Reward of each group of agents that are rewarded together; empty without groups."""
+        return _only(self).group_returns
+
+    @property
+    def mean(self) -> float:
+        """Mean reward of an episode; NaN if none has ended."""
+        return _only(self).mean
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the episodes' rewards."""
+        return _only(self).std
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean."""
+        return _only(self).error
+
+    @property
+    def success_rate(self) -> float | None:
+        """Share of episodes that succeeded; None if the environment never reports success (`is_success` in infos)."""
+        return _only(self).success_rate
+
+    @property
+    def outcomes(self) -> tuple[int, int, int]:
+        """Episodes won, drawn and lost by a team, by the sign of the last reward."""
+        return _only(self).outcomes
+
+    def __getitem__(self, name: str) -> Evaluation:
+        found = tuple(row for row in self.rows if row.run == name) if name in self.runs else ()
+        found = found or tuple(row for row in self.rows if name in (row.behavior, row.behavior.partition("?team=")[0]))
+        if not found:
+            known = [*self.runs, *self.behaviors]
+            raise ConfigError(f"nothing here is named '{name}'{nearest(name, known)} (there are: {', '.join(known)})")
+        return Evaluation(found)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.runs if len(self.runs) > 1 else self.behaviors)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def frame(self) -> pandas.DataFrame:
+        """Returns the episodes as a data frame, a row for each. Raises PluginError without pandas."""
+        parts = [row.played for row in self.rows]
+        sizes = [len(part.returns) for part in parts]
+        columns: dict[str, Any] = {
+            "run": np.repeat(np.array([row.run for row in self.rows], object), sizes),
+            "behavior": np.repeat(np.array([row.behavior for row in self.rows], object), sizes),
+            "episode": np.concatenate([np.arange(size) for size in sizes] or [np.zeros(0, int)]),
+            "reward": np.concatenate([part.returns for part in parts] or [np.zeros(0)]),
+            "decisions": np.concatenate([part.lengths for part in parts] or [np.zeros(0, int)]),
+        }
+        if any(part.success_rate is not None for part in parts):
+            columns["success"] = np.concatenate([part.successes for part in parts])
+        if any(row.brain for row in self.rows):
+            columns["brain"] = np.repeat(np.array([row.brain for row in self.rows], object), sizes)
+        return data_frame(columns)
+
+    def plot(self) -> Figure:
+        """Draws the reward of each episode as a dot, and the means."""
+        from palaestra.runtime.plots.episode_dots import episodes_figure
+
+        return episodes_figure(_named_returns(self))
+
+    def __str__(self) -> str:
+        if len(self.runs) > 1 or any(row.brain for row in self.rows):
+            return Shown.__str__(self)
+        return "\n".join(escaped(line) for row in self.rows for line in _lines(row.behavior, row.played))
+
+    def _line(self) -> str:
+        parts = [f"{name} {_mean(row.played)}" for name, row in zip(_named_returns(self), self.rows, strict=True)]
+        return f"{'; '.join(parts[:3])}{' ...' if len(parts) > 3 else ''}"
+
+    def _tables(self) -> Sequence[ResultTable]:
+        parts = [row.played for row in self.rows]
+        brains = any(row.brain for row in self.rows)
+        groups = any(len(part.group_returns) for part in parts)
+        successes = any(part.success_rate is not None for part in parts)
+        compete = brains and any("?team=" in row.behavior for row in self.rows)
+        runs = [] if brains else ["run"]
+        head = [*runs, "behavior"] + ["brain"] * brains + ["episodes", "reward", "least", "greatest", "decisions"]
+        head += ["group reward"] * groups + ["success"] * successes + ["won", "drawn", "lost"] * compete
+        rows = []
+        for row, played in zip(self.rows, parts, strict=True):
+            cell = [*([row.run] if runs else []), row.behavior, *([row.brain] if brains else [])]
+            cell += [str(len(played.returns)), *cells(played)]
+            if groups:
+                cell.append(f"{played.group_returns.mean():.3f}" if len(played.group_returns) else "-")
+            if successes:
+                cell.append("-" if played.success_rate is None else f"{played.success_rate:.1%}")
+            if compete:
+                cell += [str(count) if len(played.returns) else "-" for count in played.outcomes]
+            rows.append(cell)
+        rate = self.decisions / max(self.seconds, 1e-9)
+        speed = f"{self.decisions:,} decisions in {self.seconds:.1f} s ({rate:,.0f} per second)"
+        return [ResultTable(head, rows, left=2, notes=[speed] if brains and self.seconds else ())]
+
+    def _inline(self) -> str:
+        return dots(_named_returns(self))
+
+
+def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
+    """Returns what `--json` prints: numbers by behavior; of several runs, by run and behavior."""
+    found = {
+        run: {row.behavior: as_json(row.played) for row in evaluation.rows if row.run == run} for run in evaluation.runs
+    }
+    return found if len(found) > 1 else next(iter(found.values()), {})
+
+
+def _only(evaluation: Evaluation) -> SideEpisodes:
+    """Returns the episodes of the only row. Raises ConfigError if there are several."""
+    if len(evaluation.rows) == 1:
+        return evaluation.rows[0].played
+    what, several = ("runs", evaluation.runs) if len(evaluation.runs) > 1 else ("behaviors", evaluation.behaviors)
+    if not several:
+        raise ConfigError("no episode was played")
+    raise ConfigError(
+        f"these are episodes of several {what} ({', '.join(several)}): choose one first, such as "
+        f"evaluation['{several[0]}'].mean"
+    )
+
+
+def _named_returns(evaluation: Evaluation) -> dict[str, NDArray[np.float64]]:
+    """Returns the rewards of each row, of groups where there are some, by a name that tells them apart."""
+    runs = len(evaluation.runs) > 1
+    behaviors = len(evaluation.behaviors) > 1 or not runs
+    return {
+        " ".join([row.run] * runs + [row.behavior] * behaviors): (
+            row.played.group_returns if len(row.played.group_returns) else row.played.returns
+        )
+        for row in evaluation.rows
+    }
+
+
+def _mean(played: SideEpisodes) -> str:
+    if not len(played.returns):
+        return "no episode ended"
+    if len(played.group_returns):
+        return f"mean group reward {played.group_returns.mean():.3f} over {len(played.group_returns)} groups"
+    return f"mean reward {played.mean:.3f} ± {played.error:.3f} over {len(played.returns)} episodes"
+
+
+def _lines(name: str, played: SideEpisodes) -> Iterator[str]:
+    if not len(played.returns):
+        yield f"{name}: no episode ended"
+        return
+    yield (
+        f"{name}: mean reward {played.mean:.3f} ± {played.error:.3f} over {len(played.returns)} episodes "
+        f"(least {played.returns.min():.3f}, greatest {played.returns.max():.3f}; {played.lengths.mean():.1f} "
+        "decisions each)"
+    )
+    if len(played.group_returns):
+        yield f"{name}: mean group reward {played.group_returns.mean():.3f} over {len(played.group_returns)} groups"
+    if played.success_rate is not None:
+        yield f"{name}: success in {played.success_rate:.1%} of the episodes"
