@@ -1,15 +1,19 @@
-"""Makes text from outside, such as names in a game's messages, safe to print: no control characters, no endless
-lines.
+"""Output: text from outside, such as names in a game's messages, made safe to print, without control characters and
+endless lines; terminals, and notebooks.
 """
 
 from __future__ import annotations
 
+import html
 import math
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
+PAUSE = 0.5
+"""Least seconds between two changes of a line: each is a message to the browser."""
 _OTHERS = "\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
 _CONTROL = re.compile(f"[\n{_OTHERS}]")
 _CONTROL_WITHIN_LINES = re.compile(f"\n(?!  )|[{_OTHERS}]")
@@ -81,3 +85,47 @@ def print_now(text: str, stream: Any = None, end: str = "\n") -> None:
     """Prints a line at once, by default to standard output; the stream may have `write` alone. Raises OSError."""
     print(text, end=end, file=stream)
     flush(sys.stdout if stream is None else stream)
+
+
+def in_notebook() -> bool:
+    """Whether what this program prints appears in a notebook's cell."""
+    ipython = sys.modules.get("IPython")
+    if ipython is None or type(sys.stdout).__module__.partition(".")[0] not in ("ipykernel", "google"):
+        return False
+    with suppress(Exception):  # what another program has put into its place
+        return ipython.get_ipython() is not None
+    return False
+
+
+class NotebookLines:
+    """Lines below a cell, each with a bar in front, that change in place; they stay when they are no longer changed."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def show(self, lines: Sequence[tuple[float | None, str]]) -> None:
+        """Shows lines in place of those before; each has the share that is done, which draws its bar, and a text."""
+        if not lines:
+            return
+        from IPython.display import display
+
+        shown = _Lines(lines)
+        if self._handle is None:
+            self._handle = display(shown, display_id=True)
+        else:
+            self._handle.update(shown)
+
+
+class _Lines:
+    def __init__(self, lines: Sequence[tuple[float | None, str]]) -> None:
+        self._lines = lines
+
+    def __repr__(self) -> str:
+        return "\n".join(text for _, text in self._lines)
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for share, text in self._lines:
+            done = "" if share is None else f'<progress value="{share:.4f}" max="1" style="width:180px"></progress> '
+            rows.append(f"<div>{done}{html.escape(text)}</div>")
+        return "".join(rows)

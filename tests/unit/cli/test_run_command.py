@@ -8,7 +8,7 @@ from unity_games import make_build
 
 import palaestra
 from palaestra.cli.main import main
-from palaestra.cli.run import PlaybackClock
+from palaestra.runtime.play.brain_play import PlaybackClock
 
 pytestmark = pytest.mark.usefixtures("patient_games")
 

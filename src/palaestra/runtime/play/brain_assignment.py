@@ -23,7 +23,8 @@ from pathlib import Path
 from palaestra.brains.base import Brain, Role
 from palaestra.brains.checked import CheckedBrain
 from palaestra.brains.custom import user_brain
-from palaestra.brains.trained import split_names
+from palaestra.brains.model import Policy, load_policy
+from palaestra.brains.trained import ModelBrain, split_names
 from palaestra.core.errors import ConfigError, EnvError, PolicyError, RunError
 from palaestra.core.files import MODEL_FILES
 from palaestra.core.plugins import import_user_module, lacks, nearest, registry
@@ -31,6 +32,10 @@ from palaestra.envs.base import Env
 from palaestra.runtime.play.run_models import find_models
 
 PYTHON = "python"
+NO_BRAIN = (
+    "no brain is named: add one, such as --brain heuristic, --brain random, --brain model:RUN or --brain "
+    "BEHAVIOR=model:FILE.onnx"
+)
 NAMED = re.compile(r"(?P<behavior>.+?)(?:\?team=(?P<team>[^=]*))?=(?P<brain>.*)", re.DOTALL)
 
 
@@ -42,6 +47,7 @@ class BrainSpec:
     argument: str = ""
     behavior: str | None = None  # None: any that no other part names
     team: int | None = None  # None: any that no other part names
+    given: object = None  # of a program: a function, a class or object with `decide`, or a policy
 
     @property
     def brain(self) -> str:
@@ -101,7 +107,10 @@ def _no_brain(brain: str, known: Sequence[str]) -> str:
 
 def read_parts(texts: Iterable[str]) -> list[BrainSpec]:
     """Parses all `--brain`s of a command line. Raises ConfigError if two play the same side."""
-    parts = [read_part(text) for text in texts]
+    return _one_for_each([read_part(text) for text in texts])
+
+
+def _one_for_each(parts: list[BrainSpec]) -> list[BrainSpec]:
     seen: dict[tuple[str | None, int | None], BrainSpec] = {}
     for part in parts:
         other = seen.setdefault((part.behavior, part.team), part)
@@ -109,6 +118,29 @@ def read_parts(texts: Iterable[str]) -> list[BrainSpec]:
             whom = f"'{part.whom}'" if part.behavior else "what nothing else is named for"
             raise ConfigError(f"--brain gives two brains to {whom}: {other.brain} and {part.brain}")
     return parts
+
+
+def given_parts(brains: object) -> list[BrainSpec]:
+    """Returns the specs of a program's brains: a text as for `--brain`, a function, a class or object with `decide`, or
+    a policy; a list of them; or a dictionary of them by behavior or `behavior?team=N`. Raises ConfigError.
+    """
+    if isinstance(brains, Mapping):
+        parts = [_given_part(one, str(side)) for side, one in brains.items()]
+    else:
+        parts = [_given_part(one) for one in (brains if isinstance(brains, list | tuple) else [brains])]
+    if not parts:
+        raise ConfigError(NO_BRAIN)
+    return _one_for_each(parts)
+
+
+def _given_part(brain: object, side: str = "") -> BrainSpec:
+    if isinstance(brain, str | Path):
+        return read_part(f"{side}={brain}" if side else str(brain))
+    behavior, _, team = side.partition("?team=")
+    if team and not team.isdecimal():
+        raise ConfigError(f"brains: team '{team}' is no number; expected '{behavior}?team=1'")
+    name = brain.path.name if isinstance(brain, Policy) else getattr(brain, "__name__", type(brain).__name__)
+    return BrainSpec(PYTHON, name, behavior or None, int(team) if team else None, brain)
 
 
 class BrainAssignment:
@@ -182,6 +214,11 @@ class BrainAssignment:
         return f"{files[behavior]},{names}" if names else str(files[behavior])
 
     def _own(self, part: BrainSpec, role: Role) -> Brain:
+        if isinstance(part.given, Policy):
+            policy = load_policy(part.given.path, seed=role.seed)  # the program's own keeps its random numbers
+            return ModelBrain(policy, role.behavior, role.spec, deterministic=role.deterministic)
+        if part.given is not None:
+            return user_brain(part.given, part.brain, role)
         module_name, _, attribute = part.argument.partition(":")
         if not module_name or not attribute:
             raise PolicyError(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,17 +92,20 @@ def counts(players: Players, episodes: int) -> tuple[int, int, int]:
     return sum(len(one.returns) for one in teams.values()), episodes * len(teams), players.decisions
 
 
-def opened(models: Models, given: object | None, wanted: PlayOptions) -> Any:
-    """Returns a context manager of the environment to play in, which stays open if it was the user's own object."""
-    usual = min(wanted.episodes, MOST_AREAS)
+@contextmanager
+def opened(models: Models, given: object | None, wanted: PlayOptions) -> Iterator[EnvWrapper]:
+    """Opens the environment to play in, and closes it, unless it is the user's own object."""
+    is_ours = True
     if given is None or isinstance(given, str):
+        usual = min(wanted.episodes, MOST_AREAS)
         env = open_for(models, given, wanted.num_areas, usual, wanted.seed, flags=wanted.flags, options=wanted.options)
-        return closing_safely(env, "the environment", on_stderr)
-    made, is_ours = as_env(given, wanted.num_areas, "cpu", wanted.options)
-    env = EnvWrapper.of(made)
-    if models.settings is not None:
-        env = with_parameters(env, models.settings.environment_parameters, models.lessons, wanted.seed)
-    return closing_safely(env, "the environment", on_stderr) if is_ours else nullcontext(env)
+    else:
+        made, is_ours = as_env(given, wanted.num_areas, "cpu", wanted.options)
+        env = EnvWrapper.of(made)
+        if models.settings is not None:
+            env = with_parameters(env, models.settings.environment_parameters, models.lessons, wanted.seed)
+    with closing_safely(env, "the environment", on_stderr) if is_ours else nullcontext():
+        yield env
 
 
 def _named(policies: Mapping[str, Policy], env: Env) -> Mapping[str, Policy]:

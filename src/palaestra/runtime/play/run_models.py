@@ -69,6 +69,10 @@ def find_models(run: str, results: Path, trust: bool = False, step: int | None =
     models.
     `trust`: its environment may be opened although someone else wrote the run's folder.
     """
+    if step is not None and step < 0:
+        raise ConfigError(
+            f"--step is {step}; expected a count of decisions, such as those in the names of a run's models"
+        )
     if is_hub_name(run):
         return _of_hub(run, trust, step)
     if run.endswith(MODEL_FILES):

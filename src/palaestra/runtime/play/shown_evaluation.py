@@ -31,6 +31,7 @@ class EvaluatedSide:
     behavior: str
     played: SideEpisodes
     brain: str = ""
+    team: int = 0
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -130,7 +131,7 @@ class Evaluation(Shown):
 
     def plot(self) -> Figure:
         """Draws the reward of each episode as a dot, and the means."""
-        from palaestra.runtime.plots.episode_dots import episodes_figure
+        from palaestra.runtime.plots.result_pictures import episodes_figure
 
         return episodes_figure(_named_returns(self))
 
@@ -148,14 +149,15 @@ class Evaluation(Shown):
         brains = any(row.brain for row in self.rows)
         groups = any(len(part.group_returns) for part in parts)
         successes = any(part.success_rate is not None for part in parts)
-        compete = brains and any("?team=" in row.behavior for row in self.rows)
+        compete = brains and len({row.team for row in self.rows}) > 1
         runs = [] if brains else ["run"]
-        head = [*runs, "behavior"] + ["brain"] * brains + ["episodes", "reward", "least", "greatest", "decisions"]
+        head = [*runs, "behavior"] + ["brain", "episodes"] * brains
+        head += ["mean reward" if brains else "reward", "least", "greatest", "decisions"]
         head += ["group reward"] * groups + ["success"] * successes + ["won", "drawn", "lost"] * compete
         rows = []
         for row, played in zip(self.rows, parts, strict=True):
             cell = [*([row.run] if runs else []), row.behavior, *([row.brain] if brains else [])]
-            cell += [str(len(played.returns)), *cells(played)]
+            cell += [*([str(len(played.returns))] if brains else []), *cells(played)]
             if groups:
                 cell.append(f"{played.group_returns.mean():.3f}" if len(played.group_returns) else "-")
             if successes:

@@ -8,8 +8,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-from palaestra.core.display import is_terminal, print_now
-from palaestra.core.notebook import PAUSE, NotebookLines, in_notebook
+from palaestra.core.display import PAUSE, NotebookLines, in_notebook, is_terminal, print_now
 
 REFRESH = 0.1
 """Seconds between two updates of a terminal's bar."""

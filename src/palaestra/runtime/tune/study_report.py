@@ -6,10 +6,11 @@ import csv
 import io
 import json
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import RunError
 from palaestra.core.files import explain, write_whole
+from palaestra.runtime.presentation.result_tables import ResultTable
 from palaestra.runtime.settings import load
 from palaestra.runtime.storage.trust import learning_code, sign
 from palaestra.runtime.tune.dimensions import plain, short_names
@@ -44,7 +45,7 @@ def write_report(study: TuneStudy, show: Callable[[str], object]) -> FrozenTrial
         pictures = draw_study(study)
     except OSError as error:
         raise RunError(f"cannot write the report of {study.folder.path}: {explain(error)}") from error
-    show("\n" + printed_table(study, complete))
+    show(f"\n{shown_table(study, complete).text()}")
     show(f"Wrote {study.folder.path / BEST} (trial {best.number}), {TRIALS} and {', '.join(pictures)}")
     if study.none_reached():
         nearest = f"{reward_at_end(study.endings(best)):.4g} at the end"
@@ -165,8 +166,8 @@ def trials_table(study: TuneStudy) -> str:
     return out.getvalue()
 
 
-def printed_table(study: TuneStudy, complete: list[FrozenTrial]) -> str:
-    """Returns the best trials as a table for the terminal, and how many were pruned or failed."""
+def shown_table(study: TuneStudy, complete: list[FrozenTrial]) -> ResultTable:
+    """Returns the best trials as a table, and below it how many were pruned or failed."""
     search = study.plan.search
     names = short_names([each.path for each in study.plan.dimensions])
     shown = complete[:SHOWN]
@@ -178,13 +179,28 @@ def printed_table(study: TuneStudy, complete: list[FrozenTrial]) -> str:
         cells = [_not_reached(endings) if value is None else plain(value) for value in measured(study, trial)]
         cells += [plain(reward_at_end(endings))] if ends else []
         rows.append([str(trial.number), *cells, *(plain(trial.params.get(path)) for path in names)])
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-    lines = ["  ".join(word.rjust(width) for word, width in zip(row, widths, strict=True)) for row in (head, *rows)]
     counts = {name: sum(trial.state.name == name for trial in study.all()) for name in ("PRUNED", "FAIL")}
     more = [f"{len(complete)} completed", f"{counts['PRUNED']} pruned", f"{counts['FAIL']} failed"]
     if len(search.wanted) > 1:
         more.append(f"no other is better in everything than trials {', '.join(map(str, front(study)))}")
-    return "\n".join([*lines, "; ".join(more)])
+    return ResultTable(head, rows, left=0, notes=["; ".join(more)])
+
+
+def trial_rows(study: TuneStudy) -> list[dict[str, Any]]:
+    """Returns what a data frame says of each trial: its state, its value of each objective (None where it has none, or
+    missed the bar), the reward at its end, and its settings by path.
+    """
+    search = study.plan.search
+    rows = []
+    for trial in study.all():
+        complete = trial.state == study.states.COMPLETE
+        values = measured(study, trial) if complete else [None] * len(search.wanted)
+        row: dict[str, Any] = {"trial": trial.number, "state": trial.state.name.lower()}
+        row |= dict(zip(search.wanted, values, strict=True))
+        if complete and "reward" not in search.wanted and (endings := study.endings(trial)):
+            row["reward at the end"] = reward_at_end(endings)
+        rows.append(row | dict(trial.params))
+    return rows
 
 
 def _of_seeds(study: TuneStudy, trial: FrozenTrial) -> list[list[float | None]]:

@@ -27,10 +27,11 @@ from palaestra.runtime.tune.dimensions import plain, short_names
 from palaestra.runtime.tune.objectives import describe_missed, missed
 from palaestra.runtime.tune.study import StudyFolder, TuneStudy, quiet_optuna
 from palaestra.runtime.tune.study_plan import StudyPlan, code_of, code_of_choices, differences, make_plan, measures
-from palaestra.runtime.tune.study_report import measured, write_report
+from palaestra.runtime.tune.study_report import BEST, measured, ranked, shown_table, trial_rows, write_report
 from palaestra.runtime.tune.trial_launch import TrialTraining
 from palaestra.runtime.tune.trial_process import TrialTask
 from palaestra.runtime.tune.trial_run import TrialRun, must_not_all_fail
+from palaestra.runtime.tune.tune_result import TuneResult
 
 POLL = 0.2
 """Seconds between two looks at the trials."""
@@ -40,25 +41,6 @@ SAVE_SECONDS = 75.0
 """Seconds that trials have to be saved when the search is stopped."""
 
 Show = Callable[[str], object]
-
-
-@dataclass(frozen=True, slots=True)
-class TuneResult:
-    """Results of a search."""
-
-    folder: Path
-    best: Path
-    """Settings of the best trial, which train by themselves; of several objectives, the best by the first one."""
-    number: int
-    """The best trial."""
-    values: dict[str, float]
-    """Its value of each objective; infinity where it did not reach the bar."""
-    parameters: dict[str, Any]
-    """Its values, by path."""
-    trials: int
-    """Trials that were completed."""
-    reached: bool = True
-    """Whether it reached the bar, with every seed; True without a bar."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +76,17 @@ def run_search(request: SearchRequest, show: Show = print_now) -> TuneResult:
         found = measured(study, best)
         pairs = zip(plan.search.wanted, found, strict=True)
         values = {name: math.inf if value is None else value for name, value in pairs}
-        done = sum(trial.state == study.states.COMPLETE for trial in study.all())
+        complete = ranked(study)
         return TuneResult(
-            folder.path, folder.path / "best.yaml", best.number, values, dict(best.params), done, None not in found
+            folder.path,
+            folder.path / BEST,
+            best.number,
+            values,
+            dict(best.params),
+            len(complete),
+            None not in found,
+            shown_table(study, complete),
+            tuple(trial_rows(study)),
         )
 
 

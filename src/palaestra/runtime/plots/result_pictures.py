@@ -1,14 +1,14 @@
-"""Draws the rewards of single episodes: a dot for each, and the mean of each run or behavior."""
+"""Draws the results of evaluations and searches: the rewards of single episodes, the values of single trials."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palaestra.runtime.plots.chart_style import INK, SOFT, add_grid, drawable, looks_of, new_figure
+from palaestra.runtime.plots.chart_style import COLORS, INK, SOFT, add_grid, drawable, looks_of, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,4 +44,21 @@ def episodes_figure(returns: Mapping[str, NDArray[np.float64]]) -> Figure:
     for label in axes.get_xticklabels():
         label.set_parse_math(False)
     axes.set_ylabel("reward of an episode", fontsize=9.5, color=SOFT)
+    return figure
+
+
+def trials_figure(values: Mapping[int, float], name: str, *, lower: bool) -> Figure:
+    """Draws the value of each trial by its number, and the best so far as a line; `lower`: less is better."""
+    figure = new_figure(6.4, 4.0)
+    axes = figure.add_subplot()
+    finite = {number: value for number, value in sorted(values.items()) if np.isfinite(value)}
+    if finite:
+        numbers: Sequence[int] = list(finite)
+        best = (np.minimum if lower else np.maximum).accumulate(np.array(list(finite.values())))
+        axes.scatter(numbers, list(finite.values()), s=26, color=COLORS[0], alpha=0.55, linewidths=0)
+        axes.plot(numbers, best, color=COLORS[0], linewidth=1.8, drawstyle="steps-post")
+    add_grid(axes, 9.5)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel("trial", fontsize=9.5, color=SOFT)
+    axes.set_ylabel(drawable(name), fontsize=9.5, color=SOFT, parse_math=False)
     return figure
