@@ -25,7 +25,7 @@ from palaestra.onnx_export import onnx
 from palaestra.runtime.curriculum.parameters import with_parameters
 from palaestra.runtime.environments.custom_envs import as_env
 from palaestra.runtime.environments.make import EDITOR, is_game, opening_options
-from palaestra.runtime.play.evaluation import Evaluation, evaluate
+from palaestra.runtime.play.evaluation import SideEpisodes, evaluate
 from palaestra.runtime.play.run_models import open_named
 from palaestra.runtime.settings import RunSettings
 from palaestra.scenario.ending_settings import KeepBestSettings
@@ -155,7 +155,7 @@ class Trials:
             self._env = None
 
 
-def _mean(behavior: str, results: Mapping[str, Evaluation]) -> float:
+def _mean(behavior: str, results: Mapping[str, SideEpisodes]) -> float:
     own = [result for name, result in results.items() if name == behavior or name.startswith(f"{behavior}?team=")]
     if not own:
         there = ", ".join(results) or "no behavior"
