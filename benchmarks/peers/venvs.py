@@ -94,7 +94,16 @@ PEERS: dict[str, Pins] = {
         packages=("numpy==2.4.6", "tensordict==0.13.0", "GitPython==3.2.1", "tensorboard==2.21.0", *MUJOCO),
         bare=("rsl-rl-lib==5.5.1",),
     ),
-    "sb3": Pins(packages=("numpy==2.4.6", "stable-baselines3==2.9.2", "sb3-contrib==2.9.0", "box2d==2.3.10", *MUJOCO)),
+    "sb3": Pins(
+        packages=(
+            "numpy==2.4.6",
+            "stable-baselines3==2.9.2",
+            "sb3-contrib==2.9.0",
+            "box2d==2.3.10",
+            "pygame-ce==2.5.8",
+            *MUJOCO,
+        )
+    ),
     "skrl": Pins(packages=("numpy==2.4.6", "tensorboard==2.21.0", "tqdm==4.70.1", *MUJOCO), bare=("skrl==2.1.1",)),
 }
 
