@@ -151,3 +151,12 @@ def test_help_fits_the_terminal(command, columns, monkeypatch, capsys):
         main([*filter(None, [command]), "--help"])
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if len(line.rstrip()) > 80] == []
+
+
+def test_keep_best_is_switched_on_and_what_the_file_says_of_it_stays():
+    tree = {"behaviors": {"A": {"keep_best": {"episodes": 7}}, "B": {"keep_best": None}, "C": None}}
+    kept = {name: block.keep_best for name, block in loaded(tree, "--keep-best").behaviors.items()}
+    assert {name: best and best.episodes for name, best in kept.items()} == {"A": 7, "B": 100, "C": 100}
+    again = loaded(tree, "--keep-best", "behaviors.*.keep_best.every=500").behaviors["C"].keep_best
+    assert again is not None
+    assert again.every == 500

@@ -119,13 +119,12 @@ class SourcedSettings:
                 if path[-1] == "trainer_type":
                     self._leave_other_hyperparameters(concrete[:-1], value, words)
                 self._need_no_trainer_type(concrete)
-                self._put(concrete, value, words)
+                if value != {} or not isinstance(self._found(concrete), dict):  # a section that the file has stays
+                    self._put(concrete, value, words)
 
     def _leave_other_hyperparameters(self, block_path: Key, trainer: Any, words: str) -> None:
         """Removes the hyperparameters of a block, those of another trainer, if a flag chooses one."""
-        block: Any = self.tree
-        for key in block_path:
-            block = block.get(key) if isinstance(block, dict) else None
+        block = self._found(block_path)
         if not isinstance(block, dict) or block.get("trainer_type", trainer) == trainer:
             return
         if isinstance(block.get("hyperparameters"), dict) and block["hyperparameters"]:
@@ -135,6 +134,12 @@ class SourcedSettings:
                 f"{words}={trainer} is given; {trainer} has its defaults, which flags and --set change"
             )
             self.remove(path)
+
+    def _found(self, path: Key) -> Any:
+        found: Any = self.tree
+        for key in path:
+            found = found.get(key) if isinstance(found, dict) else None
+        return found
 
     def _add_tracker(self, name: str, options: Mapping[str, Any]) -> None:
         """Adds a tracker to those of the file, or options to one of them."""
