@@ -45,6 +45,8 @@ class BehaviorStatus:
     rate: float | None = None  # decisions a second
     values: Mapping[str, float] = field(default_factory=dict)
     """Last value of each tag."""
+    episodes: int | None = None
+    """How many the reward is the mean of; None: it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,12 @@ class RunStatus:
     @property
     def reward(self) -> float | None:
         """Mean reward in the last summary; of several behaviors the first that has one."""
-        return next((each.reward for each in self.behaviors if each.reward is not None), None)
+        return None if self.rewarded is None else self.rewarded.reward
+
+    @property
+    def rewarded(self) -> BehaviorStatus | None:
+        """The first behavior that has a reward."""
+        return next((each for each in self.behaviors if each.reward is not None), None)
 
 
 def read_status(files: ResultsFiles, run_id: str, settings: Mapping[str, Any] | None = None) -> RunStatus:
@@ -199,7 +206,13 @@ def _behavior(
         _first(_number(values.get(GROUP_REWARD)), _number(values.get(REWARD)), _number(live.get("reward"))),
         _first(_number(live.get("rate")), rate),
         values,
+        _episodes(lines) if REWARD in values else None,
     )
+
+
+def _episodes(lines: list[dict[str, Any]]) -> int | None:
+    count = _number(lines[0].get("episodes"))
+    return None if count is None else int(count)
 
 
 def _state(

@@ -163,7 +163,8 @@ class Run:
                 if part.name in saved.parts:
                     part.load_state_dict(saved.parts[part.name], restored=restored)
         saved.send_warnings(self.learners, self.env.behaviors, self.console.warning, restored=restored)
-        self.statistics.load_state_dict(saved.run["statistics"])
+        if not self.inference:  # what is played is measured anew
+            self.statistics.load_state_dict(saved.run["statistics"])
         self.clock.before = saved.run["elapsed"]
         self.retire()
 

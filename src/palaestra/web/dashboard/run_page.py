@@ -29,7 +29,7 @@ from palaestra.runtime.playback.sources import PlaybackSource
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 from palaestra.web.dashboard.control_card import ControlCard
 from palaestra.web.dashboard.run_cards import show_lessons, show_ratings, show_times
-from palaestra.web.dashboard.run_rows import COLORS, MEANINGS, duration, number, steps, when
+from palaestra.web.dashboard.run_rows import COLORS, MEANINGS, duration, number, of_episodes, steps, when
 from palaestra.web.dashboard.small_charts import SmallCharts
 from palaestra.web.layout import Offer, address, card, marked, marked_label, page, quiet, while_open
 from palaestra.web.recorded.demo_files import StartedRun, started_run
@@ -265,7 +265,9 @@ def headline(status: RunStatus) -> str:
         parts.append(f"{duration(status.left)} left")
     several = len(status.behaviors) > 1
     parts += [
-        f"mean reward {number(each.reward)}" + (f" ({escaped(each.name)})" if several else "")
+        f"mean reward {number(each.reward)}"
+        + (f" of {of}" if (of := of_episodes(each)) else "")
+        + (f" ({escaped(each.name)})" if several else "")
         for each in status.behaviors
         if each.reward is not None
     ]

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from palaestra.core.display import escaped
-from palaestra.runtime.monitor.run_status import RunStatus
+from palaestra.runtime.monitor.run_status import BehaviorStatus, RunStatus
 from palaestra.web.layout import table_column
 
 COLORS = {
@@ -51,8 +51,10 @@ SLOTS = {
     **{
         f"body-cell-{name}": f'<q-td :props="props" :title="props.row.{name}_text">{{{{ props.row.{name}_text '
         "}}</q-td>"
-        for name in ("reward", "rate", "left", "started")
+        for name in ("rate", "left", "started")
     },
+    "body-cell-reward": """<q-td :props="props" :title="props.row.reward_meaning">{{ props.row.reward_text }}
+        <div class="p-quiet text-xs">{{ props.row.reward_of }}</div></q-td>""",
     **{
         f"body-cell-{name}": f'<q-td :props="props"><div class="p-cut" :title="props.row.{name}">{{{{ '
         f"props.row.{name} }}}}</div></q-td>"
@@ -72,7 +74,8 @@ SLOTS = {
         .filter(Boolean).join(', ') }}</span></div>
         <div class="row text-xs"><span class="col">{{ [props.row.environment,
           props.row.trainer].filter(Boolean).join(', ') }}</span>
-        <span v-if="props.row.reward_text">reward {{ props.row.reward_text }}</span></div></div></div>""",
+        <span v-if="props.row.reward_text" :title="props.row.reward_meaning">reward {{ props.row.reward_text }}</span>
+        </div></div></div>""",
 }
 """Templates of cells; `item` is a run's card on a narrow screen."""
 
@@ -94,11 +97,20 @@ def row_of(status: RunStatus, now: float | None = None) -> dict[str, Any]:
         "left_text": "" if status.left is None else duration(status.left),
         "reward": status.reward,
         "reward_text": "" if status.reward is None else number(status.reward),
+        "reward_of": "" if status.rewarded is None else of_episodes(status.rewarded),
+        "reward_meaning": "mean reward in the last summary",
         "environment": escaped(status.environment),
         "trainer": escaped(status.trainer or status.source),
         "started": status.started or status.changed or None,
         "started_text": when(status.started or status.changed or None, now),
     }
+
+
+def of_episodes(behavior: BehaviorStatus) -> str:
+    """Returns how many episodes a behavior's reward is the mean of; empty where that is not known."""
+    if behavior.episodes is None:
+        return ""
+    return "1 episode" if behavior.episodes == 1 else f"{short(behavior.episodes)} episodes"
 
 
 def steps(status: RunStatus) -> str:

@@ -53,8 +53,12 @@ def test_rate_share_and_reward_come_from_the_last_two_summaries(tmp_path: Path):
 def test_the_reward_is_that_of_the_last_summary_whatever_an_older_version_wrote_beside_it(tmp_path: Path):
     behaviors = {"Ball": {"step": 430, "reward": 59.8}, "New": {"step": 3, "reward": 2.0}}
     live = {"state": "finished", "behaviors": behaviors}
-    found = status_of(make_run(tmp_path / "a", summary(200, 14.0, 99.0), summary(400, 19.0, 100.0), progress=live))
-    assert {each.name: each.reward for each in found.behaviors} == {"Ball": 100.0, "New": 2.0}
+    last = {**summary(400, 19.0, 100.0), "episodes": 24}
+    found = status_of(make_run(tmp_path / "a", summary(200, 14.0, 99.0), last, progress=live))
+    assert {each.name: (each.reward, each.episodes) for each in found.behaviors} == {
+        "Ball": (100.0, 24),
+        "New": (2.0, None),
+    }
 
 
 def test_steps_that_a_behavior_does_after_its_last_do_not_count(tmp_path: Path):
