@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 WIDEST = 3
 """Panels beside one another."""
+MOST_ABOVE = 8
+"""Number of groups whose names have room above their estimates."""
 
 
 def comparison_figure(found: ComparedRuns, *, by_time: bool = False) -> Figure:
@@ -45,14 +47,13 @@ def comparison_figure(found: ComparedRuns, *, by_time: bool = False) -> Figure:
     columns = 2 if panels == 4 else min(panels, WIDEST)
     rows = math.ceil(panels / columns)
     figure = new_figure(5.6 * columns, 4.1 * rows)
-    at = 1
+    grid = figure.add_gridspec(rows, columns, width_ratios=(3, 2) if panels == 2 else None)
+    places = iter([figure.add_subplot(grid[at // columns, at % columns]) for at in range(panels)])
     for task in found.tasks:
-        _bands(figure.add_subplot(rows, columns, at), found, task, looks, by_time=by_time, single=panels == 2)
-        at += 1
+        _bands(next(places), found, task, looks, by_time=by_time, single=panels == 2)
     for title, values in estimates.items():
-        _estimates(figure.add_subplot(rows, columns, at), title if len(estimates) > 1 else "", values, looks, found)
-        at += 1
-    figure.subplots_adjust(wspace=0.3, hspace=0.6)
+        _estimates(next(places), title if len(estimates) > 1 else "", values, looks, found)
+    figure.subplots_adjust(wspace=0.4 if panels == 2 else 0.3, hspace=0.6)
     if panels > 2:
         legend_beside(figure, looks)
     return figure
@@ -81,6 +82,8 @@ def _bands(
         last = max(last, float(x[-1] / seconds))
     if found.measure.bar is not None:
         axes.axhline(found.measure.bar, color=SOFT, linewidth=1.0, linestyle=(0, (4, 3)))
+        place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right", "va": "top"}
+        axes.annotate(f"{found.measure.bar:g}", (1, found.measure.bar), (0, -3), fontsize=9, color=SOFT, **place)
     dress(axes, 9.5)
     dress_x(axes, last, 9.5, f"training time ({unit})" if by_time else "decisions")
     metric = found.metrics[task].rpartition("/")[2]
@@ -99,10 +102,14 @@ def _estimates(
         axes.plot([one.value], [row], color=color, marker="o", markersize=8, linestyle="")
     dress(axes, 9.5)
     axes.margins(x=0.06)
-    axes.set_yticks(range(len(values)), [drawable(name) for name in values], color=INK)
+    beside = len(values) > MOST_ABOVE
+    axes.set_yticks(range(len(values)) if beside else [], [drawable(name) for name in values] if beside else [])
     for label in axes.get_yticklabels():
-        label.set_parse_math(False)
-    axes.set_ylim(len(values) - 0.4, -0.6)
+        label.set(parse_math=False, color=INK)
+    for row, name in enumerate([] if beside else values):
+        place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        axes.annotate(drawable(name), (0, row), (0, 8), fontsize=9.5, color=INK, parse_math=False, **place)
+    axes.set_ylim(max(len(values), 4) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
     axes.grid(axis="x", color=GRID, linewidth=0.8)
     span = f"last {100 * found.measure.last:g} %" if found.measure.last else "last value"

@@ -15,7 +15,7 @@ from palaestra.core.errors import RunError
 from palaestra.core.files import explain, write_whole
 from palaestra.envs.base import Env
 from palaestra.models.policy import NetworkPolicy
-from palaestra.runtime.plots.chart_style import INK, SOFT, new_figure, save
+from palaestra.runtime.plots.chart_style import INK, SOFT, add_title, new_figure, save, short_number
 from palaestra.runtime.self_play.league import Entry, League, Progress, play
 from palaestra.runtime.self_play.opponent_policy import MixedPolicy
 from palaestra.runtime.self_play.policy_snapshots import PolicySnapshots
@@ -104,7 +104,7 @@ def write_league(league: League, run: Path) -> tuple[Path, Path]:
         write_whole(table, json.dumps(as_json(league), indent=1).encode())
     except OSError as error:
         raise RunError(f"cannot write {table}: {explain(error)}") from error
-    save(heat_map(league), picture)
+    save(heat_map(league, run.resolve().name), picture)
     return table, picture
 
 
@@ -123,8 +123,8 @@ def as_json(league: League) -> dict[str, Any]:
     }
 
 
-def heat_map(league: League) -> Figure:
-    """Draws scores of rows against columns: blue if the row wins, red if it loses."""
+def heat_map(league: League, run: str = "") -> Figure:
+    """Draws scores of rows against columns under the run's name: blue if the row wins, red if it loses."""
     names = list(dict.fromkeys(entry.behavior for entry in league.entries))
     rows = [i for i, entry in enumerate(league.entries) if entry.behavior == names[0]]
     columns = [i for i, entry in enumerate(league.entries) if entry.behavior == names[-1]]
@@ -137,22 +137,15 @@ def heat_map(league: League) -> Figure:
         if not np.isnan(score):
             color = "white" if abs(score - 0.5) > 0.35 else INK
             axes.text(j, i, f"{100 * score:.0f}", ha="center", va="center", fontsize=8, color=color)
-    across, down = ([thousands(league.entries[i].step) for i in shown] for shown in (columns, rows))
+    across, down = ([short_number(league.entries[i].step, 3) for i in shown] for shown in (columns, rows))
     axes.set_xticks(range(len(columns)), across, rotation=60, fontsize=8, color=SOFT)
     axes.set_yticks(range(len(rows)), down, fontsize=8, color=SOFT)
     axes.set_xlabel(f"{names[-1]} at step", fontsize=9, color=SOFT)
     axes.set_ylabel(f"{names[0]} at step", fontsize=9, color=SOFT)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    axes.set_title("score of the row in percent", loc="left", fontsize=11, fontweight="bold", color=INK)
+    add_title(axes, run or "League", ("score of the row against the column, in percent",))
     return figure
-
-
-def thousands(step: int) -> str:
-    """Returns a step as short text: 1500000 is 1.5M."""
-    if step >= 1e6:
-        return f"{step / 1e6:.3g}M"
-    return f"{step / 1e3:.3g}k" if step >= 1e3 else str(step)
 
 
 def _number(value: float) -> float | None:

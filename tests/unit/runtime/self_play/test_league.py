@@ -76,9 +76,9 @@ def test_a_league_that_decided_nothing_says_so(capsys):
 def test_the_heat_map_calls_percent_percent():
     league = League(of("A", "A"))
     league.add([0, 1], [1.0, 0.0])
-    figure = heat_map(league)
-    assert figure.axes[0].get_title(loc="left") == "score of the row in percent"
-    assert {text.get_text() for text in figure.axes[0].texts} == {"0", "100"}
+    axes = heat_map(league, "boxers").axes[0]
+    assert axes.get_title(loc="left") == "boxers"
+    assert {text.get_text() for text in axes.texts} == {"0", "100", "score of the row against the column, in percent"}
 
 
 def test_rank_correlation_of_equal_reversed_and_tied_orders():
