@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
-import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -13,15 +11,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from palaestra.core.errors import STOPS, CallError, PalaestraError, is_ours
+from palaestra.core.errors import STOPS, CallError, PalaestraError, is_users
 from palaestra.core.plugins import nearest
 from palaestra.core.wording.voice import python_voice, voiced
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-LIBRARIES = tuple({f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-"""Folders of Python's own modules and of installed packages."""
 
 
 def python_call(function: Callable[P, T]) -> Callable[P, T]:
@@ -74,35 +69,37 @@ def must_fit(name: str, accepted: Signature, args: tuple[object, ...], kwargs: M
     try:
         accepted.bind(*args, **kwargs)
     except TypeError as error:
-        known = [one.name for one in accepted.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
-        unknown = [key for key in kwargs if key not in known]
-        if not unknown:
-            raise CallError(f"{name}(): {error} (its arguments: {', '.join(known)})") from None
-        raise CallError(
-            f"{name}() has no argument '{unknown[0]}'{nearest(unknown[0], known)} (it has: {', '.join(known)})"
-        ) from None
+        known = [one for one in accepted.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+        names = [one.name for one in known]
+        first = [one.name for one in known if one.kind is Parameter.POSITIONAL_OR_KEYWORD]
+        if unknown := [key for key in kwargs if key not in names]:
+            hint = nearest(unknown[0], names)
+            what = f"has no argument '{unknown[0]}'{hint} (it has: {', '.join(names)})"
+        elif len(args) > len(first):
+            what = f"takes {' and '.join(first) or 'nothing'} without a name; write the others as NAME=VALUE"
+            what += f" (it has: {', '.join(names)})"
+        else:
+            what = f"is called with other arguments than it has: {error}"
+        raise CallError(f"{name}() {what}") from None
 
 
 def _users(cause: BaseException | None) -> BaseException | None:
-    """Returns what code of the user raised, with the traceback of that code alone; None if all the code is ours."""
+    """Returns what code of the user raised, with the traceback of that code alone; None if none of it is the user's."""
     while isinstance(cause, PalaestraError):
         cause = cause.__cause__
     if cause is None:
         return None
-    frames = list(_frames(cause.__traceback__))
-    first = next((at for at, frame in enumerate(frames) if _is_users(frame)), None)
-    return None if first is None else cause.with_traceback(frames[first])
+    trace = None
+    for frame in reversed([*_frames(cause.__traceback__)]):
+        if is_users(frame.tb_frame.f_code.co_filename):
+            trace = TracebackType(trace, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return None if trace is None else cause.with_traceback(trace)
 
 
 def _frames(trace: TracebackType | None) -> Iterator[TracebackType]:
     while trace is not None:
         yield trace
         trace = trace.tb_next
-
-
-def _is_users(frame: TracebackType) -> bool:
-    file = frame.tb_frame.f_code.co_filename
-    return not file.startswith(("<frozen", *LIBRARIES)) and not is_ours(file)
 
 
 def _texts(values: Iterable[Any], depth: int = 8) -> Iterator[str]:

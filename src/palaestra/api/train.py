@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.api.python_calls import python_call
-from palaestra.api.run_names import named
+from palaestra.api.run_names import given_value, named
 from palaestra.api.training_options import (
     Environment,
     Track,
     Trainer,
+    check_config,
     given_env,
     overrides_of,
     settings_of,
@@ -52,7 +53,7 @@ def train(
     resume: bool | None = None,
     force: bool | None = None,
     initialize_from: str | Path | None = None,
-    callbacks: Callable[[Summary], object] | Sequence[Callable[[Summary], object]] = (),
+    callbacks: Callable[[Summary], object] | Sequence[Callable[[Summary], object]] | None = None,
     track: Track | None = None,
     settings: Mapping[str, Any] | None = None,
     quiet: bool = False,
@@ -135,13 +136,14 @@ def train(
         **others,
     }
     overrides = overrides_of(train, options)
+    check_config(train, config)
     request = TrainingRequest(config, overrides, settings_of(settings), env, callbacks_of(callbacks), (), quiet, trust)
     return trained(prepared(request))
 
 
 def callbacks_of(given: object) -> Sequence[Callable[[Summary], object]]:
     """Returns the callbacks: a function, or several. Raises CallError for what cannot be called with a Summary."""
-    several: list[Any] = [*given] if isinstance(given, list | tuple) else [given]
+    several: list[Any] = [*given] if isinstance(given, list | tuple) else [] if given is None else [given]
     for one in several:
         if not callable(one):
             raise CallError(
@@ -167,6 +169,12 @@ def prepared(request: TrainingRequest, ending: str = "") -> TrainingRequest:
     overrides = {**request.overrides}
     sets = [setting for setting in request.sets if isinstance(setting, Setting)]
     found = given_env(request.env, request.config, overrides, sets)
+    copies = given_value(("env_settings", "num_envs"), request.config, overrides, sets)
+    if found.env is not None and copies not in (None, 1):
+        raise CallError(
+            f"num_envs={copies}: other processes cannot make this environment; num_areas={copies} makes as many copies "
+            'in this one, and a function of a module can be named: env="python:module:function"'
+        )
     notes = [*request.notes]
     if request.config is None and found.shipped_for is not None and found.form == "one":
         notes.append(

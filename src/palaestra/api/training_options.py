@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from palaestra.api.run_names import given_value
 from palaestra.core.errors import CallError
-from palaestra.core.plugins import nearest
+from palaestra.core.plugins import nearest, registry
 from palaestra.core.wording.python_words import OF_EVERY_BEHAVIOR
 from palaestra.envs.base import Env
 from palaestra.models.settings import NetworkSettings
@@ -20,6 +20,7 @@ from palaestra.rewards.settings import ExtrinsicSettings
 from palaestra.runtime.environments.registered_envs import GivenEnv, recognized
 from palaestra.runtime.run.run_settings import Config
 from palaestra.runtime.settings import RunSettings
+from palaestra.runtime.settings.fitting import preset_for
 from palaestra.runtime.settings.foreign_names import answer
 from palaestra.runtime.settings.sourced_settings import Setting
 from palaestra.runtime.settings.track_words import trackers_of
@@ -195,6 +196,17 @@ def _setting(key: str) -> str | None:
     places += [("hyperparameters.", kind) for kind in TRAINERS.values()]
     places += [("network_settings.", NetworkSettings), ("reward_signals.extrinsic.", ExtrinsicSettings)]
     return next((head + key for head, kind in places if key in kind.model_fields), None)
+
+
+def check_config(function: Callable[..., Any], config: object) -> None:
+    """Raises CallError for what is no settings file, as the environment without its name."""
+    what = f"{function.__name__}() takes a settings file or a dictionary first"
+    if config is not None and not isinstance(config, str | Path | Mapping):
+        raise CallError(f"{what}, and got {config!r:.80}; give an environment as env=...")
+    if isinstance(config, str) and not Path(config).is_file():
+        is_env = ":" in config or config in registry("envs") or preset_for(f"gymnasium:{config}") is not None
+        if is_env and not config.endswith((".yaml", ".yml")):
+            raise CallError(f'{what}; give the environment as env="{config}"')
 
 
 def given_env(env: object, config: Config, overrides: dict[str, Any], sets: Sequence[Setting]) -> GivenEnv:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.api.python_calls import python_call
 from palaestra.api.run_names import new_name
-from palaestra.api.training_options import SettingOptions, given_env, overrides_of, plain, settings_of
+from palaestra.api.training_options import SettingOptions, check_config, given_env, overrides_of, plain, settings_of
 from palaestra.core.display import print_now
 from palaestra.core.errors import CallError
 from palaestra.core.wording.voice import voiced
@@ -67,6 +67,7 @@ def tune(
     place = {key: given.pop(key) for key in ("results_dir", "resume", "force") if key in given}
     block = {key: plain(given.pop(key)) for key in list(given) if key in SearchSettings.model_fields}
     overrides = overrides_of(tune, given)
+    check_config(tune, config)
     found = given_env(env, config, overrides, settings)
     if found.env is not None:
         raise CallError(

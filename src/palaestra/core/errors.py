@@ -25,12 +25,15 @@ PalaestraError
 from __future__ import annotations
 
 import os
+import sysconfig
 import traceback
 from pathlib import Path
 
 from palaestra.core.display import escaped_lines, indented
 
 _OURS = f"{Path(__file__).parents[1]}{os.sep}"
+_LIBRARIES = tuple({f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+"""Folders of Python's own modules and of installed packages."""
 
 
 class PalaestraError(Exception):
@@ -111,7 +114,7 @@ class SeveralProcesses(ConfigError):
     def __init__(self, count: int) -> None:
         """`count`: the number of processes."""
         super().__init__(
-            f"the settings ask for {count} processes, which the command line starts, or torchrun: "
+            f"the settings ask for {count} processes, which a program cannot start itself; torchrun does: "
             f"torchrun --nproc-per-node={count} script.py"
         )
         self.count = count
@@ -172,13 +175,14 @@ def exception_summary(error: BaseException) -> str:
     return f"{type(error).__name__}{': ' if text else ''}{text}{place}"
 
 
-def is_ours(file: str) -> bool:
-    """Whether a source file belongs to Palaestra."""
-    return file.startswith(_OURS)
+def is_users(file: str) -> bool:
+    """Whether a source file is of the program that uses Palaestra: neither ours nor of an installed package."""
+    return not file.startswith(("<frozen", _OURS, *_LIBRARIES))
 
 
 def user_code_location(error: BaseException) -> str:
-    """Returns ' (file, line N)' of the innermost frame outside Palaestra, or '' if there is none."""
+    """Returns ' (file, line N)' of the innermost frame of the user's program, else of another package, or ''."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if not frame.filename.startswith(("<frozen", _OURS))]
+    theirs = [frame for frame in theirs if is_users(frame.filename)] or theirs
     return f" ({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else ""

@@ -81,6 +81,8 @@ _PATTERN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_PLACE = re.compile(r"""^([ ]*)(settings\["([^"]+)"\]|(\w+)): ([^\s:]+): """, re.MULTILINE)
+"""An argument, and after it the path of a setting."""
 _NAMED = re.compile(r"\b(?:with|add|give|by|name|set|choose)$")
 
 
@@ -89,7 +91,7 @@ def in_python(text: str, theirs: Sequence[str] = ()) -> str:
     parts = [text]
     if kept := [one for one in theirs if one in text]:
         parts = re.split("(" + "|".join(re.escape(one) for one in sorted(kept, key=len, reverse=True)) + ")", text)
-    return "".join(part if index % 2 else _translated(part) for index, part in enumerate(parts))
+    return _once("".join(part if index % 2 else _translated(part) for index, part in enumerate(parts)))
 
 
 def speaks_of_flags(text: str) -> bool:
@@ -112,6 +114,18 @@ def _translated(text: str) -> str:
         end = found.end()
         flag_before = is_flag
     return "".join([*parts, text[end:]])
+
+
+def _once(text: str) -> str:
+    """Leaves out the path of a setting after the argument that means it."""
+    return _PLACE.sub(_without_path, text) if ": " in text else text
+
+
+def _without_path(found: re.Match[str]) -> str:
+    indent, argument, key, keyword, path = found.groups()
+    own = next((one for one, word in OF_EVERY_BEHAVIOR.items() if word == keyword), keyword)
+    meant = f".{path}".endswith(f".{(key or own).removeprefix('behaviors.*.')}")
+    return f"{indent}{argument}: " if meant else found.group()
 
 
 def _replaced(found: re.Match[str]) -> str:

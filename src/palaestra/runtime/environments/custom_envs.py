@@ -237,6 +237,8 @@ def _lacking(env: object) -> str:
         )
     if callable(getattr(env, "reset", None)) and callable(getattr(env, "step", None)) and not hasattr(env, "num_areas"):
         return "has `reset` and `step` but is no gymnasium.Env: derive its class from gymnasium.Env"
+    if not hasattr(env, "reset") and not hasattr(env, "step"):
+        return "has neither `reset` nor `step`"
     return f"lacks {_listed(env)}"
 
 

@@ -1,0 +1,184 @@
+"""Mistakes in Python: each gives one exception of ours with one sentence in Python's words, and a short traceback."""
+
+import re
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import palaestra
+from palaestra.core.errors import PalaestraError
+
+train: Any = palaestra.train
+train_seeds: Any = palaestra.train_seeds
+tune: Any = palaestra.tune
+
+
+class Point(gymnasium.Env):
+    """A right environment; those below have a mistake each."""
+
+    observation_space: Any = spaces.Box(-1, 1, (2,))
+    action_space = spaces.Discrete(2)
+    obs = np.zeros(2, np.float32)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return self.obs, {}
+
+    def step(self, action: Any) -> Any:
+        return self.obs, 0.0, False, False, {}
+
+
+def answering(*step: Any) -> type[Point]:
+    return type("Wrong", (Point,), {"step": lambda self, action: step})
+
+
+WithoutSeed = type("WithoutSeed", (Point,), {"reset": lambda self: (self.obs, {})})
+
+
+class WithoutSpaces(gymnasium.Env):
+    reset = Point.reset
+    step = Point.step
+
+
+class BareReset(Point):
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return self.obs
+
+
+class Raising(Point):
+    def step(self, action: Any) -> Any:
+        raise ValueError("start me with --resume")
+
+
+class Unmade(Point):
+    def __init__(self) -> None:
+        raise RuntimeError("no display")
+
+
+class Sized(Point):
+    def __init__(self, size: int) -> None: ...
+
+
+class Reading(Point):
+    observation_space: Any = spaces.Text(5)
+
+
+class Neither:
+    pass
+
+
+def raising(summary: object) -> None:
+    raise ValueError("no such luck")
+
+
+def of_two(summary: object, other: object) -> None: ...
+
+
+def made(env: Any, **more: Any) -> Callable[[], object]:
+    """A training that begins, and is small."""
+    return lambda: train(env=env, quiet=True, **{"max_steps": 200, "num_areas": 2, **more})
+
+
+def basic(**more: Any) -> Callable[[], object]:
+    return made("Basic", **more)
+
+
+WRONG_ARGUMENTS = [
+    (basic(max_step=5), "train() has no argument 'max_step': here it is max_steps=5"),
+    (basic(lr=3e-4), "train() has no argument 'lr': here it is learning_rate=0.0003"),
+    (basic(gamma=0.9), 'here it is settings={"reward_signals.extrinsic.gamma": 0.9}'),
+    (basic(n_envs=8), "here it is num_areas=8, and num_envs the processes that share them"),
+    (basic(verbose=1), "here it is quiet=True"),
+    (basic(time_horizon=64), 'it is a setting, settings={"time_horizon": 64}'),
+    (basic(learning_rat=1), "did you mean 'learning_rate'?"),
+    (basic(banana=1), "settings={...} takes every other setting"),
+    (lambda: train("a.yaml", "Basic"), "train() takes config without a name"),
+    (lambda: train("gymnasium:CartPole-v1"), 'give the environment as env="gymnasium:CartPole-v1"'),
+    (lambda: train(Point), "give an environment as env=..."),
+    (lambda: train("no.yaml", env="Basic"), "there is no settings file"),
+    (lambda: train({"behaviours": {}}, env="Basic"), "did you mean 'behaviors'?"),
+    (basic(max_steps="abc"), "max_steps: expected a whole number, got 'abc'"),
+    (basic(max_steps=-1), "max_steps: expected a number greater than 0, got -1"),
+    (basic(seed="x"), "seed: expected a whole number, got 'x'"),
+    (basic(stop_at="high"), "stop_at: expected a number, got 'high'"),
+    (basic(trainer="PPO"), "trainer: no trainer is named 'PPO'; did you mean 'ppo'?"),
+    (basic(callbacks=3), "callbacks: 3 cannot be called"),
+    (
+        basic(callbacks=of_two),
+        "of_two(summary: object, other: object) -> None is called with one argument, the Summary",
+    ),
+    (basic(settings=["max_steps=5"]), "expected a dictionary, such as"),
+    (basic(settings={"hyperparameters.bata": 1}), 'settings["hyperparameters.bata"]: unknown key; did you mean'),
+    (basic(settings={"hyperparameters": {"beta": "x"}}), 'settings["hyperparameters.beta"]: expected a number'),
+    (basic(settings={"max_steps": 5}), "leave out one of the two"),
+    (basic(track="wand"), "no tracker is named 'wand'; did you mean 'wandb'?"),
+    (basic(device="cuda:7"), "torch device 'cuda:7' is not there"),
+    (basic(run_id="../x"), "run_id: '../x' cannot name a folder"),
+    (basic(run_id="there"), "continue it with resume=True, start it again with force=True, or choose another run_id"),
+    (basic(initialize_from="nothing"), "cannot initialize from it: there is no run 'nothing'"),
+    (basic(num_envs=2), "so there are no copies of it (num_envs=2); more areas are num_areas"),
+    (lambda: train(run_id="nothing", resume=True), "leave out resume=True to start a new one"),
+    (lambda: train(env="CartPole", resume=True), "has no run of CartPole that was named by its time; add run_id=..."),
+    (lambda: train_seeds(env=Point(), seeds=2), "give its name, or a function that makes it"),
+    (lambda: train_seeds(env="Basic", seeds="some"), "seeds is 'some'; expected a number of seeds"),
+    (lambda: train_seeds(env="Basic", seed=3), "seeds names several, such as seeds=[3, 7, 9]"),
+    (lambda: train_seeds(env="Basic", lr=3), "train_seeds() has no argument 'lr': here it is learning_rate=3"),
+    (lambda: tune(env="Basic", trialss=3), "tune() has no argument 'trialss'; did you mean 'trials'?"),
+]
+WRONG_ENVIRONMENTS = [
+    (made(5), "it has neither `reset` nor `step`"),
+    (made(Neither), "which has neither `reset` nor `step`"),
+    (made("Basik"), "did you mean 'Basic'?"),
+    (made("CartPole-v1"), "did you mean 'gymnasium:CartPole-v1'?"),
+    (made(lambda: gymnasium.make("CartPol-v1")), "Environment `CartPol` doesn't exist"),
+    (made("python:no_such:make"), "there is no module 'no_such'"),
+    (made(Point, num_envs=2), 'a function of a module can be named: env="python:module:function"'),
+    (made(Point(), num_areas=4), "pass a function that makes one environment"),
+    (made(WithoutSpaces), "has no `observation_space`"),
+    (made(WithoutSeed), "`reset` takes no seed"),
+    (made(BareReset), "`reset` returned a single value"),
+    (made(answering(np.zeros(3, np.float32), 0.0, False, False, {})), "has shape (3,); its space says (2,)"),
+    (made(answering(np.zeros(2, np.float32), float("nan"), False, False, {})), "must send finite numbers"),
+    (made(answering(np.full(2, np.inf, np.float32), 0.0, False, False, {})), "must send finite numbers"),
+    (made(answering(np.zeros(2, np.float32), "much", False, False, {})), "the reward is 'much'; expected a number"),
+    (made(answering(np.zeros(2, np.float32), 0.0, False, {})), "`step` returned 4 values; expected five"),
+    (made(Raising), "ValueError: start me with --resume ("),
+    (made(Unmade), "could not be made: RuntimeError: no display ("),
+    (made(Sized), "cannot be called: missing a required argument: 'size'"),
+    (made(Reading), "encode the text as numbers"),
+    (basic(callbacks=[raising], summary_freq=100), "the callback raising raised ValueError: no such luck ("),
+]
+
+
+@pytest.fixture(autouse=True)
+def a_run_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "results" / "there"
+    run.mkdir(parents=True)
+    (run / "configuration.yaml").write_text("behaviors: {}\n")
+
+
+@pytest.mark.parametrize(
+    ("mistake", "answer"),
+    [pytest.param(*case, id=case[1][:60]) for case in [*WRONG_ARGUMENTS, *WRONG_ENVIRONMENTS]],
+)
+def test_a_mistake_in_python_gives_one_sentence_and_a_short_traceback(mistake: Callable[[], object], answer: str):
+    with pytest.raises(PalaestraError) as caught:
+        mistake()
+    error = caught.value
+    message = str(error)
+    assert answer in message
+    assert "\n" not in message
+    ours = message.replace("start me with --resume", "")
+    assert not re.search(r"(?<!\w)--[a-z]|\bpalaestra [a-z]+ |command line", ours)
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if "/palaestra/" in frame.filename]
+    assert len(own) == 1
+    cause = error.__cause__
+    assert cause is None or {Path(frame.filename).name for frame in traceback.extract_tb(cause.__traceback__)} == {
+        Path(__file__).name
+    }
