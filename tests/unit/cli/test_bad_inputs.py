@@ -229,7 +229,7 @@ def test_a_run_id_that_is_no_folder_of_ours_is_refused(run_id: str, capsys: pyte
         ("games:raisez", "did you mean 'raises'?"),
         ("games", "expected python:module:factory"),
         ("games:raises", "ValueError: no license ("),
-        ("games:nothing", "an instance of NoneType, which lacks"),
+        ("games:nothing", "an instance of NoneType, which has neither"),
         ("games:no_action", "at least one continuous number or one discrete branch"),
         ("games:empty_branch", "a branch needs at least one choice"),
         ("games:no_numbers", "observation 'eyes' has shape (0,)"),

@@ -139,7 +139,7 @@ def test_what_is_no_environment_is_refused_with_what_is_expected(given: object):
 
 def test_what_a_function_gives_is_held_against_the_same_list():
     with pytest.raises(
-        EnvError, match=r"returned an instance of int, which has neither `reset` nor `step`; expected an Env .*gymnasium\.Env"
+        EnvError, match=r"an instance of int, which has neither `reset` nor `step`; expected an Env .*gymnasium\.Env"
     ):
         as_env(lambda: 3, None, "cpu")
 

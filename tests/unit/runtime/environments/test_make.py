@@ -120,7 +120,7 @@ def test_a_factory_of_the_current_directory_gets_what_its_signature_takes(game: 
         ("{game}", "expected python:module:factory"),
         ("{game}:maek", "has no 'maek'; did you mean 'make'"),
         ("{game}:number", "'number' is an instance of int; expected a function or class"),
-        ("{game}:wrong", "returned an instance of object, which lacks device, num_areas"),
+        ("{game}:wrong", "returned an instance of object, which has neither `reset` nor `step`"),
         ("{game}:broken", r"could not be made: KeyError: 'key' \(.*game_.*py, line 28\)"),
         ("{game}:refused", "^no more seats$"),
         ("{game}:needs_level", "missing a required argument: 'level'"),
