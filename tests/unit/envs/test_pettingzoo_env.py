@@ -7,6 +7,7 @@ import torch
 from gymnasium import spaces
 
 pytest.importorskip("pettingzoo", reason="needs pettingzoo: pip install 'palaestra[pettingzoo]'")
+from pettingzoo import ParallelEnv
 from pettingzoo.classic.connect_four import connect_four
 from pettingzoo.classic.tictactoe import tictactoe
 from zoo_games import Crowd, Duel, Stored, aec_by_hand, parallel_by_hand, through_palaestra, zeros
@@ -311,14 +312,19 @@ def test_only_published_games_are_opened_without_trust():
     assert runs_code("pettingzoo:mpe2.simple_spread_v3:parallel_env")
 
 
+class Undrawn(Crowd):
+    render = ParallelEnv.render
+
+
 def test_a_game_is_drawn_if_it_can(tmp_path: Path):
     env = PettingZooEnv([Crowd(render_mode="rgb_array")], "crowd")
     env.reset(0)
     assert env.render(0).shape == (4, 6, 3)
-    with pytest.raises(
-        EnvError, match=r"can only be drawn if it is made with render_mode='rgb_array' \(the option render=True\)"
-    ):
-        PettingZooEnv([Crowd()], "crowd").render(0)
+    unasked = PettingZooEnv([Crowd()], "crowd")
+    unasked.reset(0)
+    assert unasked.render(0).shape == (4, 6, 3)
+    with pytest.raises(EnvError, match="its class Undrawn has no `render`; add `render"):
+        PettingZooEnv([Undrawn()], "crowd").render(0)
 
 
 def test_a_run_with_self_play_learns_and_writes_a_model_with_masks(tmp_path: Path):

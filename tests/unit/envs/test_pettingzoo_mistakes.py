@@ -10,6 +10,7 @@ import torch
 from gymnasium import spaces
 
 pytest.importorskip("pettingzoo", reason="needs pettingzoo: pip install 'palaestra[pettingzoo]'")
+from pettingzoo import ParallelEnv
 from pettingzoo.utils import aec_to_parallel, parallel_to_aec
 from zoo_games import Crowd, Duel, zeros
 
@@ -384,6 +385,24 @@ def wrong_crowd(**methods: Any) -> Crowd:
 def test_what_a_parallel_game_declares_in_a_wrong_form_is_named(methods: dict[str, Any], message: str):
     with pytest.raises(EnvError) as error:
         PettingZooEnv([wrong_crowd(**methods)], "crowd").reset(0)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"possible_agents": property(lambda self: 2, lambda self, value: None)}, "`possible_agents` is 2; expected"),
+        ({"step": ParallelEnv.step}, "its class defines no `step` (expected a method step(self, actions))"),
+        ({"reset": ParallelEnv.reset}, "its class defines no `reset`"),
+        ({"observation_space": ParallelEnv.observation_space}, "its class defines no `observation_space`"),
+        ({"reset": lambda self: None}, "`reset` takes no seed; expected reset(self, seed=None, options=None)"),
+        ({"metadata": property(lambda self: 1 / 0)}, "`metadata` cannot be read: ZeroDivisionError"),
+    ],
+)
+def test_a_class_of_a_game_that_lacks_something_is_told_in_one_line(attributes: dict[str, Any], message: str):
+    kind = type("Own", (Crowd,), attributes)
+    with pytest.raises(EnvError) as error:
+        PettingZooEnv([kind(2)], "crowd").reset(0)
     assert message in str(error.value)
 
 

@@ -22,6 +22,7 @@ from palaestra.core.errors import EnvError, NotFinite
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, FinalObs, TimeStep
 from palaestra.envs.given_actions import lacking, unknown
+from palaestra.envs.gymnasium.declared import inner_of, registered_of
 from palaestra.envs.gymnasium.ids import build, spec_of
 from palaestra.envs.gymnasium.self_resets import SelfResetDetector
 from palaestra.envs.gymnasium.single_envs import BatchedObs, SingleEnvs, Tick
@@ -62,9 +63,11 @@ class GymnasiumEnv:
         `conventions` come before those of its metadata. Raises EnvError for unsupported spaces.
         """
         one = made if isinstance(made, gymnasium.Env | VectorEnv) else made[0]
-        registered = one.spec
-        name = type(one.unwrapped).__name__ if registered is None else registered.id
-        title = title or f"{'vector environment' if isinstance(one, VectorEnv) else 'environment'} {name}"
+        kind = "vector environment" if isinstance(one, VectorEnv) else "environment"
+        name = f"{kind} {type(one).__name__}"
+        registered = registered_of(one, name)
+        name = type(inner_of(one, name)).__name__ if registered is None else registered.id
+        title = title or f"{kind} {name}"
         env = cls.__new__(cls)
         if isinstance(made, VectorEnv):
             copies = made.envs if type(made) is SyncVectorEnv else []

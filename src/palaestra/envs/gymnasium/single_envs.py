@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +22,7 @@ from palaestra.envs.gymnasium.returned_values import (
     rewards,
 )
 from palaestra.envs.gymnasium.self_resets import ResetWatch, final_observation
+from palaestra.envs.screens import picture, prepare_drawing
 from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.conventions import UNSAID, Conventions
 from palaestra.envs.spaces.episode_parameters import EpisodeParameters
@@ -141,24 +141,14 @@ class SingleEnvs:
     def render(self, area: int) -> np.ndarray:
         """Returns an image of one environment. Raises EnvError if it cannot draw."""
         env = self._envs[area]
+        prepare_drawing(env, (gymnasium.Env,), self._name)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # that it has no render mode: below in our words
-                frame = env.render()
+            drawn = env.render()
         except gymnasium.error.DependencyNotInstalled as error:
-            raise EnvError(f"{self._name} cannot be drawn: {error}") from error
-        except NotImplementedError:
-            raise EnvError(f"{self._name} cannot be drawn: it has no method `render` of its own") from None
-        if isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] == 3:
-            return np.array(frame, np.uint8)
-        if env.render_mode == "rgb_array":
-            shape = f"an array {frame.shape}" if isinstance(frame, np.ndarray) else type(frame).__name__
-            raise EnvError(f"{self._name} cannot be drawn: `render` returned {shape}; expected (height, width, 3)")
-        raise EnvError(
-            f"{self._name} cannot be drawn: its render_mode is {env.render_mode!r}; expected 'rgb_array' (the option "
-            "render=True, which 'palaestra record' sets). A class of your own takes the argument render_mode=None and "
-            "keeps it as self.render_mode"
-        )
+            raise EnvError(f"area {area} cannot be drawn: {error}") from error
+        except BaseException as error:  # whatever a user's environment does
+            raise self._blame(error, "render", area) from error
+        return picture(drawn, self._name)
 
     def close(self) -> None:
         """Closes every environment. Raises the first error, after all were closed."""

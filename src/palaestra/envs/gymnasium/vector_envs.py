@@ -6,7 +6,7 @@ tick, whose action is then ignored (NEXT_STEP), or when the caller resets it (DI
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,13 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
-from palaestra.envs.gymnasium.declared import metadata_of, space_of
+from palaestra.envs.gymnasium.declared import check_methods, count_of, metadata_of, space_of
 from palaestra.envs.gymnasium.returned_values import OLD_STEP, batched_flags, check_reset, rewards
 from palaestra.envs.gymnasium.self_resets import FINAL_KEYS
 from palaestra.envs.gymnasium.single_envs import SUCCESS, BatchedObs, SingleEnvs, Start, Tick, successes
 from palaestra.envs.gymnasium.vector_errors import VectorErrors
 from palaestra.envs.gymnasium.vector_parameters import VectorParameters
+from palaestra.envs.screens import picture, prepare_drawing
 from palaestra.envs.spaces.action_masks import KEY
 from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.conventions import UNSAID, Conventions
@@ -39,6 +40,8 @@ class VectorEnvs:
         """`name` is for error messages."""
         self._envs = envs
         self._name = name
+        check_methods(envs, name)
+        self._count = count_of(envs, name)
         self.metadata = metadata_of(envs, name)
         observation, action = (
             space_of(envs, each, name) for each in ("single_observation_space", "single_action_space")
@@ -54,7 +57,7 @@ class VectorEnvs:
     @property
     def count(self) -> int:
         """Number of environments."""
-        return self._envs.num_envs
+        return self._count
 
     def reset(self, seed: int) -> Start:
         """Resets every environment."""
@@ -69,10 +72,15 @@ class VectorEnvs:
 
     def render(self, area: int) -> np.ndarray:
         """Returns an image of one environment. Raises EnvError if it cannot draw."""
-        frames = None if self._envs.render_mode is None else self._envs.render()
-        if frames is None:
-            raise EnvError(f"{self._name} cannot be drawn: it must be made with render_mode='rgb_array'")
-        return np.array(frames[area], np.uint8)
+        prepare_drawing(self._envs, (VectorEnv,), self._name)
+        frames = self._called("render", self._envs.render)
+        if not isinstance(frames, tuple | list | np.ndarray) or len(frames) != self.count:
+            raise EnvError(
+                f"{self._name} cannot be drawn: its `render` returned {frames!r:.60}; expected a picture (height, "
+                f"width, 3) of each of its {self.count} environments, in a tuple, where self.render_mode is "
+                "'rgb_array'"
+            )
+        return picture(frames[area], self._name)
 
     def close(self) -> None:
         """Closes the vector environment."""
@@ -81,9 +89,20 @@ class VectorEnvs:
     def _step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Returns what the environments return, observations as they are."""
         result = self._called("step", self._envs.step, actions)
-        if len(result) != 5:
-            raise EnvError(f"{self._name}: {OLD_STEP.format(f'{len(result)} values')}")
+        if result is None:
+            raise EnvError(
+                f"{self._name}: `step` returned None; expected obs, rewards, terminated, truncated, infos: does it end "
+                "without `return`?"
+            )
+        if not isinstance(result, tuple | list) or len(result) != 5:
+            what = f"{len(result)} values" if isinstance(result, tuple | list) else f"a {type(result).__name__}"
+            raise EnvError(f"{self._name}: {OLD_STEP.format(what)}")
         obs, reward, terminated, truncated, infos = result
+        if not isinstance(infos, Mapping):
+            raise EnvError(
+                f"{self._name}: the infos that `step` returned, its fifth value, are {infos!r:.80}; expected a "
+                "dictionary ({} will do)"
+            )
         terminated = batched_flags(terminated, self.count, "terminated", self._name)
         truncated = batched_flags(truncated, self.count, "truncated", self._name)
         return obs, rewards(reward, self.count, self._name), terminated, truncated, infos
@@ -196,7 +215,7 @@ class NextStep(VectorEnvs):
 
     def __init__(self, envs: VectorEnv, name: str, conventions: Conventions = UNSAID) -> None:
         super().__init__(envs, name, conventions)
-        self._ended = np.zeros(envs.num_envs, np.bool_)
+        self._ended = np.zeros(self.count, np.bool_)
 
     def reset(self, seed: int) -> Start:
         """Resets every environment."""

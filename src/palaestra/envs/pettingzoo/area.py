@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
+from pettingzoo import AECEnv, ParallelEnv
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
+from palaestra.envs.screens import picture, prepare_drawing
 from palaestra.envs.spaces.action_masks import KEY
 from palaestra.envs.spaces.episode_parameters import EpisodeParameters
 from palaestra.envs.spaces.mask_source import METHODS, arguments
@@ -48,6 +50,7 @@ class Area:
         self.env = env
         self.number = number
         self.name = name
+        self._must_define()
         self.group_of: Callable[[Agent], int] | None = None
         """Returns the group that an agent shares rewards with, -1 without one; None: nothing is shared."""
         self._warned = set[str]()
@@ -65,13 +68,30 @@ class Area:
         listed = "possible_agents" if getattr(self.env, "possible_agents", None) else "agents"
         if listed == "agents":
             self.guarded("reset", self.env.reset, seed=0)  # some make their random numbers only when they get a seed
-        agents = list(getattr(self.env, listed))
+        agents = self.names(listed)
         twice = next((agent for agent, times in Counter(agents).items() if times > 1), None)
         if twice is not None:
             raise self.wrong(
                 f"`{listed}` has '{twice}' {agents.count(twice)} times; expected a name of its own for each agent"
             )
         return agents
+
+    def names(self, listed: str) -> list[Agent]:
+        """Returns the agents that an attribute of the environment lists. Raises EnvError where it is no list."""
+        found = self.guarded(f"`{listed}`", getattr, self.env, listed)
+        if isinstance(found, str) or not isinstance(found, Iterable):
+            raise self.wrong(f"`{listed}` is {found!r:.80}; expected a list of names")
+        return list(found)
+
+    def _must_define(self) -> None:
+        """Raises EnvError for a class without a method that every environment has."""
+        base = AECEnv if isinstance(self.env, AECEnv) else ParallelEnv
+        forms = {"reset": "reset(self, seed=None, options=None)"}
+        more = {"step": "step(self, action)", "observe": "observe(self, agent)"}
+        forms |= more if base is AECEnv else {"step": "step(self, actions)"}
+        for method, form in forms.items():
+            if getattr(type(self.env), method, None) is getattr(base, method) and method not in vars(self.env):
+                raise self.wrong(f"its class defines no `{method}` (expected a method {form})")
 
     def reset(self, seed: int | None) -> AreaTick:
         """Starts an episode. Agents that await an action are in the result."""
@@ -91,14 +111,8 @@ class Area:
 
     def render(self) -> np.ndarray:
         """Returns an image (H, W, 3). Raises EnvError if the environment cannot draw."""
-        if getattr(self.env, "render_mode", None) != "rgb_array":
-            raise EnvError(
-                f"{self.name} can only be drawn if it is made with render_mode='rgb_array' (the option render=True)"
-            )
-        frame = self.guarded("render", self.env.render)
-        if not isinstance(frame, np.ndarray) or frame.ndim != 3:
-            raise self.wrong(f"render returned a {type(frame).__name__}; expected an array (H, W, 3)")
-        return np.array(frame, np.uint8)
+        prepare_drawing(self.env, (AECEnv, ParallelEnv), self.name)
+        return picture(self.guarded("render", self.env.render), self.name)
 
     def guarded(self, what: str, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Calls a method of the environment. Raises EnvError, which names the area, for any exception."""
@@ -107,11 +121,17 @@ class Area:
         except (PalaestraError, *STOPS):
             raise
         except BaseException as error:  # whatever a user's environment does
+            if isinstance(error, TypeError) and "unexpected keyword argument 'seed'" in str(error):
+                raise self.wrong("`reset` takes no seed; expected reset(self, seed=None, options=None)") from error
             raise self.wrong(f"{what} raised {exception_summary(error)}; --debug shows the whole traceback") from error
 
     def space(self, what: str, agent: Agent) -> spaces.Space:
         """Returns the `observation_space` or `action_space` of an agent. Raises EnvError where it is none."""
         method = getattr(self.env, what, None)
+        base = AECEnv if isinstance(self.env, AECEnv) else ParallelEnv
+        is_base = getattr(type(self.env), what, None) is getattr(base, what) and what not in vars(self.env)
+        if is_base and not hasattr(self.env, f"{what}s"):  # else it looks there
+            raise self.wrong(f"its class defines no `{what}` (expected a method {what}(self, agent))")
         if not callable(method):
             is_space = isinstance(method, spaces.Space)
             came = f"the space {method} itself" if is_space else f"{method!r:.80}"

@@ -11,7 +11,7 @@ import torch
 from pettingzoo.utils.env import AECEnv, ParallelEnv
 from torch import Tensor
 
-from palaestra.core.errors import EnvError
+from palaestra.core.errors import EnvError, exception_summary
 from palaestra.core.plugins import nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
@@ -53,8 +53,7 @@ class PettingZooEnv:
         self.device = torch.device("cpu")
         self.num_areas = len(envs)
         first = envs[0]
-        metadata: Any = getattr(first, "metadata", None)
-        metadata = metadata if isinstance(metadata, Mapping) else {}
+        metadata = _metadata(first, name)
         self._conventions = Conventions.taken_from(options).completed(metadata)
         self.tick_seconds = tick_seconds(metadata)
         self._areas: list[Area] = [
@@ -167,9 +166,22 @@ class PettingZooEnv:
         return found
 
 
+def _metadata(env: ParallelEnv | AECEnv, name: str) -> Mapping[str, Any]:
+    """Returns an environment's metadata, {} for anything but a dictionary. Raises EnvError if they cannot be read."""
+    try:
+        given: Any = getattr(env, "metadata", None)
+    except Exception as error:  # a property may raise anything
+        raise EnvError(f"{name}: `metadata` cannot be read: {exception_summary(error)}") from error
+    return given if isinstance(given, Mapping) else {}
+
+
 def _opposed(env: ParallelEnv | AECEnv) -> bool:
     """Whether each agent is a team by default: in games whose players act one after another by the rules."""
-    metadata = getattr(env, "metadata", None)
-    if not isinstance(env, AECEnv) or not isinstance(metadata, Mapping):
+    if not isinstance(env, AECEnv):
         return False
-    return not metadata.get("is_parallelizable", True) and not str(metadata.get("name", "")).startswith(COOPERATIVE)
+    metadata = _metadata(env, type(env).__name__)
+    return (
+        bool(metadata)
+        and not metadata.get("is_parallelizable", True)
+        and not str(metadata.get("name", "")).startswith(COOPERATIVE)
+    )

@@ -47,7 +47,7 @@ class ParallelArea(Area):
             raise self.wrong(
                 f"reset returned a {type(given[1]).__name__} as infos; expected a dict with an entry for each agent"
             )
-        self._living = list(self.env.agents)
+        self._living = self.names("agents")
         self._last = given[0]
         if not self._living:
             raise self.wrong("no agent is there after reset; expected at least one in `agents`")
@@ -160,7 +160,7 @@ class TurnArea(Area):
         self._open = {}
         self._parts = {}
         tick = AreaTick()
-        if not self.env.agents or not self._advance(tick):
+        if not self.names("agents") or not self._advance(tick):
             raise self.wrong("no agent has a turn after reset; expected a living one as `agent_selection`")
         return AreaTick(asking=tick.asking)
 

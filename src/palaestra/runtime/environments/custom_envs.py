@@ -9,10 +9,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, signature
+from numbers import Integral
 from typing import Any, cast
 
-from palaestra.core.errors import EnvError, PalaestraError, exception_summary
+import torch
+
+from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import import_user_module, lacks, nearest
+from palaestra.core.specs import BehaviorSpec
 from palaestra.envs.base import Env
 from palaestra.envs.spaces.option_names import MAPPINGS, OF_RUN, PARAMETERS
 
@@ -66,7 +70,7 @@ def as_env(given: object, areas: int | None, device: str, options: Mapping[str, 
     """
     name = f"env ({getattr(given, '__name__', type(given).__name__)})"
     if not isinstance(given, type) and not _missing(given):
-        return cast(Env, given), False
+        return checked(cast(Env, given), name), False
     if (known := _from_gymnasium(given, options) or _from_pettingzoo([given], name, options)) is not None:
         if areas is not None and known.num_areas != areas:
             raise EnvError(
@@ -109,11 +113,18 @@ def make_with(
         return _around(_repeated(made, lambda: call(factory, name, areas, device, own), name, areas), ours)
     env = _from_gymnasium(made, ours)
     if env is None:
+        if made is None or isinstance(made, type):
+            what = (
+                "None: does it end without `return`?"
+                if made is None
+                else f"the class {made.__name__}, not {made.__name__}()"
+            )
+            raise EnvError(f"{name} returned {what} (expected {KINDS})")
         if _missing(made):
             raise EnvError(
                 f"{name} returned an instance of {type(made).__name__}, which {_lacking(made)}; expected {KINDS}"
             )
-        env = cast(Env, made)
+        env = checked(cast(Env, made), name)
     if areas is not None and env.num_areas != areas:
         raise EnvError(
             f"{name}: num_areas is {areas}, but the environment's is {env.num_areas}; its factory should take the "
@@ -165,7 +176,16 @@ def _around(given: Any, options: Mapping[str, Any] = NO_OPTIONS) -> Env:
     from palaestra.envs.gymnasium import GymnasiumEnv
     from palaestra.envs.spaces.conventions import Conventions, wanted_parameters
 
-    env = GymnasiumEnv.wrap(given, conventions=Conventions(parameters=wanted_parameters(dict(options))))
+    try:
+        env = GymnasiumEnv.wrap(given, conventions=Conventions(parameters=wanted_parameters(dict(options))))
+    except (PalaestraError, *STOPS):
+        raise
+    except BaseException as error:  # what a user's class declares may be anything
+        one = given[0] if isinstance(given, list | tuple) else given
+        raise EnvError(
+            f"environment {type(one).__name__} cannot be used: {exception_summary(error)}; --debug shows the whole "
+            "traceback"
+        ) from error
     return Guarded(env, env.name)
 
 
@@ -174,11 +194,11 @@ def call(factory: Callable[..., Any], name: str, areas: int | None, device: str,
     form = signature(factory)
     takes = form.parameters
     takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values())
-    if (
-        options.get("render") is True and "render" not in takes
-    ):  # as commands that draw ask of every kind of environment
-        drawn = {"render_mode": "rgb_array"} if "render_mode" in takes or (takes_all and _draws(factory)) else {}
-        options = drawn | {option: value for option, value in options.items() if option != "render"}
+    drawn: Mapping[str, Any] = {}
+    if options.get("render") is True and "render" not in takes:  # commands that draw ask it of every environment
+        options = {option: value for option, value in options.items() if option != "render"}
+        takes_mode = "render_mode" in takes or (takes_all and _draws(factory))
+        drawn = {"render_mode": "rgb_array"} if takes_mode and "render_mode" not in options else {}
     unknown = [option for option in options if option not in takes and not takes_all]
     if unknown:
         known = [option for option in takes if option not in ("areas", "device")]  # those two are settings of their own
@@ -191,6 +211,7 @@ def call(factory: Callable[..., Any], name: str, areas: int | None, device: str,
     arguments = {key: value for key, value in {"areas": areas, "device": device}.items() if key in takes or takes_all}
     if areas is None and "areas" in takes and takes["areas"].default is not Parameter.empty:
         del arguments["areas"]
+    arguments |= drawn
     try:
         form.bind(**arguments, **options)
     except TypeError as error:
@@ -198,17 +219,31 @@ def call(factory: Callable[..., Any], name: str, areas: int | None, device: str,
             f"{name} cannot be called: {error}; give its arguments, other than 'areas' and 'device', under env_options"
         ) from error
     try:
-        return factory(**arguments, **options)
+        return _made(factory, arguments, options)
     except PalaestraError:
         raise
     except (Exception, SystemExit) as error:  # a user's factory may raise anything
         raise EnvError(f"{name} could not be made: {exception_summary(error)}") from error
 
 
+def _made(factory: Callable[..., Any], ours: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+    """Calls a factory; one that passes its keywords on, to a class that lacks some of ours, again without these."""
+    named = signature(factory).parameters
+    ours = dict(ours)
+    while True:
+        try:
+            return factory(**ours, **options)
+        except TypeError as error:
+            refused = [key for key in ours if key not in named and f"unexpected keyword argument '{key}'" in str(error)]
+            if not refused:
+                raise
+            del ours[refused[0]]
+
+
 def _draws(factory: Callable[..., Any]) -> bool:
-    """Whether a factory is a Gymnasium class that says that it can return pictures."""
-    modes = (getattr(factory, "metadata", None) or {}).get("render_modes") or ()
-    return _is_gymnasiums(factory) and isinstance(factory, type) and "rgb_array" in modes
+    """Whether a factory is a Gymnasium class with the render mode rgb_array."""
+    modes = (getattr(factory, "metadata", None) or {}).get("render_modes")
+    return _is_gymnasiums(factory) and "rgb_array" in (modes or ())
 
 
 def _is_gymnasiums(factory: Callable[..., Any]) -> bool:
@@ -221,6 +256,23 @@ def _is_gymnasiums(factory: Callable[..., Any]) -> bool:
     return inner in (gymnasium.make, gymnasium.make_vec) or (
         isinstance(inner, type) and issubclass(inner, gymnasium.Env)
     )
+
+
+def checked(env: Env, name: str) -> Env:
+    """Returns an `Env` of the user's own. Raises EnvError for a member that is not what the interface says."""
+    number = isinstance(env.num_areas, Integral) and not isinstance(env.num_areas, bool) and env.num_areas > 0
+    behaviors = isinstance(env.behaviors, Mapping) and all(
+        isinstance(spec, BehaviorSpec) for spec in env.behaviors.values()
+    )
+    for member, fits, expected in (
+        ("device", isinstance(env.device, torch.device), "a torch.device, such as torch.device('cpu')"),
+        ("num_areas", number, "a whole number of at least 1"),
+        ("behaviors", behaviors, "a dictionary of BehaviorSpec (palaestra.core.specs) by behavior"),
+        ("parameters", isinstance(env.parameters, Mapping), "a dictionary of numbers by name, {} without any"),
+    ):
+        if not fits:
+            raise EnvError(f"{name}: `{member}` is {getattr(env, member)!r:.80}; expected {expected}")
+    return env
 
 
 def _missing(env: object) -> list[str]:

@@ -303,11 +303,10 @@ def test_the_behaviors_name_has_no_module_and_can_be_a_folder():
     del gymnasium.registry["some/Place-v0"]
 
 
-def test_nothing_is_drawn_unless_asked_for():
-    env = GymnasiumEnv("FrozenLake-v1", 1)
+def test_an_area_is_drawn_though_it_was_not_made_for_that():
+    env = GymnasiumEnv("Drawn-v0", 1)
     first(env)
-    with pytest.raises(EnvError, match="render=True"):
-        env.render(0)
+    assert env.render(0).shape == (2, 3, 3)
 
 
 @pytest.mark.parametrize(

@@ -355,6 +355,83 @@ def test_an_environment_without_a_space_is_told_which_one_it_lacks(attribute: st
         GymnasiumEnv.wrap(env)
 
 
+def raising(error: type[Exception]) -> property:
+    def read(self: Any) -> Any:
+        raise error("nothing yet")
+
+    return property(read)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"observation_space": raising(ValueError)}, "`observation_space` cannot be read: ValueError: nothing yet"),
+        ({"action_space": raising(AttributeError)}, "`action_space` cannot be read: AttributeError: nothing yet"),
+        ({"action_space": lambda self: 3}, "`action_space` is a method: make it a property, with @property above it"),
+        ({"spec": "Steps-v0"}, "`spec` is 'Steps-v0'; gymnasium.make sets it: leave it out, or set it to None"),
+        ({"metadata": raising(KeyError)}, "`metadata` cannot be read: KeyError"),
+        ({"unwrapped": None}, "`unwrapped` is None; expected the environment itself"),
+        ({"step": gymnasium.Env.step, "steps": Steps.step}, "defines no `step`; did you mean 'steps'? (expected a"),
+        ({"reset": gymnasium.Env.reset}, "its class defines no `reset` (expected a method reset(self, *, seed=None"),
+    ],
+)
+def test_a_class_that_declares_something_else_is_told_in_one_line(attributes: dict[str, Any], message: str):
+    def make(self: gymnasium.Env) -> None:
+        given = {"observation_space": spaces.Discrete(2), "action_space": spaces.Discrete(2)}
+        vars(self).update({name: space for name, space in given.items() if name not in attributes})
+
+    kind = type("Own", (Steps,), {"__init__": make, **attributes})
+    with pytest.raises(EnvError) as error:
+        as_env(kind, 1, "cpu")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+class Drawn(Steps):
+    """Draws what is given."""
+
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
+
+    def __init__(self, drawn: Any = None, **given: Any) -> None:
+        super().__init__(**given)
+        self.drawn = drawn
+
+    def render(self):
+        return self.drawn if self.render_mode == "rgb_array" else None
+
+
+@pytest.mark.parametrize(
+    ("drawn", "corner"),
+    [
+        (np.full((4, 6, 3), 7, np.uint8), [7, 7, 7]),
+        (np.full((4, 6), 9, np.uint8), [9, 9, 9]),
+        (np.full((4, 6, 4), 200), [200, 200, 200]),
+        (np.ones((4, 6, 3)), [255, 255, 255]),
+        ([np.zeros((4, 6, 3)), np.full((4, 6, 3), 5)], [5, 5, 5]),
+    ],
+)
+def test_a_class_draws_though_it_takes_no_render_mode(drawn: Any, corner: list[int]):
+    env, _ = as_env(lambda: Drawn(drawn), 2, "cpu", {"render": True})
+    env.reset(0)
+    picture = env.render(1)
+    assert (picture.shape, picture.dtype, picture[0, 0].tolist()) == ((4, 6, 3), np.uint8, corner)
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        (Steps(), "its class Steps has no `render`; add `render(self)`, which returns an array (height, width, 3)"),
+        (Drawn(), "its `render` returned None; expected an array (height, width, 3) of whole numbers from 0"),
+        (Drawn(np.zeros(5)), "its `render` returned an array (5,) of float64; expected"),
+        (Drawn(render_mode="human"), "its render_mode is 'human'; leave out the option render_mode, or give"),
+    ],
+)
+def test_an_environment_that_cannot_be_drawn_is_told_what_its_class_needs(env: gymnasium.Env, message: str):
+    with pytest.raises(EnvError) as error:
+        GymnasiumEnv.wrap(env).render(0)
+    assert message in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [

@@ -151,3 +151,48 @@ def test_an_exception_names_the_copy_that_raised_it_with_file_and_line(kind: typ
         # the worker's traceback, for --debug
         assert 'raise ZeroDivisionError("the wheel fell off")' in str(raised.value.__cause__)
     assert gymnasium.logger.min_level == level
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"num_envs": "4"}, "has `num_envs` = '4'; expected how many environments it steps"),
+        ({"num_envs": 0}, "has `num_envs` = 0; expected how many"),
+        ({"metadata": {}}, "has no metadata['autoreset_mode']"),
+        ({"spec": 5}, "`spec` is 5; gymnasium.make sets it"),
+    ],
+)
+def test_what_a_vector_environment_declares_in_a_wrong_form_is_named(attributes: dict[str, Any], message: str):
+    envs = Bent(lambda *right: right)
+    vars(envs).update(attributes)
+    with pytest.raises(EnvError) as error:
+        GymnasiumEnv.wrap(envs)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("bend", "message"),
+    [
+        (lambda *right: None, "`step` returned None; expected obs, rewards, terminated, truncated, infos"),
+        (lambda *right: 5, "`step` returned a int; expected five"),
+        (lambda o, r, t, u, i: (o, r, t, u, None), "its fifth value, are None; expected a dictionary"),
+    ],
+)
+def test_a_step_of_a_vector_environment_that_returns_something_else_is_named(bend: Callable[..., Any], message: str):
+    env = GymnasiumEnv.wrap(Bent(bend))
+    env.reset(0)
+    with pytest.raises(EnvError) as error:
+        env.step({env.behavior: Action(torch.zeros(AREAS, 0), torch.zeros(AREAS, 1, dtype=torch.int64))})
+    assert message in str(error.value)
+
+
+class DrawnVectors(Bent):
+    def render(self):
+        return tuple(np.full((2, 3, 3), i, np.uint8) for i in range(AREAS)) if self.render_mode else None
+
+
+def test_a_vector_environment_draws_each_area_and_one_that_cannot_is_told_why():
+    env = GymnasiumEnv.wrap(DrawnVectors(lambda *right: right))
+    assert [env.render(area)[0, 0, 0] for area in range(AREAS)] == [0, 1, 2, 3]
+    with pytest.raises(EnvError, match="its class Bent has no `render`"):
+        GymnasiumEnv.wrap(Bent(lambda *right: right)).render(0)

@@ -195,3 +195,43 @@ def test_a_class_that_takes_any_keyword_and_can_draw_is_given_a_render_mode():
 
 def test_a_class_without_a_render_mode_is_made_all_the_same():
     assert isinstance(call(Blind, "mine", None, "cpu", {"render": True}), Blind)
+
+
+def test_a_factory_that_passes_its_keywords_on_is_not_given_ours():
+    def make(**given: Any) -> Aim:
+        return Aim(**given)
+
+    env, _ = as_env(make, 3, "cpu", {"render": True})
+    assert env.num_areas == 3
+    with pytest.raises(EnvError, match="unexpected keyword argument 'speed'"):
+        as_env(make, 3, "cpu", {"speed": 2})
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (None, "returned None: does it end without `return`?"),
+        (Aim, "returned the class Aim, not Aim()"),
+    ],
+)
+def test_a_factory_that_makes_no_environment_is_told_what_it_returned(made: object, message: str):
+    with pytest.raises(EnvError) as error:
+        as_env(lambda: made, 1, "cpu")
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "expected"),
+    [
+        ("device", "cpu", "a torch.device"),
+        ("num_areas", "2", "a whole number of at least 1"),
+        ("behaviors", {"A": 3}, "a dictionary of BehaviorSpec"),
+        ("parameters", None, "a dictionary of numbers by name"),
+    ],
+)
+def test_a_member_of_an_own_env_that_is_something_else_is_named(member: str, value: object, expected: str):
+    env = Bandit(2, continuous=1)
+    setattr(env, member, value)
+    for given in (env, lambda: env):
+        with pytest.raises(EnvError, match=f"`{member}` is .*; expected {expected}"):
+            as_env(given, None, "cpu")
