@@ -312,9 +312,9 @@ def test_an_area_is_drawn_though_it_was_not_made_for_that():
 @pytest.mark.parametrize(
     ("shown", "message"),
     [
-        (lambda self: np.zeros((4, 4)), r"`render` returned an array \(4, 4\); expected \(height, width, 3\)"),
-        (lambda self: None, "`render` returned NoneType"),
-        (gymnasium.Env.render, "it has no method `render` of its own"),
+        (lambda self: np.zeros(4), r"its `render` returned an array \(4,\) of float64; expected an array \(height"),
+        (lambda self: None, "its `render` returned None"),
+        (gymnasium.Env.render, "its class Odd has no `render`"),
     ],
 )
 def test_what_is_no_picture_is_named(shown, message):
