@@ -22,9 +22,9 @@ from palaestra.envs.gymnasium.returned_values import (
     rewards,
 )
 from palaestra.envs.gymnasium.self_resets import ResetWatch, final_observation
-from palaestra.envs.screens import picture, prepare_drawing
 from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.conventions import UNSAID, Conventions
+from palaestra.envs.spaces.drawn import picture, prepare_drawing
 from palaestra.envs.spaces.episode_parameters import EpisodeParameters
 from palaestra.envs.spaces.mask_source import MaskSource
 from palaestra.envs.spaces.observation_leaves import gathered, pick

@@ -20,10 +20,10 @@ from palaestra.envs.gymnasium.self_resets import FINAL_KEYS
 from palaestra.envs.gymnasium.single_envs import SUCCESS, BatchedObs, SingleEnvs, Start, Tick, successes
 from palaestra.envs.gymnasium.vector_errors import VectorErrors
 from palaestra.envs.gymnasium.vector_parameters import VectorParameters
-from palaestra.envs.screens import picture, prepare_drawing
 from palaestra.envs.spaces.action_masks import KEY
 from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.conventions import UNSAID, Conventions
+from palaestra.envs.spaces.drawn import picture, prepare_drawing
 from palaestra.envs.spaces.mask_source import MaskSource
 from palaestra.envs.spaces.observation_leaves import WrongObservation, check_form, gathered, pick
 

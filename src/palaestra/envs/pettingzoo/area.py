@@ -13,8 +13,8 @@ from gymnasium import spaces
 from pettingzoo import AECEnv, ParallelEnv
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
-from palaestra.envs.screens import picture, prepare_drawing
 from palaestra.envs.spaces.action_masks import KEY
+from palaestra.envs.spaces.drawn import picture, prepare_drawing
 from palaestra.envs.spaces.episode_parameters import EpisodeParameters
 from palaestra.envs.spaces.mask_source import METHODS, arguments
 
