@@ -42,6 +42,18 @@ class AreaTick:
     asking: list[AgentView] = field(default_factory=list)
 
 
+def undefined(env: Any) -> str:
+    """Returns what is wrong with a class that lacks a method which every environment has; '' for others."""
+    base = AECEnv if isinstance(env, AECEnv) else ParallelEnv
+    forms = {"reset": "reset(self, seed=None, options=None)"}
+    more = {"step": "step(self, action)", "observe": "observe(self, agent)"}
+    forms |= more if base is AECEnv else {"step": "step(self, actions)"}
+    for method, form in forms.items():
+        if getattr(type(env), method, None) is getattr(base, method) and method not in vars(env):
+            return f"its class defines no `{method}` (expected a method {form})"
+    return ""
+
+
 class Area:
     """Base class of the two kinds of areas."""
 
@@ -50,7 +62,8 @@ class Area:
         self.env = env
         self.number = number
         self.name = name
-        self._must_define()
+        if what := undefined(env):
+            raise self.wrong(what)
         self.group_of: Callable[[Agent], int] | None = None
         """Returns the group that an agent shares rewards with, -1 without one; None: nothing is shared."""
         self._warned = set[str]()
@@ -82,16 +95,6 @@ class Area:
         if isinstance(found, str) or not isinstance(found, Iterable):
             raise self.wrong(f"`{listed}` is {found!r:.80}; expected a list of names")
         return list(found)
-
-    def _must_define(self) -> None:
-        """Raises EnvError for a class without a method that every environment has."""
-        base = AECEnv if isinstance(self.env, AECEnv) else ParallelEnv
-        forms = {"reset": "reset(self, seed=None, options=None)"}
-        more = {"step": "step(self, action)", "observe": "observe(self, agent)"}
-        forms |= more if base is AECEnv else {"step": "step(self, actions)"}
-        for method, form in forms.items():
-            if getattr(type(self.env), method, None) is getattr(base, method) and method not in vars(self.env):
-                raise self.wrong(f"its class defines no `{method}` (expected a method {form})")
 
     def reset(self, seed: int | None) -> AreaTick:
         """Starts an episode. Agents that await an action are in the result."""
