@@ -89,7 +89,8 @@ def train(
     keep_best: keep the best policy too: True, or the decisions between two evaluations.
     seed: of all random numbers: a run with the same seed learns the same.
     num_areas: copies of the environment that are simulated in this process.
-    num_envs: processes that share the copies. Functions and classes must then be of a module: "python:MODULE:NAME".
+    num_envs: processes that share the copies. `env` is then a name, or a function or class, also one that the script or
+        the notebook defines.
     device: "cpu", "cuda", "cuda:1" ...; None: the GPU if there is one.
     run_id: name of the run, and of its folder in `results_dir`; None: the environment's and the time, so that a
         notebook's cell can run twice.

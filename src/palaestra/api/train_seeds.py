@@ -37,9 +37,8 @@ def train_seeds(
 
     config, env, further keywords: as for `palaestra.train`. With `resume`, seeds whose runs exist go on.
     seeds: how many, a list of them, or a text such as "3,7,9" or "11-15".
-    side_by_side: how many train at once, each in a process of its own. `config`, `env` and callbacks must then be
-        picklable (functions of a module), and a script needs `if __name__ == "__main__":`; what the runs print goes to
-        their logs only.
+    side_by_side: how many train at once, each in a process of its own. A script then needs
+        `if __name__ == "__main__":`, a notebook does not; what the runs print goes to their logs only.
     quiet: print nothing.
 
     Returns the results, the errors of seeds that failed, and their mean with its interval. A seed that fails does not
@@ -74,5 +73,5 @@ def train_seeds(
         own_env=request.env is not None,
     )
     if plan.at_once > 1 and isinstance(request.env, FirstMade):
-        request = replace(request, env=request.env.make)
+        request = replace(request, env=request.env.discard())
     return train_all(plan, request, trained)

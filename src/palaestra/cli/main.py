@@ -13,6 +13,8 @@ import sys
 
 PATIENCE = 60.0
 """Seconds that threads and exit hooks of other code have to end after a command."""
+NOTEBOOKS = ("module://matplotlib_inline", "module://ipykernel", "module://ipympl")
+"""How the backends of matplotlib begin that a notebook names for its own process, in MPLBACKEND."""
 
 TYPE_CHECKING = False  # importing typing would take longer than the rest of this module
 if TYPE_CHECKING:
@@ -25,8 +27,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if argv is not None:
         from palaestra.cli.commands import run_command
+        from palaestra.cli.streams import whole_streams
 
-        return run_command(argv)
+        with whole_streams():
+            return run_command(argv)
     at_once_on_interrupt()
     atexit.register(ignore_signals)  # the first hook runs last
     from palaestra.cli.streams import open_missing, settle, shorten_warnings
@@ -35,6 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     shorten_thread_waits()
     open_missing()
     shorten_warnings()
+    if os.environ.get("MPLBACKEND", "").startswith(NOTEBOOKS):
+        del os.environ["MPLBACKEND"]
     if os.path.exists("matplotlibrc"):
         refuse_style_of_current_folder()
     from palaestra.cli.commands import run_command
@@ -85,7 +91,8 @@ def end_in_time(status: int, patience: float = PATIENCE) -> None:
 
 def refuse_style_of_current_folder() -> None:
     """Undoes a matplotlib style of the current folder: a stranger's may start LaTeX, or fill the memory."""
-    import matplotlib
+    from palaestra.runtime.plots.chart_style import load_matplotlib
 
+    matplotlib = load_matplotlib()
     if os.path.dirname(os.path.abspath(matplotlib.matplotlib_fname())) == os.getcwd():
         matplotlib.rcdefaults()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
-from contextlib import suppress
-from typing import TextIO
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
 
 from palaestra.core.display import flush
 from palaestra.core.files import explain, silence
@@ -32,6 +34,34 @@ def open_missing() -> None:
         mode = "r" if name == "stdin" else "w"
         setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
         setattr(sys, f"__{name}__", getattr(sys, name))
+
+
+class _WholeStream(io.TextIOBase):
+    """A stream over an object that has `write` alone."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Writes a text."""
+        self._stream.write(text)
+        return len(text)
+
+
+@contextmanager
+def whole_streams() -> Iterator[None]:
+    """Lets a command print to whatever a program has put in place of a standard stream, even if that has `write` alone;
+    rich needs more.
+    """
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (
+        stream if stream is None or hasattr(stream, "flush") else _WholeStream(stream) for stream in before
+    )
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
 
 
 def settle(status: int) -> int:

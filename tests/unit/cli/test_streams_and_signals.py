@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from small_runs import settings, write
 
+from palaestra.cli.main import main
 from palaestra.runtime.storage.writer_lock import LOCK, WRITER
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell and POSIX signals")
@@ -212,3 +213,24 @@ def test_a_signal_ends_a_program_that_trains_in_a_loop_after_saving(number, hand
     assert done.stdout == message
     assert (tmp_path / "r0" / "Basic.onnx").is_file()
     assert not (tmp_path / "r1").exists()
+
+
+class Bare:
+    """A stream that has `write` alone, as programs put in place of standard output."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+
+def test_commands_of_a_program_print_to_an_object_that_has_write_alone(monkeypatch):
+    out, err = Bare(), Bare()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    assert main(["envs", "CartPole"]) == 0
+    assert main(["plot", "nowhere"]) == 1
+    assert (sys.stdout, sys.stderr) == (out, err)
+    assert out.text.startswith("CartPole  ")
+    assert err.text.startswith("palaestra: error: ")

@@ -42,6 +42,12 @@ class FirstMade:
         """Returns the first environment, and then others."""
         return self._made.pop() if self._made else self.make(*args, **options)
 
+    def discard(self) -> Callable[..., Any]:
+        """Returns the function alone, which other processes call, and closes the environment."""
+        while self._made:
+            self._made.pop().close()
+        return self.make
+
 
 def user_env(place: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Env:
     """Makes the environment that `python:module:factory` names. Raises EnvError."""

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from palaestra.parallel.closing import close_safely
-from palaestra.runtime.environments.custom_envs import NO_OPTIONS, FirstMade, call
+from palaestra.runtime.environments.custom_envs import NO_OPTIONS, OURS, FirstMade, call
 
 DIFFERENT, ALIKE, SAME = range(3)
 """Two environments differ; are alike, as far as can be seen; or are the same in all that they hold."""
@@ -59,7 +59,9 @@ def recognized(given: object, options: Mapping[str, Any] = NO_OPTIONS) -> GivenE
         return _recognized(given, first, label, "one" if _is_single(given) else "several")
     if "areas" in signature(given).parameters:
         return GivenEnv(given, label)
-    made = call(given, f"env ({label})", None, "cpu", options)
+    takes = signature(given).parameters
+    own = {key: value for key, value in options.items() if key not in OURS or key in takes}
+    made = call(given, f"env ({label})", None, "cpu", own)
     found = _recognized(FirstMade(given, made), made, label, "function" if _is_single(made) else "several")
     if found.env is None:
         close_safely(made.close, "the environment", ignored)

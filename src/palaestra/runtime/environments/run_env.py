@@ -47,13 +47,20 @@ def open_env(settings: RunSettings, logs: Path, log: Log, group: RankGroup) -> E
     return on_device(guarded(made, name), device)
 
 
-def take_env(given: object, settings: RunSettings, group: RankGroup) -> tuple[EnvWrapper, bool]:
-    """Returns the environment that a program gave to `train`, and whether it was made here. Raises EnvError or
-    ConfigError.
+def take_env(given: object, settings: RunSettings, log: Log, group: RankGroup) -> tuple[EnvWrapper, bool]:
+    """Returns the environment that a program gave to `train`, and whether it was made here. `log` prints a line. Raises
+    EnvError or ConfigError.
     """
     device = device_of(settings, group)
     areas = settings.env_settings.num_areas
     own_areas = areas if areas is None else split(areas, group, "areas", "--num-areas")
+    if (copies := settings.env_settings.num_envs) > 1:
+        from palaestra.runtime.environments.program_copies import copies_of
+
+        games = game_settings(settings, None, log, here=True)
+        own = split(copies, group, "copies of the environment", "--num-envs")
+        games = replace(games, options=replace(games.options, copies=own))
+        return on_device(copies_of(given, own_areas, opening_options(settings), games), device), True
     env, is_ours = as_env(given, own_areas, device, opening_options(settings))
     # the device of an environment of the user's own is the user's choice
     return (EnvWrapper.of(env) if env is given else on_device(env, device)), is_ours

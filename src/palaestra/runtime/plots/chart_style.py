@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import math
+import os
+import sys
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import cycle, product
 from pathlib import Path
@@ -62,8 +65,38 @@ def looks_of(names: Sequence[Name]) -> dict[Name, Look]:
     return dict(zip(names, looks, strict=False))
 
 
+def load_matplotlib() -> Any:
+    """Imports matplotlib also where MPLBACKEND names a backend that is not installed here, as in commands that a
+    notebook starts: importing it would raise.
+    """
+    if "matplotlib" not in sys.modules and (named := os.environ.pop("MPLBACKEND", None)):
+        try:
+            import matplotlib
+
+            with suppress(ValueError):  # it has no such backend
+                matplotlib.rcParams["backend"] = named
+        finally:
+            os.environ["MPLBACKEND"] = named
+    import matplotlib
+
+    return matplotlib
+
+
+def load_pyplot() -> Any:
+    """Returns matplotlib's pyplot, without windows if its backend cannot be loaded."""
+    matplotlib = load_matplotlib()
+    from matplotlib import pyplot
+
+    try:
+        pyplot.switch_backend(matplotlib.get_backend())
+    except ImportError:
+        pyplot.switch_backend("agg")
+    return pyplot
+
+
 def new_figure(width: float, height: float, dpi: int = 160) -> Figure:
     """Returns an empty picture of this size in inches; it needs no display and no state of pyplot."""
+    load_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

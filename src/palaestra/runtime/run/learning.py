@@ -47,6 +47,7 @@ from palaestra.runtime.run.rescuing import rescue
 from palaestra.runtime.run.result import Result
 from palaestra.runtime.run.run_settings import (
     TrainingRequest,
+    copies_need_a_name,
     fitted_to,
     must_be_there,
     plays_alone,
@@ -64,6 +65,8 @@ from palaestra.runtime.storage.writer_lock import sole_writer
 def learn(request: TrainingRequest) -> Result:
     """Loads the settings, builds a run, trains, and writes its files. Raises PalaestraError."""
     loaded, folder = settled_settings(request)
+    if request.env is None:
+        copies_need_a_name(loaded)
     torch_settings = loaded.settings.torch_settings
     if not ranks.asked() and (count := count_of(torch_settings)) > 1 and not plays_alone(loaded):
         raise SeveralProcesses(count)
@@ -139,7 +142,7 @@ def train_rank(loaded: Loaded, folder: RunFolder, group: RankGroup, request: Tra
             if env is None:
                 world = open_env(settings, folder.logs, console.log, group)
             else:
-                world, is_ours = take_env(env, settings, group)
+                world, is_ours = take_env(env, settings, console.log, group)
         if is_ours:
             stack.enter_context(
                 closing_safely(world, "the environment", console.warning, lambda: stopper and stopper.leave)

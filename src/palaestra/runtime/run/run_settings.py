@@ -99,6 +99,14 @@ def settled_settings(request: TrainingRequest) -> tuple[Loaded, RunFolder]:
     return replace(loaded, notes=notes), folder
 
 
+def copies_need_a_name(loaded: Loaded) -> None:
+    """Raises ConfigError if the settings ask for several copies of an environment that nobody names: of the Editor."""
+    env = loaded.settings.env_settings
+    if env.num_envs > 1 and env.env_path is None:
+        sentence = f"expected 1 without env_path (--env), got {env.num_envs}"
+        raise loaded.refusal([(("env_settings", "num_envs"), sentence)], "")
+
+
 def run_folder(results: Path, run_id: str) -> RunFolder:
     """Returns the folder of the run that the command line names. Raises ConfigError for an invalid name."""
     check_run_id(run_id)

@@ -13,8 +13,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from palaestra.core.display import print_now
-from palaestra.core.errors import ConfigError, PalaestraError, RunError, exception_summary
+from palaestra.core.errors import PalaestraError, RunError, exception_summary
 from palaestra.core.wording.voice import voiced
+from palaestra.parallel.by_value import packed, unpacked
 from palaestra.runtime.control.os_signals import pass_on
 from palaestra.runtime.run.learning import learn
 from palaestra.runtime.run.result import Result
@@ -83,14 +84,9 @@ class SpawnedSeed:
         self._seed = run.seed
         self._report = report
         self._results, theirs = context.Pipe(duplex=False)
-        own = of_seed(run, request)
+        own = packed(of_seed(run, request), "side_by_side: what trains")
         self._process = context.Process(target=_train_one, args=(theirs, own, threads), name=f"seed {run.seed}")
-        try:
-            self._process.start()
-        except Exception as error:  # whatever pickling of a user's objects raises
-            raise ConfigError(
-                f"side_by_side: what trains cannot be given to another process: {exception_summary(error)}"
-            ) from error
+        self._process.start()
         theirs.close()
 
     def poll(self) -> int | None:
@@ -120,7 +116,7 @@ def _beside(plan: SeedPlan, request: TrainingRequest) -> tuple[dict[int, Result]
 
     def report(seed: int, what: Any) -> None:
         if isinstance(what, Result):
-            results[seed] = what
+            results[seed] = replace(what, env=request.env)
         else:
             errors[seed] = voiced(str(what))
 
@@ -141,7 +137,7 @@ def _beside(plan: SeedPlan, request: TrainingRequest) -> tuple[dict[int, Result]
     return {run.seed: results[run.seed] for run in plan.runs if run.seed in results}, errors
 
 
-def _train_one(results: Connection, request: TrainingRequest, threads: int) -> None:
+def _train_one(results: Connection, data: bytes, threads: int) -> None:
     """Trains in a process that the terminal's signals do not reach, and that stops, saved, when its parent ends."""
     if hasattr(os, "setsid"):
         os.setsid()
@@ -155,7 +151,7 @@ def _train_one(results: Connection, request: TrainingRequest, threads: int) -> N
 
     threading.Thread(target=watch, daemon=True).start()
     try:
-        result: Any = learn(replace(request, quiet=True))
+        result: Any = replace(learn(replace(unpacked(data), quiet=True)), env=None)  # which the other side has
     except (PalaestraError, KeyboardInterrupt) as error:
         result = str(error) or "interrupted"
     except (Exception, SystemExit) as error:  # a user's environment may raise anything

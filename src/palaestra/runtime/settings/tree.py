@@ -76,10 +76,6 @@ class EnvSettings(Settings):
 
     @model_validator(mode="after")
     def _copies_need_an_environment(self) -> EnvSettings:
-        if self.num_envs > 1 and self.env_path is None:
-            raise field_error(
-                EnvSettings, "num_envs", f"expected 1 without env_path (--env), got {self.num_envs}", self.num_envs
-            )
         if self.env_runners is None:
             return self
         if self.env_path is None:

@@ -7,6 +7,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from palaestra.runtime.plots.chart_style import load_pyplot
 from palaestra.runtime.tune.dimensions import short_names
 from palaestra.runtime.tune.objectives import DIRECTIONS, missed, reward_at_end
 from palaestra.runtime.tune.study import TuneStudy
@@ -23,8 +24,8 @@ def draw_study(study: TuneStudy) -> list[str]:
 
     Pictures for which there are too few trials are left out.
     """
+    pyplot = load_pyplot()  # before Optuna imports it
     import optuna.visualization.matplotlib as drawing
-    from matplotlib import pyplot
 
     folder = study.folder.path / FOLDER
     folder.mkdir(exist_ok=True)

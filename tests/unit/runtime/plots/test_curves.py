@@ -2,6 +2,8 @@ import argparse
 import json
 import os
 import struct
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -414,3 +416,17 @@ def test_a_pipe_that_tensorboard_would_take_for_an_event_file_is_not_waited_for(
     os.mkfifo(tmp_path / "B" / "tfevents")
     with pytest.raises(RunError, match="it is not a regular file"):
         read_history(tmp_path)
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("backend", ["bogus", "module://no_such_module.backend"])
+def test_pictures_need_no_backend_that_the_surroundings_name(backend: str, tmp_path: Path):
+    program = (
+        "import os, pathlib\n"
+        "from palaestra.runtime.plots.chart_style import load_pyplot, new_figure, save\n"
+        "save(new_figure(2, 2), pathlib.Path('picture.png'))\n"
+        "assert load_pyplot().figure() and os.environ['MPLBACKEND']\n"
+    )
+    variables = {**os.environ, "MPLBACKEND": backend}
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=variables, check=True)
+    assert (tmp_path / "picture.png").stat().st_size > 100

@@ -1,4 +1,5 @@
 import multiprocessing
+import threading
 
 import pytest
 import yaml
@@ -75,5 +76,6 @@ def test_seeds_side_by_side_learn_the_same_as_one_after_another(tmp_path):
     for seed, result in alone.results.items():
         assert beside.results[seed].rewards == result.rewards
     assert not multiprocessing.active_children()
-    with pytest.raises(ConfigError, match="cannot be given to another process"):
-        palaestra.train_seeds(settings("Basic"), run_id="z", side_by_side=2, **{**options, "env": lambda: Basic(4)})
+    lock = threading.Lock()
+    with pytest.raises(ConfigError, match=r"cannot be given to another process: TypeError: cannot pickle.*constructor"):
+        palaestra.train_seeds(settings("Basic"), run_id="z", side_by_side=2, **{**options, "env": lambda: lock})

@@ -148,7 +148,6 @@ BALL = "behaviors: {Ball: }\n"
             "behaviors: {Ball: {hyperparameters: {beta: 1}}}",
             "1: behaviors.Ball.hyperparameters: given without a trainer_type; add one, such as ppo, sac, poca",
         ),
-        (BALL + "env_settings: {num_envs: 2}", "2: env_settings.num_envs: expected 1 without env_path (--env)"),
         (
             BALL + "env_settings: {num_areas: 0}",
             "2: env_settings.num_areas: expected a number greater than 0, got 0",
