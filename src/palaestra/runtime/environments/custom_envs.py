@@ -32,7 +32,7 @@ KINDS = (
 class FirstMade:
     """A function that makes environments, of which it has made the first already."""
 
-    def __init__(self, make: Callable[..., Any], made: object) -> None:
+    def __init__(self, make: Callable[..., Any], made: Any) -> None:
         self.make = make
         self.__name__ = getattr(make, "__name__", type(make).__name__)
         self.__signature__ = signature(make)
