@@ -74,7 +74,7 @@ def as_env(given: object, areas: int | None, device: str, options: Mapping[str, 
     A single Gymnasium or PettingZoo environment is one area; a function or class that makes one is called once for each
     area. `options` go to such a function, apart from `OURS` and the parameters of the run. Raises EnvError.
     """
-    name = f"env ({getattr(given, '__name__', type(given).__name__)})"
+    name = given_name(given)
     if not isinstance(given, type) and not _missing(given):
         return checked(cast(Env, given), name), False
     if (known := _from_gymnasium(given, options) or _from_pettingzoo([given], name, options)) is not None:
@@ -95,6 +95,11 @@ def as_env(given: object, areas: int | None, device: str, options: Mapping[str, 
     raise EnvError(
         f"{name} cannot be trained in: expected {KINDS}, or a function or class that makes one; it {_lacking(given)}"
     )
+
+
+def given_name(given: object) -> str:
+    """Returns the name in messages of what a program passes."""
+    return f"env ({getattr(given, '__name__', type(given).__name__)})"
 
 
 def make_with(

@@ -27,7 +27,7 @@ from palaestra.envs.option_types import check_option_types
 from palaestra.envs.spaces.option_names import OF_RUN
 from palaestra.envs.unity import executable
 from palaestra.envs.wrapper import EnvWrapper
-from palaestra.runtime.environments.custom_envs import call, user_env
+from palaestra.runtime.environments.custom_envs import FirstMade, as_env, call, given_name, user_env
 
 if TYPE_CHECKING:
     from palaestra.runtime.environments.unity_games import GameSettings
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 EDITOR = "editor"
 IN_PROCESS = ("gymnasium", "envpool", "pettingzoo", "python")
 """Kinds of names whose environments run in a process of ours, one or several copies."""
+PROGRAM = "python:env"
+"""Stands for the name of an environment that a program gives."""
 DRAWN = ("gymnasium:", "envpool:", "pettingzoo:", "python:")
 """How the names of environments begin that draw only if they are made for it, with the option `render`."""
 
@@ -176,6 +178,37 @@ def _shares(name: str, areas: int | None, count: int) -> list[int | None]:
 def make_copy(name: str, options: Mapping[str, Any], *, areas: int | None) -> Env:
     """Opens one copy of an environment, in its process."""
     return guarded(make_env(name, areas=areas, options=options), name)
+
+
+def copies_of(given: object, areas: int | None, options: Mapping[str, Any], games: GameSettings) -> Env:
+    """Opens as many copies as `games` says of what a program or a notebook defines, each in a process that calls it.
+
+    Raises EnvError or ConfigError.
+    """
+    from palaestra.envs.pool.env_pool import EnvPool
+    from palaestra.envs.pool.links import ProcessLink
+    from palaestra.parallel.by_value import packed
+
+    how = games.options
+    given = given.discard() if isinstance(given, FirstMade) else given
+    if not callable(given):
+        raise EnvError(
+            f"{given_name(given)} is an environment that exists already, which stays in this process: "
+            f"--num-envs={how.copies} needs a function or a class that makes one, such as lambda: "
+            "gymnasium.make('CartPole-v1')"
+        )
+    shares = _shares(PROGRAM, areas, how.copies)
+    data = packed(given, given_name(given))
+    links = (ProcessLink(i, make_program_copy, (data, dict(options)), share) for i, share in enumerate(shares))
+    return EnvPool(links, timeout=how.timeout_wait, restarts=how.restarts, log=games.log)
+
+
+def make_program_copy(data: bytes, options: Mapping[str, Any], *, areas: int | None) -> Env:
+    """Opens one copy of what a program defines, in its process."""
+    from palaestra.parallel.by_value import unpacked
+
+    given = unpacked(data)
+    return Guarded(as_env(given, areas, "cpu", options)[0], given_name(given))
 
 
 def is_game(name: str | None) -> bool:

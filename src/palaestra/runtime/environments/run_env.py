@@ -18,7 +18,7 @@ from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.parallel.rank_setup import before, split
 from palaestra.runtime.environments.custom_envs import as_env
-from palaestra.runtime.environments.make import EDITOR, guarded, is_game, make_env, opening_options
+from palaestra.runtime.environments.make import EDITOR, copies_of, guarded, is_game, make_env, opening_options
 from palaestra.runtime.environments.unity_games import GameSettings, game_settings
 from palaestra.runtime.settings import RunSettings
 
@@ -55,8 +55,6 @@ def take_env(given: object, settings: RunSettings, log: Log, group: RankGroup) -
     areas = settings.env_settings.num_areas
     own_areas = areas if areas is None else split(areas, group, "areas", "--num-areas")
     if (copies := settings.env_settings.num_envs) > 1:
-        from palaestra.runtime.environments.program_copies import copies_of
-
         games = game_settings(settings, None, log, here=True)
         own = split(copies, group, "copies of the environment", "--num-envs")
         games = replace(games, options=replace(games.options, copies=own))

@@ -10,7 +10,7 @@ import palaestra
 from palaestra.core.errors import ConfigError, EnvError
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.parallel.by_value import packed
-from palaestra.runtime.environments.program_copies import copies_of, make_program_copy
+from palaestra.runtime.environments.make import copies_of, make_program_copy
 from palaestra.runtime.environments.unity_games import GameSettings
 
 TWO = GameSettings(UnityOptions(copies=2), ())
@@ -47,7 +47,7 @@ def test_what_cannot_be_copied_is_refused_with_what_to_do():
         copies_of(lambda: lock, None, {}, TWO)
     with pytest.raises(EnvError, match="exists already, which stays in this process: --num-envs=2 needs a function"):
         copies_of(env_of_a_notebook()(), None, {}, TWO)
-    with pytest.raises(EnvError, match="--num-envs=2 copies cannot share 1 areas"):
+    with pytest.raises(EnvError, match="--num-envs=2 copies cannot share 1 areas: each needs"):
         copies_of(env_of_a_notebook(), 1, {}, TWO)
 
 
