@@ -202,7 +202,7 @@ def test_a_run_that_is_not_there_is_told_from_its_neighbors(command: str, capsys
 def test_a_folder_that_is_no_run_is_refused(command: str, capsys: pytest.CaptureFixture[str]):
     Path("results/empty").mkdir()
     output = refused(capsys, f"{command} empty")
-    assert "it has no configuration.yaml" in output or "no metrics in" in output
+    assert "results/empty is empty (no run has begun)" in output
 
 
 @pytest.mark.parametrize("command", ["evaluate", "record"])
@@ -229,7 +229,7 @@ def test_a_run_id_that_is_no_folder_of_ours_is_refused(run_id: str, capsys: pyte
         ("games:raisez", "did you mean 'raises'?"),
         ("games", "expected python:module:factory"),
         ("games:raises", "ValueError: no license ("),
-        ("games:nothing", "an instance of NoneType, which has neither"),
+        ("games:nothing", "games:nothing returned None: does it end without `return`?"),
         ("games:no_action", "at least one continuous number or one discrete branch"),
         ("games:empty_branch", "a branch needs at least one choice"),
         ("games:no_numbers", "observation 'eyes' has shape (0,)"),

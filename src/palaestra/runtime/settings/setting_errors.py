@@ -16,6 +16,7 @@ from palaestra.core.plugins import nearest
 from palaestra.core.settings import IGNORED_KEY, UNKNOWN_KEY
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import REWARDS, ExtrinsicSettings
+from palaestra.runtime.settings.foreign_names import counterpart
 from palaestra.runtime.settings.look_alikes import odd_character
 from palaestra.runtime.settings.sourced_settings import SourcedSettings, dotted
 from palaestra.runtime.settings.tree import RunSettings
@@ -124,7 +125,12 @@ def hint(path: Key, tree: Any, sentence: str) -> str:
     If the message already names a similar key of the same section, that is kept.
     """
     key = str(path[-1])[:100]
+    if others := _of_other_trainers(path, tree):
+        return others
     places = dict(_places(path, tree))
+    theirs = counterpart(key) if key not in places else None
+    if theirs is not None and theirs.path and (place := places.get(theirs.path.rpartition(".")[2])):
+        return f"unknown key; it is '{place}' here" + (f", {theirs.remark}" if theirs.remark else "")
     near = [key] if key in places else []
     if not near and "did you mean" not in sentence:
         near = get_close_matches(key, places, n=1, cutoff=0.8)
@@ -134,6 +140,39 @@ def hint(path: Key, tree: Any, sentence: str) -> str:
     if key in RunSettings.model_fields:
         return f"{what}; '{key}' is a section of its own: indent it as far as `behaviors:`"
     return f"{what}; did you mean '{places[near[0]]}'?"
+
+
+def _of_other_trainers(path: Key, tree: Any) -> str:
+    """Returns what to say of a hyperparameter, misspelt or of another library, that only other trainers have; ''
+    otherwise.
+    """
+    if len(path) < 2 or path[-2] != "hyperparameters":
+        return ""
+    trainer = _trainer_at(path, tree)
+    key = str(path[-1])[:100]
+    theirs = counterpart(key)
+    meant = theirs.path.rpartition(".")[2] if theirs is not None and theirs.path.startswith("hyperparameters.") else key
+    known = {name for kind in TRAINERS.values() for name in kind.model_fields}
+    near = [meant] if meant in known else get_close_matches(meant, known, n=1, cutoff=0.85)
+    have = [name for name, kind in TRAINERS.items() if near and near[0] in kind.model_fields]
+    if not have or trainer in have or trainer not in TRAINERS:
+        return ""
+    named = "unknown key" if near[0] == key else f"unknown key; '{near[0]}'"
+    owners = " and ".join(filter(None, (", ".join(have[:-1]), have[-1])))
+    belongs = f"{': it' if near[0] == key else ''} belongs to {owners}"
+    return f"{named}{belongs}, and the trainer_type is {trainer}, which has none"
+
+
+def _trainer_at(path: Key, tree: Any) -> str:
+    """Returns the trainer of the block that a path is in, ppo if it names none."""
+    block = tree if isinstance(tree, dict) else {}
+    default = block.get("default_settings")
+    for key in path[:-2]:
+        block = block.get(key) if isinstance(block, dict) else None
+    for each in (block, default):
+        if isinstance(each, dict) and isinstance(each.get("trainer_type"), str):
+            return each["trainer_type"]
+    return "ppo"
 
 
 def _places(path: Key, tree: Any) -> Iterator[tuple[str, str]]:

@@ -54,6 +54,14 @@ def _behaviors(settings: RunSettings) -> Iterator[tuple[Key, BehaviorSettings]]:
 def _of_behavior(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]]:
     yield from _of_signals(behavior, at)
     yield from _of_cloning(behavior, at)
+    hyper = behavior.hyperparameters
+    if (
+        isinstance(hyper, PPOSettings | POCASettings | SACSettings | BCSettings)
+        and hyper.batch_size > hyper.buffer_size
+    ):
+        whole = "the whole replay" if isinstance(hyper, SACSettings) else "a whole rollout"
+        what = f"{hyper.batch_size} is more than buffer_size ({hyper.buffer_size})"
+        yield (*at, "hyperparameters", "batch_size"), f"{what}: a minibatch cannot be more than {whole}"
     if play := behavior.self_play:
         if not 0 <= play.play_against_latest_model_ratio <= 1:
             ratio = play.play_against_latest_model_ratio

@@ -142,8 +142,10 @@ class RunFolder:
             anew = f"; {leave}, and choose another --run-id, to start a new run" if purpose == "resume" else ""
             raise RunError(f"cannot {purpose}: {self.path} is not a run's folder: {self._content()}{anew}")
         if self.path.is_dir():
-            anew = f": {leave} to start it" if purpose == "resume" else ""
-            raise RunError(f"cannot {purpose}: {self.path} is empty: the run stopped before it began{anew}")
+            begun = (
+                f"the run stopped before it began: {leave} to start it" if purpose == "resume" else "no run has begun"
+            )
+            raise RunError(f"cannot {purpose}: {self.path} is empty ({begun})")
         try:
             folders = (entry for entry in self.results.iterdir() if entry.is_dir() and not entry.name.startswith("."))
             names = sorted(entry.name for entry in folders if not RunFolder(self.results, entry.name)._is_bare())

@@ -3,6 +3,7 @@ import re
 import pytest
 
 from palaestra.cli.commands import make_parser, subparser
+from palaestra.core.errors import ConfigError
 from palaestra.core.wording.most_changed import MOST_CHANGED
 from palaestra.core.wording.other_trainers import NEAREST
 from palaestra.core.wording.python_words import in_python
@@ -56,3 +57,26 @@ def test_no_name_has_two_answers():
         assert len(names) == len(set(names))
     assert all(answer(name) for row in rows for name in row.split())
     assert counterpart("nothing_of_this_name") is None
+
+
+@pytest.mark.parametrize(
+    ("trainer", "key", "message"),
+    [
+        (
+            "sac",
+            "num_epoch",
+            "unknown key: it belongs to ppo, poca and bc, and the trainer_type is sac, which has none",
+        ),
+        ("sac", "num_epochs", "unknown key; 'num_epoch' belongs to ppo, poca and bc, and the trainer_type is sac"),
+        ("sac", "clip_range", "unknown key; 'epsilon' belongs to ppo and poca, and the trainer_type is sac"),
+        ("ppo", "tau", "unknown key: it belongs to sac, and the trainer_type is ppo, which has none"),
+        ("ppo", "clip_range", "unknown key; it is 'behaviors.A.hyperparameters.epsilon' here"),
+        ("ppo", "lr", "unknown key; it is 'behaviors.A.hyperparameters.learning_rate' here"),
+        ("ppo", "gamma", "did you mean 'behaviors.A.reward_signals.extrinsic.gamma'?"),
+        ("ppo", "learnin_rate", "unknown key; did you mean 'learning_rate'?"),
+    ],
+)
+def test_a_key_of_another_trainer_or_library_is_told_what_it_is(trainer: str, key: str, message: str):
+    with pytest.raises(ConfigError) as error:
+        load({"behaviors": {"A": {"trainer_type": trainer, "hyperparameters": {key: 3}}}})
+    assert message in str(error.value)

@@ -74,15 +74,22 @@ def test_a_student_cannot_play_for_a_teacher_of_another_behavior():
     assert with_teacher("Ball") == with_teacher(None) == {}
 
 
+@pytest.mark.parametrize("trainer", ["ppo", "poca", "sac"])
+def test_a_minibatch_larger_than_all_there_is_is_remarked(trainer: str):
+    found = remarked(trainer_type=trainer, hyperparameters={"batch_size": 128, "buffer_size": 64})
+    sentence = found["behaviors.Ball.hyperparameters.batch_size"]
+    assert sentence.startswith("128 is more than buffer_size (64): a minibatch cannot be more than ")
+
+
 @pytest.mark.parametrize(
     ("trainer", "hyper", "key"),
     [
-        ("ppo", {"buffer_size": 1001}, "buffer_size"),
-        ("poca", {"buffer_size": 1001}, "buffer_size"),
+        ("ppo", {"batch_size": 500, "buffer_size": 1001}, "buffer_size"),
+        ("poca", {"batch_size": 500, "buffer_size": 1001}, "buffer_size"),
         ("sac", {"buffer_init_steps": 1000}, "buffer_init_steps"),
         ("sac", {"batch_size": 1000}, "batch_size"),
-        ("ppo", {"buffer_size": 1000}, None),
-        ("poca", {"buffer_size": 1000}, None),
+        ("ppo", {"batch_size": 500, "buffer_size": 1000}, None),
+        ("poca", {"batch_size": 500, "buffer_size": 1000}, None),
         ("sac", {"buffer_init_steps": 999, "buffer_size": 2000}, None),
     ],
 )
