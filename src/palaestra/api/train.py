@@ -138,7 +138,9 @@ def train(
     }
     overrides = overrides_of(train, options)
     check_config(train, config)
-    request = TrainingRequest(config, overrides, settings_of(settings), env, callbacks_of(callbacks), (), quiet, trust)
+    request = TrainingRequest(
+        config, overrides, settings_of(settings), env, callbacks_of(callbacks), quiet=quiet, trust=trust
+    )
     return trained(prepared(request))
 
 

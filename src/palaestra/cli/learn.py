@@ -12,6 +12,7 @@ import subprocess
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from palaestra.cli.flags import ENVIRONMENTS, given, option, repeated, switch, t
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.old_flags import IN_EVERY_BEHAVIOR, add_old_flags, settle
 from palaestra.cli.parser import Parser
+from palaestra.core.display import escaped
 from palaestra.core.errors import ConfigError, SeveralProcesses
 from palaestra.core.plugins import own_python
 from palaestra.core.wording.most_changed import MOST_CHANGED
@@ -203,7 +205,7 @@ def train_seeds(options: argparse.Namespace) -> int:
     """Trains every seed in a process of its own and prints a table. Returns 1 if one failed, else as for one run."""
     from palaestra.runtime.seeds.seed_launch import launch_seeds
     from palaestra.runtime.seeds.seed_plan import parse_seeds, plan_seeds
-    from palaestra.runtime.seeds.seed_summary import seed_comparison, seed_tables
+    from palaestra.runtime.seeds.seed_summary import seed_comparison, seed_ending, seed_tables
 
     seeds = parse_seeds(options.seeds)
     at_once = 1 if options.side_by_side is None else options.side_by_side
@@ -212,12 +214,7 @@ def train_seeds(options: argparse.Namespace) -> int:
     print()
     comparison = seed_comparison(plan)
     print("\n\n".join(table.text() for table in seed_tables(plan, states, comparison)))
-    beside = "" if plan.at_once == 1 else f" --side-by-side {plan.at_once}"
-    results = "" if options.results_dir is None else f" --results-dir={options.results_dir}"
-    if {"stopped", "interrupted"} & set(states.values()):
-        print(f"palaestra learn --run-id={plan.name} --seeds {options.seeds}{beside}{results} --resume goes on")
-    elif comparison is not None:
-        print(f"palaestra compare '{plan.pattern}'{results} draws them")
+    print("\n".join(["", *map(escaped, seed_ending(plan, states))]))
     return status
 
 
@@ -231,7 +228,7 @@ def train(options: argparse.Namespace) -> int:
     notes = settle(options)
     try:
         request = TrainingRequest(options.config, overrides(options), options.sets, notes=notes, trust=options.trust)
-        result = learn(request)
+        result = learn(replace(request, one_of_several=options.one_seed))
     except SeveralProcesses as several:
         return launch(several.count, options.arguments)
     return exit_status(result)

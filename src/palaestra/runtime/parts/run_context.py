@@ -26,6 +26,8 @@ class RunContext:
     group: RankGroup
     status: TrainingStatus
     """The list of models, in which lessons, ratings and endings stand too."""
+    one_of_several: bool = False
+    """Whether the same is trained with other seeds, and all are summed up together."""
     learners: dict[str, Learner] = field(default_factory=dict)
     """By behavior, in the order in which they have appeared."""
 

@@ -156,7 +156,9 @@ def train_rank(loaded: Loaded, folder: RunFolder, group: RankGroup, request: Tra
         stack.enter_context(closing(statistics.trackers))
         stack.enter_context(statistics.trackers.noting_failure())
         status = TrainingStatus(folder.logs / "training_status.json")
-        context = RunContext(settings, folder, world, journal_of(statistics, group), console, group, status)
+        journal = journal_of(statistics, group)
+        several = request.one_of_several
+        context = RunContext(settings, folder, world, journal, console, group, status, one_of_several=several)
         with first_wait(settings, env is None, console):
             run = Run(
                 context,

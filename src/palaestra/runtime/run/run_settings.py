@@ -46,6 +46,8 @@ class TrainingRequest:
     notes: Sequence[str] = ()
     """Warnings to begin with."""
     quiet: bool = False
+    one_of_several: bool = False
+    """Whether the same is trained with other seeds, and all are summed up together."""
     trust: bool = False
     shipped_for: str | None = None
     """Name of the environment whose shipped settings are taken where none are given; None: that of the settings."""

@@ -51,6 +51,8 @@ class SeedPlan:
     """Run id without the seeds."""
     runs: tuple[SeedRun, ...]
     at_once: int
+    named_env: bool
+    """Whether the settings name the environment, so that a command can open it."""
 
     @property
     def pattern(self) -> str:
@@ -136,7 +138,7 @@ def plan_seeds(
             folder.must_be_free(chosen.force)
         resume = bool((chosen.resume or given.get("resume")) and folder.exists)
         runs.append(SeedRun(seed, folder, resume, None if resume and sibling is not None else config))
-    return SeedPlan(name, tuple(runs), at_once)
+    return SeedPlan(name, tuple(runs), at_once, settings.env_settings.env_path is not None and not own_env)
 
 
 def _sibling(results: Path, name: str, seeds: Sequence[int]) -> Path:

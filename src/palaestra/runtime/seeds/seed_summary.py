@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 
@@ -13,8 +16,12 @@ from palaestra.runtime.comparison.scores import Measure
 from palaestra.runtime.comparison.selection import RunGroup
 from palaestra.runtime.comparison.shown_comparison import Comparison
 from palaestra.runtime.logging.history import has_metrics, read_history
+from palaestra.runtime.presentation.labelled_lines import labelled, wrapped
 from palaestra.runtime.presentation.result_tables import ResultTable
 from palaestra.runtime.seeds.seed_plan import SeedPlan
+
+MOST_PLAYED = 5
+"""Runs in the command that plays them."""
 
 
 def seed_comparison(plan: SeedPlan) -> Comparison | None:
@@ -40,6 +47,29 @@ def seed_tables(plan: SeedPlan, states: Mapping[int, str], found: Comparison | N
     """
     tasks = found.tasks if found is not None else [""]
     return [_task(plan, states, found, task) for task in tasks]
+
+
+def seed_ending(plan: SeedPlan, states: Mapping[int, str]) -> list[str]:
+    """Returns the lines below the tables: where the models are, and what to do next. `states`: each seed's outcome."""
+    first = plan.runs[0].folder
+    elsewhere = "" if first.results == Path("results") else f" --results-dir={shlex.quote(str(first.results))}"
+    with_models = [run.folder for run in plan.runs if next(run.folder.path.glob("*.onnx"), None) is not None]
+    names = dict.fromkeys(file.name for folder in with_models for file in sorted(folder.path.glob("*.onnx")))
+    models = [str(first.results / plan.pattern / name) for name in names]
+    commands = []
+    if {"stopped", "interrupted", "not started"} & set(states.values()):
+        seeds = ",".join(str(run.seed) for run in plan.runs)
+        beside = "" if plan.at_once == 1 else f" --side-by-side={plan.at_once}"
+        name = shlex.quote(plan.name)
+        commands.append(f"palaestra learn --run-id={name} --seeds={seeds}{beside}{elsewhere} --resume")
+    if any(has_metrics(run.folder.path) for run in plan.runs):
+        commands.append(f"palaestra compare {shlex.quote(plan.pattern)}{elsewhere}")
+    if with_models and plan.named_env:
+        played = [str(folder.path) if elsewhere else folder.run_id for folder in with_models[:MOST_PLAYED]]
+        commands.append(f"palaestra evaluate {shlex.join(played)}")
+    if find_spec("nicegui") is not None:
+        commands.append(f"palaestra view{elsewhere}")
+    return [*labelled("models", models[:MOST_PLAYED]), *labelled("next", wrapped(commands, indent=0))]
 
 
 def _task(plan: SeedPlan, states: Mapping[int, str], found: Comparison | None, task: str) -> ResultTable:

@@ -22,7 +22,7 @@ from palaestra.runtime.run.result import Result
 from palaestra.runtime.run.run_settings import TrainingRequest
 from palaestra.runtime.seeds.seed_plan import SeedPlan, SeedRun
 from palaestra.runtime.seeds.seed_results import SeedResults
-from palaestra.runtime.seeds.seed_summary import seed_comparison, seed_tables
+from palaestra.runtime.seeds.seed_summary import seed_comparison, seed_ending, seed_tables
 from palaestra.runtime.seeds.side_by_side import run_all, threads_each
 
 Train = Callable[[TrainingRequest], Result]
@@ -41,6 +41,7 @@ def train_all(plan: SeedPlan, request: TrainingRequest, train: Train) -> SeedRes
     summary = SeedResults(results, errors, found, tuple(seed_tables(plan, states, found)))
     if not request.quiet:
         print_now(f"\n{summary}")
+        print_now("\n".join(["", *seed_ending(plan, states)]))
     if not results:
         raise RunError("no seed was trained: " + "; ".join(f"seed {seed}: {why}" for seed, why in errors.items()))
     return summary
@@ -58,7 +59,8 @@ def of_seed(run: SeedRun, request: TrainingRequest) -> TrainingRequest:
     place = {"run_id": run.folder.run_id, "results_dir": str(run.folder.results), "resume": run.resume}
     overrides = dict(request.overrides)
     overrides["checkpoint_settings"] = {**overrides.get("checkpoint_settings", {}), **place}
-    return replace(request, config=run.config, overrides=overrides, sets=(*request.sets, *run.sets()))
+    sets = (*request.sets, *run.sets())
+    return replace(request, config=run.config, overrides=overrides, sets=sets, one_of_several=True)
 
 
 def _one_by_one(plan: SeedPlan, request: TrainingRequest, train: Train) -> tuple[dict[int, Result], dict[int, str]]:

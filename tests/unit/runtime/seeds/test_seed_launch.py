@@ -107,7 +107,7 @@ def test_seeds_without_summaries_are_not_offered_for_a_comparison(tmp_path, monk
     for seed in (1, 2):
         written(tmp_path / "results" / f"x-seed-{seed}", [1.0, 2.0], seed=seed)
     assert main([*words, "--force"]) == 0
-    assert "palaestra compare 'x-seed-*' draws them" in capsys.readouterr().out
+    assert "\n\nnext    palaestra compare 'x-seed-*'" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -119,6 +119,8 @@ def test_seeds_are_trained_resumed_and_summed_up(tmp_path, monkeypatch, capfd):
     assert "seed 1 | [INFO]" in out
     assert "x-seed-2" in out
     assert "95 % interval" in out
+    assert out.count("[INFO] Finished: ") == 2
+    assert (out.count("  next "), out.count("next    palaestra compare 'x-seed-*'")) == (0, 1)  # one end for all
     assert main(["learn", "--run-id=x", "--seeds=3", "--resume"]) == 0
     out = capfd.readouterr().out
     assert out.count("is finished: it has reached its max_steps") == 2

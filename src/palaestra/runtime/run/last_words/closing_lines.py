@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from shutil import get_terminal_size
 
 from palaestra.core.display import duration
-from palaestra.core.wording.voice import voiced
 from palaestra.parallel.closing import warning_of_failure
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.control.goals import Course
@@ -16,15 +14,12 @@ from palaestra.runtime.logging.bottleneck import bottleneck
 from palaestra.runtime.logging.statistics import LastReward
 from palaestra.runtime.logging.trackers import METRICS
 from palaestra.runtime.play.best_models import last_lessons
+from palaestra.runtime.presentation.labelled_lines import labelled, wrapped
 from palaestra.runtime.run.commands import next_commands
 from palaestra.runtime.run.last_words.passed_bar import passed_bar
 from palaestra.runtime.run.resuming import steps_in
 from palaestra.runtime.run.training_run import Run, setup_of
 
-LABELS = 8
-"""Columns of the labels."""
-COLUMNS = 100
-"""Columns of a line of commands where there is no terminal."""
 MOST_MODELS = 4
 """Models that are listed; of more, their folder is."""
 
@@ -37,8 +32,11 @@ def closing_lines(run: Run, finals: Mapping[str, Path], endings: Mapping[str, Co
         return []
     happened = f"{_outcome(run, endings)}: {decisions:,} decisions in {duration(run.clock.session)}"
     if len(rewards) == 1:
-        return [f"{happened}, {next(iter(rewards.values()))}", *_files(run, finals)]
-    return [happened, *(f"{name}: {reward}" for name, reward in rewards.items()), *_files(run, finals)]
+        lines = [f"{happened}, {next(iter(rewards.values()))}"]
+    else:
+        lines = [happened, *(f"{name}: {reward}" for name, reward in rewards.items())]
+    files = [] if run.inference else list(_files(run, finals))
+    return lines if run.context.one_of_several else lines + files
 
 
 def _outcome(run: Run, endings: Mapping[str, Course]) -> str:
@@ -69,42 +67,19 @@ def last_reward(last: LastReward | None, learner: Learner) -> str:
 
 
 def _files(run: Run, finals: Mapping[str, Path]) -> Iterator[str]:
-    if run.inference:
-        return
     models = [str(path) for path in finals.values()]
     if len(models) > MOST_MODELS:
         models = [f"{run.folder.path / '*.onnx'} ({len(models)} behaviors)"]
     if len(finals) < len(run.learners):
         models.append("not written (see the warning above)")
-    yield from _labelled("model", models)
+    yield from labelled("model", models)
     for part in run.parts:
         for label, text in part.report():
-            yield from _labelled(label, [text])
-    yield from _labelled("curves", list(map(str, curves(run))))
-    yield from _labelled("note", list(_notes(run)))
+            yield from labelled(label, [text])
+    yield from labelled("curves", list(map(str, curves(run))))
+    yield from labelled("note", list(_notes(run)))
     if finals:
-        yield from _labelled("next", _wrapped(next_commands(run)))
-
-
-def _labelled(label: str, lines: Sequence[str]) -> Iterator[str]:
-    for number, line in enumerate(lines):
-        yield f"{'' if number else label:<{LABELS}}{line}"
-
-
-def _wrapped(commands: Sequence[str]) -> list[str]:
-    """Returns commands, as many in a line as fit, in the words of the caller, who may have functions for some only."""
-    spoken = [(command, voiced(command)) for command in commands]
-    in_python = voiced("--resume") != "--resume"
-    room = get_terminal_size((COLUMNS, 24)).columns - LABELS - 2
-    lines: list[str] = []
-    for command, said in spoken:
-        if in_python and command == said:
-            continue
-        if lines and len(lines[-1]) + 3 + len(said) <= room:
-            lines[-1] += f" · {said}"
-        else:
-            lines.append(said)
-    return lines
+        yield from labelled("next", wrapped(next_commands(run)))
 
 
 def _notes(run: Run) -> Iterator[str]:

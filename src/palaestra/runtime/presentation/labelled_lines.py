@@ -1,0 +1,37 @@
+"""Lines with a label in front, and commands in the words of whoever called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from shutil import get_terminal_size
+
+from palaestra.core.wording.voice import voiced
+
+LABELS = 8
+"""Columns of the labels."""
+COLUMNS = 100
+"""Columns of a line where there is no terminal."""
+
+
+def labelled(label: str, lines: Sequence[str]) -> Iterator[str]:
+    """Yields the lines with a label in front of the first."""
+    for number, line in enumerate(lines):
+        yield f"{'' if number else label:<{LABELS}}{line}"
+
+
+def wrapped(commands: Sequence[str], indent: int = 2) -> list[str]:
+    """Returns commands, as many in a line as fit behind a label. In Python those that are of the command line alone are
+    left out.
+    """
+    in_python = voiced("--resume") != "--resume"
+    room = get_terminal_size((COLUMNS, 24)).columns - LABELS - indent
+    lines: list[str] = []
+    for command in commands:
+        said = voiced(command)
+        if in_python and command == said:
+            continue
+        if lines and len(lines[-1]) + 3 + len(said) <= room:
+            lines[-1] += f" · {said}"
+        else:
+            lines.append(said)
+    return lines
