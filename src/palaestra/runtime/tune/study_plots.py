@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from palaestra.runtime.plots.chart_style import load_pyplot
+from palaestra.runtime.plots.chart_style import GRID, load_pyplot
 from palaestra.runtime.tune.dimensions import short_names
 from palaestra.runtime.tune.objectives import DIRECTIONS, missed, reward_at_end
 from palaestra.runtime.tune.study import TuneStudy
 
 FOLDER = "plots"
+WORDS = {
+    "Optimization History Plot": "Best trial so far",
+    "Intermediate Values Plot": "Rewards of the trials",
+    "Intermediate Value": "mean reward",
+    "Slice Plot": "Each setting alone",
+    "Parallel Coordinate Plot": "Settings of the trials",
+    "Hyperparameter Importances": "Importance of the settings",
+    "Hyperparameter Importance": "importance, of 1",
+    "Hyperparameter": "",
+    "Pareto-front Plot": "Trials that no other one beats",
+    "Best Value": "best so far",
+    "Step": "decisions",
+    "Trial": "trial",
+}
+"""Titles and labels of Optuna's pictures, in words of ours."""
 AT_END = "reward at the end"
-MANY = 1.6
+MANY = 2.2
 """Inches of width for each parameter in a row of panels."""
 
 
@@ -82,6 +98,7 @@ def _complete(study: TuneStudy) -> list[Any]:
 def _plot_history_to_bar(_: Any, of: TuneStudy, number: int) -> None:
     """Draws an objective to the bar by trial, with crosses at the top for trials that missed it."""
     from matplotlib import pyplot
+    from matplotlib.ticker import MaxNLocator
 
     trials = [(trial, bool(missed(of.endings(trial)))) for trial in _complete(of)]
     reached = [(trial.number, trial.values[number]) for trial, short in trials if not short]
@@ -89,12 +106,14 @@ def _plot_history_to_bar(_: Any, of: TuneStudy, number: int) -> None:
     _, axes = pyplot.subplots()
     axes.set_title("Optimization History Plot")
     axes.set_xlabel("Trial")
-    axes.set_ylabel(objective)
+    axes.set_ylabel(f"{objective} to {of.plan.search.bar:g}")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.plot(*zip(*reached, strict=True), "o", label=objective)
     axes.plot(
         [at for at, _ in reached],
         list(accumulate((value for _, value in reached), min)),
         color="#d1495b",
+        drawstyle="steps-post",
         label="Best Value",
     )
     high = axes.get_ylim()[1]
@@ -121,6 +140,7 @@ def _draw(pyplot: Any, study: TuneStudy, file: Path, plot: Any, keywords: dict[s
         try:
             plot(_renamed(study), **keywords)
             figure = pyplot.gcf()
+            _dress(figure)
             figure.set_size_inches(width, max(4.5, figure.get_size_inches()[1]))
             figure.savefig(file, dpi=110, bbox_inches="tight")
         except (ValueError, RuntimeError, IndexError, ZeroDivisionError):
@@ -129,6 +149,22 @@ def _draw(pyplot: Any, study: TuneStudy, file: Path, plot: Any, keywords: dict[s
             for number in set(pyplot.get_fignums()) - open_before:
                 pyplot.close(number)
     return file.name
+
+
+def _dress(figure: Any) -> None:
+    """Gives Optuna's picture white panels, and titles and labels in our words."""
+    for axes in figure.axes:
+        axes.set_facecolor("white")
+        for line in axes.get_xgridlines() + axes.get_ygridlines():
+            line.set_color(GRID)
+        for place in ("left", "center"):
+            axes.set_title(WORDS.get(axes.get_title(place), axes.get_title(place)), loc=place)
+        legend = axes.get_legend()
+        for text in [axes.xaxis.label, axes.yaxis.label, *(legend.get_texts() if legend else [])]:
+            words = text.get_text()
+            text.set_text(WORDS.get(words, re.sub(r"^Trial(?=\d)", "trial ", words)))
+    if figure._suptitle is not None:
+        figure.suptitle(WORDS.get(figure.get_suptitle(), figure.get_suptitle()))
 
 
 def _renamed(study: TuneStudy) -> Any:
