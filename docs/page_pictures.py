@@ -77,8 +77,10 @@ def play(someone: Visitor) -> None:
     someone.marked("begin").wait_for(timeout=90_000)
     someone.page.keyboard.press("d")
     until(lambda: "Playing" in someone.text("state"), 30, "the game")
+    discs = "document.querySelector('.p-scene')?.counters?.rows('agent') ?? []"
+    before = someone.page.evaluate(discs)[0][0]
     someone.page.keyboard.down("d")
-    time.sleep(0.6)
+    until(lambda: someone.page.evaluate(discs)[0][0] > before + 1, 30, "a disc that moves")
     keep(someone, "play")
 
 
