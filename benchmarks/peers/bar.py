@@ -52,7 +52,8 @@ class Course:
         """`budget`: decisions of the whole training. `whole`: go on after the bar and keep all evaluations."""
         self.game = GAMES[game]
         self._evaluations: list[float] | None = [] if whole else None
-        self._about = {"peer": peer, "game": game, "seed": seed, "budget": budget}
+        self._measures = ("evaluated", "trained") if self.game.trained else ("evaluated",)
+        self._about = {"peer": peer, "game": game, "seed": seed, "budget": budget, "measures": self._measures}
         self._returns: deque[float] = deque(maxlen=WINDOW)
         self._envs = [gymnasium.make(game) for _ in range(EPISODES)]
         self._found: dict[str, dict[str, float]] = {}
@@ -86,11 +87,11 @@ class Course:
             self._note("evaluated", self._last, spent)
         if self._evaluations is not None:
             self._evaluations.append(round(self._last, 1))
-        if self.game.trained and len(self._returns) == WINDOW:
+        if "trained" in self._measures and len(self._returns) == WINDOW:
             self._note("trained", float(np.mean(self._returns)), spent)
         self._aside_cpu += cpu_seconds() - cpu
         self._aside_wall += time.perf_counter() - wall
-        return self._evaluations is None and len(self._found) == 1 + self.game.trained
+        return self._evaluations is None and len(self._found) == len(self._measures)
 
     def _note(self, measure: str, mean: float, spent: dict[str, float]) -> None:
         if mean >= self.game.bar:

@@ -194,13 +194,13 @@ def _cartpole(runs: Sequence[Result]) -> dict[str, str]:
 
 def _bar(runs: Sequence[Result]) -> dict[str, str]:
     """Returns median and range of what a training takes until its policy, and its episodes, are at the bar."""
-    row = {}
-    for measure in ("evaluated", "trained"):
-        found = [run[measure] for run in runs if measure in run]
-        of = "" if len(found) == len(runs) else f" ({len(found)} of {len(runs)})"
-        row[f"decisions, {measure}"] = _spread([one["steps"] for one in found], ",.0f") + of
-        row[f"CPU s, {measure}"] = _spread([one["cpu_s"] for one in found], ".1f") + of
-    return {**row, "set-up CPU s": f"{_median(runs, 'setup_cpu_s'):.1f}"}
+    row = dict.fromkeys((f"{what}, {when}" for when in ("evaluated", "trained") for what in ("decisions", "CPU s")), "")
+    for measure in runs[0]["measures"]:
+        found = [(run[measure]["steps"], run["setup_cpu_s"] + run[measure]["cpu_s"]) for run in runs if measure in run]
+        of = "" if len(found) == len(runs) else f", {len(found)} of {len(runs)}"
+        row[f"decisions, {measure}"] = _spread([steps for steps, _ in found], ",.0f") + of
+        row[f"CPU s, {measure}"] = _spread([seconds for _, seconds in found], ".1f") + of
+    return row
 
 
 def _spread(values: Sequence[float], form: str) -> str:
@@ -252,12 +252,12 @@ def main() -> None:
     chosen = options()
     planned = list(jobs(chosen))
     pythons = interpreters({job.peer for job in planned}, chosen)
-    about, results = machine(pythons), []
-    measured = json.loads(chosen.json.read_text())["runs"] if chosen.resume else []
+    about = machine(pythons)
+    results: list[Result] = json.loads(chosen.json.read_text())["runs"] if chosen.resume else []
     for job in planned:
-        result = next((it for it in measured if is_of(it, job)), None)
-        if result is None and job.peer in pythons:
-            result = run(job, pythons[job.peer])
+        if job.peer not in pythons or any(is_of(result, job) for result in results):
+            continue
+        result = run(job, pythons[job.peer])
         if result is not None:
             results.append(result)
             if chosen.json is not None:  # each time, so that a run cut short leaves what it measured
