@@ -40,7 +40,7 @@ GAMES = {
     "CartPole-v1": Game(475.0, 1000),
     "Acrobot-v1": Game(-100.0, 2000),
     "Pendulum-v1": Game(-200.0, 500, trained=False),
-    "LunarLander-v3": Game(200.0, 5000),
+    "LunarLander-v3": Game(200.0, 10_000),
 }
 """Bars are Gymnasium's `reward_threshold`, where an environment has one; Pendulum has none."""
 
