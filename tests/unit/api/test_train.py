@@ -5,7 +5,7 @@ import gymnasium
 import numpy as np
 import pytest
 import yaml
-from gymnasium.wrappers import TimeLimit
+from gymnasium.wrappers import TimeLimit, TransformObservation
 from small_runs import settings
 
 import palaestra
@@ -78,13 +78,10 @@ def test_what_is_made_otherwise_keeps_its_own_ways_and_takes_the_shipped_setting
 
 
 def test_ids_without_a_shipped_file_and_other_spaces_get_settings_that_fit(capsys):
-    class Wide(gymnasium.ObservationWrapper):
-        observation_space = gymnasium.spaces.Box(-9, 9, (4,))
-
-        def observation(self, observation: Any) -> Any:
-            return np.clip(observation, -9, 9)
-
-    palaestra.train(env=lambda: Wide(cartpole()), **FEW)
+    wide = gymnasium.spaces.Box(-9, 9, (4,))
+    palaestra.train(
+        env=lambda: TransformObservation(cartpole(), lambda obs: np.clip(obs, -9, 9, dtype=np.float32), wide), **FEW
+    )
     assert "no settings are given and none are shipped for it" in capsys.readouterr().out
 
 
@@ -105,10 +102,11 @@ def test_a_name_in_the_file_or_the_settings_is_kept():
 
 
 def test_settings_are_nested_or_dotted_and_hold_for_every_behavior():
+    every: Any = np.int64(64)
     result = palaestra.train(
         env="Basic",
         quiet=True,
-        keep_best=np.int64(64),
+        keep_best=every,
         env_options={},
         settings={
             "time_horizon": 7,
