@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.api.python_calls import python_call
-from palaestra.api.run_names import given_value, named
+from palaestra.api.run_names import named
 from palaestra.api.training_options import (
     Environment,
     Track,
@@ -172,12 +172,6 @@ def prepared(request: TrainingRequest, ending: str = "") -> TrainingRequest:
     overrides = {**request.overrides}
     sets = [setting for setting in request.sets if isinstance(setting, Setting)]
     found = given_env(request.env, request.config, overrides, sets)
-    copies = given_value(("env_settings", "num_envs"), request.config, overrides, sets)
-    if found.env is not None and copies not in (None, 1):
-        raise CallError(
-            f"num_envs={copies}: other processes cannot make this environment; num_areas={copies} makes as many copies "
-            'in this one, and a function of a module can be named: env="python:module:function"'
-        )
     notes = [*request.notes]
     if request.config is None and found.shipped_for is not None and found.form == "one":
         notes.append(

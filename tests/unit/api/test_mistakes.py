@@ -137,7 +137,7 @@ WRONG_ENVIRONMENTS = [
     (made("CartPole-v1"), "did you mean 'gymnasium:CartPole-v1'?"),
     (made(lambda: gymnasium.make("CartPol-v1")), "Environment `CartPol` doesn't exist"),
     (made("python:no_such:make"), "there is no module 'no_such'"),
-    (made(Point, num_envs=2), 'a function of a module can be named: env="python:module:function"'),
+    (made(Point(), num_envs=2), "num_envs=2 needs a function or a class that makes one"),
     (made(Point(), num_areas=4), "pass a function that makes one environment"),
     (made(WithoutSpaces), "has no `observation_space`"),
     (made(WithoutSeed), "`reset` takes no seed"),
