@@ -78,7 +78,7 @@ def train(
         Gymnasium environment is called once for each of `num_areas` copies. An environment is one copy; a list of
         them, or a vector environment, is one each. You close what you made.
     max_steps: decisions of all copies together until training ends.
-    trainer: "ppo", "sac", "poca" (groups of agents), "bc" (imitation), or your own as "module:Class".
+    trainer: "ppo", "sac", "poca" (groups of agents), "bc" (imitation), or your own: its class, or "module:Class".
     learning_rate: step size of the optimizer.
     batch_size: decisions in one gradient step.
     buffer_size: decisions of all copies before each update (ppo, poca), or kept in the replay (sac).

@@ -24,7 +24,7 @@ from palaestra.runtime.settings.fitting import preset_for
 from palaestra.runtime.settings.foreign_names import answer
 from palaestra.runtime.settings.sourced_settings import Setting
 from palaestra.runtime.settings.track_words import trackers_of
-from palaestra.trainers.behavior_settings import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings, trainer_name
 from palaestra.trainers.settings import TRAINERS
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ else:
     Environment = Any
 """The name of an environment, one of your own, or a function or class that makes one."""
 
-Trainer: TypeAlias = Literal["ppo", "sac", "poca", "bc"] | str
+Trainer: TypeAlias = Literal["ppo", "sac", "poca", "bc"] | str | type[Any]
 Track: TypeAlias = str | Sequence[str] | Mapping[str, Mapping[str, Any]]
 
 SECTIONS = ("checkpoint_settings", "env_settings", "torch_settings", "engine_settings")
@@ -87,7 +87,7 @@ def overrides_of(function: Callable[..., Any], options: Mapping[str, Any]) -> di
     """
     tree: dict[str, Any] = {}
     for key, given in options.items():
-        value = plain(given)
+        value = class_by_name(given) if key == "trainer" and isinstance(given, type) else plain(given)
         if key in SHORT:
             if value is not None and value is not False:
                 _put(tree, ["behaviors", "*", *SHORT[key].split(".")], _best(value) if key == "keep_best" else value)
@@ -104,6 +104,14 @@ def _put(tree: dict[str, Any], path: Sequence[str], value: Any) -> None:
     for key in path[:-1]:
         tree = tree.setdefault(key, {})
     tree[path[-1]] = value
+
+
+def class_by_name(trainer: type) -> str:
+    """Returns the name that settings have for a trainer's class. Raises CallError where there is none."""
+    try:
+        return trainer_name(trainer)
+    except ValueError as error:
+        raise CallError(f"trainer: {error}") from None
 
 
 def _best(value: Any) -> Any:

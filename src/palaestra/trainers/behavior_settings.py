@@ -92,11 +92,7 @@ class BehaviorSettings(Settings):
     @field_validator("trainer_type", mode="before")
     @classmethod
     def _class_by_name(cls, value: Any) -> Any:
-        if not isinstance(value, type):
-            return value
-        name = class_name(value)
-        trainers = registry("trainers")
-        return next((known for known in trainers.names() if trainers.place(known) == name), name)
+        return trainer_name(value) if isinstance(value, type) else value
 
     @field_validator("trainer_type")
     @classmethod
@@ -185,6 +181,24 @@ def hyperparameters_class(trainer_type: str, own_code: bool = True) -> type[Sett
     if ":" in trainer_type and not own_code:
         return UnreadHyperparameters
     return TRAINERS[trainer_type] if trainer_type in TRAINERS else trainer_class(trainer_type).Settings
+
+
+def trainer_name(kind: type) -> str:
+    """Returns the `trainer_type` that means a class. Raises ValueError for one that cannot be found by its name."""
+    name = class_name(kind)
+    trainers = registry("trainers")
+    return next((known for known in trainers.names() if trainers.place(known) == name), name)
+
+
+def settings_like(trainer: str) -> str:
+    """Returns the name of the trainer of ours whose settings suit a trainer: for a subclass that of the class above it,
+    else its own.
+    """
+    try:
+        kind = hyperparameters_class(str(trainer))
+    except PluginError:
+        return trainer
+    return next((ours for ours, settings in TRAINERS.items() if issubclass(kind, settings)), trainer)
 
 
 GUIDE = "docs/guides/own-trainer.md"

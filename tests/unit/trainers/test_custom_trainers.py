@@ -4,8 +4,8 @@ is said in words.
 
 from __future__ import annotations
 
+import inspect
 import re
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -26,9 +26,11 @@ from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.settings import load
 from palaestra.runtime.storage.networks import load_networks
 from palaestra.testing import check_trainer
-from palaestra.testing.check_trainer import SPECS
+from palaestra.testing.check_trainer import OVERRIDDEN, SPECS
 from palaestra.trainers.base import make_trainer, refuse
 from palaestra.trainers.behavior_settings import BehaviorSettings, trainer_class
+from palaestra.trainers.ppo import PPO
+from palaestra.trainers.sac import SAC
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs" / "guides" / "own-trainer.md"
@@ -270,10 +272,17 @@ def test_a_trainer_with_a_group_must_average_its_gradients():
         check_trainer(apart, behavior_settings("examples.a2c:A2C"), SPECS[0])
 
 
+def python_blocks() -> tuple[list[str], list[str]]:
+    """The guide's blocks of Python about changing one part, and those about a trainer of one's own."""
+    parts = GUIDE.read_text(encoding="utf-8").split("## A trainer of your own")
+    change, own = (re.findall(r"^```python\n(.*?)^```", part, re.MULTILINE | re.DOTALL) for part in parts)
+    return change, own
+
+
 @pytest.fixture
 def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ModuleType, str]:
     """The module that the guide builds, saved in the current folder, and what it says to test it with."""
-    *blocks, last = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    *blocks, last = python_blocks()[1]
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "reinforce.py").write_text("\n".join(blocks), encoding="utf-8")
@@ -286,10 +295,29 @@ def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ModuleType, 
 
 
 def test_the_trainer_of_the_guide_keeps_the_contract(guide: tuple[ModuleType, str]):
-    module, test = guide
-    names = {**vars(module)}
-    exec(compile(textwrap.dedent(test), "guide", "exec"), names)
+    _, test = guide
+    names: dict[str, Any] = {}
+    exec(compile(test, "guide", "exec"), names)
     assert names["refused"] == ()
+
+
+def test_the_subclass_of_the_guide_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (subclass, test), _ = python_blocks()
+    (tmp_path / "one_step.py").write_text(subclass, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    exec(compile(test, "guide", "exec"), {})
+
+
+def test_the_guide_lists_the_methods_to_override_and_their_parameters():
+    tables = GUIDE.read_text(encoding="utf-8").partition("### The methods")[2].partition("Test it:")[0]
+    on_policy, off_policy = re.split(r"^\| SAC \|", tables, flags=re.MULTILINE)
+    for table, kind in ((on_policy, PPO), (off_policy, SAC)):
+        listed = dict(re.findall(r"^\| `(\w+)\((.*?)\)`", table, re.MULTILINE))
+        assert list(listed) == [name for name in listed if name in OVERRIDDEN]
+        assert {name for name in OVERRIDDEN if hasattr(kind, name)} == listed.keys()
+        for name, parameters in listed.items():
+            known = list(inspect.signature(getattr(kind, name)).parameters)[1:]
+            assert parameters.split(", ") == [each for each in known if each != "again"]
 
 
 def test_the_trainer_of_the_guide_learns(guide: tuple[ModuleType, str], tmp_path: Path):

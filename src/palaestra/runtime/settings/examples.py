@@ -7,6 +7,7 @@ from pathlib import Path
 
 from palaestra.core.errors import ConfigError
 from palaestra.core.plugins import nearest, registry
+from palaestra.trainers.behavior_settings import settings_like
 
 FOLDERS = ("ppo", "poca", "sac", "bc", "imitation")
 """Folders of examples. A name without its folder means the first of these that contains it."""
@@ -60,7 +61,7 @@ def made_for(name: str, trainer: str | None = None) -> Path | None:
     `trainer`: the one that it must be for.
     """
     names = sorted(example_names(), key=lambda one: not one.startswith("poca/"))
-    folders = ALONE if trainer is None else [folder for folder in ALONE if folder == trainer]
+    folders = ALONE if trainer is None else [folder for folder in ALONE if folder == settings_like(trainer)]
     found = _match(name, [one for one in names if one.partition("/")[0] in folders])
     return None if found is None else _root() / f"{found}.yaml"
 

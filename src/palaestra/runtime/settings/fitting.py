@@ -15,7 +15,7 @@ from typing import Any
 from palaestra.core.specs import BehaviorSpec
 from palaestra.envs.pettingzoo.opening import is_published
 from palaestra.runtime.settings.examples import made_for
-from palaestra.trainers.behavior_settings import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings, settings_like
 
 LARGE = 64
 """Numbers of all vector observations from which a layer gets more units."""
@@ -71,7 +71,7 @@ def fitted(
     behaviors: Mapping[str, BehaviorSpec], areas: int, trainer: str = "ppo", opponents: Collection[str] = ()
 ) -> dict[str, Any]:
     """Returns a tree of settings that fit the observations and actions of each behavior. Trainers of your own keep
-    their defaults.
+    their defaults, but for subclasses of PPO, SAC and POCA.
 
     `opponents`: behaviors that play against one another, which learn by self-play.
     """
@@ -120,10 +120,11 @@ def _block(spec: BehaviorSpec, areas: int, trainer: str) -> dict[str, Any]:
         "time_horizon": horizon,
         "summary_freq": steps // SUMMARIES,
     }
-    if trainer in ("ppo", "poca"):
+    like = settings_like(trainer)
+    if like in ("ppo", "poca"):
         components = spec.action.continuous + len(spec.action.branches)
         block["hyperparameters"] = _on_policy(kind, max(2048, horizon * areas), joint_ratio=components > 1)
-    elif trainer == "sac":
+    elif like == "sac":
         block["network_settings"] |= {"hidden_units": 512 if kind == IMAGES else 256}
         block["hyperparameters"] = SAC_VALUES
     return block

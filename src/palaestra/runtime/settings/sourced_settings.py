@@ -19,7 +19,7 @@ from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.tree import DEFAULT_TRACKERS
 from palaestra.runtime.settings.yaml_file import Document, Key
 from palaestra.runtime.settings.yaml_limits import MAX_DEPTH
-from palaestra.trainers.behavior_settings import BehaviorSettings, hyperparameters_class
+from palaestra.trainers.behavior_settings import BehaviorSettings, hyperparameters_class, settings_like
 
 _PARAMETER_FORMS = ("curriculum", "sampler_type", "sampler_parameters")
 _FLAGS = {
@@ -125,7 +125,8 @@ class SourcedSettings:
     def _leave_other_hyperparameters(self, block_path: Key, trainer: Any, words: str) -> None:
         """Removes the hyperparameters of a block, those of another trainer, if a flag chooses one."""
         block = self._found(block_path)
-        if not isinstance(block, dict) or block.get("trainer_type", trainer) == trainer:
+        suited = (trainer, settings_like(str(trainer)))
+        if not isinstance(block, dict) or block.get("trainer_type", trainer) in suited:
             return
         if isinstance(block.get("hyperparameters"), dict) and block["hyperparameters"]:
             path = (*block_path, "hyperparameters")
