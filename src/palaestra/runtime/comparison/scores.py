@@ -44,7 +44,7 @@ class Measure:
             if not least <= value <= most:
                 raise ConfigError(f"--{name} is {value:g}; expected {least:g} to {most:g}")
         if self.at is not None and not 0 < self.at < math.inf:
-            raise ConfigError(f"--at is {self.at:g}; expected a number of agent-steps, such as 1e6")
+            raise ConfigError(f"--at is {self.at:g}; expected a number of decisions, such as 1e6")
         if self.bar is not None and not math.isfinite(self.bar):
             raise ConfigError(f"--bar is {self.bar:g}; expected a number")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,7 @@ LEGEND_COLUMNS, LEGEND_LETTERS = 5, 60
 """Number of behaviors, and total length of their names, that fit into the legend above the panels of one run."""
 MOST_DRAWN, MOST_PANELS = 1000, 64
 """Curves and panels of a picture, at most: time and memory grow with them."""
-NOISY, LEAST_NOISY, WINDOW = 6.0, 20, 15
+NOISY, LEAST_NOISY, WINDOW = 6.0, 20, 25
 """A curve of at least LEAST_NOISY points that goes up and down NOISY times its range is smoothed over 1 / WINDOW."""
 
 
@@ -79,9 +80,10 @@ def learning_curves(
 ) -> Figure:
     """Draws a line for each run and behavior, in a panel for each metric.
 
-    `smooth` is the weight of the past in an exponential mean, from 0 to below 1; None: chosen by how noisy the curves
-    are. A line has the same color and pattern in all panels. Names stand at the ends of the lines; with many lines or
-    several panels, in a legend. `environment` is named in the titles. Raises RunError for more than a picture can show.
+    `smooth` is the weight of the past in an exponential mean, from 0 to below 1; None: noisy curves are smoothed both
+    ways, without a lag. A line has the same color and pattern in all panels. Names stand at the ends of the lines; with
+    many lines or several panels, in a legend. `environment` is named in the titles. Raises RunError for more than a
+    picture can show.
     """
     keys = [
         (run, name)
@@ -109,16 +111,21 @@ def learning_curves(
         axes = figure.add_subplot(rows, columns, at + 1)
         curves = {(run, name): runs[run][name][metric] for run, name in keys if metric in runs[run][name]}
         seconds, unit = time_unit(curves.values()) if by_time else (1.0, "")
-        weight = smoothing([points.value for points in curves.values()]) if smooth is None else smooth
+        weight = smooth or 0.0
+        line = partial(smoothed, weight=weight)
+        if smooth is None:
+            weight = smoothing([points.value for points in curves.values()])
+            line = partial(smoothed_both_ways, weight=weight)
         ends = {}
         last = 0.0
         for key, points in curves.items():
             x = points.seconds / seconds if by_time else points.step
-            ends[key] = _draw(axes, x, points.value, looks[key], weight)
+            ends[key] = _draw(axes, x, points.value, looks[key], line if weight else None)
             last = max(last, float(x.max()))
         dress(axes, 9.5)
         dress_x(axes, last, 9.5, f"training time ({unit})" if by_time else "decisions")
-        below = (UNITS.get(metric, ""), *names, f"smoothed {weight:.2g}" if weight else "")
+        how = f"smoothed {weight:g}" if smooth else "smoothed"
+        below = (UNITS.get(metric, ""), *names, how if weight else "")
         add_title(axes, metric.rpartition("/")[2], below)
         if apart:
             label_ends(axes, [(labels[key], looks[key].color, end) for key, end in ends.items()])
@@ -140,7 +147,7 @@ def overview(history: History, run: str = "", environment: str = "") -> Figure:
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     width = 3.9 * columns + 0.3
-    header = 1.3 if len(history) > 1 else 1.0
+    header = 1.1 + 0.2 * math.ceil(len(history) / LEGEND_COLUMNS) if len(history) > 1 else 1.0
     height = 2.6 * rows - 0.3 + header
     figure = new_figure(width, height)
     looks = looks_of([*history])
@@ -149,8 +156,9 @@ def overview(history: History, run: str = "", environment: str = "") -> Figure:
         axes = figure.add_subplot(rows, columns, at + 1)
         shown = {name: tagged[tag] for name, tagged in history.items() if tag in tagged}
         weight = smoothing([points.value for points in shown.values()])
+        line = partial(smoothed_both_ways, weight=weight) if weight else None
         for name, points in shown.items():
-            _draw(axes, points.step, points.value, looks[name], weight)
+            _draw(axes, points.step, points.value, looks[name], line)
         dress(axes, 8.0)
         dress_x(axes, last, 8.0)
         title = "Elo" if tag == ELO else tag.rpartition("/")[2]
@@ -223,11 +231,18 @@ def smoothed(values: np.ndarray, weight: float) -> np.ndarray:
     return out
 
 
-def _draw(axes: Axes, x: np.ndarray, y: np.ndarray, look: Look, smooth: float) -> float:
+def smoothed_both_ways(values: np.ndarray, weight: float) -> np.ndarray:
+    """Returns the exponential mean of the past and the future together, which does not lag behind the values."""
+    return smoothed(smoothed(values, weight)[::-1], weight)[::-1]
+
+
+def _draw(
+    axes: Axes, x: np.ndarray, y: np.ndarray, look: Look, smooth: Callable[[np.ndarray], np.ndarray] | None
+) -> float:
     """Draws one line and returns the height of its end."""
-    if smooth:
+    if smooth is not None:
         axes.plot(x, y, color=look.color, alpha=0.25, linewidth=0.8)
-        y = smoothed(y, smooth)
+        y = smooth(y)
     options = look.options(4.5) if look.mark or len(x) > 1 else {**look.options(6.0), "marker": "o"}
     axes.plot(x, y, linewidth=1.6, markevery=max(1, len(x) // 12), **options)
     return float(y[-1])

@@ -23,7 +23,15 @@ from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.logging.tracker import Tracker
 from palaestra.runtime.logging.trackers import JSONLTracker, TensorBoardTracker
 from palaestra.runtime.plots.chart_style import COLORS, save, short_number, ticks_to
-from palaestra.runtime.plots.curves import environment_name, is_noisy, learning_curves, overview, save_curves, smoothed
+from palaestra.runtime.plots.curves import (
+    environment_name,
+    is_noisy,
+    learning_curves,
+    overview,
+    save_curves,
+    smoothed,
+    smoothed_both_ways,
+)
 
 TAGS = [REWARD, LENGTH, "Losses/Policy Loss", "Losses/Value Loss", "Policy/Entropy"]
 
@@ -193,8 +201,16 @@ def test_noisy_curves_are_smoothed_and_others_are_not(tmp_path):
     calm = {"B": {REWARD: Points(steps, seconds, rising)}}
     loud = {"B": {REWARD: Points(steps, seconds, rough)}}
     assert len(learning_curves({"run": calm}, [REWARD]).axes[0].lines) == 1
-    assert len(learning_curves({"run": loud}, [REWARD]).axes[0].lines) == 2
+    axes = learning_curves({"run": loud}, [REWARD]).axes[0]
+    assert len(axes.lines) == 2
+    assert axes.texts[0].get_text().endswith("smoothed")
     assert len(learning_curves({"run": loud}, [REWARD], smooth=0.0).axes[0].lines) == 1
+
+
+def test_smoothing_both_ways_does_not_lag():
+    step = np.repeat([0.0, 1.0], 100)
+    assert smoothed_both_ways(step, 0.9)[100] == pytest.approx(0.5, abs=0.03)
+    assert smoothed(step, 0.9)[100] == pytest.approx(0.1, abs=0.01)
 
 
 def test_smoothing_leaves_out_what_is_no_number():
