@@ -56,8 +56,8 @@ class KeepBestSettings(Settings):
     episodes.
     """
     every: int | None = Field(default=None, gt=0)
-    """Decisions between two measurements, each of which waits for the next summary; null: checkpoint_interval. The
-    final policy is evaluated in any case.
+    """Decisions between two measurements, each of which waits for the next summary; null: checkpoint_interval, or a
+    tenth of max_steps if that is less. The final policy is measured in any case.
     """
     episodes: int = Field(default=100, gt=0)
     """Episodes of an evaluation, in an environment of its own with the last lesson of each curriculum."""
