@@ -54,7 +54,7 @@ def heading(found: ComparedRuns, task: str) -> str:
 
 def _task(found: ComparedRuns, task: str) -> ResultTable:
     bar = found.measure.bar
-    titles = ["setting", "runs", "IQM", _percent(found), "least", "greatest"]
+    titles = ["setting", "runs", "IQM", _percent(found), "minimum", "maximum"]
     titles += [] if bar is None else [f"steps to {bar:g}", _percent(found), "time", "reached by"]
     rows = list[list[str]]()
     for group in found.groups:

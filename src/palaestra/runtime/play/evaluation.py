@@ -73,7 +73,7 @@ def as_json(result: SideEpisodes) -> dict[str, Any]:
 
 
 def cells(result: SideEpisodes) -> list[str]:
-    """Returns what tables say of an evaluation: mean reward, least, greatest and decisions of an episode."""
+    """Returns what tables say of an evaluation: the mean reward with its error, minimum, maximum, and decisions."""
     returns = result.returns
     if not len(returns):
         return ["-"] * 4

@@ -152,7 +152,7 @@ class Evaluation(Shown):
         compete = brains and len({row.team for row in self.rows}) > 1
         runs = [] if brains else ["run"]
         head = [*runs, "behavior"] + ["brain", "episodes"] * brains
-        head += ["mean reward" if brains else "reward", "least", "greatest", "decisions"]
+        head += ["mean reward ± error" if brains else "reward ± error", "minimum", "maximum", "decisions"]
         head += ["group reward"] * groups + ["success"] * successes + ["won", "drawn", "lost"] * compete
         rows = []
         for row, played in zip(self.rows, parts, strict=True):
@@ -219,9 +219,9 @@ def _lines(name: str, played: SideEpisodes) -> Iterator[str]:
         yield f"{name}: no episode ended"
         return
     yield (
-        f"{name}: mean reward {played.mean:.3f} ± {played.error:.3f} over {len(played.returns)} episodes "
-        f"(least {played.returns.min():.3f}, greatest {played.returns.max():.3f}; {played.lengths.mean():.1f} "
-        "decisions each)"
+        f"{name}: mean reward {played.mean:.3f} ± {played.error:.3f} (standard error) over {len(played.returns)} "
+        f"episodes (minimum {played.returns.min():.3f}, maximum {played.returns.max():.3f}; "
+        f"{played.lengths.mean():.1f} decisions each)"
     )
     if len(played.group_returns):
         yield f"{name}: mean group reward {played.group_returns.mean():.3f} over {len(played.group_returns)} groups"
