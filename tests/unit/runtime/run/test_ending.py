@@ -3,16 +3,19 @@
 import json
 import re
 import shlex
+from os import terminal_size
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from small_runs import settings, write
 from tiny_envs import Scripted
 
 import palaestra
 from palaestra.cli.main import main
 from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.presentation import labelled_lines
 from palaestra.runtime.run.rate_jumps import RateJump, sentence
 from palaestra.runtime.run.result import Result
 
@@ -44,7 +47,7 @@ def test_the_closing_mean_is_that_of_the_last_summary_with_its_count_of_episodes
     seen: list[Summary] = []
     result = train(tmp_path, callbacks=[seen.append])
     last = [summary for summary in seen if summary.episodes][-1]
-    closing = f"decisions in .* s, reward {last.mean:.3f} \\({last.episodes} episodes of the last summary\\)\n"
+    closing = f"decisions in .* s, reward {last.mean:.3f} \\(last {last.episodes} episodes\\)\n"
     assert re.search(closing, capsys.readouterr().out)
     assert result.rewards == {"Basic": pytest.approx(last.mean)}
     assert result.episodes == {"Basic": last.episodes}
@@ -137,3 +140,28 @@ def test_behaviors_that_come_late_have_their_settings_in_tensorboard_as_text(tmp
             if file.name.startswith("events"):
                 texts += EventAccumulator(str(file)).Reload().Tags()["tensors"]
         assert texts == ["Hyperparameters/text_summary"], name
+
+
+def test_a_run_ends_with_short_lines_whose_commands_work(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(labelled_lines, "get_terminal_size", lambda fallback: terminal_size((80, 24)))
+    Path("x.yaml").write_text(yaml.safe_dump(settings("Basic", 900)))
+    name = "a-run-with-a-name"
+    assert main(["learn", "x.yaml", "--env=Basic", "--num-areas=3", "--seed=7", f"--run-id={name}", "--keep-best"]) == 0
+    out = capsys.readouterr().out
+    last = out[out.index("[INFO] Finished: ") :].splitlines()
+    labels = [line[:10].strip() for line in last[1:]]
+    assert [label for label in labels if label] == ["model", "best", "next"]  # no curve is drawn in tests
+    assert all(len(line) <= 80 for line in last if not line.startswith("  best"))
+    commands = [shlex.split(one) for line in last[3:] for one in line[10:].split(" · ")]
+    assert {command[1] for command in commands} >= {"evaluate", "record", "learn"}
+    for command in commands:
+        if command[1] in ("evaluate", "learn"):
+            assert main(command[1:]) == 0
+    out = capsys.readouterr().out
+    assert f"Resuming '{name}' from step" in out
+    for noise in ("TensorBoard", "bottleneck", "Computing with", "differs from"):
+        assert noise not in out
+        assert noise in Path("results", name, "run_logs", "console.log").read_text()
+    assert main(["learn", f"--run-id={name}", "--resume", "--max-steps=1900", "--debug"]) == 0
+    assert "bottleneck" in capsys.readouterr().out
