@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -102,7 +103,17 @@ def new_figure(width: float, height: float, dpi: int = 160) -> Figure:
 
     figure = Figure(figsize=(width, height), dpi=dpi, facecolor="white")
     FigureCanvasAgg(figure)
+    # notebooks show it, also where pyplot was never imported
+    setattr(figure, "_repr_png_", partial(_png_of, figure))  # noqa: B010
     return figure
+
+
+def _png_of(figure: Figure) -> tuple[bytes, dict[str, float]]:
+    """Returns a picture for a notebook, and how wide it is shown."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        figure.savefig(drawn := io.BytesIO(), format="png", bbox_inches="tight", pad_inches=0.2)
+    return drawn.getvalue(), {"width": round(72 * figure.get_figwidth())}
 
 
 def save(figure: Figure, file: Path, *, crop: bool = True) -> None:

@@ -1,0 +1,137 @@
+"""Notebooks with a real kernel: the example, and a training that is interrupted and goes on."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+nbclient = pytest.importorskip("nbclient", reason="needs nbclient: pip install nbclient ipykernel")
+pytest.importorskip("ipykernel", reason="needs ipykernel: pip install nbclient ipykernel")
+import nbformat  # noqa: E402
+from jupyter_core.utils import run_sync  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[3]
+WALK = """
+import gymnasium
+import numpy as np
+import palaestra
+
+
+class Walk(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = (options or {}).get("start", 0.0)
+        self.age = 0
+        return np.array([self.at], np.float32), {}
+
+    def step(self, action):
+        self.at += 0.1 if action else -0.1
+        self.age += 1
+        return np.array([self.at], np.float32), self.at, abs(self.at) >= 0.95, self.age >= 20, {}
+
+
+steps = []
+few = {"batch_size": 32, "buffer_size": 128, "summary_freq": 200}
+"""
+TRAIN = """
+result = palaestra.train(env=Walk, run_id="walk", max_steps=400, callbacks=lambda s: steps.append(s.step), **few)
+"""
+RESUME = """
+more = palaestra.train(run_id="long", resume=True, callbacks=lambda s: True, **few)
+more.steps["Walk"] > 200
+"""
+
+
+class Notebook:
+    """Runs cells in a kernel, in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.client: Any = nbclient.NotebookClient(
+            nbformat.v4.new_notebook(), timeout=300, resources={"metadata": {"path": str(folder)}}
+        )
+
+    def run(self, source: str) -> Any:
+        """Runs a cell and returns it, with its outputs."""
+        cell = nbformat.v4.new_code_cell(source.strip())
+        self.client.nb.cells.append(cell)
+        return self.client.execute_cell(cell, len(self.client.nb.cells) - 1)
+
+    def interrupted(self, source: str, at: str) -> str:
+        """Runs a cell and interrupts it once it has printed a text. Returns the name of the exception that ended it."""
+        kernel = self.client.kc
+        asked = kernel.execute(source)
+        printed = ended = ""
+        while True:
+            message = run_sync(kernel.get_iopub_msg)(timeout=120)
+            if message["parent_header"].get("msg_id") != asked:
+                continue
+            printed += message["content"].get("text", "")
+            if at and at in printed:
+                run_sync(self.client.km.interrupt_kernel)()
+                at = ""
+            if message["msg_type"] == "error":
+                ended = message["content"]["ename"]
+            if message["content"].get("execution_state") == "idle":
+                run_sync(kernel.get_shell_msg)(timeout=120)
+                return ended
+
+
+@pytest.fixture
+def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    book = Notebook(tmp_path)
+    with book.client.setup_kernel():
+        yield book
+
+
+def text_of(cell: Any) -> str:
+    return "".join(one.get("text", "") for one in cell.outputs if one.output_type == "stream")
+
+
+def shown(cell: Any, kind: str) -> str:
+    (found,) = [one.data[kind] for one in cell.outputs if kind in one.get("data", {})]
+    return found
+
+
+@pytest.mark.slow
+def test_a_class_of_a_notebook_trains_is_interrupted_goes_on_and_shows_itself(notebook: Notebook, tmp_path: Path):
+    notebook.run(WALK)
+    notebook.run(TRAIN)
+    assert shown(notebook.run("steps"), "text/plain") == "[200, 400]"
+    assert "walk" in shown(notebook.run("result"), "text/html")
+    assert shown(notebook.run("result.frame()[['step']].T"), "text/html").count("<td>") == 2
+    assert shown(notebook.run("result.plot()"), "image/png")
+    assert "Wrote own.png" in text_of(notebook.run("!palaestra plot walk --out own.png"))
+
+    notebook.run("few['env'] = Walk")
+    long = "palaestra.train(run_id='long', max_steps=10_000_000, **few)"
+    assert notebook.interrupted(long, "Step: 200.") == "KeyboardInterrupt"
+    assert [*(tmp_path / "results" / "long" / "checkpoints").iterdir()]
+    assert shown(notebook.run(RESUME), "text/plain") == "True"
+
+    notebook.run("side = palaestra.train_seeds(seeds=2, side_by_side=2, max_steps=200, quiet=True, **few)")
+    assert shown(notebook.run("sorted(side.results)"), "text/plain") == "[1, 2]"
+    copies = "palaestra.train(num_envs=2, num_areas=4, max_steps=200, run_id='copies', **few).finished"
+    assert shown(notebook.run(copies), "text/plain") == "True"
+
+
+@pytest.mark.slow
+def test_the_example_s_cells_run_as_they_are(notebook: Notebook):
+    example = nbformat.read(ROOT / "examples" / "first_steps.ipynb", as_version=4)
+    cells = [cell for cell in example.cells if cell.cell_type == "code"]
+    assert 6 <= len(cells) <= 10
+    for cell in cells:
+        if not cell.source.startswith("%pip"):
+            notebook.run(cell.source)
+
+
+def test_the_example_is_stored_without_outputs():
+    example = nbformat.read(ROOT / "examples" / "first_steps.ipynb", as_version=4)
+    nbformat.validate(example)
+    assert all(not cell.get("outputs") and cell.get("execution_count") is None for cell in example.cells)
