@@ -117,7 +117,7 @@ def show(league: League) -> None:
 
     names = list(dict.fromkeys(entry.behavior for entry in league.entries))
     columns = [i for i, entry in enumerate(league.entries) if entry.behavior == names[-1]]
-    labels = [short_number(league.entries[i].step, 3) for i in columns]
+    labels = [short_number(league.entries[i].step) for i in columns]
     for name in names[:1] if len(names) == 1 else names[:-1]:
         print(escaped(f"{name}, score in percent against {names[-1]} at step"))
         print(" " * 10 + " ".join(f"{label:>6}" for label in labels) + "   skill")
@@ -127,7 +127,7 @@ def show(league: League) -> None:
                     "     -" if league.games[i, j] == 0 else f"{100 * league.scores[i, j]:6.1f}" for j in columns
                 )
                 print(
-                    f"{short_number(entry.step, 3):>9} {scores}  {league.skills[i].mean:6.2f} ± "
+                    f"{short_number(entry.step):>9} {scores}  {league.skills[i].mean:6.2f} ± "
                     f"{league.skills[i].deviation:.2f}"
                 )
     for name in names:

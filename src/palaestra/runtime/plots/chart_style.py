@@ -192,12 +192,12 @@ def ticks_to(last: float, most: int) -> list[float]:
     return ticks if round_ends else [*(tick for tick in ticks if last - tick > 0.6 * step), last]
 
 
-def short_number(value: float, digits: int = 4) -> str:
+def short_number(value: float) -> str:
     """Returns a number as a short label: 500000 is 500k, 1250000 is 1.25M."""
     for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= 0.9995 * size:
-            return f"{value / size:.{digits}g}{letter}"
-    return f"{value:.{digits}g}"
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"
 
 
 def label_ends(axes: Axes, ends: Sequence[tuple[str, str, float]]) -> None:

@@ -57,7 +57,7 @@ OVERVIEW = (
 """Panels of `curves.png`. The learning rate is left out in self-play."""
 UNITS = {
     REWARD: "per episode",
-    GROUP_REWARD: "per group and episode",
+    GROUP_REWARD: "per group",
     LENGTH: "decisions",
     ELO: "rating",
     "Policy/Entropy": "nats",

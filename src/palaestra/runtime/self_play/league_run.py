@@ -137,7 +137,7 @@ def heat_map(league: League, run: str = "") -> Figure:
         if not np.isnan(score):
             color = "white" if abs(score - 0.5) > 0.35 else INK
             axes.text(j, i, f"{100 * score:.0f}", ha="center", va="center", fontsize=8, color=color)
-    across, down = ([short_number(league.entries[i].step, 3) for i in shown] for shown in (columns, rows))
+    across, down = ([short_number(league.entries[i].step) for i in shown] for shown in (columns, rows))
     axes.set_xticks(range(len(columns)), across, rotation=60, fontsize=8, color=SOFT)
     axes.set_yticks(range(len(rows)), down, fontsize=8, color=SOFT)
     axes.set_xlabel(f"{names[-1]} at step", fontsize=9, color=SOFT)
