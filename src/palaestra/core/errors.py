@@ -25,6 +25,7 @@ PalaestraError
 from __future__ import annotations
 
 import os
+import re
 import sysconfig
 import traceback
 from pathlib import Path
@@ -170,7 +171,7 @@ def exception_summary(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
-    place = user_code_location(error) or (f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else "")
+    place = user_code_location(error) or (_location(frames[-1]) if frames else "")
     text = indented(str(error))
     return f"{type(error).__name__}{': ' if text else ''}{text}{place}"
 
@@ -185,4 +186,10 @@ def user_code_location(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if not frame.filename.startswith(("<frozen", _OURS))]
     theirs = [frame for frame in theirs if is_users(frame.filename)] or theirs
-    return f" ({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else ""
+    return _location(theirs[-1]) if theirs else ""
+
+
+def _location(frame: traceback.FrameSummary) -> str:
+    """Returns ' (file, line N)' of a frame; the file of a notebook's cell is one that nobody knows."""
+    is_cell = re.search(r"[/\\]ipykernel_\d+[/\\]\d+\.py$", frame.filename)
+    return f" ({'cell of the notebook' if is_cell else frame.filename}, line {frame.lineno})"
