@@ -80,4 +80,4 @@ def test_arguments_that_a_function_does_not_have_are_answered_with_the_nearest()
 
 def test_a_cell_of_a_notebook_is_named_so():
     with pytest.raises(EnvError, match=r"ValueError: try --resume \(cell of the notebook, line 3\)$"):
-        python_call(guarded)(defined(STEP, "/tmp/ipykernel_123/456.py"))
+        python_call(guarded)(defined(STEP, "x/ipykernel_123/456.py"))

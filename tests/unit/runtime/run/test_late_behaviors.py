@@ -10,6 +10,7 @@ from tiny_envs import CPU, Scripted, behavior_settings
 
 import palaestra
 from palaestra.brains.random import RandomBrain
+from palaestra.core.errors import CallbackError
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.collect import threads
 from palaestra.runtime.collect.learner import Learner
@@ -95,7 +96,7 @@ def test_an_error_of_a_callback_marks_the_run_as_failed(tmp_path):
     def callback(summary: object) -> None:
         raise ValueError("no such chart")
 
-    with pytest.raises(ValueError, match="no such chart"):
+    with pytest.raises(CallbackError, match="the callback callback raised ValueError: no such chart"):
         train(tmp_path, "run", callbacks=[callback])
     progress = read_progress(tmp_path / "run")
     assert progress["state"] == "failed"

@@ -76,7 +76,7 @@ def test_a_run_whose_folder_goes_is_saved_beside_it_and_resumes_exactly(act, mes
         train(tmp_path, act)
     saved = caught.value.saved
     assert saved.parent == tmp_path
-    assert f"is saved in {saved}; to go on from there: palaestra learn --run-id={saved.name}" in str(caught.value)
+    assert f'is saved in {saved}; to go on from there: palaestra.train(run_id="{saved.name}"' in str(caught.value)
     resumed = palaestra.train(run_id=saved.name, results_dir=str(tmp_path), resume=True, quiet=True)
     assert resumed.finished
     assert differences(state(resumed.folder), whole) == []
