@@ -45,8 +45,8 @@ class NetworkSettings(Settings):
     vis_encode_type: Encoder | str = "simple"
     """Encoder of visual observations; one of your own as `package.module:Class`, or the name of a plug-in."""
     center_images: bool = False
-    """Subtract from each channel of an image its mean. Small things before an even background, such as a ball, are
-    learned many times sooner.
+    """Subtract each channel's mean from an image. Helps a lot with small objects on a uniform background, such as
+    Pong's ball.
     """
     body: str | None = None
     """Hidden layers of your own in place of ours: `package.module:Class`, or the name of a plug-in. They read goals as

@@ -89,8 +89,8 @@ class POCASettings(OnPolicyFields, Settings):
     """Multi-agent posthumous credit assignment. Cohen et al. 2022, https://arxiv.org/abs/2111.05992."""
 
     individual_values: bool = False
-    """Returns bootstrap with each agent's own value, from its observation and the number of agents left, not with the
-    group's.
+    """Bootstrap each agent's return from its own value estimate, from its observation and the number of agents left,
+    instead of the group's.
     """
 
 
