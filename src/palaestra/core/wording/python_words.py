@@ -31,6 +31,7 @@ _SAME = """
     target-frame-rate time-scale timeout-wait title track trainer trials trust width x
 """
 KEYWORDS = {flag: flag.replace("-", "_") for flag in _SAME.split()} | {
+    "brain": "brains",
     "commit-message": "message",
     "lesson": "first_lesson",
     "load": "load_model",
@@ -48,16 +49,19 @@ _SWITCHES = """
 """
 SWITCHES = frozenset(_SWITCHES.split())
 """Flags without a value."""
-WHOLE = {"debug": 'settings={"debug": True}', "multi-gpu": "gpus=-1"}
+WHOLE = {"debug": 'settings={"debug": True}', "multi-gpu": "gpus=-1", "no-titles": "titles=False"}
 """Flags that are a keyword with its value."""
 _BOTH = "compare evaluate export plot pull push record run tune"
 _SHELL_ONLY = "alias config convert demo doctor envs help league schema upgrade view"
 FUNCTIONS = {"learn": "train", **{name: name for name in _BOTH.split()}}
 """The function for each command that Python has too; other commands are of the command line alone."""
+SEVERAL = ("compare", "plot", "record")
+"""Commands that take several runs, which are a list in Python."""
 COMMANDS = (*FUNCTIONS, *_SHELL_ONLY.split())
 PHRASES = {
     " on the command line": "",
     "; --debug shows the whole traceback": "",
+    "--groups ppo='ppo-*' sac='sac-*'": 'groups={"ppo": "ppo-*", "sac": "sac-*"}',
 }
 """Words that only make sense on the command line, and those for Python."""
 
@@ -184,6 +188,8 @@ def _call(verb: str, words: str) -> str:
             value = value if equals or not tokens else tokens.pop()
             for name, shown in _argument(flag, value):
                 (settings if name == "settings" else keywords)[shown if name == "settings" else name] = shown
+    if len(positional) > 1 and verb in SEVERAL:
+        positional = [f"[{', '.join(positional)}]"]
     name = "train_seeds" if verb == "learn" and "seeds" in keywords else FUNCTIONS[verb]
     if settings:
         keywords["settings"] = "{" + ", ".join(one[1:-1] for one in settings) + "}"
@@ -193,7 +199,10 @@ def _call(verb: str, words: str) -> str:
 def _argument(flag: str, value: str) -> Iterator[tuple[str, str]]:
     """Yields keyword and value as they are written in Python."""
     if flag != "set":
-        yield KEYWORDS.get(flag, flag.replace("-", "_")), _literal(value)
+        whose, equals, brain = value.partition("=")
+        of_one = flag == "brain" and equals
+        written = f"{{{json.dumps(whose)}: {json.dumps(brain)}}}" if of_one else _literal(value)
+        yield KEYWORDS.get(flag, flag.replace("-", "_")), written
         return
     path, equals, value = value.partition("=")
     above, _, rest = path.partition(".*.")

@@ -127,7 +127,7 @@ def test_a_finished_run_stays_as_it_is(tmp_path, capsys):
 
 def test_a_finished_run_trains_further_with_its_own_settings_and_more_steps(tmp_path):
     train("Basic", tmp_path)
-    more = {"config": None, "env": None, "num_areas": 3, "sets": ["behaviors.*.max_steps=3000"]}
+    more = {"config": None, "env": None, "num_areas": 3, "max_steps": 3000}
     result = train("Basic", tmp_path, resume=True, **more)
     assert result.finished
     assert result.steps["Basic"] >= 3000
@@ -239,7 +239,7 @@ def test_results_without_a_checkpoint_are_not_overwritten(tmp_path, left):
         lines = ['{"behavior": "Basic", "step": 100, "elapsed": 40.0}', '{"step": 90000, "elapsed": 4000.0}', ""]
         (folder / left).write_text("\n".join(lines))
     before = contents(folder)
-    refused = r"no checkpoint to continue from, but it has results, such as .*checkpoints/ back.*--run-id.*--force"
+    refused = r"no checkpoint to continue from, but it has results, such as .*checkpoints/ back.*run_id.*force=True"
     with pytest.raises(RunError, match=refused):
         train("Basic", tmp_path, resume=True)
     assert contents(folder) == before
