@@ -16,6 +16,8 @@ from palaestra.core.files import read_end, regular, write_whole
 
 PROGRESS = "progress.json"
 CONSOLE = "console.log"
+PROGRAM = "a program's"
+"""What the file says of an environment that a program made."""
 LARGEST = 4 << 20
 """Bytes after which the older half is dropped."""
 EVERY = 1.0
@@ -23,6 +25,13 @@ WINDOW = 30.0
 """Seconds over which the rate is measured."""
 OLD = 15.0
 """Seconds after which a process that learns has written again, unless it is in a long update."""
+
+
+def of_program(run: Path) -> bool:
+    """Whether a run, by its folder, was trained in an environment that a program made, which no command can make."""
+    with suppress(OSError, ValueError):
+        return json.loads((run / "run_logs" / PROGRESS).read_text(encoding="utf-8")).get("environment") == PROGRAM
+    return False
 
 
 class ProgressFile:

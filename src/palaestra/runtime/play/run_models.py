@@ -15,6 +15,7 @@ from palaestra.core.files import MODEL_FILES, file_name
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.hub.contents import models
 from palaestra.hub.hub_names import is_hub_name, read_name
+from palaestra.runtime.control.progress_file import of_program
 from palaestra.runtime.curriculum.parameters import with_parameters
 from palaestra.runtime.environments.make import EDITOR, NO_OPTIONS, guarded, is_game, make_env, opening_options
 from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr
@@ -201,6 +202,11 @@ def env_name(models: Models, env: str | None) -> str:
     name = env or (models.settings and (models.settings.env_settings.env_path or EDITOR))
     if not name:
         raise EnvError(f"which environment {models.run} was trained in is not known: name it with --env")
+    if name == EDITOR and not env and models.folder is not None and of_program(models.folder):
+        raise EnvError(
+            f"{models.run} was trained in an environment that a program made: name one with --env, such as "
+            "--env=gymnasium:CartPole-v1 or --env=python:module:Class"
+        )
     return name
 
 

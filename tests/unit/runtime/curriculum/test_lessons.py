@@ -14,7 +14,7 @@ from small_runs import differences, settings, state
 from torch import Tensor
 
 import palaestra
-from palaestra.core.errors import ConfigError
+from palaestra.core.errors import ConfigError, EnvError
 from palaestra.envs.builtin.ball.env import Ball
 from palaestra.envs.transfer import Transfer
 from palaestra.envs.wrapper import EnvWrapper
@@ -187,6 +187,8 @@ def test_a_gymnasium_environment_learns_in_lessons_resumes_in_them_and_is_evalua
     first_of_trial = 1
     assert {depth for one in made for depth in one.depths[first_of_trial:]} == {9.0}
     assert lesson(result.folder, "depth") == 2
+    with pytest.raises(EnvError, match="was trained in an environment that a program made: name one with --env"):
+        open_for(find_models(str(result.folder), tmp_path), None, 2, 2)
 
 
 def test_lessons_start_anew_in_a_run_that_starts_from_another_s_networks(tmp_path):

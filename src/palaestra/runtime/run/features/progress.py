@@ -6,7 +6,7 @@ import math
 import time
 from typing import Any
 
-from palaestra.runtime.control.progress_file import ConsoleLog, ProgressFile
+from palaestra.runtime.control.progress_file import PROGRAM, ConsoleLog, ProgressFile
 from palaestra.runtime.logging.bottleneck import OTHER, bottleneck, mean_of
 from palaestra.runtime.parts.part import RunPart
 from palaestra.runtime.run.training_run import Run, setup_of
@@ -58,5 +58,6 @@ class ProgressReport(RunPart):
             shares={part: mean.share(part) for part in (*mean.parts, OTHER)},
             bottleneck=bottleneck(uses, setup_of(run)),
             elapsed=run.clock.elapsed,
+            **({"environment": PROGRAM} if run.kind == "own" else {}),
             **{key: value for part in run.parts for key, value in part.progress().items()},
         )
