@@ -17,7 +17,7 @@ from palaestra.core.files import read_end, regular, write_whole
 PROGRESS = "progress.json"
 CONSOLE = "console.log"
 PROGRAM = "a program's"
-"""What the file says of an environment that a program made."""
+"""Value of `environment` in the file where a program made it."""
 LARGEST = 4 << 20
 """Bytes after which the older half is dropped."""
 EVERY = 1.0
