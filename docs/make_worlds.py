@@ -17,6 +17,8 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.agreement import agreements
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.environments.make import make_env
+from palaestra.runtime.recording.filming import drawn
+from palaestra.runtime.recording.video_files import flattened
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "reference" / "unity-examples.md"
@@ -106,9 +108,9 @@ def draw() -> None:
             steps = env.reset(1)
             for _ in range(DECISIONS):
                 steps = env.step({one: act(env, one, len(step.acting)) for one, step in steps.items()})
-            picture = Image.fromarray(env.render(0))
+            picture = Image.fromarray(drawn(env, 0, 2 * WIDTH))
         picture.thumbnail((WIDTH, WIDTH), Image.Resampling.LANCZOS)
-        picture.quantize(64).save(PICTURES / f"{name}.png", optimize=True)
+        flattened([picture])[0].save(PICTURES / f"{name}.png", optimize=True)
 
 
 def act(env: EnvWrapper, behavior: str, slots: int) -> Action:

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from palaestra.core.errors import ConfigError, PluginError, RunError
 from palaestra.core.files import explain, write_whole
@@ -162,24 +163,54 @@ def encode_gif(pictures: Sequence[Callable[[int], Image.Image]], width: int, fps
         width = max(LEAST_WIDTH, int(width * min(0.9, math.sqrt(GIF_BYTES / len(content)))))
 
 
-def _palette(images: Sequence[Image.Image]) -> Image.Image:
-    """Returns an image with a palette for all of these."""
+def flattened(images: Sequence[Image.Image]) -> list[Image.Image]:
+    """Returns images with one palette for all, without dithering: what does not move is the same in each.
+
+    Their most frequent colors stay as they are.
+    """
     from PIL import Image
 
-    packed = [np.asarray(image.convert("RGB"), np.uint32) @ np.array([65536, 256, 1], np.uint32) for image in images]
-    colors, counts = np.unique(np.concatenate([one.ravel() for one in packed]) & 0xFCFCFC, return_counts=True)
-    row = np.repeat(colors, np.ceil(counts**RARE).astype(int))
-    pixels = np.stack([row >> 16, row >> 8 & 255, row & 255], -1).astype(np.uint8)
-    pixels |= pixels >> 6  # white stays white
-    return Image.fromarray(pixels[None]).quantize(COLORS, Image.Quantize.MEDIANCUT)
+    pixels = [np.asarray(image.convert("RGB")) for image in images]
+    often, rest = _palette(pixels[:: max(1, len(pixels) // 8)])
+    palette = np.concatenate([often, rest])
+    cells = [_cells(one) for one in pixels]
+    nearest = np.zeros(1 << 18, np.uint8)
+    for one in cells:
+        nearest[one] = 1
+    there = np.flatnonzero(nearest)
+    middles = np.stack([there >> 12, there >> 6 & 63, there & 63], -1).astype(np.float32) * 4 + 2
+    known = palette.astype(np.float32)
+    nearest[there] = ((known**2).sum(-1) - 2 * middles @ known.T).argmin(-1)
+    nearest[_cells(often[::-1])] = np.arange(len(often))[::-1]
+    flat = [Image.fromarray(nearest[one]) for one in cells]
+    for image in flat:
+        image.putpalette(palette.tobytes())
+    return flat
+
+
+def _palette(pixels: Sequence[NDArray[np.uint8]]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Returns the most frequent colors of all pictures, and others for the rest, (n, 3) each."""
+    from PIL import Image
+
+    whole = np.concatenate([one.reshape(-1, 3) for one in pixels]).astype(np.int32)
+    packed, counts = np.unique(whole @ np.array([65536, 256, 1], np.int32), return_counts=True)
+    colors = np.stack([packed >> 16, packed >> 8 & 255, packed & 255], -1).astype(np.uint8)
+    often = colors[np.argsort(-counts)[: COLORS // 8]]
+    near, which = np.unique(_cells(colors), return_inverse=True)
+    row = np.repeat(near, np.ceil(np.bincount(which, counts) ** RARE).astype(int))
+    middles = (np.stack([row >> 12, row >> 6 & 63, row & 63], -1) * 4 + 2).astype(np.uint8)
+    rest = Image.fromarray(middles[None]).quantize(COLORS - len(often), Image.Quantize.MEDIANCUT)
+    return often, np.array(rest.getpalette(), np.uint8).reshape(-1, 3)[: COLORS - len(often)]
+
+
+def _cells(colors: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """Returns in which of 64 x 64 x 64 cells colors (..., 3) are."""
+    red, green, blue = (colors[..., channel].astype(np.int32) >> 2 for channel in range(3))
+    return red << 12 | green << 6 | blue
 
 
 def _gif(images: Sequence[Image.Image], fps: int) -> bytes:
-    from PIL import Image
-
-    palette = _palette(images[:: max(1, len(images) // 8)])
-    # one palette and no dithering: what does not move is the same in every picture, and costs nothing
-    flat = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
+    flat = flattened(images)
     buffer = BytesIO()
     flat[0].save(buffer, "GIF", save_all=True, append_images=flat[1:], duration=round(1000 / fps), loop=0, disposal=1)
     return buffer.getvalue()
