@@ -55,7 +55,7 @@ _BOTH = "compare evaluate export plot pull push record run tune"
 _SHELL_ONLY = "alias config convert demo doctor envs help league schema upgrade view"
 FUNCTIONS = {"learn": "train", **{name: name for name in _BOTH.split()}}
 """The function for each command that Python has too; other commands are of the command line alone."""
-SEVERAL = ("compare", "plot", "record")
+SEVERAL = ("compare", "evaluate", "plot", "record")
 """Commands that take several runs, which are a list in Python."""
 COMMANDS = (*FUNCTIONS, *_SHELL_ONLY.split())
 PHRASES = {
@@ -76,7 +76,7 @@ _WORD = rf"""--[\w-]+(?:=(?:{_VALUE})|[ ](?:{_SPACED}))?|'[^'\n]*'|"[^"\n]*"|[^\
 _VERBS = "|".join(COMMANDS)
 _PATTERN = re.compile(
     rf"""
-    (?P<theirs>\b\w*(?:Error|Exception|Warning|Interrupt|Exit):\ .*?\ \([^()\n]+,\ line\ \d+\)  # of an exception
+    (?P<theirs>\b(?:[A-Z]\w*|\w+(?:Error|Exception)):\ .*?\ \([^()\n]+,\ line\ \d+\)  # of an exception
       |(?<![\w'])'(?!palaestra\ (?:{_VERBS})\b|--[a-z])(?:[^'\n]|'(?=\w))*'(?!\w)
       |(?<![\w"=])"[^"\n]*")
     |(?<!\w)(?P<quote>['`])palaestra\ (?P<quoted_verb>{_VERBS})(?P<quoted_words>(?:\ [^`\n]*?)?)(?P=quote)(?!\w)

@@ -58,6 +58,7 @@ def test_flags_become_keywords_and_commands_become_calls(written: str, spoken: s
         "the folder 'runs --resume' is not there",
         "results/a--resume/b: no such file",
         "Broken raised an error in step: ValueError: call me with --resume, not 'palaestra learn' (my env.py, line 3)",
+        "the callback look raised Boom: add --resume (cell of the notebook, line 3)",
         'the value "--force" is none',
         "tensorboard --logdir results",
     ],
