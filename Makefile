@@ -8,7 +8,7 @@ READY_DEV := $(VENV)/.ready-dev
 RUN_ID ?= 3DBall-$(shell date +%Y%m%d-%H%M%S)
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev learn test test-learning test-slow test-page test-install check format proto test-gpu bench bench-scale bench-gpu bench-page bench-peers clean
+.PHONY: help install install-dev learn test test-learning test-slow test-page test-install check format proto test-gpu bench bench-scale bench-gpu bench-page bench-peers bench-bar clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -82,6 +82,10 @@ bench-page: $(READY_DEV)  ## measure the page: frames, what a watched run loses,
 
 bench-peers: $(READY_DEV)  ## run the original toolkit and other libraries on the same work (long)
 	$(BIN)/python benchmarks/peers/run.py
+
+bench-bar: $(READY_DEV)  ## solve four Gymnasium environments beside Stable-Baselines3, five seeds each (40 minutes, resumes): results/bar.json
+	mkdir -p results
+	$(BIN)/python benchmarks/peers/run.py --work bar --json results/bar.json --resume
 
 clean:  ## remove .venv and caches, keep results
 	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache
