@@ -47,10 +47,14 @@ def _own_env(run: Run) -> str:
     return " --env=..." if run.kind == "own" else ""
 
 
-def next_commands(run: Run) -> list[str]:
-    """Returns the commands that work for a run with models, the one that is wanted first in front."""
+def next_commands(run: Run, *, models: bool) -> list[str]:
+    """Returns the commands that work for a run, the one that is wanted first in front. `models`: whether all of its
+    models were written.
+    """
     folder, name = run.folder, run.settings.env_settings.env_path
     place = shlex.quote(folder.run_id if folder.results == Path("results") else str(folder.path))
+    if not models:
+        return [f"palaestra export {place}", continue_command(run)]
     commands = []
     if name or run.kind == "own":
         commands.append(f"palaestra evaluate {place}{_own_env(run)}")

@@ -82,8 +82,7 @@ def _files(run: Run, finals: Mapping[str, Path]) -> Iterator[str]:
             yield from labelled(label, [text])
     yield from labelled("curves", list(map(str, curves(run))))
     yield from labelled("note", list(_notes(run)))
-    if finals:
-        yield from labelled("next", wrapped(next_commands(run)))
+    yield from labelled("next", wrapped(next_commands(run, models=len(finals) == len(run.learners))))
 
 
 def _notes(run: Run) -> Iterator[str]:
