@@ -64,7 +64,7 @@ def make_in_group(kind: Callable[..., T], group: RankGroup, what: str, *argument
     Raises ConfigError where there are several ranks and it has none: it would learn in each for itself.
     """
     try:
-        inspect.signature(kind).bind(*arguments)
+        inspect.signature(kind).bind(*arguments, **({"group": group} if takes_group(kind) else {}))
     except TypeError as error:
         raise ConfigError(f"{what}: its constructor is called with {len(arguments)} arguments: {error}") from error
     except ValueError:  # of a class that is not written in Python

@@ -177,7 +177,8 @@ def test_signals_while_a_run_closes_do_not_cost_its_exit_status(
     hear.outer = Breaker(process=True)
     hear.status = 3
     hear(signal.SIGTERM, None)
-    assert capfd.readouterr().err == "\nthe run has ended and closes what it has open (Ctrl-C ends at once)\n"
+    said = "\npalaestra: the run has ended and closes what it has open (Ctrl-C ends at once)\n"
+    assert capfd.readouterr().err == said
     hear(signal.SIGTERM, None)
     assert not left
     monkeypatch.setattr("palaestra.runtime.control.os_signals.SAME_WISH", 0.0)

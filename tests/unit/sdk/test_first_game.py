@@ -44,7 +44,7 @@ def test_the_game_is_recorded_as_the_page_says(folder: Path, capsys: pytest.Capt
     assert "palaestra record catch --areas=1" in PAGE.read_text("utf-8")
     assert main(["record", "catch", "--areas=1", "--seconds=1"]) == 0
     with Image.open("results/catch/recording.gif") as gif:
-        assert (gif.width, gif.is_animated) == (480, True)
+        assert (gif.width, gif.is_animated) == (640, True)
         assert len(gif.convert("RGB").getcolors() or ()) >= 4  # white, gray, the drop, the paddle
 
 
