@@ -19,6 +19,7 @@ from palaestra.parallel.worker import WorkerLost
 from palaestra.runtime.control.os_signals import Stopper, break_on_signals, stop_on_signals
 from palaestra.runtime.curriculum.lessons import Lessons
 from palaestra.runtime.curriculum.parameters import Parameters, invalid_values
+from palaestra.runtime.environments.custom_envs import given_name
 from palaestra.runtime.environments.make import EDITOR
 from palaestra.runtime.environments.run_env import open_env, take_env
 from palaestra.runtime.logging.console import Console
@@ -138,7 +139,7 @@ def train_rank(loaded: Loaded, folder: RunFolder, group: RankGroup, request: Tra
         rank_setup.note_begun(str(folder.path), group)
         name = settings.env_settings.env_path or EDITOR
         is_ours = True
-        with WaitingNotice(f"opening {name}", console.info):
+        with WaitingNotice(f"opening {name if env is None else given_name(env)}", console.info):
             if env is None:
                 world = open_env(settings, folder.logs, console.log, group)
             else:
