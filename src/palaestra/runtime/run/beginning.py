@@ -108,6 +108,11 @@ def _raised_rates(run: Run) -> list[str]:
     return [sentence(jump, command, len(run.learners)) for jump in raised(before, run.learners)]
 
 
+def _of(run: Run) -> str:
+    """Returns the max_steps of the one behavior of a run; with several, whose steps are counted apart, nothing."""
+    return f" of {limit(run):,}" if len(run.learners) == 1 else ""
+
+
 def _announce(run: Run, warnings: list[str]) -> None:
     for warning in warnings:
         run.console.warning(warning)
@@ -118,13 +123,13 @@ def _announce(run: Run, warnings: list[str]) -> None:
         step = 0 if checkpoint is None else checkpoint.step
         run.console.info(f"Playing '{name}' as it was at step {step:,}; nothing in {place} is changed. Ctrl-C ends it")
     elif checkpoint is None:
-        run.console.info(f"Starting '{name}' from step 0; its files are in {place}")
+        run.console.info(f"Starting '{name}' from step 0{_of(run)}; its files are in {place}")
     elif run.finished:
         run.console.info(
             f"The run '{name}' is finished: it has reached its max_steps of {limit(run):,} (it is at step "
             f"{farthest(run):,}). To train it further, raise them: {continue_command(run)}"
         )
     else:
-        run.console.info(f"Resuming '{name}' from step {checkpoint.step:,}; its files are in {place}")
+        run.console.info(f"Resuming '{name}' from step {checkpoint.step:,}{_of(run)}; its files are in {place}")
     for note in run.env.traits.notes:
         run.console.info(note)
