@@ -1,3 +1,4 @@
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from small_runs import settings
 
 import palaestra
 from palaestra.api import run_names
+from palaestra.api.training_options import TrainingOptions
 from palaestra.runtime.run.result import Result
 
 FEW: dict[str, Any] = {
@@ -149,3 +151,8 @@ def test_a_function_is_called_once_for_each_copy():
 
     palaestra.train(env=make, quiet=True, **{**FEW, "num_areas": 3})
     assert len(made) == 3
+
+
+def test_the_keywords_of_train_are_those_of_several_seeds():
+    own = inspect.signature(palaestra.train).parameters.keys() - {"config", "env", "seed", "quiet", "others"}
+    assert TrainingOptions.__annotations__.keys() == own
