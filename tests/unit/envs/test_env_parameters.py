@@ -93,6 +93,18 @@ class Told(Shown):
         self.level = values["level"]
 
 
+class Inside(Shown):
+    """Has its level in a simulator, which it calls env, and which knows it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        del self.level
+        self.env = SimpleNamespace(level=4.0, env=self)
+
+    def seen(self):
+        return np.array([self.env.level], np.float32)
+
+
 class Named(Shown):
     """Has the level in places of other names."""
 
@@ -127,7 +139,7 @@ def levels(env: Any, ticks: int = 4, **change: Any) -> list[list[float]]:
     return seen
 
 
-@pytest.mark.parametrize("kind", [Shown, Gets, Asks, Spreads, Told, lambda: TimeLimit(Shown(), 9)])
+@pytest.mark.parametrize("kind", [Shown, Gets, Asks, Spreads, Told, Inside, lambda: TimeLimit(Shown(), 9)])
 def test_a_parameter_finds_its_way_and_applies_from_each_area_s_next_episode(kind):
     env = opened(kind, level=None)
     assert env.parameters == {"level": 4.0}

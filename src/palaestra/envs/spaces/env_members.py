@@ -12,14 +12,12 @@ NUMBERS = (bool, int, float, np.number, np.bool_)
 
 def layers(env: Any) -> Iterator[Any]:
     """Yields an environment and what its wrappers wrap, the outermost first."""
-    yield env
-    while True:
-        held = getattr(env, "__dict__", {})
-        inner = next((held[key] for key in ("env", "aec_env", "par_env") if held.get(key) is not None), None)
-        if inner is None:
-            return
-        env = inner
+    seen: list[Any] = []
+    while env is not None and not any(env is one for one in seen):
         yield env
+        seen.append(env)
+        held = getattr(env, "__dict__", {})
+        env = next((held[key] for key in ("env", "aec_env", "par_env") if held.get(key) is not None), None)
 
 
 def has_itself(layer: Any, name: str) -> bool:
@@ -28,9 +26,8 @@ def has_itself(layer: Any, name: str) -> bool:
 
 
 def numbers_of(env: Any) -> list[str]:
-    """Lists the public attributes of the innermost environment that are numbers."""
-    *_, base = layers(env)
-    found = getattr(base, "__dict__", {}).items()
+    """Lists the public attributes of an environment and its wrappers that are numbers."""
+    found = [pair for layer in layers(env) for pair in getattr(layer, "__dict__", {}).items()]
     numbers = {name for name, value in found if isinstance(value, NUMBERS) and not isinstance(value, bool)}
     return sorted(name for name in numbers if not name.startswith("_"))
 

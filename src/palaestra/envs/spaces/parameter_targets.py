@@ -196,7 +196,10 @@ def _settable(env: Any, path: str) -> Attribute:
 def takes_options(env: Any) -> bool:
     """Whether `reset` takes options, of the environment and of all its wrappers."""
     for layer in layers(env):
-        takes = signature(layer.reset).parameters.values() if has_itself(layer, RESET) else ()
+        try:
+            takes = signature(layer.reset).parameters.values() if has_itself(layer, RESET) else ()
+        except (TypeError, ValueError):  # of a function written in C
+            continue
         if takes and not any(one.name == "options" or one.kind is Parameter.VAR_KEYWORD for one in takes):
             return False
     return True
