@@ -24,9 +24,11 @@ from palaestra.core.settings import Settings
 from palaestra.data.replay import ReplayBatch
 from palaestra.data.rollout import Minibatch, Rollout
 from palaestra.data.rollout_values import RolloutValues
+from palaestra.runtime.settings import load
+from palaestra.runtime.settings.fitting import fitted, preset_for
 from palaestra.testing import check_trainer
 from palaestra.testing.check_trainer import SPECS
-from palaestra.trainers.behavior_settings import BehaviorSettings, trainer_class
+from palaestra.trainers.behavior_settings import BehaviorSettings, settings_like, trainer_class
 from palaestra.trainers.poca import POCA
 from palaestra.trainers.ppo import PPO, Coefficients, Losses
 from palaestra.trainers.sac import SAC
@@ -363,6 +365,19 @@ def test_settings_of_a_subclass_are_those_of_its_class_and_more():
         block(EXAMPLES[1], {"kl_coeff": 2})
     with pytest.raises(ValueError, match=r"expected a class that inherits from .*settings\.PPOSettings"):
         block(name_of(OtherSettings), {})
+
+
+def test_a_subclass_takes_the_settings_that_are_made_for_the_class_above_it():
+    own = [*EXAMPLES, name_of(OneStepPOCA), name_of(CallsSAC), "examples.dqn:DQN", "nowhere:Nobody"]
+    assert [settings_like(name) for name in own] == ["ppo"] * 3 + ["poca", "sac", *own[-2:]]
+    shipped = preset_for("gymnasium:CartPole-v1", "ppo")
+    assert preset_for("gymnasium:CartPole-v1", EXAMPLES[1]) == shipped is not None
+    overrides = {"behaviors": {"*": {"trainer_type": EXAMPLES[1]}}}
+    mine, theirs = (load(shipped, given).settings.behaviors["CartPole-v1"] for given in (overrides, {}))
+    assert mine.trainer_type == EXAMPLES[1]
+    assert mine.hyperparameters.model_dump() == {**theirs.hyperparameters.model_dump(), "kl_coef": 1.0}
+    blocks = [fitted({"Any": SPECS[0]}, 16, name)["behaviors"]["Any"] for name in (EXAMPLES[1], "ppo")]
+    assert blocks[0] == {**blocks[1], "trainer_type": EXAMPLES[1]}
 
 
 def play(kind: Any, results: Path, run_id: str, until: int | None = None, **more: Any) -> palaestra.Result:
