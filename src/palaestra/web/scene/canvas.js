@@ -5,7 +5,7 @@ const NUMBERS = 11;
 // Geometry of size 1, with fewer faces where there are many solids.
 const SHAPES = {
   box: () => new THREE.BoxGeometry(1, 1, 1),
-  sphere: (many) => new THREE.SphereGeometry(0.5, many ? 10 : 40, many ? 6 : 28),
+  sphere: (many) => new THREE.SphereGeometry(0.5, many ? 10 : 32, many ? 6 : 20),
   cylinder: (many) => new THREE.CylinderGeometry(0.5, 0.5, 1, many ? 10 : 64),
   cone: (many) => new THREE.ConeGeometry(0.5, 1, many ? 10 : 48),
 };
