@@ -1,11 +1,13 @@
 """Trains the agents of games and simulations, and plays what they learned.
 
->>> env = palaestra.make("3DBall", areas=64)
->>> palaestra.train("configs/ppo/3DBall.yaml", env="3DBall")
->>> policy = palaestra.load_policy("results/first/3DBall.onnx")
->>> demo = palaestra.read_demo("Expert.demo")
+>>> import palaestra
+>>> result = palaestra.train(env="CartPole", max_steps=100_000)
+>>> palaestra.evaluate(result).mean
+>>> palaestra.record(result)
+>>> policy = palaestra.load_policy(result)
 
 Each name imports what it needs when it is first used; `load_policy` needs neither torch nor Warp.
+docs/reference/python.md lists all of them.
 """
 
 from __future__ import annotations
@@ -16,64 +18,80 @@ TYPE_CHECKING = False  # typing would be most of the time that this import takes
 if TYPE_CHECKING:
     from typing import Any
 
+    from palaestra.api.compare import compare as compare
+    from palaestra.api.evaluate import evaluate as evaluate
+    from palaestra.api.export import export as export
+    from palaestra.api.opening import load_policy as load_policy
+    from palaestra.api.opening import make as make
+    from palaestra.api.plot import plot as plot
+    from palaestra.api.record import record as record
+    from palaestra.api.run import run as run
     from palaestra.api.train import train as train
     from palaestra.api.train_seeds import train_seeds as train_seeds
     from palaestra.api.tune import tune as tune
-    from palaestra.brains.model import load_policy as load_policy
+    from palaestra.brains.model import Policy as Policy
+    from palaestra.brains.model import PolicyAction as PolicyAction
+    from palaestra.core.errors import PalaestraError as PalaestraError
     from palaestra.datasets import read_demo as read_demo
-    from palaestra.envs.base import Env
-    from palaestra.runtime.comparison.comparing import compare as compare
+    from palaestra.envs.base import Env as Env
+    from palaestra.runtime.comparison.shown_comparison import Comparison as Comparison
     from palaestra.runtime.control.stopping import stop_at_reward as stop_at_reward
-    from palaestra.runtime.recording.filming import record as record
+    from palaestra.runtime.logging.tracker import Summary as Summary
+    from palaestra.runtime.play.model_export import Export as Export
+    from palaestra.runtime.play.shown_evaluation import Evaluation as Evaluation
+    from palaestra.runtime.recording.finished_recording import Recording as Recording
+    from palaestra.runtime.run.result import Result as Result
+    from palaestra.runtime.seeds.seed_results import SeedResults as SeedResults
     from palaestra.runtime.sharing.pulling import pull as pull
     from palaestra.runtime.sharing.pushing import push as push
+    from palaestra.runtime.tune.tune_result import TuneResult as TuneResult
 
     __version__: str
 
-__all__ = [
-    "__version__",
-    "compare",
-    "load_policy",
-    "make",
-    "pull",
-    "push",
-    "read_demo",
-    "record",
-    "stop_at_reward",
-    "train",
-    "train_seeds",
-    "tune",
-]
-
 _PLACES = {
-    "compare": "palaestra.runtime.comparison.comparing",
-    "load_policy": "palaestra.brains.model",
-    "pull": "palaestra.runtime.sharing.pulling",
-    "push": "palaestra.runtime.sharing.pushing",
-    "read_demo": "palaestra.datasets",
-    "record": "palaestra.runtime.recording.filming",
-    "stop_at_reward": "palaestra.runtime.control.stopping",
-    "train": "palaestra.api.train",
-    "train_seeds": "palaestra.api.train_seeds",
-    "tune": "palaestra.api.tune",
+    "api.compare": "compare",
+    "api.evaluate": "evaluate",
+    "api.export": "export",
+    "api.opening": "load_policy make",
+    "api.plot": "plot",
+    "api.record": "record",
+    "api.run": "run",
+    "api.train": "train",
+    "api.train_seeds": "train_seeds",
+    "api.tune": "tune",
+    "brains.model": "Policy PolicyAction",
+    "core.errors": "PalaestraError",
+    "datasets": "read_demo",
+    "envs.base": "Env",
+    "runtime.comparison.shown_comparison": "Comparison",
+    "runtime.control.stopping": "stop_at_reward",
+    "runtime.logging.tracker": "Summary",
+    "runtime.play.model_export": "Export",
+    "runtime.play.shown_evaluation": "Evaluation",
+    "runtime.recording.finished_recording": "Recording",
+    "runtime.run.result": "Result",
+    "runtime.seeds.seed_results": "SeedResults",
+    "runtime.sharing.pulling": "pull",
+    "runtime.sharing.pushing": "push",
+    "runtime.tune.tune_result": "TuneResult",
 }
+"""Names of each module."""
 
-
-def make(name: str, *, areas: int | None = None, device: str = "cpu", **options: Any) -> Env:
-    """Opens the environment that `--env=NAME` means, with `areas` areas or its own number of them. `options` go to the
-    environment itself (`palaestra envs NAME` lists them). Raises EnvError.
-    """
-    from palaestra.runtime.environments.make import make_env
-
-    return make_env(name, areas=areas, device=device, options=options)
+__all__ = ["__version__", *sorted(" ".join(_PLACES.values()).split())]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PLACES:
+    place = next((module for module, names in _PLACES.items() if name in names.split()), None)
+    if place is not None:
         from palaestra.core.thread_waits import shorten_thread_waits
 
         shorten_thread_waits()
-        return getattr(import_module(_PLACES[name]), name)
+        found = getattr(import_module(f"palaestra.{place}"), name)
+        if place.startswith("runtime.sharing"):
+            from palaestra.api.python_calls import python_call
+
+            return python_call(found)
+        return found
     if name == "pettingzoo":
         return import_module("palaestra.pettingzoo")
     if name == "__version__":

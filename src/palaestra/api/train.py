@@ -21,6 +21,7 @@ from palaestra.api.training_options import (
 )
 from palaestra.core.errors import CallError
 from palaestra.runtime.control.os_signals import Terminated, pass_on
+from palaestra.runtime.environments.custom_envs import FirstMade
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run.learning import learn
 from palaestra.runtime.run.result import Result
@@ -191,4 +192,5 @@ def trained(request: TrainingRequest) -> Result:
         raise
     if result.signal is not None:
         pass_on(result.signal)
-    return result
+    env = request.env
+    return replace(result, env=env.make if isinstance(env, FirstMade) else env)

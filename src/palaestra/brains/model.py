@@ -149,6 +149,37 @@ class Policy:
             action = self._rescaled(action, rows)
         return self._first_row(action) if single else action
 
+    def predict(
+        self,
+        obs: ArrayLike | Mapping[str, Any],
+        state: ArrayLike | None = None,
+        episode_start: ArrayLike | None = None,
+        deterministic: bool = False,
+        *,
+        action_mask: ArrayLike | None = None,
+    ) -> tuple[Any, np.ndarray | None]:
+        """Returns what the environment's `step` takes, and the memory of a recurrent policy (None without one), as
+        `predict` of Stable-Baselines3 does.
+
+        `obs`, `deterministic` and `action_mask` are as for `act`. `state` is the memory that the last call returned for
+        the same agents; it is forgotten where `episode_start`, a bool or (N,), is true. The action is `native` where
+        the file describes the environment's own form; else continuous numbers (N, numbers), the choice (N,) of a single
+        branch or choices (N, branches), or a dictionary of both, as environments of `palaestra.gymnasium` take it.
+        """
+        memory = None if state is None or not self.memory_size else floats(state, "the state")
+        if memory is not None and episode_start is not None:
+            begins = np.asarray(episode_start, bool)
+            memory = np.where(begins.reshape(-1, 1) if memory.ndim == 2 else begins.ravel(), np.float32(0), memory)
+        answer = self.act(obs, action_mask, deterministic=deterministic, memory=memory)
+        if answer.native is not None:
+            return answer.native, answer.memory
+        choices = answer.discrete
+        if choices is not None and len(self.branches) == 1:
+            choices = choices[..., 0]
+        if answer.continuous is None or choices is None:
+            return (choices if answer.continuous is None else answer.continuous), answer.memory
+        return {"continuous": answer.continuous, "discrete": choices}, answer.memory
+
     def _mask(self, mask: ArrayLike | None, rows: int) -> np.ndarray | None:
         """Returns the mask as (N, choices) bool; None for a policy without discrete actions."""
         choices = self._layout.choices

@@ -45,13 +45,13 @@ class Inputs:
         for i, (array, shape) in enumerate(zip(arrays, self._shapes, strict=True)):
             expected = shape if single else (rows, *shape)
             if array.shape != expected:
-                alone = "" if single else f", or {shape} for a single agent"
+                wanted = f"{shape} or ({', '.join(map(str, ('n', *shape)))})" if i == 0 else str(expected)
                 raw = self._raw[i]
                 itself = (
                     "" if raw is None or raw.shape == shape else f"; or {raw.shape} for one as the environment gives it"
                 )
                 raise PolicyError(
-                    f"observation '{self.names[i]}' has shape {np.shape(given[i])}; expected {expected}{alone}{itself}"
+                    f"observation '{self.names[i]}' has shape {np.shape(given[i])}; expected {wanted}{itself}"
                 )
         return [array[None] if single else array for array in arrays], single
 

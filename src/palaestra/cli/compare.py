@@ -15,6 +15,8 @@ from palaestra.cli.flags import option, picture, repeated, results_dir, switch, 
 from palaestra.core.display import escaped
 from palaestra.core.files import file_to_write
 
+MEASURE = ("metric", "bar", "at", "last", "normalize", "lower", "confidence")
+
 EXAMPLES = """\
 palaestra compare 'first-seed-*' 'wide-seed-*' --bar 90
 palaestra compare 'ball/*' --groups names
@@ -59,22 +61,12 @@ def main(options: argparse.Namespace) -> None:
     from palaestra.runtime.comparison.comparing import compare
     from palaestra.runtime.comparison.comparison_picture import comparison_figure
     from palaestra.runtime.comparison.comparison_report import as_json, table
+    from palaestra.runtime.comparison.scores import Measure
     from palaestra.runtime.plots.chart_style import save
 
     out = file_to_write(options.out, Path(USUAL), force=options.force)
-    found = compare(
-        options.runs,
-        groups=options.groups or "settings",
-        results_dir=options.results_dir,
-        metric=options.metric,
-        behaviors=options.behavior,
-        bar=options.bar,
-        at=options.at,
-        last=options.last,
-        normalize=options.normalize,
-        lower=options.lower,
-        confidence=options.confidence,
-    )
+    measure = Measure(**{name: getattr(options, name) for name in MEASURE}, behaviors=options.behavior)
+    found = compare(options.runs, options.groups or ["settings"], options.results_dir, measure)
     save(comparison_figure(found, by_time=options.x == "time"), out)
     if options.json:
         print(json.dumps(as_json(found)))

@@ -52,15 +52,8 @@ def main(options: argparse.Namespace) -> None:
     from palaestra.runtime.play.run_models import find_models
     from palaestra.runtime.play.shown_evaluation import evaluation_json
 
-    wanted = PlayOptions(
-        options.episodes,
-        options.deterministic,
-        options.num_areas,
-        options.seed,
-        options.env,
-        given_env_options(options),
-        given_flags(options),
-    )
+    known = {name: getattr(options, name) for name in ("episodes", "deterministic", "num_areas", "seed", "env")}
+    wanted = PlayOptions(**known, options=given_env_options(options), flags=given_flags(options))
     # before hours of play
     all_models = [find_models(run, options.results_dir, options.trust, options.step) for run in options.runs]
     found = evaluate_all([Contestant(run, one) for run, one in zip(options.runs, all_models, strict=True)], wanted)

@@ -12,10 +12,9 @@ from pathlib import Path
 from palaestra.cli.flags import option, picture, results_dir, switch, x_axis
 from palaestra.core.files import file_to_write
 from palaestra.core.metrics import REWARD
-from palaestra.runtime.comparison.selection import select_runs
-from palaestra.runtime.logging.history import find_tags, read_history, tags
+from palaestra.runtime.comparison.run_curves import curves_of_runs, histories_of
+from palaestra.runtime.logging.history import tags
 from palaestra.runtime.plots.chart_style import save
-from palaestra.runtime.plots.curves import environment_name, learning_curves
 
 USUAL = "curves.png"
 
@@ -45,18 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> None:
     """Writes the picture and prints its path. Raises RunError."""
-    folders = select_runs(args.runs, args.results_dir, "plot")
-    runs = {run: read_history(folder) for run, folder in folders.items()}
-    known = tags(runs.values())
     if args.list:
-        print("\n".join(known))
+        print("\n".join(tags(histories_of(args.runs, args.results_dir)[0].values())))
         return
     out = file_to_write(args.out, Path(USUAL), force=args.force)
-    metrics = find_tags(args.metric or [REWARD], known)
-    names = {run: folder.name for run, folder in folders.items()}
-    shown = {names[run]: history for run, history in runs.items()} if len(set(names.values())) == len(names) else runs
-    environment = environment_name(folders.values())
-    save(learning_curves(shown, metrics, by_time=args.x == "time", smooth=args.smooth, environment=environment), out)
+    metrics = args.metric or []
+    figure = curves_of_runs(args.runs, metrics, args.results_dir, by_time=args.x == "time", smooth=args.smooth)
+    save(figure, out)
     print(f"Wrote {out}")
 
 

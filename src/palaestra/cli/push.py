@@ -91,10 +91,10 @@ def main(options: argparse.Namespace) -> None:
 
 
 def _record(folder: Path, options: argparse.Namespace) -> None:
-    from palaestra.runtime.recording.filming import record
+    from palaestra.runtime.recording.filming import Film, record_film
 
     try:
-        made = record(folder, results_dir=options.results_dir, trust=options.trust)
+        made = record_film([str(folder)], None, Film(), results=options.results_dir, trust=options.trust)
         print(f"Wrote {made.file}")
     except Exception as error:  # an environment's own, such as a missing library of its pictures
         reason = str(error) if isinstance(error, PalaestraError) else exception_summary(error)

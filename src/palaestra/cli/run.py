@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from palaestra.cli.flags import (
     ENVIRONMENTS,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from palaestra.envs.wrapper import EnvWrapper
     from palaestra.runtime.play.brain_assignment import BrainSpec
-    from palaestra.runtime.play.shown_evaluation import Evaluation
 
 EXAMPLES = """\
 palaestra run 3DBall --brain heuristic
@@ -106,6 +105,7 @@ def _open_page(options: argparse.Namespace) -> int:
 def _play(env: EnvWrapper, parts: Sequence[BrainSpec], options: argparse.Namespace) -> int:
     from palaestra.runtime.play.brain_play import BrainGame
     from palaestra.runtime.play.evaluating import PlayOptions
+    from palaestra.runtime.play.shown_evaluation import evaluation_json
 
     wanted = PlayOptions(options.episodes, options.deterministic, seed=options.seed)
     game = BrainGame(env, options.env, parts, wanted, options.results_dir)
@@ -117,26 +117,13 @@ def _play(env: EnvWrapper, parts: Sequence[BrainSpec], options: argparse.Namespa
     finally:
         if game.players.done or any(episodes.returns for episodes in game.players.teams.values()):
             found = game.evaluation
-            print(json.dumps(brains_json(found)) if options.json else found)
+            print(json.dumps(evaluation_json(found)) if options.json else found)
     if status:
         print("palaestra: interrupted; only the episodes that had ended are counted", file=sys.stderr)
         return status
     for line in game.unused():
         print(f"palaestra: {escaped(line)}", file=sys.stderr)
     return 0
-
-
-def brains_json(evaluation: Evaluation) -> dict[str, Any]:
-    """Returns what `--json` prints: numbers by behavior or team, with its brain, and won, drawn and lost games."""
-    from palaestra.runtime.play.evaluation import as_json
-
-    compete = len({row.team for row in evaluation.rows}) > 1
-    return {
-        row.behavior: as_json(row.played)
-        | {"brain": row.brain}
-        | (dict(zip(("won", "drawn", "lost"), row.played.outcomes, strict=True)) if compete else {})
-        for row in evaluation.rows
-    }
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -107,25 +107,13 @@ class NotebookLines:
         """Shows lines in place of those before; each has the share that is done, which draws its bar, and a text."""
         if not lines:
             return
-        from IPython.display import display
+        from IPython.display import HTML, display
 
-        shown = _Lines(lines)
-        if self._handle is None:
-            self._handle = display(shown, display_id=True)
-        else:
-            self._handle.update(shown)
-
-
-class _Lines:
-    def __init__(self, lines: Sequence[tuple[float | None, str]]) -> None:
-        self._lines = lines
-
-    def __repr__(self) -> str:
-        return "\n".join(text for _, text in self._lines)
-
-    def _repr_html_(self) -> str:
         rows = []
-        for share, text in self._lines:
+        for share, text in lines:
             done = "" if share is None else f'<progress value="{share:.4f}" max="1" style="width:180px"></progress> '
             rows.append(f"<div>{done}{html.escape(text)}</div>")
-        return "".join(rows)
+        if self._handle is None:
+            self._handle = display(HTML("".join(rows)), display_id=True)
+        else:
+            self._handle.update(HTML("".join(rows)))

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from palaestra.core.errors import ConfigError, RunError
 from palaestra.core.metrics import GROUP_REWARD, REWARD
 from palaestra.core.plugins import nearest
-from palaestra.runtime.comparison.compared_runs import TaskScores
+from palaestra.core.wording.voice import voiced
 from palaestra.runtime.comparison.intervals import Estimate, estimate, improvement
-from palaestra.runtime.comparison.scores import Measure, RunScore, cleaned, ranges, score
+from palaestra.runtime.comparison.scores import Measure, RunScore, TaskScores, cleaned, ranges, score
 from palaestra.runtime.comparison.selection import (
     RunGroup,
     differences,
@@ -35,34 +33,13 @@ UNNAMED = "(run)"
 """Task of runs whose event files lie in their own folder, without a behavior's name."""
 
 
-def compare(
-    runs: Sequence[str | Path] | str | Path,
-    *,
-    groups: Sequence[str] | str = "settings",
-    results_dir: Path | str = "results",
-    **measure: Any,
-) -> Comparison:
-    """Compares groups of runs as `palaestra compare` does.
-
-    `runs`: ids, folders or patterns. `groups`: 'settings' (equal settings apart from the seed), 'names' (equal names
-    apart from a number at their end), 'runs' (each on its own), or NAME=PATTERN words. Further keywords are fields of
-    `Measure`: metric, behaviors, bar, at, last, normalize, lower, confidence. Raises ConfigError or RunError.
-    """
-    known = {one.name for one in fields(Measure)}
-    for key in measure:
-        if key not in known:
-            raise ConfigError(
-                f"compare() knows no keyword '{key}'{nearest(key, known)} (there are: {', '.join(sorted(known))})"
-            )
-    how = [groups] if isinstance(groups, str) else list(groups)
-    for key in ("behaviors", "normalize"):
-        if isinstance(measure.get(key), str):
-            measure[key] = [measure[key]]
-    words = [str(run) for run in ([runs] if isinstance(runs, (str, Path)) else runs)] or pattern_words(how)
+def compare(runs: Sequence[str], groups: Sequence[str], results: Path, measure: Measure) -> Comparison:
+    """Compares runs, by the words that name them, in groups: see `grouped`. Raises ConfigError or RunError."""
+    words = runs or pattern_words(groups)
     if not words:
-        raise ConfigError("name runs to compare, such as 'first-seed-*', or groups: --groups ppo='ppo-*' sac='sac-*'")
-    folders = short_names(select_runs(words, Path(results_dir), "compare").values())
-    return compare_groups(grouped(folders, how), folders, Measure(**measure))
+        raise ConfigError("name runs to compare, such as 'first-seed-*', or patterns of runs with --groups")
+    folders = short_names(select_runs(words, results, "compare").values())
+    return compare_groups(grouped(folders, groups), folders, measure)
 
 
 def compare_groups(groups: Sequence[RunGroup], folders: Mapping[str, Path], measure: Measure) -> Comparison:
@@ -94,9 +71,8 @@ def compare_groups(groups: Sequence[RunGroup], folders: Mapping[str, Path], meas
     between = {pair: one for pair in pairs if (one := _improvement(pair, list(metrics), results, measure)) is not None}
     notes = [*remarks(groups, results, measure), *notes]
     differ = differences(groups, folders) if len(groups) > 1 else {}
-    return Comparison(
-        measure, tuple(groups), metrics, bounds, results, overall, between, differ, tuple(dict.fromkeys(notes))
-    )
+    said = tuple(dict.fromkeys(map(voiced, notes)))
+    return Comparison(measure, tuple(groups), metrics, bounds, results, overall, between, differ, said)
 
 
 def _by_task(history: History, folder: Path) -> History:

@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from palaestra.runtime.comparison.compared_runs import ComparedRuns
 from palaestra.runtime.comparison.intervals import Estimate, band
-from palaestra.runtime.comparison.scores import resampled
+from palaestra.runtime.comparison.scores import ComparedRuns, resampled
 from palaestra.runtime.plots.chart_style import (
     COLORS,
     GRID,

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from palaestra.core.display import duration
-from palaestra.runtime.comparison.compared_runs import ComparedRuns, TaskScores
 from palaestra.runtime.comparison.intervals import Estimate
+from palaestra.runtime.comparison.scores import ComparedRuns, TaskScores
 from palaestra.runtime.presentation.result_tables import ResultTable
 
 MOST_SETTINGS = 12

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaestra.runtime.comparison.compared_runs import ComparedRuns
 from palaestra.runtime.comparison.comparison_picture import comparison_figure
 from palaestra.runtime.comparison.comparison_report import tables
-from palaestra.runtime.comparison.scores import resampled
+from palaestra.runtime.comparison.scores import ComparedRuns, resampled
 from palaestra.runtime.presentation.data_frames import data_frame
 from palaestra.runtime.presentation.inline_curves import svg
 from palaestra.runtime.presentation.result_tables import ResultTable
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Comparison(ComparedRuns, Shown):
+class Comparison(Shown, ComparedRuns):
     """Scores of groups of runs, with estimates and intervals for every group and task, and between groups."""
 
     def frame(self) -> pandas.DataFrame:

@@ -128,8 +128,6 @@ def given_parts(brains: object) -> list[BrainSpec]:
         parts = [_given_part(one, str(side)) for side, one in brains.items()]
     else:
         parts = [_given_part(one) for one in (brains if isinstance(brains, list | tuple) else [brains])]
-    if not parts:
-        raise ConfigError(NO_BRAIN)
     return _one_for_each(parts)
 
 

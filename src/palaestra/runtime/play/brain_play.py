@@ -57,7 +57,7 @@ class BrainGame:
                 progress.show(*counts(self.players, self.wanted.episodes))
 
             play(self.env, self.players, self.wanted.seed, each_tick)
-            progress.end(*counts(self.players, self.wanted.episodes))
+            progress.show(*counts(self.players, self.wanted.episodes), over=True)
 
     @property
     def evaluation(self) -> Evaluation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.plugins import nearest
 from palaestra.runtime.play.evaluation import SideEpisodes, as_json, cells
 from palaestra.runtime.presentation.data_frames import data_frame
-from palaestra.runtime.presentation.inline_curves import dots
 from palaestra.runtime.presentation.result_tables import ResultTable
 from palaestra.runtime.presentation.shown import Shown
 
@@ -130,10 +129,14 @@ class Evaluation(Shown):
         return data_frame(columns)
 
     def plot(self) -> Figure:
-        """Draws the reward of each episode as a dot, and the means."""
-        from palaestra.runtime.plots.result_pictures import episodes_figure
+        """Draws the rewards of the episodes as boxes: their quarters, the median and what lies beyond."""
+        from palaestra.runtime.plots.chart_style import add_grid, new_figure
 
-        return episodes_figure(_named_returns(self))
+        named = _named_returns(self)
+        axes = new_figure(1.7 * len(named) + 2.4, 4.5).add_subplot(ylabel="reward of an episode")
+        axes.boxplot(list(named.values()), tick_labels=[name.replace("$", r"\$") for name in named])
+        add_grid(axes, 9.5)
+        return cast("Figure", axes.figure)
 
     def __str__(self) -> str:
         if len(self.runs) > 1 or any(row.brain for row in self.rows):
@@ -169,15 +172,15 @@ class Evaluation(Shown):
         speed = f"{self.decisions:,} decisions in {self.seconds:.1f} s ({rate:,.0f} per second)"
         return [ResultTable(head, rows, left=2, notes=[speed] if brains and self.seconds else ())]
 
-    def _inline(self) -> str:
-        return dots(_named_returns(self))
-
 
 def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
     """Returns what `--json` prints: numbers by behavior; of several runs, by run and behavior."""
-    found = {
-        run: {row.behavior: as_json(row.played) for row in evaluation.rows if row.run == run} for run in evaluation.runs
-    }
+    compete = len({row.team for row in evaluation.rows}) > 1
+    found: dict[str, dict[str, Any]] = {run: {} for run in evaluation.runs}
+    for row in evaluation.rows:
+        of_brain = {"brain": row.brain} if row.brain else {}
+        outcomes = zip(("won", "drawn", "lost"), row.played.outcomes, strict=True) if compete else ()
+        found[row.run][row.behavior] = as_json(row.played) | of_brain | dict(outcomes)
     return found if len(found) > 1 else next(iter(found.values()), {})
 
 

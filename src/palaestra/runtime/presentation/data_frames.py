@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +18,10 @@ if TYPE_CHECKING:
 
 def data_frame(columns: Mapping[str, Sequence[Any] | np.ndarray]) -> pandas.DataFrame:
     """Returns a data frame of these columns. Raises PluginError where pandas is missing."""
-    try:
-        import pandas
-    except ModuleNotFoundError as error:
-        if error.name != "pandas":
-            raise
-        raise PluginError("frame() needs pandas, which is not installed: pip install pandas") from error
+    if find_spec("pandas") is None:
+        raise PluginError("frame() needs pandas, which is not installed: pip install pandas")
+    import pandas
+
     return pandas.DataFrame(dict(columns))
 
 

@@ -17,8 +17,6 @@ POINTS = 160
 WIDTH, HEIGHT = 460, 130
 LEFT, BOTTOM, TOP = 58, 20, 8
 """Margins in pixels."""
-SIDE, ROW = 12, 24
-"""Margin and height of a row of dots."""
 NAME = 30
 """Letters of a name."""
 
@@ -48,21 +46,21 @@ def svg(curves: Mapping[str, Curve], x_name: str = "decisions") -> str:
         lines.append(
             f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.8" stroke-linejoin="round"/>'
         )
-    text = 'font-size="11" fill="currentColor" fill-opacity=".7"'
     floor = TOP + height
     axis = f'<path d="M{LEFT} {TOP}V{floor}H{LEFT + width}" fill="none" stroke="currentColor" stroke-opacity=".3"/>'
-    labels = [
-        f'<text x="{LEFT - 6}" y="{TOP + 8}" text-anchor="end" {text}>{_number(high)}</text>',
-        f'<text x="{LEFT - 6}" y="{floor}" text-anchor="end" {text}>{_number(low)}</text>' if high > low else "",
-        f'<text x="{LEFT}" y="{HEIGHT - 5}" {text}>{_number(least)}</text>',
-        f'<text x="{LEFT + width}" y="{HEIGHT - 5}" text-anchor="end" {text}>{_number(most)} '
-        f"{html.escape(x_name)}</text>",
-    ]
+    places = [(LEFT - 6, TOP + 8, "end", high), (LEFT - 6, floor, "end", low), (LEFT, HEIGHT - 5, "start", least)]
+    labels = [_label(x, y, anchor, _number(value)) for x, y, anchor, value in places]
+    labels.append(_label(LEFT + width, HEIGHT - 5, "end", f"{_number(most)} {html.escape(x_name)}"))
     picture = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
         f'role="img" style="display:block;max-width:100%">{axis}{"".join(lines)}{"".join(labels)}</svg>'
     )
     return picture + (_names(list(shown), len(drawn) - len(shown)) if len(drawn) > 1 else "")
+
+
+def _label(x: float, y: float, anchor: str, text: str) -> str:
+    style = 'font-size="11" fill="currentColor" fill-opacity=".7"'
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" {style}>{text}</text>'
 
 
 def _names(names: list[str], more: int) -> str:
@@ -71,7 +69,7 @@ def _names(names: list[str], more: int) -> str:
         f"{html.escape(shortened(escaped(name), NAME))}</span>"
         for color, name in zip(COLORS, names, strict=False)
     ]
-    rest = [f'<span style="opacity:.75">and {more} more</span>'] if more else []
+    rest = [f"and {more} more"] * bool(more)
     return f'<div style="font-size:90%;max-width:{WIDTH}px">{" ".join([*entries, *rest])}</div>'
 
 
@@ -89,33 +87,3 @@ def _finite(x: NDArray[np.float64], y: NDArray[np.float64]) -> Curve:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def dots(values: Mapping[str, NDArray[np.float64]]) -> str:
-    """Returns a row of dots for each name, one for each value, as HTML; '' if there is no finite value."""
-    rows = {name: of[np.isfinite(of)] for name, of in values.items()}
-    rows = {name: np.sort(of) for name, of in rows.items() if len(of)}
-    if not rows:
-        return ""
-    shown = dict(list(rows.items())[: len(COLORS)])
-    low = min(float(of[0]) for of in shown.values())
-    high = max(float(of[-1]) for of in shown.values())
-    width = WIDTH - 2 * SIDE
-    height = ROW * len(shown) + BOTTOM
-    marks = []
-    for at, (color, of) in enumerate(zip(COLORS, shown.values(), strict=False)):
-        some = of[np.linspace(0, len(of) - 1, min(len(of), POINTS)).astype(int)]
-        across = SIDE + width * ((some - low) / (high - low) if high > low else np.full(len(some), 0.5))
-        middle = ROW * at + ROW / 2
-        marks += [f'<circle cx="{x:.1f}" cy="{middle}" r="3.2" fill="{color}" fill-opacity=".35"/>' for x in across]
-        mean = SIDE + width * ((float(of.mean()) - low) / (high - low) if high > low else 0.5)
-        marks.append(f'<path d="M{mean:.1f} {middle - 8}V{middle + 8}" stroke="{color}" stroke-width="2.5"/>')
-    text = 'font-size="11" fill="currentColor" fill-opacity=".7"'
-    ends = f'<text x="{SIDE}" y="{height - 5}" {text}>{_number(low)}</text>'
-    if high > low:
-        ends += f'<text x="{WIDTH - SIDE}" y="{height - 5}" text-anchor="end" {text}>{_number(high)} reward</text>'
-    picture = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
-        f'role="img" style="display:block;max-width:100%">{"".join(marks)}{ends}</svg>'
-    )
-    return picture + (_names(list(shown), len(rows) - len(shown)) if len(rows) > 1 else "")

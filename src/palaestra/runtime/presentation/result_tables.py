@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from palaestra.core.display import escaped, shortened
 
-LONGEST = 60
-"""Letters of a cell in a notebook."""
 MOST_ROWS = 30
 """Rows of a table in a notebook."""
 CELL = "padding:2px 12px 2px 0;border:0;background:transparent;white-space:nowrap"
@@ -66,4 +64,4 @@ def columns(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
 
 
 def _safe(text: str) -> str:
-    return html.escape(shortened(escaped(text), LONGEST) if len(text) > 2 * LONGEST else escaped(text))
+    return html.escape(shortened(escaped(text), 120))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 from palaestra.core.display import escaped
 from palaestra.runtime.presentation.result_tables import ResultTable
@@ -19,9 +18,9 @@ class Shown(ABC):
     def _line(self) -> str:
         """Returns it in a few words."""
 
-    @abstractmethod
     def _tables(self) -> Sequence[ResultTable]:
         """Returns its tables."""
+        return ()
 
     def _inline(self) -> str:
         """Returns HTML that stands below the tables, such as a small curve."""
@@ -32,9 +31,6 @@ class Shown(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {escaped(self._line())}>"
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # of IPython
-        printer.text(repr(self) if cycle else str(self))
 
     def _repr_html_(self) -> str:  # of notebooks
         return "".join([*(table.html() for table in self._tables()), self._inline()])

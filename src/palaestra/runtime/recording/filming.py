@@ -1,11 +1,11 @@
-"""`palaestra.record` and the command `record`: plays models, several steps or runs side by side, and films them."""
+"""Plays models, several steps or runs side by side, and films them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from palaestra.brains.model import Policy
 from palaestra.core.display import escaped
 from palaestra.core.errors import ConfigError, EnvError, RunError
 from palaestra.core.files import MODEL_FILES, file_to_write
-from palaestra.core.plugins import nearest
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env
 from palaestra.envs.builtin.base.env import WarpEnv
@@ -24,6 +23,7 @@ from palaestra.envs.builtin.drawing.raycast import picture_of
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.hub.hub_names import is_hub_name
 from palaestra.parallel.closing import closing_safely
+from palaestra.runtime.environments.custom_envs import as_env
 from palaestra.runtime.environments.make import DRAWN, is_game
 from palaestra.runtime.play.evaluation import model_brains
 from palaestra.runtime.play.players import Players
@@ -101,57 +101,25 @@ class FilmSource:
     title: str
 
 
-def record(
-    runs: str | Path | Sequence[str | Path],
-    out: Path | str | None = None,
-    *,
-    steps: Sequence[int] = (),
-    env: str | None = None,
-    results_dir: Path | str = "results",
-    trust: bool = False,
-    **film: Any,
-) -> Recording:
-    """Records trained agents as `palaestra record` does: a GIF, or an MP4 or WebM video by the name of `out`.
-
-    `runs`: ids, folders, RUN@STEP, or model files, side by side; with `steps`, the models of these steps of each run.
-    Further keywords are fields of `Film`: areas, seconds, episodes, fps, width, sampled, seed, titles, title, force,
-    options.
-    Raises ConfigError, RunError, EnvError, PolicyError, and PluginError where a video's extra is missing.
-    """
-    known = {one.name for one in fields(Film)}
-    for key in film:
-        if key not in known:
-            raise ConfigError(
-                f"record() knows no keyword '{key}'{nearest(key, known)} (there are: {', '.join(sorted(known))})"
-            )
-    names = [str(run) for run in ([runs] if isinstance(runs, (str, Path)) else runs)]
-    return record_film(
-        names,
-        None if out is None else Path(out),
-        Film(**film),
-        steps=steps,
-        env=env,
-        results=Path(results_dir),
-        trust=trust,
-    )
-
-
 def record_film(
     runs: Sequence[str],
     out: Path | None,
     film: Film,
     *,
     steps: Sequence[int] = (),
-    env: str | None = None,
+    env: object | None = None,
     results: Path = Path("results"),
     trust: bool = False,
     flags: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Recording:
-    """Records with all choices made; `flags` are of Unity games, which are refused. Raises as `record` does."""
+    """Records a GIF, or an MP4 or WebM video by the name of `out`; `flags` are of Unity games, which are refused.
+    `env`: a name, or the environment of a program, or a function that makes it. Raises ConfigError,
+    RunError, EnvError, PolicyError, and PluginError where a video's extra is missing.
+    """
     sources, notes = find_sources(runs, steps, results, trust=trust)
     out = file_to_write(out, out or _usual_place(runs, sources, results, trust), force=film.force)
     check_format(out, film.fps)
-    names = [env_name(source.models, env) for source in sources]
+    names = [env_name(source.models, env) if env is None or isinstance(env, str) else "python:" for source in sources]
     if game := next((name for name in names if is_game(name)), None):
         if game.endswith(".py"):
             raise EnvError(
@@ -169,12 +137,19 @@ def record_film(
         ]
     areas = AREAS if len(sources) == 1 and not names[0].startswith(DRAWN) else 1
     width = film.width or (WIDTH if len(sources) == 1 else PANEL_WIDTH * len(sources))
+    is_ours = True
     with ExitStack() as stack:
         playing = []
         for source, name in zip(sources, names, strict=True):
             options = {**film.options, **({"render": True} if name.startswith(DRAWN) else {})}
-            opened = open_for(source.models, env, film.areas, areas, film.seed, flags=flags, options=options)
-            stack.enter_context(closing_safely(opened, f"the environment of {source.title}", notes.append))
+            if env is None or isinstance(env, str):
+                opened = open_for(source.models, env, film.areas, areas, film.seed, flags=flags, options=options)
+            else:
+                wanted = film.areas or (areas if callable(env) else None)
+                made, is_ours = as_env(env, wanted, "cpu", options if callable(env) else {})
+                opened = EnvWrapper.of(made)
+            if is_ours:
+                stack.enter_context(closing_safely(opened, f"the environment of {source.title}", notes.append))
             shown = film.areas or areas
             policies = source.models.policies(film.seed)
             playing.append(scenes(opened, policies, film, source.title, shown=shown, width=width // len(sources)))

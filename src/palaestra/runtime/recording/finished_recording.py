@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import base64
 import html
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from palaestra.core.display import escaped
-from palaestra.runtime.presentation.result_tables import ResultTable
 from palaestra.runtime.presentation.shown import Shown
 
 MOST_BYTES = 20_000_000
@@ -33,18 +30,12 @@ class Recording(Shown):
     notes: tuple[str, ...] = ()
     """Remarks on what was recorded, such as other steps than those asked for."""
 
-    def __fspath__(self) -> str:
-        return os.fspath(self.file)
-
     def __str__(self) -> str:
         return "\n".join([*(f"note: {escaped(note)}" for note in self.notes), f"Wrote {self._line()}"])
 
     def _line(self) -> str:
         pictures = f"{self.pictures} picture{'' if self.pictures == 1 else 's'}"
         return f"{escaped(str(self.file))} ({pictures}, {self.seconds:.1f} s, {self.bytes / 1e6:.2f} MB)"
-
-    def _tables(self) -> Sequence[ResultTable]:
-        return ()
 
     def _inline(self) -> str:
         below = "<br>".join(html.escape(line) for line in str(self).split("\n"))

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.brains.model import Policy
-from palaestra.core.errors import PolicyError, RunError
+from palaestra.core.errors import RunError
 from palaestra.core.metrics import ELO, GROUP_REWARD, REWARD
-from palaestra.core.plugins import nearest
 from palaestra.runtime.logging.history import History, find_tags, read_history, tags
 from palaestra.runtime.presentation.data_frames import metrics_frame
 from palaestra.runtime.presentation.inline_curves import svg
@@ -54,22 +52,6 @@ class Result(Shown):
     def run_id(self) -> str:
         """The run's name."""
         return self.folder.name
-
-    def policy(self, behavior: str | None = None, *, seed: int | None = None) -> Policy:
-        """Returns the trained policy of a behavior, which need not be named where there is only one. Raises
-        PolicyError.
-        """
-        if behavior is None:
-            if len(self.models) != 1:
-                names = ", ".join(f"'{name}'" for name in self.models) or "none"
-                raise PolicyError(f"the run '{self.run_id}' has {len(self.models)} models: name a behavior ({names})")
-            behavior = next(iter(self.models))
-        if behavior not in self.models:
-            raise PolicyError(
-                f"the run '{self.run_id}' has no model of behavior '{behavior}'{nearest(behavior, self.models)} (it "
-                f"has: {', '.join(self.models) or 'none'})"
-            )
-        return Policy(self.models[behavior], seed)
 
     def frame(self) -> pandas.DataFrame:
         """Returns all metrics as a data frame: a row for each behavior and summary, a column for each metric. Raises

@@ -33,9 +33,6 @@ class SeedResults(Shown):
     tables: tuple[ResultTable, ...]
     """For each behavior a row for each seed, and the interval."""
 
-    def __getitem__(self, seed: int) -> Result:
-        return self.results[seed]
-
     def frame(self) -> pandas.DataFrame:
         """Returns all metrics of all seeds as a data frame: a row for each seed, behavior and summary, a column for
         each metric. Raises PluginError without pandas.

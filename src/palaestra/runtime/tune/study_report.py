@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from palaestra.core.errors import RunError
 from palaestra.core.files import explain, write_whole
@@ -184,23 +184,6 @@ def shown_table(study: TuneStudy, complete: list[FrozenTrial]) -> ResultTable:
     if len(search.wanted) > 1:
         more.append(f"no other is better in everything than trials {', '.join(map(str, front(study)))}")
     return ResultTable(head, rows, left=0, notes=["; ".join(more)])
-
-
-def trial_rows(study: TuneStudy) -> list[dict[str, Any]]:
-    """Returns what a data frame says of each trial: its state, its value of each objective (None where it has none, or
-    missed the bar), the reward at its end, and its settings by path.
-    """
-    search = study.plan.search
-    rows = []
-    for trial in study.all():
-        complete = trial.state == study.states.COMPLETE
-        values = measured(study, trial) if complete else [None] * len(search.wanted)
-        row: dict[str, Any] = {"trial": trial.number, "state": trial.state.name.lower()}
-        row |= dict(zip(search.wanted, values, strict=True))
-        if complete and "reward" not in search.wanted and (endings := study.endings(trial)):
-            row["reward at the end"] = reward_at_end(endings)
-        rows.append(row | dict(trial.params))
-    return rows
 
 
 def _of_seeds(study: TuneStudy, trial: FrozenTrial) -> list[list[float | None]]:

@@ -27,7 +27,7 @@ from palaestra.runtime.tune.dimensions import plain, short_names
 from palaestra.runtime.tune.objectives import describe_missed, missed
 from palaestra.runtime.tune.study import StudyFolder, TuneStudy, quiet_optuna
 from palaestra.runtime.tune.study_plan import StudyPlan, code_of, code_of_choices, differences, make_plan, measures
-from palaestra.runtime.tune.study_report import BEST, measured, ranked, shown_table, trial_rows, write_report
+from palaestra.runtime.tune.study_report import BEST, measured, ranked, shown_table, write_report
 from palaestra.runtime.tune.trial_launch import TrialTraining
 from palaestra.runtime.tune.trial_process import TrialTask
 from palaestra.runtime.tune.trial_run import TrialRun, must_not_all_fail
@@ -86,7 +86,6 @@ def run_search(request: SearchRequest, show: Show = print_now) -> TuneResult:
             len(complete),
             None not in found,
             shown_table(study, complete),
-            tuple(trial_rows(study)),
         )
 
 

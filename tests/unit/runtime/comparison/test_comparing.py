@@ -66,7 +66,7 @@ def test_several_tasks_are_taken_together_once_they_are_normalized(results):
     groups = ["good=good-*", "bad=bad-*"]
     raw = palaestra.compare([], groups=[f"good={results}/good-*", f"bad={results}/bad-*"], last=0)
     assert raw.overall == {}
-    assert any("--normalize" in note for note in raw.notes)
+    assert any("normalize=" in note for note in raw.notes)
     found = palaestra.compare("*", groups=groups, results_dir=results, last=0, normalize=["A=0,10", "B=0,100"])
     scores = np.sort([0.9, 1.0, 1.1, 0.8, 1.2, 0.5, 1.0])
     assert found.overall["good"].value == pytest.approx(scores[1:-1].mean())
@@ -86,7 +86,7 @@ def test_what_makes_figures_unsure_is_noted(results):
     written(results / "alone", [1, 2], settings={"rate": 3})
     found = palaestra.compare("*", results_dir=results)
     assert any("a single run has no interval" in note for note in found.notes)
-    assert "runs end at different steps, 20 to 30: --at 20 compares all at the same one" in found.notes
+    assert "runs end at different steps, 20 to 30: at=20 compares all at the same one" in found.notes
     at = palaestra.compare("*", results_dir=results, at=30)
     assert ("alone", "A") in at.results  # its next summary would have been at 30
 
@@ -121,8 +121,8 @@ def test_runs_of_tensorboard_alone_are_one_task(tmp_path):
     ("wrong", "message"),
     [
         ({"metric": "rewrad"}, "no metric 'rewrad'"),
-        ({"behaviors": ["B"]}, "no run has a behavior 'B'"),
-        ({"bars": 3}, "knows no keyword 'bars'; did you mean 'bar'"),
+        ({"behavior": ["B"]}, "no run has a behavior 'B'"),
+        ({"bars": 3}, "has no argument 'bars'; did you mean 'bar'"),
     ],
 )
 def test_what_no_run_has_is_an_error(results, wrong, message):
@@ -173,6 +173,6 @@ def test_more_behaviors_than_a_picture_shows_are_refused(tmp_path):
     point = {"step": 1, "elapsed": 1, "Environment/Cumulative Reward": 2}
     lines = [json.dumps({**point, "behavior": f"b{i}"}) for i in range(65)]
     (tmp_path / "many" / "metrics.jsonl").write_text("\n".join(lines))
-    with pytest.raises(RunError, match=r"65 behaviors; at most 64 .* --behavior"):
+    with pytest.raises(RunError, match=r"65 behaviors; at most 64 .* behavior="):
         palaestra.compare("many", results_dir=tmp_path)
-    assert palaestra.compare("many", results_dir=tmp_path, behaviors=["b3"]).tasks == ["b3"]
+    assert palaestra.compare("many", results_dir=tmp_path, behavior="b3").tasks == ["b3"]

@@ -63,7 +63,7 @@ def test_titles_can_be_left_out_or_chosen(results, tmp_path):
 
 
 def test_mistakes_are_named(results, tmp_path):
-    with pytest.raises(ConfigError, match="no keyword 'second'; did you mean 'seconds'"):
+    with pytest.raises(ConfigError, match="no argument 'second'; did you mean 'seconds'"):
         palaestra.record("first", tmp_path / "x.gif", results_dir=results, second=3)
     with pytest.raises(ConfigError, match="at most 16"):
         palaestra.record(["first"] * 17, tmp_path / "x.gif", results_dir=results)
@@ -71,7 +71,7 @@ def test_mistakes_are_named(results, tmp_path):
         palaestra.record("frist", tmp_path / "x.gif", results_dir=results)
     with pytest.raises(EnvError, match="draws in its own window"):
         palaestra.record("first", tmp_path / "x.gif", results_dir=results, env="Game.x86_64")
-    with pytest.raises(EnvError, match=r"^\./catch\.py plays in a process of its own.* --env=python:catch:FACTORY$"):
+    with pytest.raises(EnvError, match=r"^\./catch\.py plays in a process of its own.* env=\"python:catch:FACTORY\"$"):
         palaestra.record("first", tmp_path / "x.gif", results_dir=results, env="./catch.py")
 
 

@@ -1,0 +1,60 @@
+"""`palaestra.compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from palaestra.api.given_runs import Runs, words_of
+from palaestra.api.python_calls import python_call
+from palaestra.runtime.comparison.comparing import compare as compare_runs
+from palaestra.runtime.comparison.scores import Measure
+from palaestra.runtime.comparison.shown_comparison import Comparison
+
+
+@python_call
+def compare(
+    runs: Runs = (),
+    *,
+    groups: str | Sequence[str] | Mapping[str, str | Sequence[str]] = "settings",
+    metric: str | None = None,
+    behavior: str | Sequence[str] = (),
+    bar: float | None = None,
+    at: float | None = None,
+    last: float = 0.1,
+    normalize: str | Sequence[str] = (),
+    lower: bool = False,
+    confidence: float = 0.95,
+    results_dir: str | Path = "results",
+) -> Comparison:
+    """Compares settings over several seeds, with intervals.
+
+    >>> import palaestra
+    >>> comparison = palaestra.compare(["pole", "pole-2"], groups="runs")
+    >>> print(comparison)  # doctest: +ELLIPSIS
+    CartPole: Environment/Cumulative Reward, ...
+
+    The score of a run is the mean of its last summaries; that of a group is the interquartile mean (IQM) of its runs,
+    with a stratified bootstrap interval.
+
+    runs: run ids, run folders, patterns such as "ball-seed-*", or results of `train` and `train_seeds`.
+    groups: which runs belong together: "settings" (equal apart from the seed), "names" (equal apart from a number at
+        the end), "runs" (each on its own), or patterns by name: {"ppo": "ppo-*", "sac": "sac-*"}.
+    metric: TensorBoard tag to compare, or its last part; None: the reward.
+    behavior: only this one, or these.
+    bar: also compare the decisions and the time until a summary reaches this value.
+    at: compare at this step; None: at the end of each run.
+    last: share of the steps that a score is the mean of.
+    normalize: rewards that become 0 and 1: "LOW,HIGH", "TASK=LOW,HIGH" or "minmax".
+    lower: lower is better, as for a loss.
+    confidence: share of the bootstrap in an interval.
+    results_dir: folder of all runs.
+
+    Returns the `Comparison`. Raises PalaestraError.
+    """
+    if isinstance(groups, Mapping):
+        groups = [f"{name}={one if isinstance(one, str) else ','.join(one)}" for name, one in groups.items()]
+    several = [[one] if isinstance(one, str) else list(one) for one in (behavior, normalize)]
+    measure = Measure(metric, several[0], bar, at, last, several[1], lower, confidence)
+    how = [groups] if isinstance(groups, str) else list(groups)
+    return compare_runs(words_of(runs), how, Path(results_dir), measure)

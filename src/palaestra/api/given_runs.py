@@ -1,0 +1,60 @@
+"""Runs as programs name them, and the options of Unity games: what several functions take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from palaestra.core.errors import CallError
+from palaestra.core.plugins import nearest
+from palaestra.runtime.run.result import Result
+from palaestra.runtime.seeds.seed_results import SeedResults
+from palaestra.runtime.settings.tree import EngineSettings, EnvSettings
+
+Run: TypeAlias = "str | Path | Result"
+"""A run id, a run's folder, or the result of a training."""
+Runs: TypeAlias = "Run | SeedResults | Sequence[Run]"
+"""One or several runs."""
+GAME = {
+    "engine_settings": set(EngineSettings.model_fields),
+    "env_settings": set(EnvSettings.model_fields) - {"env_path", "env_options", "num_areas", "seed"},
+}
+"""Keywords for Unity games by their section of the settings."""
+
+
+def listed(runs: object) -> list[Any]:
+    """Returns one or several runs as a list; those of several seeds one by one."""
+    if isinstance(runs, SeedResults):
+        return [*runs.results.values()]
+    return [*runs] if isinstance(runs, list | tuple | set) else [runs]
+
+
+def word_of(run: object) -> str:
+    """Returns the text that names a run on the command line. Raises CallError for what is no run."""
+    if isinstance(run, Result):
+        return str(run.folder)
+    if isinstance(run, str | Path):
+        return str(run)
+    raise CallError(
+        f"an instance of {type(run).__name__} is no run: expected a run id, a run's folder, or the Result of a training"
+    )
+
+
+def words_of(runs: object) -> list[str]:
+    """Returns the texts that name runs."""
+    return [word_of(run) for run in listed(runs)]
+
+
+def game_flags(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Returns options of Unity games as a part of the settings tree. Raises CallError for any other keyword."""
+    tree: dict[str, dict[str, Any]] = {}
+    for key, value in options.items():
+        section = next((name for name, fields in GAME.items() if key in fields), None)
+        if section is None:
+            own = [one.name for one in signature(function).parameters.values() if one.kind is not one.VAR_KEYWORD]
+            known = [*own, *(name for fields in GAME.values() for name in fields)]
+            raise CallError(f"{function.__name__}() has no argument '{key}'{nearest(key, known)}")
+        tree.setdefault(section, {})[key] = list(value) if key == "env_args" else value
+    return tree

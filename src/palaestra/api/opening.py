@@ -1,0 +1,64 @@
+"""`palaestra.make` and `palaestra.load_policy`. Needs neither torch nor Warp until an environment is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from palaestra.api.python_calls import python_call
+from palaestra.brains.model import Policy
+from palaestra.brains.model import load_policy as load_model
+from palaestra.core.errors import PolicyError
+
+if TYPE_CHECKING:
+    from palaestra.envs.base import Env
+    from palaestra.runtime.run.result import Result
+
+
+@python_call
+def make(name: str, *, areas: int | None = None, device: str = "cpu", **options: Any) -> Env:
+    """Opens an environment with `areas` copies, or its own number of them.
+
+    >>> import palaestra
+    >>> env = palaestra.make("CartPole", areas=8)
+    >>> env.num_areas
+    8
+
+    name: as for `palaestra.train(env=...)`: a built-in such as "3DBall", "gymnasium:ID", the file of a Unity build.
+    areas: copies that are simulated together.
+    device: where its tables are, such as "cuda".
+    Further keywords are options of the environment itself, such as render_mode of a Gymnasium one.
+
+    Returns an `Env`, which steps many agents at once: see the guide to environments of your own. Raises EnvError.
+    """
+    from palaestra.runtime.environments.make import make_env
+
+    return make_env(name, areas=areas, device=device, options=options)
+
+
+@python_call
+def load_policy(model: str | Path | Result, *, behavior: str | None = None, seed: int | None = None) -> Policy:
+    """Loads a trained policy for the CPU: one of ours or of ML-Agents (ONNX of versions 2 and 3, Barracuda's `.nn`).
+
+    >>> import numpy as np, palaestra
+    >>> policy = palaestra.load_policy("results/pole/CartPole.onnx", seed=1)
+    >>> action, state = policy.predict(np.zeros(4), deterministic=True)
+    >>> action in (0, 1)
+    True
+
+    model: a model file, the `Result` of a training, or "hub:user/repository[/FILE.onnx][@REVISION]".
+    behavior: which of several behaviors of a training.
+    seed: with a seed the same calls give the same actions; without one they differ from policy to policy.
+
+    Returns the `Policy`, which plays without torch. Raises PolicyError for a file that is missing or no policy, and
+    HubError for a model that cannot be downloaded.
+    """
+    if isinstance(model, str | Path):
+        return load_model(model, seed=seed)
+    chosen = [file for name, file in model.models.items() if behavior in (None, name)]
+    if len(chosen) != 1:
+        several = (
+            f"{len(chosen)} models: choose one with --behavior" if chosen else f"no model of behavior '{behavior}'"
+        )
+        raise PolicyError(f"the run '{model.run_id}' has {several} (it has: {', '.join(model.models) or 'none'})")
+    return load_model(chosen[0], seed=seed)
