@@ -67,8 +67,12 @@ def spelled_out(function: Callable[..., object]) -> Signature:
 def must_fit(name: str, accepted: Signature, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
     """Raises CallError if a function has no such arguments, or needs others."""
     try:
-        accepted.bind(*args, **kwargs)
+        given = accepted.bind(*args, **kwargs).arguments
+        if "settings" not in accepted.parameters:  # numbers among settings are checked with the others
+            must_be_numbers(given, accepted)
     except TypeError as error:
+        if isinstance(error, CallError):
+            raise
         known = [one for one in accepted.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
         names = [one.name for one in known]
         first = [one.name for one in known if one.kind is Parameter.POSITIONAL_OR_KEYWORD]
@@ -79,8 +83,20 @@ def must_fit(name: str, accepted: Signature, args: tuple[object, ...], kwargs: M
             what = f"takes {' and '.join(first) or 'nothing'} without a name; write the others as NAME=VALUE"
             what += f" (it has: {', '.join(names)})"
         else:
-            what = f"is called with other arguments than it has: {error}"
+            missing = [one.name for one in known if one.default is Parameter.empty and one.name not in kwargs]
+            wrong = " and ".join(missing[len(args) :])
+            what = f"needs {wrong} (it has: {', '.join(names)})" if wrong else f"is called wrongly: {error}"
         raise CallError(f"{name}() {what}") from None
+
+
+def must_be_numbers(given: Mapping[str, object], accepted: Signature) -> None:
+    """Raises CallError for an argument that is no number where one is expected."""
+    for name, value in given.items():
+        wanted = str(accepted.parameters[name].annotation).removesuffix(" | None")
+        convert = {"int": "__index__", "float": "__float__"}.get(wanted)
+        if value is not None and convert is not None and not hasattr(value, convert):
+            what = "a whole number" if wanted == "int" else "a number"
+            raise CallError(f"{name}: expected {what}, got {value!r:.80}")
 
 
 def _users(cause: BaseException | None) -> BaseException | None:

@@ -1,7 +1,10 @@
+from __future__ import annotations
+
 import traceback
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from palaestra.api.python_calls import python_call
@@ -74,10 +77,22 @@ def test_arguments_that_a_function_does_not_have_are_answered_with_the_nearest()
     call: Any = open_it
     with pytest.raises(CallError, match=r"open_it\(\) has no argument 'resumes'; did you mean 'resume'\?"):
         call("x", resumes=True)
-    with pytest.raises(TypeError, match="missing a required argument: 'name'"):
+    with pytest.raises(TypeError, match=r"open_it\(\) needs name \(it has: name, resume, folder\)"):
         call()
 
 
 def test_a_cell_of_a_notebook_is_named_so():
     with pytest.raises(EnvError, match=r"ValueError: try --resume \(cell of the notebook, line 3\)$"):
         python_call(guarded)(defined(STEP, "x/ipykernel_123/456.py"))
+
+
+def test_numbers_are_numbers():
+    @python_call
+    def play(run: str, episodes: int = 3, at: float | None = None) -> tuple[int, float | None]:
+        return episodes, at
+
+    call: Any = play
+    assert call("x", np.int64(4), at=np.float32(0.5)) == (4, 0.5)
+    for wrong in ({"episodes": "10"}, {"episodes": 1.5}, {"at": [1]}):
+        with pytest.raises(CallError, match=rf"{next(iter(wrong))}: expected a (whole )?number, got"):
+            call("x", **wrong)
