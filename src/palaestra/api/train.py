@@ -28,6 +28,9 @@ from palaestra.runtime.run.result import Result
 from palaestra.runtime.run.run_settings import Config, TrainingRequest
 from palaestra.runtime.settings.sourced_settings import Setting
 
+NO_SETTINGS = ("config", "env", "callbacks", "settings", "quiet", "trust", "others")
+"""Arguments of `train` that are no settings of their own."""
+
 
 @python_call
 def train(
@@ -113,30 +116,7 @@ def train(
     Returns the `Result`: folder, models, rewards. Raises PalaestraError. Ctrl-C, the stop button of a notebook and
     SIGTERM save the run; Ctrl-C then raises KeyboardInterrupt, SIGTERM ends the program.
     """
-    options = {
-        "max_steps": max_steps,
-        "trainer": trainer,
-        "learning_rate": learning_rate,
-        "batch_size": batch_size,
-        "buffer_size": buffer_size,
-        "hidden_units": hidden_units,
-        "num_layers": num_layers,
-        "summary_freq": summary_freq,
-        "stop_at": stop_at,
-        "stop_without_progress": stop_without_progress,
-        "keep_best": keep_best,
-        "seed": seed,
-        "num_areas": num_areas,
-        "num_envs": num_envs,
-        "device": device,
-        "run_id": run_id,
-        "results_dir": results_dir,
-        "resume": resume,
-        "force": force,
-        "initialize_from": initialize_from,
-        "track": track,
-        **others,
-    }
+    options = {key: value for key, value in {**locals(), **others}.items() if key not in NO_SETTINGS}
     overrides = overrides_of(train, options)
     check_config(train, config)
     request = TrainingRequest(
