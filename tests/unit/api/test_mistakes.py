@@ -14,6 +14,7 @@ from gymnasium import spaces
 import palaestra
 from palaestra.core.errors import PalaestraError
 
+api: Any = palaestra
 train: Any = palaestra.train
 train_seeds: Any = palaestra.train_seeds
 tune: Any = palaestra.tune
@@ -153,6 +154,22 @@ WRONG_ENVIRONMENTS = [
     (made(Reading), "encode the text as numbers"),
     (basic(callbacks=[raising], summary_freq=100), "the callback raising raised ValueError: no such luck ("),
 ]
+WITH_RUNS = [
+    (lambda: api.evaluate("nothing"), "there is no run 'nothing' in results (runs there: there)"),
+    (lambda: api.evaluate("there", n_eval_episodes=5), "evaluate() has no argument 'n_eval_episodes'"),
+    (lambda: api.evaluate("there", episodes="ten"), "episodes: expected a whole number, got 'ten'"),
+    (lambda: api.evaluate(), "evaluate() needs runs (it has: runs, env, episodes"),
+    (lambda: api.plot("nothing"), "cannot plot: there is no run 'nothing'"),
+    (lambda: api.record("nothing"), "there is no run 'nothing'"),
+    (lambda: api.export("nothing"), "there is no run 'nothing'"),
+    (lambda: api.compare("nothing"), "cannot compare: there is no run 'nothing'"),
+    (lambda: api.run("Basic", "rendom"), "there is no brain 'rendom'; did you mean 'random'?"),
+    (lambda: api.load_policy("nothing.onnx"), "nothing.onnx does not exist"),
+    (lambda: api.load_policy(__file__), "is not an ONNX file: it is a text file"),
+    (lambda: api.make("Basik"), "did you mean 'Basic'?"),
+    (lambda: api.make("Basic", size=3), "Basic takes no option 'size'"),
+    (lambda: api.push("nothing", "ann/nothing"), "there is no run 'nothing'"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -165,7 +182,7 @@ def a_run_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize(
     ("mistake", "answer"),
-    [pytest.param(*case, id=case[1][:60]) for case in [*WRONG_ARGUMENTS, *WRONG_ENVIRONMENTS]],
+    [pytest.param(*case, id=case[1][:60]) for case in [*WRONG_ARGUMENTS, *WRONG_ENVIRONMENTS, *WITH_RUNS]],
 )
 def test_a_mistake_in_python_gives_one_sentence_and_a_short_traceback(mistake: Callable[[], object], answer: str):
     with pytest.raises(PalaestraError) as caught:
