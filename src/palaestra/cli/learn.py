@@ -180,14 +180,35 @@ def _flag(key: str) -> str:
 
 
 def check(options: argparse.Namespace) -> None:
-    """Raises ConfigError for GPUs where there surely are none, before libraries are loaded; later `count_of` does."""
+    """Raises ConfigError for what is surely a mistake, before libraries are loaded: GPUs where there are none (later
+    `count_of` finds it), a name of nothing, a setting in the place of the settings file.
+    """
     from palaestra.core.processes import surely_no_gpu
 
+    if options.env_path is not None and not options.env_path.strip():
+        raise ConfigError("--env is empty: name an environment, or leave it out to wait for the Unity Editor")
+    if options.config is not None and not options.config.exists():
+        _refuse_as_settings(str(options.config))
     if options.gpus and surely_no_gpu():
         flag = "--multi-gpu" if options.gpus == -1 else f"--gpus={options.gpus}"
         raise ConfigError(f"{flag}: this machine has 0 GPUs; --processes trains in several processes on CPUs")
     if (options.device or "").startswith("cuda") and surely_no_gpu():
         raise ConfigError(f"torch device '{options.device}' is not there: this machine has cpu")
+
+
+def _refuse_as_settings(given: str) -> None:
+    """Raises ConfigError for a word that is a setting of another kind of command line, or asks for help."""
+    from palaestra.runtime.settings.foreign_names import answer_flag
+
+    if given == "help":
+        raise ConfigError("there is no settings file 'help'; `palaestra help learn` explains the command")
+    name, equals, value = given.partition("=")
+    if equals:
+        ours = (
+            answer_flag(f"--{name}", value)
+            or "settings are --set PATH=VALUE, such as --set 'behaviors.*.max_steps=1e6'"
+        )
+        raise ConfigError(f"'{given}' is no settings file: {ours}")
 
 
 def main(options: argparse.Namespace) -> int:

@@ -106,7 +106,8 @@ class Parser(argparse.ArgumentParser):
         flag, equals, value = word.partition("=")
         given = value if equals else None if following is None or following.startswith("-") else following
         if not flag.startswith("-"):
-            self.error(f"unexpected argument '{shortened(word)}'")
+            ours = answer_flag(f"--{shortened(flag)}", given, self._option_string_actions) if equals else ""
+            self.error(f"unexpected argument '{shortened(word)}'{f': {ours}' if ours else ''}")
         known = () if self.commands else self._option_string_actions
         if ours := answer_flag(shortened(flag), None if given is None else shortened(given), known):
             self.error(ours)

@@ -227,7 +227,7 @@ def test_a_run_id_that_is_no_folder_of_ours_is_refused(run_id: str, capsys: pyte
     [
         ("nowhere:make", "there is no module 'nowhere'"),
         ("games:raisez", "did you mean 'raises'?"),
-        ("games", "expected python:module:factory"),
+        ("games", "expected python:module:Class"),
         ("games:raises", "ValueError: no license ("),
         ("games:nothing", "games:nothing returned None: does it end without `return`?"),
         ("games:no_action", "at least one continuous number or one discrete branch"),

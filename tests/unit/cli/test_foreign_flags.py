@@ -68,3 +68,16 @@ def test_the_guide_says_what_is_answered():
             found = counterpart(flag.strip("`"))
             assert found is not None, flag
             assert here.startswith(f"`{found.flag or found.path}"), (flag, found)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("learn help", "`palaestra help learn` explains the command"),
+        ("learn algo=sac", "'algo=sac' is no settings file: --algo=sac is --trainer=sac here"),
+        ("learn speed=3", "'speed=3' is no settings file: settings are --set PATH=VALUE"),
+        ("learn --env= --run-id=x", "--env is empty: name an environment"),
+    ],
+)
+def test_a_word_in_the_place_of_the_settings_file_or_an_empty_one_is_answered(line: str, message: str, terminal):
+    assert message in terminal.fails(line)

@@ -54,7 +54,9 @@ def user_env(place: str, areas: int | None, device: str, options: Mapping[str, A
     name = f"python:{place}"
     module_name, _, attribute = place.partition(":")
     if not module_name or not attribute:
-        raise EnvError(f"'{name}' is incomplete; expected python:module:factory, such as python:my_game:make")
+        before, dot, last = place.rpartition(".")
+        meant = f"; did you mean 'python:{before}:{last}'?" if dot and last[:1].isupper() else ""
+        raise EnvError(f"'{name}' is incomplete{meant} (expected python:module:Class, such as python:my_game:Game)")
     module = import_user_module(module_name, name)
     factory = getattr(module, attribute, None)
     if factory is None:

@@ -251,5 +251,5 @@ def _meant(name: str, envs: Registry) -> str:
     if rest in envs:
         return f"; did you mean 'builtin:{rest}'?"
     if ":" in name:
-        return f"; did you mean 'python:{name}'?"
+        return f"; did you mean 'python:{name.replace('.py:', ':')}'?"
     return nearest(name, envs.names())

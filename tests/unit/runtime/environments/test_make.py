@@ -117,7 +117,7 @@ def test_a_factory_of_the_current_directory_gets_what_its_signature_takes(game: 
     ("place", "message"),
     [
         ("no_such_module:make", "there is no module 'no_such_module', neither in"),
-        ("{game}", "expected python:module:factory"),
+        ("{game}", "expected python:module:Class"),
         ("{game}:maek", "has no 'maek'; did you mean 'make'"),
         ("{game}:number", "'number' is an instance of int; expected a function or class"),
         ("{game}:wrong", "returned an instance of object, which has neither `reset` nor `step`"),
