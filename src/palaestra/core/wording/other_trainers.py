@@ -13,10 +13,7 @@ NEAREST = (
         "a2c a3c ac actorcritic acktr",
         "examples/a2c.py of the repository is an A2C in one file, run there with --trainer=examples.a2c:A2C",
     ),
-    (
-        "td3 ddpg td7 tqc redq droq crossq apexddpg d4pg naf sql",
-        "sac is nearest: off-policy as well, with two critics and a temperature that is learned",
-    ),
+    ("td3 ddpg td7 tqc redq droq crossq apexddpg d4pg naf sql", "sac is nearest: off-policy as well, with two critics"),
     ("sacd discretesac sacdiscrete", "sac takes discrete actions too"),
     ("trpo npg ppg ppo2 ppoclip ppopenalty", "ppo is nearest"),
     ("maskableppo ppomask", "ppo follows action masks by itself"),
@@ -34,13 +31,10 @@ NEAREST = (
     ("gail airl", "gail is a reward signal here, beside any trainer: docs/guides/imitation.md"),
     ("icm curiosity rnd", "curiosity and rnd are reward signals here, beside any trainer"),
     ("dagger", "bc with a teacher is DAgger: docs/guides/imitation.md"),
+    ("bcq cql iql awac td3bc crr marwil decisiontransformer dt", "bc is nearest: it learns from demonstrations"),
     (
-        "bcq cql iql awac td3bc crr marwil decisiontransformer dt",
-        "bc is nearest: it learns from demonstrations alone",
-    ),
-    (
-        "dreamer dreamerv3 dreamerv2 muzero alphazero mbpo planet pets es ars cmaes her",
-        "nothing here is like it; docs/guides/own-trainer.md shows how to add a trainer",
+        "dreamer dreamerv3 muzero alphazero mbpo planet es ars cmaes her",
+        "docs/guides/own-trainer.md shows how to add one",
     ),
 )
 """Names without case and punctuation, and a sentence about what comes nearest."""

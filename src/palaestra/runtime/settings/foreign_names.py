@@ -26,14 +26,10 @@ EQUAL = ("--num-areas", "--results-dir")
 class Counterpart:
     """Ours for names of other libraries: a flag, a setting of a behavior, or a sentence."""
 
-    flag: str = ""
-    """Flag of a command, such as --learning-rate; '' where `path` has none."""
-    path: str = ""
-    """Path in a behavior's block, such as hyperparameters.learning_rate; '' for what is no setting of a behavior."""
-    example: str = ""
-    """A value of that setting."""
-    remark: str = ""
-    """A difference, or all there is to say where neither flag nor path is."""
+    flag: str = ""  # of a command, such as --learning-rate
+    path: str = ""  # of a setting in a behavior's block, such as hyperparameters.learning_rate
+    example: str = ""  # a value of that setting
+    remark: str = ""  # what differs, or all there is to say where neither flag nor path is
 
     def means_the_same(self, value: str) -> bool:
         """Whether a value that is given for a name is one for ours, too."""
