@@ -18,9 +18,11 @@ OPTIONAL = {
     "h5py",
     "huggingface_hub",
     "imageio_ffmpeg",
+    "IPython",
     "minari",
     "nicegui",
     "optuna",
+    "pandas",
     "pettingzoo",
     "ray",
     "segno",
@@ -88,7 +90,7 @@ def test_an_installed_wheel_writes_an_example_and_trains_with_it_away_from_the_t
         "--set",
         "behaviors.Basic.max_steps=400",
     )
-    assert "model        " in said
+    assert "model   " in said
     assert (tmp_path / "results" / "first" / "Basic.onnx").is_file()
 
 

@@ -299,8 +299,9 @@ class EnvWithParameters(EnvWrapper):
         self._parameters = parameters
         ranges = env.traits.parameter_ranges
         added = {name: one for name, one in named.items() if name not in ranges}
-        self.traits = replace(env.traits, parameter_ranges={**ranges, **added})
-        self.parameters = {**env.parameters, **{name: value for name, (value, _, _) in added.items()}}
+        if added:
+            self.traits = replace(env.traits, parameter_ranges={**ranges, **added})
+            self.parameters = {**env.parameters, **{name: value for name, (value, _, _) in added.items()}}
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
         """Resets the environment."""

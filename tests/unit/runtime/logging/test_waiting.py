@@ -55,7 +55,7 @@ def test_learn_and_evaluate_say_what_they_open(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)
     Path("slow_game.py").write_text(SLOW)
-    palaestra.train(write("x.yaml", settings("Bandit", 100)), env="python:slow_game:make")
+    palaestra.train(write("x.yaml", settings("Bandit", 100)), env="python:slow_game:make", run_id="ppo")
     assert "[INFO] opening python:slow_game:make: 0 s so far" in capsys.readouterr().out
     assert main(["evaluate", "ppo", "--episodes=2"]) == 0
     message = capsys.readouterr()
