@@ -71,6 +71,7 @@ OF_ML_AGENTS = {
 }
 """Commands of ML-Agents, and what to type instead."""
 
+MEANT = {"train": "learn", "fit": "learn", "eval": "evaluate", "test": "evaluate", "play": "run", "render": "record"}
 ABOUT = "Palaestra trains the agents of games and simulations with reinforcement learning."
 
 EXAMPLES = """\
@@ -174,8 +175,8 @@ def refuse_unknown(parser: Parser, arguments: list[str]) -> None:
         return
     if (now := OF_ML_AGENTS.get(arguments[0].removeprefix("mlagents.trainers."))) is not None:
         parser.error(f"'{arguments[0]}' is a command of ML-Agents; use {now}")
-    near = get_close_matches(shortened(arguments[0]), COMMANDS, n=1)
-    hint = f"; did you mean '{near[0]}'?" if near else ""
+    near = get_close_matches(shortened(arguments[0]), [*COMMANDS, *MEANT], n=1)
+    hint = f"; did you mean '{MEANT.get(near[0], near[0])}'?" if near else ""
     parser.error(f"there is no command '{shortened(arguments[0])}'{hint} (there are: {', '.join(COMMANDS)})")
 
 

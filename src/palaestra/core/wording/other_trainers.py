@@ -26,7 +26,6 @@ NEAREST = (
         "ppo is nearest; --processes, --gpus and --set 'behaviors.*.threaded=true' make it faster",
     ),
     ("mappo maddpg qmix vdn coma matd3 masac hatrpo happo mat", "poca is nearest: groups of agents share a reward"),
-    ("ippo ppomultiagent", "ppo trains each agent on its own"),
     ("reinforce vpg pg policygradient", "ppo is nearest; docs/guides/own-trainer.md writes a REINFORCE"),
     ("gail airl", "gail is a reward signal here, beside any trainer: docs/guides/imitation.md"),
     ("icm curiosity rnd", "curiosity and rnd are reward signals here, beside any trainer"),
