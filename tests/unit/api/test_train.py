@@ -137,9 +137,9 @@ def test_seeds_are_trained_in_the_environment_of_a_function():
     found = palaestra.train_seeds(
         env=cartpole, seeds=[4], quiet=True, **{key: FEW[key] for key in FEW if key != "seed"}
     )
-    assert found[4].folder.name.startswith("CartPole-v1-2")
-    assert found[4].folder.name.endswith("-seed-4")
-    assert written(found[4])["env_settings"]["env_path"] == "gymnasium:CartPole-v1"
+    assert found.results[4].folder.name.startswith("CartPole-v1-2")
+    assert found.results[4].folder.name.endswith("-seed-4")
+    assert written(found.results[4])["env_settings"]["env_path"] == "gymnasium:CartPole-v1"
 
 
 def test_a_function_is_called_once_for_each_copy():
