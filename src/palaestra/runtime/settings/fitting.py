@@ -23,8 +23,6 @@ HORIZONS = ((64, 128), (1024, 32))
 """Most areas, and the decisions of each agent in a rollout then; more areas have LEAST_HORIZON."""
 LEAST_HORIZON = 16
 LEAST_ROLLOUT = 2048
-SHORT_HORIZON, SHORT_ROLLOUT = 64, 1024
-"""The longest horizon and the least rollout where vectors are observed and choices made."""
 SUMMARIES = 50
 ENCODERS = {"nature_cnn": 36, "simple": 20, "match3": 5, "fully_connected": 1}
 """Visual encoders, and the least number of pixels on each side that they take."""
@@ -104,10 +102,6 @@ def _kind(spec: BehaviorSpec) -> str:
 def _block(spec: BehaviorSpec, areas: int, trainer: str) -> dict[str, Any]:
     kind = _kind(spec)
     horizon = next((horizon for most, horizon in HORIZONS if areas <= most), LEAST_HORIZON)
-    least = LEAST_ROLLOUT
-    if kind == DISCRETE:
-        horizon = min(horizon, SHORT_HORIZON)
-        least = SHORT_ROLLOUT
     numbers = sum(obs.shape[0] for obs in spec.obs if obs.is_vector)
     network: dict[str, Any] = {
         "normalize": numbers > 0,
@@ -130,7 +124,7 @@ def _block(spec: BehaviorSpec, areas: int, trainer: str) -> dict[str, Any]:
     like = settings_like(trainer)
     if like in ("ppo", "poca"):
         components = spec.action.continuous + len(spec.action.branches)
-        block["hyperparameters"] = _on_policy(kind, max(least, horizon * areas), joint_ratio=components > 1)
+        block["hyperparameters"] = _on_policy(kind, max(LEAST_ROLLOUT, horizon * areas), joint_ratio=components > 1)
     elif like == "sac":
         block["network_settings"] |= {"hidden_units": 512 if kind == IMAGES else 256}
         block["hyperparameters"] = SAC_VALUES
@@ -152,7 +146,7 @@ def _on_policy(kind: str, rollout: int, *, joint_ratio: bool) -> dict[str, Any]:
         IMAGES: (8, 4, 2.5e-4, 0.01),
         BOARDS: (8, 3, 1e-3, 0.01),
         CONTINUOUS: (32, 10, 3e-4, 1e-4),
-        DISCRETE: (8, 8, 1e-3, 3e-3),
+        DISCRETE: (8, 6, 7e-4, 5e-3),
     }[kind]
     return {
         "batch_size": max(64, rollout // minibatches),

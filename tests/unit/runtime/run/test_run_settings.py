@@ -22,7 +22,7 @@ def spec(*obs: ObsSpec, **action: object) -> BehaviorSpec:
     ("behavior", "areas", "said", "values"),
     [
         (spec(VECTOR, continuous=2), 16, "continuous actions", (2048, 64, 10, 3e-4)),
-        (spec(VECTOR, branches=(3,)), 16, "discrete actions", (1024, 128, 8, 1e-3)),
+        (spec(VECTOR, branches=(3,)), 16, "discrete actions", (2048, 256, 6, 7e-4)),
         (spec(VECTOR, IMAGE, branches=(3,)), 8, "images", (2048, 256, 4, 2.5e-4)),
         (spec(VECTOR, continuous=2), 4096, "continuous actions", (65536, 2048, 10, 3e-4)),
     ],
@@ -63,12 +63,12 @@ def test_a_run_without_a_file_takes_fitting_settings_says_which_and_writes_them(
     palaestra.train(env=Bandit(2, branches=(2,)), run_id="fit", results_dir=str(tmp_path), settings=few)
     text = capsys.readouterr().out.replace("\n", " ")
     assert "Bandit: no settings are given and none are shipped for it: ppo with settings for discrete actions" in text
-    assert "num_epoch 2, learning_rate 0.001, 64 decisions" in text
-    assert "buffer_size: 1024 is more than max_steps (64)" in text
+    assert "num_epoch 2, learning_rate 0.0007, 64 decisions" in text
+    assert "buffer_size: 2048 is more than max_steps (64)" in text
     assert "default_settings" not in text  # of ML-Agents' values, which are not used
     written = yaml.safe_load((tmp_path / "fit" / "configuration.yaml").read_text())["behaviors"]["Bandit"]
     hyper = written["hyperparameters"]
-    assert (hyper["buffer_size"], hyper["batch_size"], hyper["num_epoch"], written["max_steps"]) == (1024, 128, 2, 64)
+    assert (hyper["buffer_size"], hyper["batch_size"], hyper["num_epoch"], written["max_steps"]) == (2048, 256, 2, 64)
     given = {"run_id": "fit", "results_dir": str(tmp_path), "resume": True, "max_steps": 96}
     again = palaestra.train(env=Bandit(2, branches=(2,)), **given)
     assert again.steps["Bandit"] >= 96
