@@ -160,6 +160,11 @@ def test_the_page_of_settings_is_up_to_date():
     assert page.PAGE.read_text(encoding="utf-8") == page.page(), "write it anew with: python docs/make_settings.py"
 
 
+def test_the_page_of_the_python_api_is_up_to_date():
+    page = made_by("make_python")
+    assert page.PAGE.read_text(encoding="utf-8") == page.page(), "write it anew with: python docs/make_python.py"
+
+
 def test_the_page_of_unitys_examples_is_up_to_date_and_has_pictures():
     page = made_by("make_worlds")
     assert page.PAGE.read_text(encoding="utf-8") == page.page(), (

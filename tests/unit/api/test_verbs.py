@@ -1,0 +1,145 @@
+"""The verbs as functions: the examples of their docstrings, what they return, and what their mistakes say."""
+
+import doctest
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import palaestra
+
+RECURRENT = Path(__file__).parents[2] / "golden" / "data" / "onnx" / "unity_examples" / "Hallway.onnx"
+FUNCTIONS = ("compare", "evaluate", "export", "load_policy", "make", "plot", "record", "run")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, palaestra.Result]:
+    folder = tmp_path_factory.mktemp("verbs") / "results"
+    return {
+        name: palaestra.train(
+            env="CartPole", max_steps=20_000, summary_freq=4000, run_id=name, results_dir=folder, seed=seed, quiet=True
+        )
+        for seed, name in enumerate(("pole", "pole-2"))
+    }
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_example_of_a_function_runs(name: str, results, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(results["pole"].folder.parents[1])
+    examples = doctest.DocTestParser().get_examples(inspect.getdoc(getattr(palaestra, name)) or "")
+    assert examples
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    runner = doctest.DocTestRunner(verbose=False, optionflags=flags)
+    test = doctest.DocTest(examples, {}, name, None, None, None)
+    assert runner.run(test).failed == 0
+
+
+def test_a_result_goes_into_every_verb_and_shows_itself(results, tmp_path: Path):
+    result = results["pole"]
+    evaluation = palaestra.evaluate([result, results["pole-2"]], episodes=10, quiet=True)
+    assert str(evaluation).count("CartPole") == 2
+    assert evaluation["pole"].mean == pytest.approx(evaluation["pole"].returns.mean())
+    with pytest.raises(palaestra.PalaestraError, match=r"choose one first, such as evaluation\['pole'\]"):
+        _ = evaluation.mean
+    comparison = palaestra.compare([result, results["pole-2"]], groups="runs")
+    exported = palaestra.export(result, out=tmp_path / "pole.onnx")
+    recording = palaestra.record(result, tmp_path / "pole.gif", seconds=0.5)
+    assert 'src="data:image/gif;base64,' in recording._repr_html_()
+    for shown in (result, evaluation, comparison, exported, recording):
+        assert "\n" not in repr(shown)
+        assert repr(shown).startswith(f"<{type(shown).__name__} ")
+        assert shown._repr_html_()
+    assert "<svg" in result._repr_html_()
+    assert "<svg" in comparison._repr_html_()
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    for figure in (result.plot(), comparison.plot(), evaluation.plot(), palaestra.plot(result)):
+        assert figure.axes
+    assert pyplot is None or not pyplot.get_fignums()
+
+
+def test_frames_have_what_was_measured(results):
+    pytest.importorskip("pandas")
+    frame = results["pole"].frame()
+    assert {"behavior", "step", "seconds", "Environment/Cumulative Reward"} <= set(frame.columns)
+    assert len(palaestra.evaluate("pole", results_dir=results["pole"].folder.parent, episodes=7).frame()) == 7
+
+
+def test_a_policy_predicts_what_step_takes(results):
+    policy = palaestra.load_policy(results["pole"], seed=0)
+    action, state = policy.predict(np.zeros(4), deterministic=True)
+    assert (np.shape(action), state) == ((), None)
+    assert policy.predict(np.zeros((3, 4)))[0].shape == (3,)
+    with pytest.raises(palaestra.PalaestraError, match=r"has shape \(5,\); expected \(4,\) or \(n, 4\)"):
+        policy.predict(np.zeros(5))
+    assert palaestra.evaluate(policy, env="CartPole", episodes=4).mean > 0
+
+
+def test_a_recurrent_policy_predicts_with_its_state():
+    policy = palaestra.load_policy(RECURRENT, seed=0)
+    obs = [np.zeros((2, *shape)) for shape in policy.obs_shapes]
+    _, first = policy.predict(obs, deterministic=True)
+    assert first is not None
+    _, second = policy.predict(obs, first, deterministic=True)
+    _, begun = policy.predict(obs, first, [True, False], deterministic=True)
+    np.testing.assert_allclose(begun, np.stack([first[0], second[1]]), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: palaestra.evaluate("pole", episode=3), "no argument 'episode'; did you mean 'episodes'"),
+        (lambda: palaestra.evaluate(3), "an instance of int is no run"),
+        (lambda: palaestra.evaluate("pole", episodes=0), "^episodes is 0"),
+        (lambda: palaestra.run("CartPole", "player"), "page in the browser"),
+        (lambda: palaestra.run("CartPole", []), "no brain is given"),
+        (lambda: palaestra.run("CartPole", {"Cart": "random"}), "did you mean 'CartPole'"),
+        (lambda: palaestra.record("pole", "pole.png"), "recordings are GIFs"),
+    ],
+)
+def test_mistakes_are_said_in_the_words_of_python(call, message: str, results, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(results["pole"].folder.parents[1])
+    with pytest.raises(palaestra.PalaestraError, match=message) as raised:
+        call()
+    assert "--" not in str(raised.value)
+
+
+def test_the_public_api_has_at_most_30_names():
+    assert len(palaestra.__all__) <= 30
+    assert all(getattr(palaestra, name) is not None for name in palaestra.__all__)
+
+
+PROGRAM = """
+import numpy as np
+import palaestra
+
+
+def look(summary: palaestra.Summary) -> bool:
+    return summary.mean > 90
+
+
+result: palaestra.Result = palaestra.train(env="CartPole", max_steps=100_000, callbacks=[look])
+evaluation: palaestra.Evaluation = palaestra.evaluate(result, episodes=10)
+mean: float = evaluation.mean
+frame = result.frame()
+result.plot().savefig("pole.png")
+policy: palaestra.Policy = palaestra.load_policy(result)
+action, state = policy.predict(np.zeros(4))
+comparison: palaestra.Comparison = palaestra.compare(["first", "second"])
+try:
+    recording: palaestra.Recording = palaestra.record(result)
+except palaestra.PalaestraError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+def test_a_typed_program_passes_mypy(tmp_path: Path):
+    pytest.importorskip("mypy")
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    command = [sys.executable, "-m", "mypy", "--strict", f"--cache-dir={tmp_path / 'cache'}", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stdout
