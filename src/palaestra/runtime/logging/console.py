@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
-from palaestra.core.display import escaped, escaped_lines, flush, is_terminal
+from palaestra.core.display import PAUSE, NotebookLines, escaped, escaped_lines, flush, in_notebook, is_terminal
 from palaestra.core.files import explain, silence
 from palaestra.core.wording.voice import voice
 
@@ -53,6 +53,7 @@ class Console:
         self._debug = debug
         self._stream = sys.stdout if stream is None else stream
         self._terminal = _terminal(self._stream)
+        self._notebook = NotebookLines() if stream is None and in_notebook() else None
         self._live: Live | None = None
         self._paces: dict[str, Pace] = {}
         self._due = 0.0
@@ -122,6 +123,11 @@ class Console:
                 self._show(self._terminal, rows, shares or {}, remarks)
             except Exception as error:  # as in `_say`
                 self._fall_silent(error)
+        elif self._notebook is not None:
+            with suppress(Exception):  # a kernel that is gone
+                lines = [(_share(row), sentence(row, self._paces[row.behavior].rate())) for row in rows]
+                self._notebook.show(lines)
+            self._due = now + PAUSE
         elif now - self._last_output >= SILENCE:
             for row in rows:
                 self.info(sentence(row, self._paces[row.behavior].rate()))
