@@ -16,7 +16,7 @@ from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.logging.console import Console
 from palaestra.runtime.run.features.stop_when import Callback
 from palaestra.runtime.settings import Loaded, RunSettings, load
-from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for
+from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for, with_summaries
 from palaestra.runtime.settings.sourced_settings import Setting
 from palaestra.runtime.storage.checkpoints import Checkpoint
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, check_run_id, origin_folder
@@ -155,7 +155,9 @@ def fitted_to(
         default = loaded.settings.default_settings
         trainer = "ppo" if default is None else default.trainer_type
         areas = int(group.total(env.num_areas))
-        found = loaded.with_tree(fitted(env.behaviors, areas, trainer, env.traits.opponents))
+        tree = fitted(env.behaviors, areas, trainer, env.traits.opponents)
+        lengths = {name: block.max_steps for name, block in loaded.with_tree(tree).settings.behaviors.items()}
+        found = loaded.with_tree(with_summaries(tree, lengths))
         notes = [describe_fit(name, spec, found.settings.behaviors[name]) for name, spec in env.behaviors.items()]
         console.warn_all(found.warnings)
         loaded = replace(found, notes=tuple(notes), with_tree=None)

@@ -24,6 +24,8 @@ HORIZONS = ((64, 128), (1024, 32))
 LEAST_HORIZON = 16
 LEAST_ROLLOUT = 2048
 SUMMARIES = 50
+LEAST_SUMMARY = 1000
+"""Fewest decisions between two summaries."""
 ENCODERS = {"nature_cnn": 36, "simple": 20, "match3": 5, "fully_connected": 1}
 """Visual encoders, and the least number of pixels on each side that they take."""
 IMAGES, BOARDS, CONTINUOUS, DISCRETE = "images", "boards", "continuous actions", "discrete actions"
@@ -79,6 +81,13 @@ def fitted(
     blocks = {name: _block(spec, areas, trainer) for name, spec in behaviors.items()}
     own = {name: {"self_play": SELF_PLAY} if name in opponents else {} for name in blocks}
     return {"behaviors": {name: {**block, **own[name]} for name, block in blocks.items()}}
+
+
+def with_summaries(tree: Mapping[str, Any], lengths: Mapping[str, int]) -> dict[str, Any]:
+    """Returns a fitted tree with as many summaries for runs of other lengths, the `max_steps` of each behavior."""
+    pace = {name: min(steps, max(LEAST_SUMMARY, steps // SUMMARIES)) for name, steps in lengths.items()}
+    behaviors = {name: {**block, "summary_freq": pace[name]} for name, block in tree["behaviors"].items()}
+    return {**tree, "behaviors": behaviors}
 
 
 def describe_fit(name: str, spec: BehaviorSpec, settings: BehaviorSettings) -> str:

@@ -74,6 +74,14 @@ def test_a_run_without_a_file_takes_fitting_settings_says_which_and_writes_them(
     assert again.steps["Bandit"] >= 96
 
 
+def test_a_short_run_with_fitting_settings_has_several_summaries_unless_their_pace_is_given():
+    tree = fitted({"A": spec(VECTOR, continuous=2), "B": spec(VECTOR, continuous=2)}, 16)
+    paced = with_summaries(tree, {"A": 30_000, "B": 400})["behaviors"]
+    assert [paced[name]["summary_freq"] for name in "AB"] == [1000, 400]
+    paced = with_summaries(tree, {"A": 1_000_000, "B": 5_000_000})["behaviors"]
+    assert [paced[name]["summary_freq"] for name in "AB"] == [20_000, 100_000]
+
+
 def test_a_run_without_a_file_takes_the_one_that_is_shipped_for_its_environment(tmp_path, capsys):
     palaestra.train(env="CartPole", run_id="pole", results_dir=str(tmp_path), settings=FEW)
     out = capsys.readouterr().out.replace("\n", " ")
