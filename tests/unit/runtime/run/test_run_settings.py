@@ -7,7 +7,7 @@ import palaestra
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.runtime.run.run_settings import plays_alone
 from palaestra.runtime.settings import load
-from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for
+from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for, with_summaries
 
 VECTOR = ObsSpec("vector", (8,))
 IMAGE = ObsSpec("camera", (3, 36, 36))
@@ -88,6 +88,7 @@ def test_a_run_without_a_file_takes_the_one_that_is_shipped_for_its_environment(
     assert "training with ppo/CartPole.yaml, which is shipped for this environment" in out
     written = yaml.safe_load((tmp_path / "pole" / "configuration.yaml").read_text())["behaviors"]
     shipped = preset_for("CartPole")
+    assert shipped is not None
     own = yaml.safe_load(shipped.read_text())["behaviors"]["CartPole"]["hyperparameters"]
     assert {key: written["CartPole"]["hyperparameters"][key] for key in own} == own
     assert written["CartPole"]["max_steps"] == 64
