@@ -7,6 +7,7 @@ from pathlib import Path
 
 from palaestra.api.given_runs import Runs, words_of
 from palaestra.api.python_calls import python_call
+from palaestra.core.errors import CallError
 from palaestra.runtime.comparison.comparing import compare as compare_runs
 from palaestra.runtime.comparison.scores import Measure
 from palaestra.runtime.comparison.shown_comparison import Comparison
@@ -14,7 +15,7 @@ from palaestra.runtime.comparison.shown_comparison import Comparison
 
 @python_call
 def compare(
-    runs: Runs = (),
+    runs: Runs | Mapping[str, Runs] = (),
     *,
     groups: str | Sequence[str] | Mapping[str, str | Sequence[str]] = "settings",
     metric: str | None = None,
@@ -37,7 +38,8 @@ def compare(
     The score of a run is the mean of its last summaries; that of a group is the interquartile mean (IQM) of its runs,
     with a stratified bootstrap interval.
 
-    runs: run ids, run folders, patterns such as "ball-seed-*", or results of `train` and `train_seeds`.
+    runs: run ids, run folders, patterns such as "ball-seed-*", or results of `train` and `train_seeds`; in a
+        dictionary they are grouped by its names: {"slow": first, "fast": second}.
     groups: which runs belong together: "settings" (equal apart from the seed), "names" (equal apart from a number at
         the end), "runs" (each on its own), or patterns by name: {"ppo": "ppo-*", "sac": "sac-*"}.
     metric: TensorBoard tag to compare, or its last part; None: the reward.
@@ -52,6 +54,11 @@ def compare(
 
     Returns the `Comparison`. Raises PalaestraError.
     """
+    if isinstance(runs, Mapping):
+        if groups != "settings":
+            raise CallError("runs is a dictionary, whose names are the groups: leave groups out")
+        groups = {name: [Path(word).name for word in words_of(some)] for name, some in runs.items()}
+        runs = [word for some in runs.values() for word in words_of(some)]
     if isinstance(groups, Mapping):
         groups = [f"{name}={one if isinstance(one, str) else ','.join(one)}" for name, one in groups.items()]
     several = [[one] if isinstance(one, str) else list(one) for one in (behavior, normalize)]

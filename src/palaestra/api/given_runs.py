@@ -15,7 +15,7 @@ from palaestra.runtime.settings.tree import EngineSettings, EnvSettings
 
 Run: TypeAlias = "str | Path | Result"
 """A run id, a run's folder, or the result of a training."""
-Runs: TypeAlias = "Run | SeedResults | Sequence[Run]"
+Runs: TypeAlias = "Run | SeedResults | Sequence[Run | SeedResults]"
 """One or several runs."""
 GAME = {
     "engine_settings": set(EngineSettings.model_fields),
@@ -27,8 +27,8 @@ GAME = {
 def listed(runs: object) -> list[Any]:
     """Returns one or several runs as a list; those of several seeds one by one."""
     if isinstance(runs, SeedResults):
-        return [*runs.results.values()]
-    return [*runs] if isinstance(runs, list | tuple | set) else [runs]
+        runs = [*runs.results.values()]
+    return [run for one in runs for run in listed(one)] if isinstance(runs, list | tuple | set) else [runs]
 
 
 def word_of(run: object) -> str:

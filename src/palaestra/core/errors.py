@@ -26,9 +26,12 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import sysconfig
 import traceback
 from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 from palaestra.core.display import escaped_lines, indented
 
@@ -46,6 +49,21 @@ class PalaestraError(Exception):
 
     def __init__(self, *message: object) -> None:
         super().__init__(*(escaped_lines(part) if isinstance(part, str) else part for part in message))
+
+    def _render_traceback_(self) -> list[str]:
+        """Returns the lines that IPython shows, which end in the caller's own line rather than in ours."""
+        frames: list[TracebackType] = []
+        last = self.__traceback__
+        while last is not None:
+            frames.append(last)
+            last = last.tb_next
+        while len(frames) > 1 and frames[-1].tb_frame.f_code.co_filename.startswith(_OURS):
+            frames.pop()
+        shown = None
+        for frame in reversed(frames):
+            shown = TracebackType(shown, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+        shell: Any = sys.modules["IPython"].get_ipython()
+        return shell.InteractiveTB.structured_traceback(type(self), self, shown)
 
 
 class ConfigError(PalaestraError):

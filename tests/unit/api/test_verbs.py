@@ -45,6 +45,10 @@ def test_a_result_goes_into_every_verb_and_shows_itself(results, tmp_path: Path)
     with pytest.raises(palaestra.PalaestraError, match=r"choose one first, such as evaluation\['pole'\]"):
         _ = evaluation.mean
     comparison = palaestra.compare([result, results["pole-2"]], groups="runs")
+    several = palaestra.SeedResults({1: results["pole-2"]}, {}, None, ())
+    named = palaestra.compare({"one": result, "other": several})
+    assert [group.runs for group in named.groups] == [("pole",), ("pole-2",)]
+    assert palaestra.compare([result, several], groups="runs").frame()["run"].to_list() == ["pole", "pole-2"]
     exported = palaestra.export(result, out=tmp_path / "pole.onnx")
     recording = palaestra.record(result, tmp_path / "pole.gif", seconds=0.5)
     assert 'src="data:image/gif;base64,' in recording._repr_html_()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from palaestra.runtime.comparison.intervals import Estimate, band
@@ -34,6 +34,8 @@ WIDEST = 3
 """Panels beside one another."""
 MOST_ABOVE = 8
 """Number of groups whose names have room above their estimates."""
+NAMES_BETWEEN = 1.45
+"""Inches between two panels, where names of up to twelve letters stand."""
 
 
 def comparison_figure(found: ComparedRuns, *, by_time: bool = False) -> Figure:
@@ -45,17 +47,27 @@ def comparison_figure(found: ComparedRuns, *, by_time: bool = False) -> Figure:
     panels = len(found.tasks) + len(estimates)
     columns = 2 if panels == 4 else min(panels, WIDEST)
     rows = math.ceil(panels / columns)
-    figure = new_figure(5.6 * columns, 4.1 * rows)
+    room = _room(looks) if panels == 2 else 0.0
+    width = 5.6 * columns + room
+    figure = new_figure(width, 4.1 * rows)
     grid = figure.add_gridspec(rows, columns, width_ratios=(3, 2) if panels == 2 else None)
     places = iter([figure.add_subplot(grid[at // columns, at % columns]) for at in range(panels)])
     for task in found.tasks:
         _bands(next(places), found, task, looks, by_time=by_time, single=panels == 2)
     for title, values in estimates.items():
         _estimates(next(places), title if len(estimates) > 1 else "", values, looks, found)
-    figure.subplots_adjust(wspace=0.4 if panels == 2 else 0.3, hspace=0.6)
+    drawn = width * (figure.subplotpars.right - figure.subplotpars.left)
+    between = NAMES_BETWEEN + room
+    figure.subplots_adjust(wspace=2 * between / (drawn - between) if panels == 2 else 0.3, hspace=0.6)
     if panels > 2:
         legend_beside(figure, looks)
     return figure
+
+
+def _room(names: Iterable[str]) -> float:
+    """Returns the inches that long names need between two panels, beside those that are always there."""
+    longest = max(len(drawable(name)) for name in names)
+    return min(max(0.0, 0.3 + 0.094 * longest - NAMES_BETWEEN), 3.0)
 
 
 def _scores(found: ComparedRuns, task: str) -> dict[str, Estimate]:

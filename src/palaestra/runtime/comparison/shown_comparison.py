@@ -59,4 +59,9 @@ class Comparison(Shown, ComparedRuns):
             steps, values = resampled([run.curve for run in found.runs], by_time=False)
             name = f"{group} in {task}" if len(self.tasks) > 1 else group
             curves[name] = (steps, np.asarray(values).mean(0))
-        return svg(curves)
+        return svg(curves, metric_title(self))
+
+
+def metric_title(found: ComparedRuns) -> str:
+    """Returns the metrics of a comparison, without their groups."""
+    return ", ".join(dict.fromkeys(metric.rpartition("/")[2] for metric in found.metrics.values()))

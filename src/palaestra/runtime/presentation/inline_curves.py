@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Mapping
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palaestra.core.display import escaped, shortened
+from palaestra.core.display import escaped
 
 COLORS = ("#3f7fe0", "#d8566a", "#2fa877", "#e08e1b", "#8d63c4", "#1aa3b8", "#9a7b4f", "#cc62a8")
 """Colors that can be seen on white and on black."""
@@ -17,15 +19,20 @@ POINTS = 160
 WIDTH, HEIGHT = 460, 130
 LEFT, BOTTOM, TOP = 58, 20, 8
 """Margins in pixels."""
-NAME = 30
-"""Letters of a name."""
+SHORT_NAME, NAME = 16, 34
+"""Letters of a name up to which it is shown whole, and of the longest one."""
+
+NEAR_ZERO = 0.3
+"""Positive values whose lowest is at most this share of the highest are drawn above zero, as in a picture."""
 
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Steps and values."""
 
 
-def svg(curves: Mapping[str, Curve], x_name: str = "decisions") -> str:
-    """Returns the curves as HTML: an SVG and the names of several; '' if there is no curve of two finite points."""
+def svg(curves: Mapping[str, Curve], title: str = "", x_name: str = "decisions") -> str:
+    """Returns the curves as HTML: an SVG below its title, and the names of several, without what all begin with; '' if
+    there is no curve of two finite points.
+    """
     finite = {name: _finite(*curve) for name, curve in curves.items()}
     drawn = {name: curve for name, curve in finite.items() if len(curve[0]) > 1}
     shown = dict(list(drawn.items())[: len(COLORS)])
@@ -35,6 +42,8 @@ def svg(curves: Mapping[str, Curve], x_name: str = "decisions") -> str:
     least = min(0.0, *(float(x.min()) for x, _ in shown.values()))
     low = min(float(y.min()) for _, y in shown.values())
     high = max(float(y.max()) for _, y in shown.values())
+    if 0 < low <= NEAR_ZERO * high:
+        low = 0.0
     span = high - low or abs(high) or 1.0
     width = WIDTH - LEFT - 10
     height = HEIGHT - BOTTOM - TOP
@@ -55,7 +64,8 @@ def svg(curves: Mapping[str, Curve], x_name: str = "decisions") -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
         f'role="img" style="display:block;max-width:100%">{axis}{"".join(lines)}{"".join(labels)}</svg>'
     )
-    return picture + (_names(list(shown), len(drawn) - len(shown)) if len(drawn) > 1 else "")
+    above = f'<div style="opacity:.75">{html.escape(escaped(title))}</div>' if title else ""
+    return above + picture + (_names(list(shown), len(drawn) - len(shown)) if len(drawn) > 1 else "")
 
 
 def _label(x: float, y: float, anchor: str, text: str) -> str:
@@ -66,11 +76,23 @@ def _label(x: float, y: float, anchor: str, text: str) -> str:
 def _names(names: list[str], more: int) -> str:
     entries = [
         f'<span style="margin-right:14px;white-space:nowrap"><span style="color:{color}">&#9632;</span> '
-        f"{html.escape(shortened(escaped(name), NAME))}</span>"
-        for color, name in zip(COLORS, names, strict=False)
+        f"{html.escape(_cut(escaped(name)))}</span>"
+        for color, name in zip(COLORS, _ends(names), strict=False)
     ]
     rest = [f"and {more} more"] * bool(more)
     return f'<div style="font-size:90%;max-width:{WIDTH}px">{" ".join([*entries, *rest])}</div>'
+
+
+def _ends(names: list[str]) -> list[str]:
+    """Returns long names without the words that all begin with: "seed-1" of "Walker-20260131-094500-seed-1"."""
+    words = [re.split(r"(?<=[-_ /])", name)[:-2] for name in names]
+    common = takewhile(lambda column: len(set(column)) == 1, zip(*words, strict=False))
+    cut = sum(len(column[0]) for column in common) if max(map(len, names)) > SHORT_NAME else 0
+    return [name[cut:] for name in names]
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= NAME else f"{name[: NAME // 2]}...{name[-NAME // 3 :]}"
 
 
 def _finite(x: NDArray[np.float64], y: NDArray[np.float64]) -> Curve:

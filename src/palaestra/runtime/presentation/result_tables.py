@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,12 +11,16 @@ from palaestra.core.display import escaped, shortened
 
 MOST_ROWS = 30
 """Rows of a table in a notebook."""
+NUMBER = re.compile(r"[-+±<>]?[.\d]|(inf|nan|never)\b")
+"""How a cell of a number begins."""
 CELL = "padding:2px 12px 2px 0;border:0;background:transparent;white-space:nowrap"
 
 
 @dataclass(frozen=True, slots=True)
 class ResultTable:
-    """Rows of cells under a heading; its first columns are aligned to the left, the others to the right."""
+    """Rows of cells under a heading; its first columns and those of words are aligned to the left, numbers to the
+    right.
+    """
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -29,38 +34,46 @@ class ResultTable:
         """Returns it as lines of text. Control characters in names are escaped."""
         lines = [escaped(self.title)] if self.title else []
         if self.head:
-            lines += columns([[escaped(cell) for cell in row] for row in (self.head, *self.rows)], self.left)
+            lines += columns([[escaped(cell) for cell in row] for row in (self.head, *self.rows)], self._sides())
         return "\n".join([*lines, *map(escaped, self.notes)])
 
     def html(self) -> str:
         """Returns it as HTML in the colors of the page around it, light or dark; of a long one the first rows."""
         parts = [f"<div><b>{_safe(self.title)}</b></div>"] if self.title else []
         if self.head:
-            rows = [self._html_row("th", self.head), *(self._html_row("td", row) for row in self.rows[:MOST_ROWS])]
+            shown = [("th", self.head), *(("td", row) for row in self.rows[:MOST_ROWS])]
+            rows = [_html_row(tag, row, self._sides()) for tag, row in shown]
             parts.append(f'<table style="border-collapse:collapse;margin:4px 0">{"".join(rows)}</table>')
         more = [f"and {len(self.rows) - MOST_ROWS} more"] if len(self.rows) > MOST_ROWS else []
         parts += [f'<div style="opacity:.75">{_safe(note)}</div>' for note in (*more, *self.notes)]
         return "".join(parts)
 
-    def _html_row(self, tag: str, row: Sequence[str]) -> str:
-        sides = ["left" if i < self.left else "right" for i in range(len(row))]
-        cells = [
-            f'<{tag} style="{CELL};text-align:{side}">{_safe(cell)}</{tag}>'
-            for side, cell in zip(sides, row, strict=True)
-        ]
-        return f'<tr style="background:transparent">{"".join(cells)}</tr>'
+    def _sides(self) -> list[str]:
+        """Returns the side that each column is aligned to."""
+        sides = ["left"] * min(self.left, len(self.head))
+        for i in range(len(sides), len(self.head)):
+            cells = [row[i] for row in self.rows if row[i] not in ("", "-")]
+            sides.append("right" if not cells or any(map(NUMBER.match, cells)) else "left")
+        return sides
 
 
-def columns(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    """Returns lines of a table, whose first columns are aligned to the left and all others to the right."""
+def columns(rows: Sequence[Sequence[str]], sides: Sequence[str]) -> list[str]:
+    """Returns lines of a table, whose columns are aligned to these sides."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
         "  ".join(
-            cell.ljust(width) if i < left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(width) if side == "left" else cell.rjust(width)
+            for side, cell, width in zip(sides, row, widths, strict=True)
         ).rstrip()
         for row in rows
     ]
+
+
+def _html_row(tag: str, row: Sequence[str], sides: Sequence[str]) -> str:
+    cells = [
+        f'<{tag} style="{CELL};text-align:{side}">{_safe(cell)}</{tag}>' for side, cell in zip(sides, row, strict=True)
+    ]
+    return f'<tr style="background:transparent">{"".join(cells)}</tr>'
 
 
 def _safe(text: str) -> str:

@@ -103,8 +103,7 @@ class Result(Shown):
         if tag is None:
             return ""
         curves = {name: (of[tag].step, of[tag].value) for name, of in history.items() if tag in of}
-        title = f'<div style="opacity:.75">{tag.rpartition("/")[2]}</div>'
-        return title + drawn if (drawn := svg(curves)) else ""
+        return svg(curves, tag.rpartition("/")[2])
 
     def _history(self) -> History:
         try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from palaestra.core.errors import RunError
-from palaestra.runtime.comparison.shown_comparison import Comparison
+from palaestra.runtime.comparison.shown_comparison import Comparison, metric_title
 from palaestra.runtime.logging.history import History, read_history
 from palaestra.runtime.presentation.data_frames import metrics_frame
 from palaestra.runtime.presentation.inline_curves import svg
@@ -71,5 +71,6 @@ class SeedResults(Shown):
                 f"{task} {run.run}" if several else run.run: (run.curve.step, run.curve.value)
                 for (_, task), found in self.comparison.results.items()
                 for run in found.runs
-            }
+            },
+            metric_title(self.comparison),
         )

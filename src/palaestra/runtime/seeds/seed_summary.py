@@ -87,8 +87,12 @@ def _task(plan: SeedPlan, states: Mapping[int, str], found: Comparison | None, t
         score = result.score
         values = result.scores
         ends = "" if score.low is None else f", 95 % interval {score.low:.4g} to {score.high:.4g}"
-        spread = "" if len(values) < 2 else f" ± {np.std(values, ddof=1):.4g}"
+        spread = "" if len(values) < 2 else f" ± {_two_digits(float(np.std(values, ddof=1)))}"
         notes.append(
             f"interquartile mean {score.value:.4g}{ends}; mean {values.mean():.4g}{spread} of {len(values)} seeds"
         )
     return ResultTable([task or "run", "steps", "time", "reward", ""], rows, notes=notes)
+
+
+def _two_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"

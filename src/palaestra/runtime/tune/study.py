@@ -43,7 +43,9 @@ CLAIM_SECONDS = 120.0
 def quiet_optuna() -> Iterator[Any]:
     """Gives Optuna without its log lines and notes about experiments. Raises PluginError if it is not installed."""
     try:
-        import optuna
+        with warnings.catch_warnings():  # its bars would like a widget of notebooks, and are not shown
+            warnings.filterwarnings("ignore", "IProgress not found")
+            import optuna
     except ImportError as error:
         raise PluginError(
             "`palaestra tune` needs Optuna, which is not installed: pip install 'palaestra[tune]'"
