@@ -22,12 +22,12 @@ def page() -> str:
     functions = [name for name in names if inspect.isfunction(getattr(palaestra, name))]
     types = [name for name in names if name not in functions]
     links = [
-        f"- {what}: {', '.join(f'[`{name}`](#{name.lower()})' for name in some)}"
-        for what, some in (("Functions", functions), ("What they take and return", types))
+        f"- {what}: {', '.join(f'[`{name}`](#{kind}{name.lower()})' for name in some)}"
+        for what, kind, some in (("Functions", "", functions), ("What they take and return", "class-", types))
     ]
     parts = [HEAD, "\n".join(links)]
     parts += [f"## {name}\n\n{_function(name)}" for name in functions]
-    parts += [f"## {name}\n\n{_type(getattr(palaestra, name))}" for name in types]
+    parts += [f"## class {name}\n\n{_type(getattr(palaestra, name))}" for name in types]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

@@ -77,7 +77,36 @@ _PLACES = {
 }
 """Names of each module."""
 
-__all__ = ["__version__", *sorted(" ".join(_PLACES.values()).split())]
+__all__ = [
+    "Comparison",
+    "Env",
+    "Evaluation",
+    "Export",
+    "PalaestraError",
+    "Policy",
+    "PolicyAction",
+    "Recording",
+    "Result",
+    "SeedResults",
+    "Summary",
+    "TuneResult",
+    "__version__",
+    "compare",
+    "evaluate",
+    "export",
+    "load_policy",
+    "make",
+    "plot",
+    "pull",
+    "push",
+    "read_demo",
+    "record",
+    "run",
+    "stop_at_reward",
+    "train",
+    "train_seeds",
+    "tune",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -87,7 +116,7 @@ def __getattr__(name: str) -> Any:
 
         shorten_thread_waits()
         found = getattr(import_module(f"palaestra.{place}"), name)
-        if place.startswith("runtime.sharing"):
+        if place.startswith(("runtime.sharing", "datasets")):
             from palaestra.api.python_calls import python_call
 
             return python_call(found)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from palaestra.api.given_runs import Run, Runs, game_flags, listed, word_of
+from palaestra.api.given_runs import GameOptions, Run, Runs, game_flags, listed, word_of
 from palaestra.api.python_calls import python_call
 from palaestra.api.training_options import Environment
 from palaestra.brains.model import Policy
@@ -15,6 +16,9 @@ from palaestra.runtime.play.evaluating import Contestant, PlayOptions, evaluate_
 from palaestra.runtime.play.run_models import Models, find_models
 from palaestra.runtime.play.shown_evaluation import Evaluation
 from palaestra.runtime.run.result import Result
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @python_call
@@ -31,7 +35,7 @@ def evaluate(
     trust: bool = False,
     env_options: Mapping[str, Any] | None = None,
     quiet: bool = False,
-    **game: Any,
+    **game: Unpack[GameOptions],
 ) -> Evaluation:
     """Plays trained models for a number of episodes and returns their rewards.
 
@@ -56,7 +60,8 @@ def evaluate(
     trust: run the code that is a run's environment, although you did not write its folder here.
     env_options: options of the environment, beside those of the training.
     quiet: show no progress.
-    Further keywords are for Unity games, such as no_graphics=True.
+    Further keywords are for Unity games: no_graphics, time_scale, width, height, quality_level, target_frame_rate,
+        capture_frame_rate, env_args, base_port, editor_port, bind, timeout_wait, max_message_mb, side_channels.
 
     Returns the `Evaluation`. Raises PalaestraError.
     """
@@ -67,6 +72,11 @@ def evaluate(
     contestants = [_contestant(one, wanted, step, Path(results_dir), trust) for one in given]
     if not contestants:
         raise CallError("no run is given: name one, such as palaestra.evaluate('first')")
+    contestants = [
+        replace(one, name=f"{one.name} ({before + 1})") if (before := names[:at].count(one.name)) else one
+        for names in [[one.name for one in contestants]]
+        for at, one in enumerate(contestants)
+    ]
     return evaluate_all(contestants, wanted)
 
 

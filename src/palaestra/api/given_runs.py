@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 from palaestra.core.errors import CallError
 from palaestra.core.plugins import nearest
@@ -22,6 +22,26 @@ GAME = {
     "env_settings": set(EnvSettings.model_fields) - {"env_path", "env_options", "num_areas", "seed"},
 }
 """Keywords for Unity games by their section of the settings."""
+
+
+class GameOptions(TypedDict, total=False):
+    """Keywords for Unity games: those of the engine, and those of the game's process that are used most."""
+
+    width: int
+    height: int
+    quality_level: int
+    time_scale: float
+    target_frame_rate: int
+    capture_frame_rate: int
+    no_graphics: bool
+    no_graphics_monitor: bool
+    env_args: Sequence[str]
+    base_port: int
+    editor_port: int
+    bind: str
+    timeout_wait: float
+    max_message_mb: float
+    side_channels: Sequence[str]
 
 
 def listed(runs: object) -> list[Any]:

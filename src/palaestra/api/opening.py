@@ -9,6 +9,8 @@ from palaestra.api.python_calls import python_call
 from palaestra.brains.model import Policy
 from palaestra.brains.model import load_policy as load_model
 from palaestra.core.errors import PolicyError
+from palaestra.core.files import MODEL_FILES
+from palaestra.hub.hub_names import is_hub_name
 
 if TYPE_CHECKING:
     from palaestra.envs.base import Env
@@ -37,7 +39,13 @@ def make(name: str, *, areas: int | None = None, device: str = "cpu", **options:
 
 
 @python_call
-def load_policy(model: str | Path | Result, *, behavior: str | None = None, seed: int | None = None) -> Policy:
+def load_policy(
+    model: str | Path | Result,
+    *,
+    behavior: str | None = None,
+    seed: int | None = None,
+    results_dir: str | Path = "results",
+) -> Policy:
     """Loads a trained policy for the CPU: one of ours or of ML-Agents (ONNX of versions 2 and 3, Barracuda's `.nn`).
 
     >>> import numpy as np, palaestra
@@ -45,20 +53,31 @@ def load_policy(model: str | Path | Result, *, behavior: str | None = None, seed
     >>> action, state = policy.predict(np.zeros(4), deterministic=True)
     >>> action in (0, 1)
     True
+    >>> palaestra.load_policy("pole").obs_shapes
+    ((4,),)
 
-    model: a model file, the `Result` of a training, or "hub:user/repository[/FILE.onnx][@REVISION]".
+    model: a model file, a run id, a run's folder, RUN@STEP, the `Result` of a training, or
+        "hub:user/repository[/FILE.onnx][@REVISION]".
     behavior: which of several behaviors of a training.
     seed: with a seed the same calls give the same actions; without one they differ from policy to policy.
+    results_dir: folder of all runs.
 
-    Returns the `Policy`, which plays without torch. Raises PolicyError for a file that is missing or no policy, and
-    HubError for a model that cannot be downloaded.
+    Returns the `Policy`, which plays without torch. Raises PolicyError for a file that is missing or no policy,
+    RunError for a run that is missing or has no model, and HubError for a model that cannot be downloaded.
     """
     if isinstance(model, str | Path):
-        return load_model(model, seed=seed)
-    chosen = [file for name, file in model.models.items() if behavior in (None, name)]
+        if Path(model).is_file() or str(model).endswith(MODEL_FILES) or is_hub_name(str(model)):
+            return load_model(model, seed=seed)
+        from palaestra.runtime.play.run_models import find_models
+
+        found = find_models(str(model), Path(results_dir))
+        run, files = found.run, dict(found.files)
+    else:
+        run, files = model.run_id, model.models
+    chosen = [file for name, file in files.items() if behavior in (None, name)]
     if len(chosen) != 1:
         several = (
             f"{len(chosen)} models: choose one with --behavior" if chosen else f"no model of behavior '{behavior}'"
         )
-        raise PolicyError(f"the run '{model.run_id}' has {several} (it has: {', '.join(model.models) or 'none'})")
+        raise PolicyError(f"the run '{run}' has {several} (it has: {', '.join(files) or 'none'})")
     return load_model(chosen[0], seed=seed)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from pathlib import Path
-from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
-from palaestra.core.errors import STOPS, CallError, PalaestraError, is_users
+from palaestra.core.errors import STOPS, CallError, PalaestraError
 from palaestra.core.plugins import nearest
-from palaestra.core.wording.voice import python_voice, voiced
+from palaestra.core.wording.short_errors import spoken, texts, users_part
+from palaestra.core.wording.voice import python_voice
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,15 +28,14 @@ def python_call(function: Callable[P, T]) -> Callable[P, T]:
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         __tracebackhide__ = True  # IPython leaves this frame out
-        with python_voice(_texts((*args, *kwargs.values()))):
+        with python_voice(texts((*args, *kwargs.values()))):
             try:
                 must_fit(function.__name__, accepted, args, kwargs)
                 return function(*args, **kwargs)
             except (PalaestraError, *STOPS) as error:
-                raised = error
-                raised.args = tuple(voiced(part) if isinstance(part, str) else part for part in raised.args)
+                raised = spoken(error)
         try:
-            raise raised.with_traceback(None) from _users(raised.__cause__)
+            raise raised.with_traceback(None) from users_part(raised.__cause__)
         finally:
             del raised  # its traceback holds this frame
 
@@ -46,13 +44,16 @@ def python_call(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def spelled_out(function: Callable[..., object]) -> Signature:
-    """Returns a function's signature with the keywords that `**options: Unpack[...]` stands for."""
+    """Returns a function's signature with the keywords that `**options: Unpack[...]` stands for. Those of `**game` stay
+    in their docstring: few programs need them.
+    """
     form = signature(function)
     forms: list[Parameter] = []
     for parameter in form.parameters.values():
         kind = re.fullmatch(r"Unpack\[(\w+)\]", str(parameter.annotation))
         if kind is not None:
-            options = vars(sys.modules[function.__module__])[kind[1]].__annotations__
+            module = vars(sys.modules[function.__module__])
+            options = module[kind[1]].__annotations__ if parameter.name == "options" else {}
             taken = [other.name for other in forms]
             forms += [
                 Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=f"{what.__forward_arg__} | None")
@@ -97,33 +98,3 @@ def must_be_numbers(given: Mapping[str, object], accepted: Signature) -> None:
         if value is not None and convert is not None and not hasattr(value, convert):
             what = "a whole number" if wanted == "int" else "a number"
             raise CallError(f"{name}: expected {what}, got {value!r:.80}")
-
-
-def _users(cause: BaseException | None) -> BaseException | None:
-    """Returns what code of the user raised, with the traceback of that code alone; None if none of it is the user's."""
-    while isinstance(cause, PalaestraError):
-        cause = cause.__cause__
-    if cause is None:
-        return None
-    trace = None
-    for frame in reversed([*_frames(cause.__traceback__)]):
-        if is_users(frame.tb_frame.f_code.co_filename):
-            trace = TracebackType(trace, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
-    return None if trace is None else cause.with_traceback(trace)
-
-
-def _frames(trace: TracebackType | None) -> Iterator[TracebackType]:
-    while trace is not None:
-        yield trace
-        trace = trace.tb_next
-
-
-def _texts(values: Iterable[Any], depth: int = 8) -> Iterator[str]:
-    """Yields the texts in arguments; messages may quote them."""
-    for value in values:
-        if isinstance(value, str | Path):
-            yield str(value)
-        elif depth and isinstance(value, Mapping):
-            yield from _texts([*value, *value.values()], depth - 1)
-        elif depth and isinstance(value, list | tuple):
-            yield from _texts(value, depth - 1)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from palaestra.api.given_runs import game_flags
+from palaestra.api.given_runs import GameOptions, game_flags
 from palaestra.api.python_calls import python_call
 from palaestra.api.training_options import Environment
 from palaestra.brains.base import Brain
@@ -18,6 +18,9 @@ from palaestra.runtime.play.brain_play import BrainGame, check_time_scale
 from palaestra.runtime.play.evaluating import PlayOptions, opened
 from palaestra.runtime.play.run_models import Models
 from palaestra.runtime.play.shown_evaluation import Evaluation
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @python_call
@@ -32,7 +35,7 @@ def run(
     results_dir: str | Path = "results",
     env_options: Mapping[str, Any] | None = None,
     quiet: bool = False,
-    **game: Any,
+    **game: Unpack[GameOptions],
 ) -> Evaluation:
     """Plays an environment with brains of your choice, and returns the rewards of each.
 
@@ -48,7 +51,7 @@ def run(
     episodes: episodes that count for each behavior and team.
     deterministic: models take the most likely action instead of sampling.
     num_areas, seed, results_dir, env_options, quiet: as for `evaluate`.
-    Further keywords are for Unity games, such as no_graphics=True; time_scale=1 plays any environment in real time.
+    Further keywords are for Unity games, as for `evaluate`; time_scale=1 plays any environment in real time.
 
     Returns the `Evaluation`. Raises PalaestraError.
     """

@@ -15,6 +15,7 @@ from palaestra.brains.observations import Inputs, floats, turn, turned_inputs
 from palaestra.brains.session import Arrays, Session
 from palaestra.core.errors import PolicyError
 from palaestra.core.onnx_models.onnx_metadata import read_notes
+from palaestra.core.wording.short_errors import short_errors
 from palaestra.hub.hub_names import is_hub_name
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class Policy:
             return None
         return np.array(low), np.array(high)
 
+    @short_errors
     def act(
         self,
         obs: ArrayLike | Mapping[str, Any],
@@ -149,6 +151,7 @@ class Policy:
             action = self._rescaled(action, rows)
         return self._first_row(action) if single else action
 
+    @short_errors
     def predict(
         self,
         obs: ArrayLike | Mapping[str, Any],

@@ -199,9 +199,8 @@ def _call(verb: str, words: str) -> str:
 def _argument(flag: str, value: str) -> Iterator[tuple[str, str]]:
     """Yields keyword and value as they are written in Python."""
     if flag != "set":
-        whose, equals, brain = value.partition("=")
-        of_one = flag == "brain" and equals
-        written = f"{{{json.dumps(whose)}: {json.dumps(brain)}}}" if of_one else _literal(value)
+        of_one = re.fullmatch(r"(.*?(?:\?team=\d+)?)=(.*)", value) if flag == "brain" else None
+        written = f"{{{json.dumps(of_one[1])}: {json.dumps(of_one[2])}}}" if of_one else _literal(value)
         yield KEYWORDS.get(flag, flag.replace("-", "_")), written
         return
     path, equals, value = value.partition("=")

@@ -238,8 +238,8 @@ class BrainAssignment:
         hint = f" (was '{typed[0].whom}' meant for it?)" if typed else ""
         side = side_name(behavior, team if others else None)
         return (
-            f"{whom} has no brain{hint}; give it one, such as --brain '{side}=model:FILE.onnx' or '{side}=random', "
-            f"or all others one: --brain=random, --brain=heuristic"
+            f"{whom} has no brain{hint}; give it one, such as --brain '{side}=model:FILE.onnx', or all others one: "
+            "--brain=random, --brain=heuristic"
         )
 
 

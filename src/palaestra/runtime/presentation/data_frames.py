@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.core.errors import PluginError
+from palaestra.core.errors import PluginError, RunError
+from palaestra.core.files import explain
 
 if TYPE_CHECKING:
     import pandas
@@ -18,11 +20,23 @@ if TYPE_CHECKING:
 
 def data_frame(columns: Mapping[str, Sequence[Any] | np.ndarray]) -> pandas.DataFrame:
     """Returns a data frame of these columns. Raises PluginError where pandas is missing."""
+    return _pandas().DataFrame(dict(columns))
+
+
+def frame_of_file(file: Path) -> pandas.DataFrame:
+    """Returns the table of a CSV file. Raises PluginError where pandas is missing, and RunError for a lost file."""
+    try:
+        return _pandas().read_csv(file)
+    except OSError as error:
+        raise RunError(f"cannot read {file}: {explain(error)}") from error
+
+
+def _pandas() -> Any:
     if find_spec("pandas") is None:
         raise PluginError("frame() needs pandas, which is not installed: pip install pandas")
     import pandas
 
-    return pandas.DataFrame(dict(columns))
+    return pandas
 
 
 def metrics_frame(runs: Mapping[Any, History], key: str = "") -> pandas.DataFrame:

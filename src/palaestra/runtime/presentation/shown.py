@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from inspect import isfunction
 
 from palaestra.core.display import escaped
+from palaestra.core.wording.short_errors import short_errors
 from palaestra.runtime.presentation.result_tables import ResultTable
 
 
 class Shown(ABC):
-    """A result with tables: `print` gives these, a prompt one line, a notebook the tables and a picture."""
+    """A result with tables: `print` gives these, a prompt one line, a notebook the tables and a picture.
+    Errors of its methods have a short traceback.
+    """
 
     __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        for name, member in [*vars(cls).items()]:
+            if name.startswith("_") and name != "__getitem__":
+                continue
+            if isinstance(member, property) and member.fget is not None:
+                setattr(cls, name, property(short_errors(member.fget)))
+            elif isfunction(member):
+                setattr(cls, name, short_errors(member))
 
     @abstractmethod
     def _line(self) -> str:

@@ -18,6 +18,7 @@ from palaestra.runtime.tune.objectives import DIRECTIONS, describe_missed, misse
 from palaestra.runtime.tune.study import TuneStudy
 from palaestra.runtime.tune.study_plan import code_of, measures
 from palaestra.runtime.tune.study_plots import draw_study
+from palaestra.runtime.tune.tune_result import TRIALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from palaestra.runtime.tune.objectives import Ending
 
-BEST, TRIALS = "best.yaml", "trials.csv"
+BEST = "best.yaml"
 SHOWN = 10
 """Trials in the printed table."""
 

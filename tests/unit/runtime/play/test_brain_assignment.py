@@ -128,7 +128,7 @@ def test_a_users_module_is_found_in_the_current_folder(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ([], "behavior 'Duel' has no brain; give it one, such as --brain 'Duel=model:FILE.onnx' or 'Duel=random', or"),
+        ([], "behavior 'Duel' has no brain; give it one, such as --brain 'Duel=model:FILE.onnx', or"),
         (["duel=random"], r"behavior 'Duel' has no brain \(was 'duel' meant for it\?\)"),
         (["Duel?team=0=random"], r"team 1 of behavior 'Duel' has no brain; give it one, such as --brain"),
     ],
