@@ -112,7 +112,8 @@ class NotebookLines:
         rows = []
         for share, text in lines:
             done = "" if share is None else f'<progress value="{share:.4f}" max="1" style="width:180px"></progress> '
-            rows.append(f"<div>{done}{html.escape(text)}</div>")
+            over = ' style="opacity:.75"' if share is None else ""
+            rows.append(f"<div{over}>{done}{html.escape(text)}</div>")
         if self._handle is None:
             self._handle = display(HTML("".join(rows)), display_id=True)
         else:

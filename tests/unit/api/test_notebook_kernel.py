@@ -14,6 +14,8 @@ import nbformat  # noqa: E402
 from jupyter_core.utils import run_sync  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[3]
+MOST_LINES = 25
+"""Lines that a cell of the example prints at most."""
 WALK = """
 import gymnasium
 import numpy as np
@@ -56,9 +58,9 @@ class Notebook:
             nbformat.v4.new_notebook(), timeout=300, resources={"metadata": {"path": str(folder)}}
         )
 
-    def run(self, source: str) -> Any:
+    def run(self, source: str, *, may_fail: bool = False) -> Any:
         """Runs a cell and returns it, with its outputs."""
-        cell = nbformat.v4.new_code_cell(source.strip())
+        cell = nbformat.v4.new_code_cell(source.strip(), metadata={"tags": ["raises-exception"] * may_fail})
         self.client.nb.cells.append(cell)
         return self.client.execute_cell(cell, len(self.client.nb.cells) - 1)
 
@@ -95,7 +97,8 @@ def text_of(cell: Any) -> str:
 
 
 def shown(cell: Any, kind: str) -> str:
-    (found,) = [one.data[kind] for one in cell.outputs if kind in one.get("data", {})]
+    """Returns the result of a cell, in a form; not what it showed while it ran."""
+    (found,) = [one.data[kind] for one in cell.outputs if one.output_type == "execute_result"]
     return found
 
 
@@ -125,10 +128,17 @@ def test_a_class_of_a_notebook_trains_is_interrupted_goes_on_and_shows_itself(no
 def test_the_example_s_cells_run_as_they_are(notebook: Notebook):
     example = nbformat.read(ROOT / "examples" / "first_steps.ipynb", as_version=4)
     cells = [cell for cell in example.cells if cell.cell_type == "code"]
-    assert 6 <= len(cells) <= 10
-    for cell in cells:
-        if not cell.source.startswith("%pip"):
-            notebook.run(cell.source)
+    assert len(cells) == 10
+    *worked, mistake = [notebook.run(cell.source, may_fail="tags" in cell.metadata) for cell in cells[1:]]
+    assert {kind for cell in worked for one in cell.outputs for kind in one.get("data", {})} >= {
+        "text/html",
+        "image/png",
+    }
+    assert all(text_of(cell).count("\n") <= MOST_LINES for cell in worked)
+    assert "<svg" in shown(worked[0], "text/html")
+    assert "data:image/gif" in shown(worked[-2], "text/html")
+    assert mistake.outputs[-1].ename == "CallError"
+    assert "palaestra/api" not in "".join(mistake.outputs[-1].traceback)
 
 
 def test_the_example_is_stored_without_outputs():

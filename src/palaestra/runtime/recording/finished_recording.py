@@ -51,6 +51,7 @@ class Recording(Shown):
             return ""
         kind = VIDEOS.get(self.file.suffix.lower())
         if kind is None:
-            return f'<img src="data:image/gif;base64,{content}" style="max-width:100%">'
+            name = html.escape(escaped(self.file.name))
+            return f'<img src="data:image/gif;base64,{content}" alt="{name}" style="max-width:100%">'
         source = f'<source src="data:{kind};base64,{content}" type="{kind}">'
         return f'<video controls loop autoplay muted playsinline style="max-width:100%">{source}</video>'
