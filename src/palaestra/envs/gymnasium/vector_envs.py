@@ -105,6 +105,7 @@ class VectorEnvs:
             )
         terminated = batched_flags(terminated, self.count, "terminated", self._name)
         truncated = batched_flags(truncated, self.count, "truncated", self._name)
+        infos = infos if isinstance(infos, dict) else dict(infos)
         return obs, rewards(reward, self.count, self._name), terminated, truncated, infos
 
     def _called(self, what: str, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
