@@ -153,7 +153,9 @@ def _overall(
     if len(tasks) < 2:
         return {}
     if any(task not in bounds for task in tasks):
-        notes.append("tasks have rewards of different scales: --normalize makes an estimate over all of them possible")
+        notes.append(
+            "tasks have rewards of different scales: --normalize=minmax makes an estimate over all of them possible"
+        )
         return {}
     found = {}
     for group in groups:
