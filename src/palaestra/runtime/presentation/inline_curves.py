@@ -65,7 +65,7 @@ def svg(curves: Mapping[str, Curve], title: str = "", x_name: str = "decisions")
         f'role="img" style="display:block;max-width:100%">{axis}{"".join(lines)}{"".join(labels)}</svg>'
     )
     above = f'<div style="opacity:.75">{html.escape(escaped(title))}</div>' if title else ""
-    return above + picture + (_names(list(shown), len(drawn) - len(shown)) if len(drawn) > 1 else "")
+    return above + picture + (_names(list(shown), len(drawn) - len(shown)) if len(curves) > 1 else "")
 
 
 def _label(x: float, y: float, anchor: str, text: str) -> str:
@@ -85,6 +85,8 @@ def _names(names: list[str], more: int) -> str:
 
 def _ends(names: list[str]) -> list[str]:
     """Returns long names without the words that all begin with: "seed-1" of "Walker-20260131-094500-seed-1"."""
+    if len(names) < 2:
+        return names
     words = [re.split(r"(?<=[-_ /])", name)[:-2] for name in names]
     common = takewhile(lambda column: len(set(column)) == 1, zip(*words, strict=False))
     cut = sum(len(column[0]) for column in common) if max(map(len, names)) > SHORT_NAME else 0

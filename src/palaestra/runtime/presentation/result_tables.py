@@ -43,7 +43,8 @@ class ResultTable:
         if self.head:
             shown = [("th", self.head), *(("td", row) for row in self.rows[:MOST_ROWS])]
             rows = [_html_row(tag, row, self._sides()) for tag, row in shown]
-            parts.append(f'<table style="border-collapse:collapse;margin:4px 0">{"".join(rows)}</table>')
+            table = f'<table style="border-collapse:collapse;margin:4px 0">{"".join(rows)}</table>'
+            parts.append(f'<div style="overflow-x:auto">{table}</div>')
         more = [f"and {len(self.rows) - MOST_ROWS} more"] if len(self.rows) > MOST_ROWS else []
         parts += [f'<div style="opacity:.75">{_safe(note)}</div>' for note in (*more, *self.notes)]
         return "".join(parts)

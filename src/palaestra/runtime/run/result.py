@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from palaestra.core.errors import RunError
 from palaestra.core.metrics import ELO, GROUP_REWARD, REWARD
 from palaestra.runtime.logging.history import History, find_tags, read_history, tags
@@ -18,6 +20,9 @@ from palaestra.runtime.presentation.shown import Shown
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
+
+NONE = (np.empty(0), np.empty(0))
+"""The curve of a behavior without this metric."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -102,7 +107,7 @@ class Result(Shown):
         tag = next((one for one in (ELO, GROUP_REWARD, REWARD) if any(one in of for of in history.values())), None)
         if tag is None:
             return ""
-        curves = {name: (of[tag].step, of[tag].value) for name, of in history.items() if tag in of}
+        curves = {name: (of[tag].step, of[tag].value) if tag in of else NONE for name, of in history.items()}
         return svg(curves, tag.rpartition("/")[2])
 
     def _history(self) -> History:

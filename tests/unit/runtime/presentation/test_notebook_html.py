@@ -34,4 +34,7 @@ def test_long_names_of_several_curves_are_shown_without_what_they_share():
     runs = [f"Walker-v5-20260131-094500-seed-{seed}" for seed in (1, 10)]
     assert names(*runs) == ["seed-1", "seed-10"]
     assert names("pole-1", "pole-2") == ["pole-1", "pole-2"]
+    none = np.empty(0), np.empty(0)
+    assert "&#9632;" not in svg({"Striker": CURVE})
+    assert re.findall(r"</span> ([^<]+)<", svg({"Striker": CURVE, "Goalie": none})) == ["Striker"]
     assert names("x" * 99, "y") == ["x" * 17 + "..." + "x" * 12, "y"]
