@@ -73,7 +73,8 @@ class Notebook:
             message = run_sync(kernel.get_iopub_msg)(timeout=120)
             if message["parent_header"].get("msg_id") != asked:
                 continue
-            printed += message["content"].get("text", "")
+            content = message["content"]
+            printed += content.get("text", "") + content.get("data", {}).get("text/html", "")
             if at and at in printed:
                 run_sync(self.client.km.interrupt_kernel)()
                 at = ""

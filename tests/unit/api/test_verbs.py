@@ -4,6 +4,8 @@ import doctest
 import inspect
 import subprocess
 import sys
+import traceback
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +43,7 @@ def test_a_result_goes_into_every_verb_and_shows_itself(results, tmp_path: Path)
     result = results["pole"]
     evaluation = palaestra.evaluate([result, results["pole-2"]], episodes=10, quiet=True)
     assert str(evaluation).count("CartPole") == 2
+    assert list(palaestra.evaluate([result, result], episodes=1, quiet=True)) == ["pole", "pole (2)"]
     assert evaluation["pole"].mean == pytest.approx(evaluation["pole"].returns.mean())
     with pytest.raises(palaestra.PalaestraError, match=r"choose one first, such as evaluation\['pole'\]"):
         _ = evaluation.mean
@@ -79,6 +82,42 @@ def test_a_policy_predicts_what_step_takes(results):
     with pytest.raises(palaestra.PalaestraError, match=r"has shape \(5,\); expected \(4,\) or \(n, 4\)"):
         policy.predict(np.zeros(5))
     assert palaestra.evaluate(policy, env="CartPole", episodes=4).mean > 0
+
+
+def test_of_several_models_one_is_chosen(results):
+    both = replace(results["pole"], models={"A": results["pole"].models["CartPole"], "B": Path("b.onnx")})
+    with pytest.raises(palaestra.PalaestraError, match=r"has 2 models: choose one with behavior=... \(it has: A, B\)"):
+        palaestra.load_policy(both)
+    assert palaestra.load_policy(both, behavior="A").obs_shapes == ((4,),)
+    with pytest.raises(palaestra.PalaestraError, match="there is no run 'pol' in"):
+        palaestra.load_policy("pol", results_dir=results["pole"].folder.parent)
+
+
+def test_errors_of_what_was_returned_are_short_too(results):
+    policy = palaestra.load_policy(results["pole"])
+    evaluation = palaestra.evaluate(results["pole"], episodes=1, quiet=True)
+    for call in (
+        lambda: policy.act(np.zeros(3)),
+        lambda: policy.predict(np.zeros(3)),
+        lambda: results["pole"].plot("Nothing/*"),
+        lambda: evaluation["x"],
+        lambda: replace(evaluation, rows=()).mean,
+        lambda: palaestra.read_demo("x.demo"),
+    ):
+        with pytest.raises(palaestra.PalaestraError) as caught:
+            call()
+        assert len(traceback.extract_tb(caught.value.__traceback__)) == 3  # this function, the lambda, and one of ours
+
+
+def test_a_search_has_a_frame_and_a_picture(tmp_path: Path):
+    (tmp_path / "trials.csv").write_text(
+        "trial,state,decisions,seconds\n0,complete,900,1\n1,fail,,1\n2,complete,1200,1\n3,complete,400,1\n"
+    )
+    found = palaestra.TuneResult(tmp_path, tmp_path / "best.yaml", 3, {"decisions": 400.0}, {}, 3)
+    trials, best = found.plot().axes[0].lines
+    assert (list(trials.get_ydata()), list(best.get_ydata())) == ([900, 1200, 400], [900, 900, 400])
+    pytest.importorskip("pandas")
+    assert list(found.frame()["state"]) == ["complete", "fail", "complete", "complete"]
 
 
 def test_a_recurrent_policy_predicts_with_its_state():

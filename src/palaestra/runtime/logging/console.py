@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
@@ -24,6 +24,8 @@ REFRESH = 0.25
 """Seconds between two updates of the progress line."""
 SILENCE = 60.0
 """Seconds without output after which a line about progress is printed where there is no terminal."""
+SUMMARIES = 5
+"""Newest summaries that a notebook shows below its progress; the run's log has all of them."""
 KEPT = 100
 """Newest lines that are kept for a log that is attached later."""
 _WINDOW = 60.0  # seconds over which the rate is measured
@@ -53,7 +55,7 @@ class Console:
         self._debug = debug
         self._stream = sys.stdout if stream is None else stream
         self._terminal = _terminal(self._stream)
-        self._notebook = NotebookLines() if stream is None and in_notebook() else None
+        self._notebook = NotebookBlock() if stream is None and in_notebook() else None
         self._live: Live | None = None
         self._paces: dict[str, Pace] = {}
         self._due = 0.0
@@ -85,18 +87,23 @@ class Console:
         """Prints an information line."""
         self._say("INFO", text)
 
+    def summary(self, text: str) -> None:
+        """Prints the line of a summary; a notebook shows the newest ones in place of those before."""
+        if self._notebook is None or self._debug:
+            self.info(text)
+            return
+        self._keep("INFO", text)
+        if self._notebook.add(escaped_lines(self._voiced(text)), due=self.due()):
+            self._due = time.monotonic() + PAUSE
+
     def log(self, level: str, text: str) -> None:
         """Prints a line at a level given as text: 'info' or 'warning'."""
         self._say(level.upper(), text)
 
-    def warning(self, text: str) -> None:
-        """Prints a warning."""
-        self._say("WARNING", text)
-
-    def warn_all(self, texts: Iterable[str]) -> None:
-        """Prints warnings, one after another."""
+    def warning(self, *texts: str) -> None:
+        """Prints one or several warnings."""
         for text in texts:
-            self.warning(text)
+            self._say("WARNING", text)
 
     def error(self, text: str) -> None:
         """Prints an error."""
@@ -124,9 +131,8 @@ class Console:
             except Exception as error:  # as in `_say`
                 self._fall_silent(error)
         elif self._notebook is not None:
-            with suppress(Exception):  # a kernel that is gone
-                lines = [(_share(row), sentence(row, self._paces[row.behavior].rate())) for row in rows]
-                self._notebook.show(lines)
+            self._notebook.bars = [(_share(row), sentence(row, self._paces[row.behavior].rate())) for row in rows]
+            self._notebook.show()
             self._due = now + PAUSE
         elif now - self._last_output >= SILENCE:
             for row in rows:
@@ -135,7 +141,9 @@ class Console:
                 self.info(remark)
 
     def close(self) -> None:
-        """Removes the progress line."""
+        """Removes the progress line; a notebook keeps the newest summaries."""
+        if self._notebook is not None:
+            self._notebook.end()
         if self._live is not None:
             with suppress(Exception):
                 self._live.stop()
@@ -202,6 +210,33 @@ class Console:
                     "and prints nothing more\n"
                 )
                 flush(sys.stderr)
+
+
+class NotebookBlock:
+    """Bars of progress, and below them the newest summaries, in one place below a cell."""
+
+    def __init__(self) -> None:
+        self.bars: list[tuple[float | None, str]] = []
+        self._summaries: deque[tuple[None, str]] = deque(maxlen=SUMMARIES)
+        self._lines = NotebookLines()
+
+    def add(self, summary: str, *, due: bool) -> bool:
+        """Adds the line of a summary. Returns whether it is shown now: if it is the first, or if it is time."""
+        self._summaries.append((None, summary))
+        shown = due or len(self._summaries) == 1
+        if shown:
+            self.show()
+        return shown
+
+    def show(self) -> None:
+        """Shows all lines."""
+        with suppress(Exception):  # a kernel that is gone
+            self._lines.show([*self.bars, *self._summaries])
+
+    def end(self) -> None:
+        """Leaves the summaries alone, if there are some."""
+        self.bars = [] if self._summaries else self.bars
+        self.show()
 
 
 class Pace:

@@ -57,6 +57,7 @@ class TrackedRun:
     resumed: Mapping[str, int]  # step of each behavior in the checkpoint resumed from; empty: a new run
     info: Callable[[str], object] = print  # prints a line on the run's console
     debug: Callable[[str], object] = print  # the same, shown with --debug only
+    summary: Callable[[str], object] | None = None  # the same for the line of a summary; None: `info`
 
     @property
     def run_id(self) -> str:

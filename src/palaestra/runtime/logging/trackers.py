@@ -217,7 +217,7 @@ class ConsoleTracker:
         parts.append("Training" if summary.training else "Not Training")
         if ELO in summary.values:
             parts.append(f"ELO: {summary.values[ELO]:.3f}")
-        self._run.info(". ".join(parts) + ".")
+        (self._run.summary or self._run.info)(". ".join(parts) + ".")
 
     def text(self, behavior: str, tag: str, body: str) -> None:
         """Prints a note with --debug."""

@@ -56,7 +56,7 @@ def trackers(
 ) -> dict[str, Tracker]:
     """Makes the trackers of a run; in inference only the console, because nothing is written then."""
     steps = {} if checkpoint is None else steps_in(checkpoint)
-    run = TrackedRun(folder.path, settings, steps, console.info, console.debug)
+    run = TrackedRun(folder.path, settings, steps, console.info, console.debug, console.summary)
     if settings.checkpoint_settings.inference:
         return {"console": ConsoleTracker(run)} if "console" in found else {}
     return make_trackers(found, run, console.warning)

@@ -125,7 +125,7 @@ def train_rank(loaded: Loaded, folder: RunFolder, group: RankGroup, request: Tra
         console = stack.enter_context(closing(Console(loaded.settings.debug, stream)))
         warnings = RankWarnings()
         console.attach(warnings.add)
-        console.warn_all((*request.notes, *(loaded.warnings if loaded.with_tree is None else ())))
+        console.warning(*request.notes, *(loaded.warnings if loaded.with_tree is None else ()))
         if not loaded.settings.checkpoint_settings.inference:
             must_be_there(loaded, folder)
         until_closed = stack.enter_context(ExitStack())  # of the folder, which is written to until all else is closed

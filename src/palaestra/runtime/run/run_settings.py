@@ -159,11 +159,11 @@ def fitted_to(
         lengths = {name: block.max_steps for name, block in loaded.with_tree(tree).settings.behaviors.items()}
         found = loaded.with_tree(with_summaries(tree, lengths))
         notes = [describe_fit(name, spec, found.settings.behaviors[name]) for name, spec in env.behaviors.items()]
-        console.warn_all(found.warnings)
+        console.warning(*found.warnings)
         loaded = replace(found, notes=tuple(notes), with_tree=None)
         settings = found.settings.model_copy(update={"env_settings": settings.env_settings})
     elif loaded.with_tree is not None:
-        console.warn_all(loaded.warnings)
+        console.warning(*loaded.warnings)
     for note in loaded.notes:
         console.info(note)
     if loaded.with_tree is not None:

@@ -40,6 +40,7 @@ from palaestra.core.wording.voice import python_voice, voiced
         ("'palaestra export runs/x --step 100' writes it", 'palaestra.export("runs/x", step=100) writes it'),
         ("'palaestra compare a-* b --bar=5' draws them", 'palaestra.compare(["a-*", "b"], bar=5) draws them'),
         ("such as --brain 'Ball=model:x' or --brain=random", 'such as brains={"Ball": "model:x"} or brains="random"'),
+        ("--brain 'Ball?team=1=model:x'", 'brains={"Ball?team=1": "model:x"}'),
         ("`palaestra tune` needs Optuna", "`palaestra.tune` needs Optuna"),
         ("('palaestra envs --unity' lists them)", "('palaestra envs --unity' lists them)"),
         ("run 'palaestra doctor Game --ticks 9' first; --env", "run 'palaestra doctor Game --ticks 9' first; env"),

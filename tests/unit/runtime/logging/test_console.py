@@ -61,6 +61,24 @@ def test_where_there_is_no_terminal_progress_is_silent_for_a_minute(monkeypatch)
     ]
 
 
+def test_a_notebook_shows_the_newest_summaries_in_one_place_and_the_log_has_all(monkeypatch, capsys):
+    shown, logged, now = [], [], [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr("palaestra.runtime.logging.console.in_notebook", lambda: True)
+    monkeypatch.setattr("palaestra.core.display.NotebookLines.show", lambda _, lines: shown.append(list(lines)))
+    console = Console(False)
+    console.attach(lambda _, text: logged.append(text))
+    console.progress([ProgressRow("B", 100, 1000, None)])
+    for number in range(9):
+        console.summary(f"summary {number}")
+    now[0] += 1
+    console.summary("summary 9")
+    assert shown[-1][0] == (0.1, "B: step 100 of 1,000 (10%)")
+    console.close()
+    assert [text for _, text in shown[-1]] == [f"summary {number}" for number in range(5, 10)]
+    assert (len(shown), len(logged), capsys.readouterr().out) == (4, 10, "")
+
+
 def test_progress_looks_at_most_four_times_a_second(monkeypatch):
     now = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
