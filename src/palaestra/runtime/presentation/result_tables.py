@@ -34,28 +34,31 @@ class ResultTable:
         """Returns it as lines of text. Control characters in names are escaped."""
         lines = [escaped(self.title)] if self.title else []
         if self.head:
-            lines += columns([[escaped(cell) for cell in row] for row in (self.head, *self.rows)], self._sides())
+            shown, sides = self._columns()
+            lines += columns([[escaped(cell) for cell in row] for row in shown], sides)
         return "\n".join([*lines, *map(escaped, self.notes)])
 
     def html(self) -> str:
         """Returns it as HTML in the colors of the page around it, light or dark; of a long one the first rows."""
         parts = [f"<div><b>{_safe(self.title)}</b></div>"] if self.title else []
         if self.head:
-            shown = [("th", self.head), *(("td", row) for row in self.rows[:MOST_ROWS])]
-            rows = [_html_row(tag, row, self._sides()) for tag, row in shown]
+            shown, sides = self._columns()
+            rows = [_html_row("td" if at else "th", row, sides) for at, row in enumerate(shown[: 1 + MOST_ROWS])]
             table = f'<table style="border-collapse:collapse;margin:4px 0">{"".join(rows)}</table>'
             parts.append(f'<div style="overflow-x:auto">{table}</div>')
         more = [f"and {len(self.rows) - MOST_ROWS} more"] if len(self.rows) > MOST_ROWS else []
         parts += [f'<div style="opacity:.75">{_safe(note)}</div>' for note in (*more, *self.notes)]
         return "".join(parts)
 
-    def _sides(self) -> list[str]:
-        """Returns the side that each column is aligned to."""
-        sides = ["left"] * min(self.left, len(self.head))
-        for i in range(len(sides), len(self.head)):
+    def _columns(self) -> tuple[list[list[str]], list[str]]:
+        """Returns head and rows without columns that are empty in all rows, and the side of each column."""
+        kept = [i for i in range(len(self.head)) if not self.rows or any(row[i] for row in self.rows)]
+        sides = []
+        for i in kept:
             cells = [row[i] for row in self.rows if row[i] not in ("", "-")]
-            sides.append("right" if not cells or any(map(NUMBER.match, cells)) else "left")
-        return sides
+            words = bool(cells) and not any(map(NUMBER.match, cells))
+            sides.append("left" if i < self.left or words else "right")
+        return [[row[i] for i in kept] for row in (self.head, *self.rows)], sides
 
 
 def columns(rows: Sequence[Sequence[str]], sides: Sequence[str]) -> list[str]:

@@ -10,9 +10,9 @@ from palaestra.runtime.presentation.result_tables import ResultTable
 CURVE = (np.array([1000.0, 2000.0]), np.array([20.0, 500.0]))
 
 
-def test_columns_of_numbers_are_aligned_to_the_right_and_words_to_the_left():
-    head = ["behavior", "reward", "steps", "model"]
-    table = ResultTable(head, [["A<b>", "-", "never", "results/a.onnx"], ["B", "-1.5", "20,000", "-"]])
+def test_columns_of_numbers_are_aligned_to_the_right_words_to_the_left_and_empty_ones_left_out():
+    head = ["behavior", "reward", "interval", "steps", "model"]
+    table = ResultTable(head, [["A<b>", "-", "", "never", "results/a.onnx"], ["B", "-1.5", "", "20,000", "-"]])
     assert re.findall(r"<td [^>]*text-align:(\w+)", table.html())[:4] == ["left", "right", "right", "left"]
     assert "A&lt;b&gt;" in table.html()
     assert table.text().split("\n")[2] == "B           -1.5  20,000  -"
