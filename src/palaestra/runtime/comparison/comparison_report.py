@@ -12,6 +12,7 @@ from palaestra.runtime.presentation.result_tables import ResultTable
 
 MOST_SETTINGS = 12
 """Settings in which groups differ that are shown."""
+NEVER = "never: a run that does not reach the bar counts as infinitely late, and more than a quarter of them did not"
 
 
 def table(found: ComparedRuns) -> str:
@@ -57,6 +58,7 @@ def _task(found: ComparedRuns, task: str) -> ResultTable:
     titles = ["setting", "runs", "IQM", _percent(found), "minimum", "maximum"]
     titles += [] if bar is None else [f"steps to {bar:g}", _percent(found), "time", "reached by"]
     rows = list[list[str]]()
+    too_few = False
     for group in found.groups:
         result = found.results.get((group.name, task))
         if result is None:
@@ -71,7 +73,9 @@ def _task(found: ComparedRuns, task: str) -> ResultTable:
             _number(scores.max()),
         ]
         rows.append(row + ([] if bar is None else _to_bar(result)))
-    return ResultTable(titles, rows, title=heading(found, task))
+        too_few = too_few or (result.to_bar is not None and math.isinf(result.to_bar.value) and result.reached > 0)
+    notes = [NEVER] if too_few else []
+    return ResultTable(titles, rows, title=heading(found, task), notes=notes)
 
 
 def _to_bar(result: TaskScores) -> list[str]:

@@ -39,7 +39,7 @@ class Circumstances:
 def of_behavior(report: BehaviorReport, around: Circumstances) -> Iterator[Finding]:
     """Yields all findings about one behavior."""
     yield from _of_episodes(report, around)
-    yield from _of_rewards(report)
+    yield from _of_rewards(report, around)
     for seen in report.observations:
         if seen.rows >= ENOUGH:
             yield from _of_observation(report.name, seen, around)
@@ -54,28 +54,21 @@ def _of_episodes(report: BehaviorReport, around: Circumstances) -> Iterator[Find
         )
 
 
-def _of_rewards(report: BehaviorReport) -> Iterator[Finding]:
+def _of_rewards(report: BehaviorReport, around: Circumstances) -> Iterator[Finding]:
     reward = report.reward
     if reward is not None and not reward.nonzero and report.group_reward is None and report.decisions >= ENOUGH:
+        how = "call AddReward or SetReward" if around.is_unity else "return a reward other than zero from step()"
         yield Finding(
             "warning",
             f"behavior '{report.name}': its reward was always zero",
-            "call AddReward or SetReward when the agent does well; if random actions rarely get that far, examine "
-            "more ticks (--ticks)",
+            f"{how} when the agent does well; if random actions rarely get that far, examine more ticks (--ticks)",
         )
 
 
 def _of_observation(behavior: str, seen: ObservationReport, around: Circumstances) -> Iterator[Finding]:
     where = f"behavior '{behavior}', observation '{seen.name}'"
     if seen.one_color:
-        no_graphics = around.settings.engine_settings.no_graphics
-        yield Finding(
-            "warning",
-            f"{where}: the image had one color all the time",
-            "with --no-graphics cameras draw nothing: leave out that flag, or run under xvfb-run if there is no display"
-            if no_graphics
-            else "check that its camera is enabled, sees an object, and renders to the texture that the sensor reads",
-        )
+        yield Finding("warning", f"{where}: the image had one color all the time", _of_dark_image(around))
     elif len(seen.constant) == seen.elements:
         level = "note" if seen.goal else "warning"
         what = "the goal signal never changed" if seen.goal else "none of its elements ever changed"
@@ -99,6 +92,16 @@ def _of_observation(behavior: str, seen: ObservationReport, around: Circumstance
             "set normalize: true in the behavior's network_settings, or divide by the greatest value in the "
             "environment",
         )
+
+
+def _of_dark_image(around: Circumstances) -> str:
+    if not around.is_unity:
+        return "check that reset() and step() draw it anew, and in the range of its space"
+    if around.settings.engine_settings.no_graphics:
+        return (
+            "with --no-graphics cameras draw nothing: leave out that flag, or run under xvfb-run if there is no display"
+        )
+    return "check that its camera is enabled, sees an object, and renders to the texture that the sensor reads"
 
 
 def normalizes(around: Circumstances, behavior: str) -> bool:

@@ -17,7 +17,8 @@ from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.settings import BCSettings, SACSettings
 from palaestra.trainers.update_metrics import AT_BOUNDS, explained_tag
 
-GUIDE = "docs/guides/it-does-not-learn.md"
+GUIDE = "It does not learn"
+"""Title of the guide that says what to do."""
 ENTROPY = "Policy/Entropy"
 LEARNING_RATE = "Policy/Learning Rate"
 VALUES = explained_tag(EXTRINSIC)
@@ -80,7 +81,7 @@ class Symptoms:
         for cause, sentence in _signs(seen, summary, settings, action):
             if cause not in seen.named:
                 seen.named.append(cause)
-                found.append(f"{summary.behavior}: {sentence} ({GUIDE})")
+                found.append(f"{summary.behavior}: {sentence} (see the guide '{GUIDE}')")
         return found
 
     def state_dict(self) -> dict[str, Any]:

@@ -45,7 +45,9 @@ class SideScore:
 class Tally:
     """Counts the episodes of every behavior. Between teams the sign of the last reward decides, as in self-play."""
 
-    def __init__(self) -> None:
+    def __init__(self, areas: int | None = None) -> None:
+        """`areas`: only the episodes of so many areas count, the first ones; None: of all."""
+        self.areas = areas
         self.returns: dict[str, NDArray[np.float64]] = {}
         """By behavior (S,): rewards of each slot's open episode so far."""
         self.lengths: dict[str, NDArray[np.int64]] = {}
@@ -106,10 +108,13 @@ class Tally:
             self._mixed.difference_update((name, slot) for slot in lost.nonzero()[0].tolist())
         ended = []
         team = step.team.cpu().numpy()
+        area = step.area.cpu().numpy()
         for slot in over.nonzero()[0].tolist():
             ended.append((name, slot, float(returns[slot])))
             if (name, slot) in self._mixed:
                 self._mixed.remove((name, slot))
+                continue
+            if self.areas is not None and area[slot] >= self.areas:
                 continue
             score = self.scores.setdefault((name, int(team[slot])), SideScore())
             score.episodes += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from shutil import get_terminal_size
+from textwrap import wrap
 
 from palaestra.core.wording.voice import voiced
 
@@ -17,6 +18,12 @@ def labelled(label: str, lines: Sequence[str]) -> Iterator[str]:
     """Yields the lines with a label in front of the first."""
     for number, line in enumerate(lines):
         yield f"{'' if number else label:<{LABELS}}{line}"
+
+
+def folded(sentence: str) -> list[str]:
+    """Returns the lines of a sentence that fit behind a label. Flags and names stay whole."""
+    room = max(get_terminal_size((COLUMNS, 24)).columns - LABELS - 2, 20)
+    return wrap(sentence, room, break_on_hyphens=False, break_long_words=False)
 
 
 def wrapped(commands: Sequence[str], indent: int = 2) -> list[str]:

@@ -230,7 +230,7 @@ def scenes(
         pictures = [drawn(env, area, finer) for area in range(shown)]
         return Panel(tile(pictures), escaped(title), reward_text(tally, steps))
 
-    tally = Tally()
+    tally = Tally(shown)
     steps = env.reset(film.seed)
     tally.note(steps, first=True)
     yield panel()
@@ -282,6 +282,8 @@ def reward_text(tally: Tally, steps: Mapping[str, TimeStep]) -> str:
             )
             continue
         acting = steps[name].acting.cpu().numpy() if name in steps else returns != 0
+        if name in steps and tally.areas is not None:
+            acting = acting & (steps[name].area.cpu().numpy() < tally.areas)
         if acting.any():
             texts.append(f"{begins}reward so far {_short(float(returns[: len(acting)][acting].mean()))}")
     return "  ".join(texts)

@@ -87,7 +87,8 @@ def _task(plan: SeedPlan, states: Mapping[int, str], found: Comparison | None, t
         score = result.score
         values = result.scores
         ends = "" if score.low is None else f", 95 % interval {score.low:.4g} to {score.high:.4g}"
-        spread = "" if len(values) < 2 else f" ± {_two_digits(float(np.std(values, ddof=1)))}"
+        deviation = None if len(values) < 2 else _two_digits(float(np.std(values, ddof=1)))
+        spread = "" if deviation is None else f" ± {deviation} (standard deviation)"
         notes.append(
             f"interquartile mean {score.value:.4g}{ends}; mean {values.mean():.4g}{spread} of {len(values)} seeds"
         )

@@ -57,6 +57,7 @@ def test_the_way_to_a_bar_is_never_where_too_many_seeds_do_not_reach_it(results)
     text = table(found)
     assert re.search(r"good +5 .* 27 .* 2\.7 s +5 of 5", text)
     assert re.search(r"bad +5 .* never +never +never +1 of 5", text)
+    assert "never: a run that does not reach the bar counts as infinitely late" in text
     assert as_json(found)["tasks"]["A"]["groups"]["bad"]["to_bar"]["iqm"] is None
 
 

@@ -264,9 +264,11 @@ def measure(spec: BehaviorSpec, *steps: Any) -> BehaviorMeter:
     return meter
 
 
-def findings_of(meter: BehaviorMeter, settings: RunSettings | None = None, listed: bool = False) -> list[Finding]:
+def findings_of(
+    meter: BehaviorMeter, settings: RunSettings | None = None, listed: bool = False, is_unity: bool = True
+) -> list[Finding]:
     settings = settings or settings_of(None, no_graphics=False)
-    around = Circumstances(settings, listed, is_unity=True, ticks=9, complete=True)
+    around = Circumstances(settings, listed, is_unity, ticks=9, complete=True)
     return list(of_behavior(meter.report(), around))
 
 
@@ -337,6 +339,14 @@ def test_rewards_and_ends_that_never_come_are_found():
         ("warning", "behavior 'B': no episode ended in 9 ticks"),
         ("warning", "behavior 'B': its reward was always zero"),
     ]
+
+
+def test_advice_is_in_the_words_of_the_kind_of_environment():
+    seen = [torch.rand(4, 1, generator=torch.Generator().manual_seed(t)) for t in range(5)]
+    meter = measure(spec_of((1,), continuous=1), *(table(x) for x in seen))
+    in_unity, elsewhere = (findings_of(meter, is_unity=kind)[-1].advice for kind in (True, False))
+    assert "AddReward" in in_unity
+    assert "return a reward other than zero from step()" in elsewhere
 
 
 def test_random_actions_keep_to_the_mask_and_reach_every_choice():

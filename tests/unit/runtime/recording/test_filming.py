@@ -1,12 +1,14 @@
 import imageio_ffmpeg
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from small_runs import settings
 from tiny_envs import Scripted
 
 import palaestra
 from palaestra.core.errors import ConfigError, EnvError, RunError
+from palaestra.core.timestep import Action
 from palaestra.runtime.playback.tally import Tally
 from palaestra.runtime.recording.filming import find_sources, reward_text
 
@@ -60,6 +62,21 @@ def test_titles_can_be_left_out_or_chosen(results, tmp_path):
             sizes[name] = gif.height, np.asarray(gif.convert("RGB"))[:30]
     assert sizes["none"][0] < sizes["usual"][0] == sizes["own"][0]
     assert (sizes["usual"][1] != sizes["own"][1]).any()
+
+
+def test_only_the_episodes_of_areas_that_are_shown_count():
+    env = palaestra.make("Basic", areas=16)
+    everything, seen = Tally(), Tally(2)
+    steps = env.reset(0)
+    move = Action(torch.zeros(16, 0), torch.full((16, 1), 2))
+    for tick in range(20):
+        for tally in (everything, seen):
+            tally.note(steps, first=tick == 0)
+        steps = env.step({"Basic": move})
+    count = everything.scores["Basic", 0].episodes
+    assert count >= 16
+    assert seen.scores["Basic", 0].episodes == count / 8
+    assert reward_text(seen, steps).endswith(f"({count // 8} episode{'s' if count > 8 else ''})")
 
 
 def test_mistakes_are_named(results, tmp_path):

@@ -218,7 +218,7 @@ class KeepBest(RunPart):
             what = "reward" if wanted.metric is None else wanted.metric
             count = f" over {wanted.episodes} episodes" if wanted.metric is None else ""
             if best.step == learner.step:
-                last = ": the last"
+                last = "; the last is the same"
             elif best.measured != learner.step:
                 last = "; the last was not measured"
             else:

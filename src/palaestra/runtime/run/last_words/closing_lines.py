@@ -14,7 +14,7 @@ from palaestra.runtime.logging.bottleneck import bottleneck
 from palaestra.runtime.logging.statistics import LastReward
 from palaestra.runtime.logging.trackers import METRICS
 from palaestra.runtime.play.best_models import last_lessons
-from palaestra.runtime.presentation.labelled_lines import labelled, wrapped
+from palaestra.runtime.presentation.labelled_lines import folded, labelled, wrapped
 from palaestra.runtime.run.commands import next_commands
 from palaestra.runtime.run.last_words.passed_bar import passed_bar
 from palaestra.runtime.run.resuming import steps_in
@@ -81,7 +81,8 @@ def _files(run: Run, finals: Mapping[str, Path]) -> Iterator[str]:
         for label, text in part.report():
             yield from labelled(label, [text])
     yield from labelled("curves", list(map(str, curves(run))))
-    yield from labelled("note", list(_notes(run)))
+    for note in _notes(run):
+        yield from labelled("note", folded(note))
     yield from labelled("next", wrapped(next_commands(run, models=len(finals) == len(run.learners))))
 
 

@@ -21,6 +21,8 @@ EARLY = 0.75
 """Share of a run before which a known bar is passed early."""
 LEVEL, FLAT = 0.5, 0.05
 """Share of a run before which its reward stands still early, and share of its rise by which it may then differ."""
+EPISODES = 100
+"""Episodes whose mean --stop-at compares."""
 ENOUGH = 20
 """Values from which it is visible that a reward stands still."""
 
@@ -37,9 +39,10 @@ class PassedBar:
     def sentence(self, name: str) -> str:
         """Returns what happened, and the flag that ends such a run. `name`: the environment."""
         bar = f"{self.reward:g}"
-        where = f"at step {self.step:,}, {self.share:.0%} of the run"
+        where = f"at step {self.step:,}, {100 * self.share:.0f} % of the run"
         if self.known:
-            return f"{bar}, the benchmark of {name}, was passed {where}: --stop-at={bar} ends there"
+            newest = f"the mean of the newest {EPISODES} episodes passed {bar}, the benchmark of {name},"
+            return f"{newest} {where}: --stop-at={bar} ends there"
         return f"the reward has hardly changed since it passed {bar} {where}: --stop-at={bar} ends there"
 
 
@@ -68,7 +71,7 @@ def passed_bar(folder: Path, behavior: str, benchmark: float | None) -> PassedBa
 
 def _values(folder: Path, behavior: str) -> list[_Value]:
     """Returns what --stop-at would have compared at each summary."""
-    settings = StopSettings(at_least=0.0)
+    settings = StopSettings(at_least=0.0, episodes=EPISODES)
     course = Course()
     values = []
     for line in read_lines(folder / METRICS):

@@ -27,8 +27,10 @@ def written(folder: Path, rewards: Sequence[float | None], episodes: int = 200, 
 def test_a_known_bar_is_named_with_the_step_at_which_stop_at_would_have_ended_the_run(tmp_path: Path, tag: str):
     found = passed_bar(written(tmp_path, RISE, tag=tag), "B", 475.0)
     assert found == PassedBar(475.0, 6000, 6 / 25, known=True)
-    sentence = "475, the benchmark of Pole, was passed at step 6,000, 24% of the run: --stop-at=475 ends there"
-    assert found.sentence("Pole") == sentence
+    assert found.sentence("Pole") == (
+        "the mean of the newest 100 episodes passed 475, the benchmark of Pole, at step 6,000, 24 % of the run: "
+        "--stop-at=475 ends there"
+    )
 
 
 def test_the_bar_is_passed_where_a_hundred_episodes_together_reach_it(tmp_path: Path):
