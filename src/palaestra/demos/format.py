@@ -146,10 +146,9 @@ def read_meta(path: Path, head: bytes) -> DemoMeta:
     except DecodeError:
         meta = None
     if meta is None:
-        came = f" ({kind})" if kind else ""
         raise DemoError(
-            f"{path} is not a demonstration file: it begins with {head[:8].hex(' ')}{came}; expected metadata in its "
-            "first 33 bytes"
+            f"{path} is not a demonstration file: it {f'is {kind}' if kind else 'begins with other bytes'}. Unity's "
+            "recorder and 'palaestra record --demo' write demonstrations"
         )
     if len(head) <= HEADER:
         raise DemoError(f"{path} is cut off within its header: {len(head)} bytes came; expected more than {HEADER}")

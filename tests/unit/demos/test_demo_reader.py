@@ -190,7 +190,7 @@ def test_a_recording_of_ours_that_was_killed_has_more_records_than_it_counted(tm
     ("content", "message"),
     [
         (b"", "is empty: 0 bytes"),
-        (b"\x89PNG\r\n\x1a\n" + bytes(100), r"begins with 89 50 4e 47 .*\(a PNG image\)"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(100), r"not a demonstration file: it is a PNG image"),
         (b"PK\x03\x04" + bytes(100), "a zip archive"),
         (b"Hello, this is a text that somebody wrote, longer than a header is", "a text file"),
         (

@@ -10,6 +10,9 @@ from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.settings import Loaded
 from palaestra.runtime.settings.criteria import ambiguous, never_measured
 
+MOST_NAMED = 5
+"""Largest number of unused blocks that a warning names."""
+
 
 def check(run: Run, loaded: Loaded) -> None:
     """Raises ConfigError for what could never happen, and warns of what may not."""
@@ -57,22 +60,39 @@ def _shows_all(run: Run) -> bool:
     return is_installed and not is_game(name)
 
 
-def unused_blocks(run: Run, when: str) -> Iterator[tuple[str, str]]:
-    """Yields names under `behaviors` that the environment lacks, each with a sentence. `when`: as in 'so far'."""
+def unused_blocks(run: Run, when: str, *, only_near: bool = False) -> Iterator[tuple[str, str]]:
+    """Yields a name under `behaviors` that the environment lacks, with a sentence: one for each that is near the name
+    of another behavior, and one for all that are left (not with `only_near`). `when`: as in 'so far'.
+    """
     there = run.env.behaviors
     others = [name for name in there if name not in run.settings.behaviors]
-    for name in run.settings.behaviors if there else ():
-        if name in there:
-            continue
+    absent = [name for name in run.settings.behaviors if name not in there] if there else []
+    known = ", ".join(map(repr, there))
+    must = (
+        "it must be the Behavior Name in the agents' Behavior Parameters in Unity, or the environment's own name "
+        f"(there are: {known})"
+    )
+    left = list[str]()
+    for name in absent:
         near = next((other for other in others if nearest(other, [name])), None)
-        trains = f", and '{near}' trains with default_settings" if near and run.settings.default_settings else ""
-        hint = "check its name in the settings"
-        if near:
-            hint = f"is it meant for '{near}'? Then write '{near}' in the settings"
-        known = ", ".join(map(repr, there))
+        if near is None:
+            left.append(name)
+            continue
+        trains = f", and '{near}' trains with default_settings" if run.settings.default_settings else ""
+        hint = f"is it meant for '{near}'? Then write '{near}' in the settings"
+        yield name, f"no behavior '{name}' has appeared {when}, so its settings are not used{trains}; {hint}: {must}"
+    if only_near:
+        return
+    if len(left) == 1:
         yield (
-            name,
-            f"no behavior '{name}' has appeared {when}, so its settings are not used{trains}; {hint}: it must be the "
-            f"Behavior Name in the agents' Behavior Parameters in Unity, or the environment's own name (there are: "
-            f"{known})",
+            left[0],
+            f"no behavior '{left[0]}' has appeared {when}, so its settings are not used; check its name in the "
+            f"settings: {must}",
+        )
+    elif left:
+        named = ", ".join(map(repr, left[:MOST_NAMED])) + (" ..." if len(left) > MOST_NAMED else "")
+        yield (
+            left[0],
+            f"{len(left)} behaviors of the settings have not appeared {when}, so their settings are not used: {named} "
+            f"(there are: {known})",
         )

@@ -60,7 +60,7 @@ def _report(run: Run, finals: Mapping[str, Path], endings: Mapping[str, Course])
         run.console.warning(
             f"'{student}' has learned nothing in this session: its teacher's behavior, '{absent}', never came"
         )
-    for _, text in unused_blocks(run, "in this session"):
+    for _, text in unused_blocks(run, "in this session", only_near=True):
         run.console.warning(text)
     if lines := closing_lines(run, finals, endings):
         run.console.info("\n  ".join(lines))

@@ -119,7 +119,7 @@ def behavior_settings(settings: RunSettings, name: str, present: Iterable[str] =
         raise ConfigError(f"rename '{of_team}' to '{name}' in the settings: all teams of a behavior share its settings")
     has = ", ".join(f"'{other}'" for other in dict.fromkeys([*present, name]))
     near = [other for other in settings.behaviors if nearest(name, [other])]
-    meant = f"; did you mean it by '{near[0]}' in the settings? Both names must be equal" if near else ""
+    meant = f"; is it '{near[0]}' in the settings? Both names must be equal" if near else ""
     raise ConfigError(
         f"the environment has the behavior '{name}', which has no settings{meant} (the settings list "
         f"{', '.join(map(repr, settings.behaviors))}; the environment has {has}); list it under behaviors by this "
@@ -200,7 +200,8 @@ def _resume_or_initialize(settings: RunSettings, sourced: SourcedSettings, warni
     run = settings.checkpoint_settings
     if run.resume and sourced.source(("checkpoint_settings", "force")).words and run.force:
         warnings.append(
-            "both resume and --force are set: resume is followed, as in ML-Agents; without it the run starts again"
+            "the run is to be resumed and started again (resume, force): it is resumed, as in ML-Agents; leave out "
+            "resume to start it again"
         )
     if not (run.resume and run.initialize_from):
         return settings

@@ -120,11 +120,7 @@ class Checkpoints:
     def _load(self, found: Mapping[int, Path], step: int | None) -> Checkpoint:
         if not found or step not in (None, *found):
             wanted = "no checkpoint" if step is None else f"no checkpoint of step {step}"
-            there = (
-                f"there are: {', '.join(map(str, sorted(found)))}"
-                if found
-                else "no checkpoint was saved there yet; train without --resume"
-            )
+            there = f"there are: {', '.join(map(str, sorted(found)))}" if found else "none was saved there yet"
             raise CheckpointError(f"{wanted} in {self.folder} ({there})")
         damaged: list[str] = []
         for at in sorted(found, reverse=True) if step is None else [step]:

@@ -152,7 +152,7 @@ class RunFolder:
             names = [name for name in names if name != self.run_id]
         except OSError:
             names = []
-        near = get_close_matches(self.run_id, names, n=3, cutoff=0.4)
+        near = get_close_matches(self.run_id, names, n=3)
         hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
         there = "" if near else f" (runs there: {', '.join(names[:10])})" if names else " (there are no runs in it)"
         anew = f" ({leave} to start a new one)" if purpose == "resume" else ""
@@ -162,7 +162,8 @@ class RunFolder:
                     f"cannot {purpose}: {old} is a run of ML-Agents before release 3, which saved TensorFlow's "
                     f"networks; train it anew into {self.path}{anew}"
                 )
-        raise RunError(f"cannot {purpose}: there is no run '{self.run_id}' in {self.results}{hint}{there}{anew}")
+        cannot = "" if purpose == "open" else f"cannot {purpose}: "
+        raise RunError(f"{cannot}there is no run '{self.run_id}' in {self.results}{hint}{there}{anew}")
 
     def must_be_free(self, force: bool) -> None:
         """Raises RunError if a new run would overwrite another, unless `force` is set."""

@@ -59,6 +59,17 @@ def test_settings_that_all_fit_are_not_named(tmp_path, capsys):
 def test_a_behavior_without_settings_is_told_of_the_block_that_may_be_meant():
     with pytest.raises(
         ConfigError,
-        match=r"did you mean it by '3DBal' in the settings\? .* Behavior Name in the agents' Behavior Parameters",
+        match=r"is it '3DBal' in the settings\? .* Behavior Name in the agents' Behavior Parameters",
     ):
         behavior_settings(load(settings("3DBal")).settings, "3DBall")
+
+
+def test_many_blocks_of_other_environments_are_one_line(tmp_path, capsys):
+    block = settings("Basic", 100)["behaviors"]["Basic"]
+    tree = {"behaviors": {"Basic": block, **{f"{letter * 9}": block for letter in "QRSUVWXYZ"}}}
+    palaestra.train(tree, env="Basic", results_dir=str(tmp_path), num_areas=2)
+    message = capsys.readouterr().out
+    assert message.count("appeared in this") == 1
+    assert "9 behaviors of the settings have not appeared in this environment" in message
+    assert "'QQQQQQQQQ', " in message
+    assert "... (there are: 'Basic')" in message

@@ -350,7 +350,7 @@ def test_a_behavior_without_settings_is_an_error_that_names_both_lists(write):
     assert behavior_settings(settings, "Cube") == BehaviorSettings()
     with pytest.raises(ConfigError) as caught:
         behavior_settings(settings, "Bal", present=["Bal", "Cone"])
-    assert "did you mean it by 'Ball' in the settings?" in str(caught.value)
+    assert "is it 'Ball' in the settings?" in str(caught.value)
     assert "the settings list 'Ball', 'Cube'; the environment has 'Bal', 'Cone'" in str(caught.value)
     with_default = load(write("default_settings: {max_steps: 3}\nbehaviors: {Ball: }")).settings
     assert behavior_settings(with_default, "Other").max_steps == 3
@@ -384,7 +384,7 @@ def test_where_a_run_is_to_resume_and_to_initialize_one_is_followed(write, text,
 def test_a_run_that_is_to_resume_and_to_start_again_resumes(write, text, flags, warned):
     loaded = load(write(block() + f"checkpoint_settings: {text}\n"), {"checkpoint_settings": flags})
     assert loaded.settings.checkpoint_settings.resume
-    assert sum("both resume and --force are set: resume is followed" in one for one in loaded.warnings) == warned
+    assert sum("it is resumed, as in ML-Agents" in one for one in loaded.warnings) == warned
 
 
 def test_the_resolved_tree_reads_back_equal(write):

@@ -257,7 +257,7 @@ def test_a_named_step_is_never_replaced_by_another(tmp_path):
 
 
 def test_an_empty_folder_says_what_to_do(tmp_path):
-    with pytest.raises(CheckpointError, match="train without --resume"):
+    with pytest.raises(CheckpointError, match="none was saved there yet"):
         Checkpoints(tmp_path / "none", keep=5).load()
 
 

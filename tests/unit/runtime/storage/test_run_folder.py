@@ -71,6 +71,8 @@ def test_a_run_that_is_missing_is_told_from_its_neighbors(tmp_path):
         RunFolder(tmp_path, "ball-3").must_exist("play")
     with pytest.raises(RunError, match=r"runs there: ball-1, ball-2, walker\) \(leave out --resume"):
         RunFolder(tmp_path, "zzz").must_exist("resume")
+    with pytest.raises(RunError, match=r"^there is no run 'bask' in .* \(runs there: ball-1, ball-2, walker\)$"):
+        RunFolder(tmp_path, "bask").must_exist("open")
     with pytest.raises(RunError, match="there are no runs in it"):
         RunFolder(tmp_path / "nowhere", "zzz").must_exist("play")
 

@@ -52,7 +52,8 @@ def _reward(run: Run, learner: Learner) -> str:
     saved = run.saved.checkpoint
     before = 0 if saved is None else steps_in(saved).get(learner.name, 0)
     asleep = not learner.updates and before < min(learner.step, learner.settings.max_steps) and not run.inference
-    return last_reward(run.statistics.last_reward(learner.name), learner) + ("; nothing learned yet" if asleep else "")
+    idle = "" if not asleep else "; no update in this session" if before else "; nothing learned yet"
+    return last_reward(run.statistics.last_reward(learner.name), learner) + idle
 
 
 def last_reward(last: LastReward | None, learner: Learner) -> str:
