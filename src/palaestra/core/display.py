@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+LETTERS = "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);line-height:1.3"
+"""Letters of what a notebook prints."""
 PAUSE = 0.5
 """Least seconds between two changes of a line: each is a message to the browser."""
 _OTHERS = "\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
@@ -112,8 +114,8 @@ class NotebookLines:
         rows = []
         for share, text in lines:
             done = "" if share is None else f'<progress value="{share:.4f}" max="1" style="width:180px"></progress> '
-            over = ' style="opacity:.75"' if share is None else ""
-            rows.append(f"<div{over}>{done}{html.escape(text)}</div>")
+            faint = ";opacity:.75" if share is None else ""
+            rows.append(f'<div style="{LETTERS}{faint}">{done}{html.escape(text)}</div>')
         if self._handle is None:
             self._handle = display(HTML("".join(rows)), display_id=True)
         else:
