@@ -57,11 +57,12 @@ def compare(
     if isinstance(runs, Mapping):
         if groups != "settings":
             raise CallError("runs is a dictionary, whose names are the groups: leave groups out")
-        groups = {name: [Path(word).name for word in words_of(some)] for name, some in runs.items()}
-        runs = [word for some in runs.values() for word in words_of(some)]
+        groups = {str(name): words_of(some) for name, some in runs.items()}
+        runs = [word for words in groups.values() for word in words]
     if isinstance(groups, Mapping):
-        groups = [f"{name}={one if isinstance(one, str) else ','.join(one)}" for name, one in groups.items()]
+        how = {str(name): one.split(",") if isinstance(one, str) else list(one) for name, one in groups.items()}
+    else:
+        how = [groups] if isinstance(groups, str) else list(groups)
     several = [[one] if isinstance(one, str) else list(one) for one in (behavior, normalize)]
     measure = Measure(metric, several[0], bar, at, last, several[1], lower, confidence)
-    how = [groups] if isinstance(groups, str) else list(groups)
     return compare_runs(words_of(runs), how, Path(results_dir), measure)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-LETTERS = "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);line-height:1.3"
+LETTERS = "font-family:monospace;font-size:13px;line-height:1.3"
 """Letters of what a notebook prints."""
 PAUSE = 0.5
 """Least seconds between two changes of a line: each is a message to the browser."""

@@ -49,8 +49,8 @@ def test_a_result_goes_into_every_verb_and_shows_itself(results, tmp_path: Path)
         _ = evaluation.mean
     comparison = palaestra.compare([result, results["pole-2"]], groups="runs")
     several = palaestra.SeedResults({1: results["pole-2"]}, {}, None, ())
-    named = palaestra.compare({"one": result, "other": several})
-    assert [group.runs for group in named.groups] == [("pole",), ("pole-2",)]
+    named = palaestra.compare({"lr=1, a": result, "other": several})
+    assert {group.name: group.runs for group in named.groups} == {"lr=1, a": ("pole",), "other": ("pole-2",)}
     assert palaestra.compare([result, several], groups="runs").frame()["run"].to_list() == ["pole", "pole-2"]
     exported = palaestra.export(result, out=tmp_path / "pole.onnx")
     recording = palaestra.record(result, tmp_path / "pole.gif", seconds=0.5)

@@ -15,6 +15,7 @@ from palaestra.core.wording.voice import voiced
 from palaestra.runtime.comparison.intervals import Estimate, estimate, improvement
 from palaestra.runtime.comparison.scores import Measure, RunScore, TaskScores, cleaned, ranges, score
 from palaestra.runtime.comparison.selection import (
+    Grouping,
     RunGroup,
     differences,
     grouped,
@@ -33,7 +34,7 @@ UNNAMED = "(run)"
 """Task of runs whose event files lie in their own folder, without a behavior's name."""
 
 
-def compare(runs: Sequence[str], groups: Sequence[str], results: Path, measure: Measure) -> Comparison:
+def compare(runs: Sequence[str], groups: Grouping, results: Path, measure: Measure) -> Comparison:
     """Compares runs, by the words that name them, in groups: see `grouped`. Raises ConfigError or RunError."""
     words = runs or pattern_words(groups)
     if not words:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from glob import escape, glob
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from palaestra.core.errors import ConfigError, PalaestraError, RunError
 from palaestra.core.plugins import nearest
@@ -26,6 +26,8 @@ HOW = {
 """Ways of grouping runs."""
 NUMBER = re.compile(r"[-_. ]*((seed|run|s)[-_. ]?)?[0-9]+$", re.IGNORECASE)
 """End of a run's name in which the seeds of one setting differ, as in `first-seed-3`."""
+Grouping: TypeAlias = "Sequence[str] | Mapping[str, Sequence[str]]"
+"""How runs belong together: see `grouped`."""
 OUTSIDE = frozenset(("checkpoint_settings", "torch_settings", "debug", "trackers"))
 """Sections that say where a run is kept and what computes it, not how it learns."""
 ASIDE = frozenset(
@@ -84,11 +86,13 @@ def short_names(folders: Iterable[Path]) -> dict[str, Path]:
     return {str(folder): folder for folder in whole}
 
 
-def grouped(runs: Mapping[str, Path], how: Sequence[str]) -> list[RunGroup]:
+def grouped(runs: Mapping[str, Path], how: Grouping) -> list[RunGroup]:
     """Groups runs, given by their short names, in one of the ways of HOW, or by NAME=PATTERN, where a pattern is of
-    names or of folders, several are separated by commas, and runs that no pattern matches are left out. Raises
-    ConfigError.
+    names or of folders, several are separated by commas, and runs that no pattern matches are left out; a mapping has
+    the patterns by name. Raises ConfigError.
     """
+    if isinstance(how, Mapping):
+        return _by_patterns(runs, how)
     if len(how) == 1 and how[0] in HOW:
         keys = {"settings": _by_settings, "names": _by_names, "runs": lambda runs: {name: name for name in runs}}[
             how[0]
@@ -106,8 +110,10 @@ def grouped(runs: Mapping[str, Path], how: Sequence[str]) -> list[RunGroup]:
     return _by_patterns(runs, patterns)
 
 
-def pattern_words(how: Sequence[str]) -> list[str]:
+def pattern_words(how: Grouping) -> list[str]:
     """Returns the runs that NAME=PATTERN words name themselves, where no others are given."""
+    if isinstance(how, Mapping):
+        return [pattern for patterns in how.values() for pattern in patterns]
     return [pattern for word in how if "=" in word for pattern in word.partition("=")[2].split(",") if pattern]
 
 
