@@ -15,8 +15,12 @@ import pytest
 from source import PACKAGE, ROOT, documents, tracked
 
 from palaestra.cli.commands import make_parser
-from palaestra.data.rollout import Rollout
+from palaestra.data.replay import ReplayBatch
+from palaestra.data.rollout import Minibatch, Rollout
+from palaestra.data.rollout_values import RolloutValues
 from palaestra.runtime.settings import json_schema
+from palaestra.trainers.ppo import Coefficients, Losses
+from palaestra.trainers.sac_gradient import DrawnActions
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -135,6 +139,15 @@ def test_the_guide_to_trainers_names_every_column_of_a_rollout():
         for name in re.findall(r"`(\w+)`", row.lstrip("|").split("|")[0])
     ]
     assert sorted(named) == sorted(field.name for field in dataclasses.fields(Rollout))
+
+
+@pytest.mark.parametrize("kind", [Coefficients, RolloutValues, Minibatch, Losses, DrawnActions, ReplayBatch])
+def test_the_guide_to_trainers_names_every_field_of_what_methods_are_given(kind: type):
+    text = (ROOT / "docs" / "guides" / "own-trainer.md").read_text(encoding="utf-8")
+    row = re.search(rf"^\| \[`{kind.__name__}`\]\(\S+\) \| (.*) \|$", text, re.MULTILINE)
+    assert row
+    fields = {field.name for field in dataclasses.fields(kind)}
+    assert set(re.findall(r"`(\w+)(?:\(\))?`", row[1])) - {"batch"} == fields
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib came with Python 3.11")

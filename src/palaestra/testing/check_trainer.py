@@ -14,6 +14,7 @@ import math
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,6 +36,7 @@ from palaestra.parallel.rank_setup import takes_group
 from palaestra.runtime.storage.tensor_files import flatten, restore
 from palaestra.trainers.base import Trainer, check_members
 from palaestra.trainers.behavior_settings import GUIDE, BehaviorSettings
+from palaestra.trainers.update_metrics import EXPLAINED
 
 T = TypeVar("T")
 SLOTS, EXPORT_ROWS = 16, 50
@@ -122,6 +124,7 @@ class _Overrides:
             and (owner := next(kind for kind in type(trainer).__mro__ if name in vars(kind))) not in above
         }
         self._policy = self._weights().clone() if above else None
+        self._misspelled = _misspelled(type(trainer), above)
         for name in self._replaced:
             setattr(trainer, name, partial(self._call, name, getattr(trainer, name)))
 
@@ -135,6 +138,8 @@ class _Overrides:
 
     def check(self, where: str) -> None:
         """Raises PluginError where one was never called, or the policy has not changed."""
+        if self._misspelled:
+            raise PluginError(f"{where}: {self._misspelled}")
         for name, owner in self._replaced.items():
             if not self._calls[name]:
                 raise PluginError(
@@ -146,6 +151,20 @@ class _Overrides:
                 f"{where}: three updates have not changed the policy: does the loss have a gradient for it, and the "
                 "learning rate a size?"
             )
+
+
+def _misspelled(kind: type, above: Sequence[type]) -> str:
+    """Returns what is said of a public method that no class `above` has, but that is nearly called as one to override;
+    empty if there is none.
+    """
+    known = [name for name in OVERRIDDEN if any(name in vars(one) for one in above)]
+    for owner in (one for one in kind.__mro__ if one not in above and one is not object):
+        for name, member in vars(owner).items():
+            if name.startswith("_") or not callable(member) or any(hasattr(one, name) for one in above):
+                continue
+            if near := get_close_matches(name, known, n=1, cutoff=0.8):
+                return f"{owner.__name__}.{name} overrides no method of {above[0].__name__}; did you mean '{near[0]}'?"
+    return ""
 
 
 class _SecondOfTwo(RankGroup):
@@ -271,7 +290,7 @@ def _learn(trainer: Trainer, tables: _Tables, update: int, where: str) -> None:
     if not isinstance(metrics, Metrics):
         raise PluginError(f"{where}: update gave a {type(metrics).__name__}; expected core.metrics.Metrics")
     for tag, value in metrics.read().items():
-        if not math.isfinite(value):
+        if not math.isfinite(value) and not (math.isnan(value) and tag.endswith(EXPLAINED)):  # targets all alike
             raise PluginError(f"{where}: update measured {tag} as {value}; expected a finite number")
 
 

@@ -146,6 +146,13 @@ def test_a_blank_before_an_agents_number_is_no_part_of_its_behaviors_name():
     assert list(roster.kinds) == ["Red scout", "boss"]
 
 
+@pytest.mark.parametrize(("teams", "said"), [(None, True), ({"*": 1}, True), ({"hunter_*": 0, "runner_*": 1}, False)])
+def test_opponents_are_not_told_that_they_may_share_a_behavior(teams: dict[str, int] | None, said: bool):
+    alike = spaces.Discrete(2), spaces.Discrete(2)
+    roster = Roster(["hunter_0", "runner_0"], lambda _: alike, {"teams": teams}, in_turns=False, name="chase")
+    assert any("hunter, runner have equal spaces" in line for line in roster.lines()) == said
+
+
 def test_an_agents_own_name_goes_before_patterns_and_the_first_pattern_before_later_ones():
     env = PettingZooEnv([Crowd()], "crowd", {"teams": {"cell_*": 1, "*_2": 3, "cell_0": 2}})
     assert env.reset(0)["cell"].team.tolist() == [2, 1, 1, 1]

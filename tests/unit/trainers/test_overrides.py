@@ -291,6 +291,16 @@ class PassesOver(PPO):
         return log_ratio.mean()
 
 
+class Misnamed(PPO):
+    """Has a helper of its own, which is none."""
+
+    def policy_los(self, log_ratio: Tensor, batch: Minibatch, c: Coefficients) -> Tensor:
+        return self.weighed(log_ratio.mean())
+
+    def weighed(self, loss: Tensor) -> Tensor:
+        return 2 * loss
+
+
 class Motionless(PPO):
     def loss(self, batch: Minibatch, c: Coefficients) -> tuple[Tensor, Losses]:
         value = self.forward(batch.inputs, batch.sequences)[1].mean()
@@ -338,6 +348,7 @@ class HeldActor(SAC):
         (OnlyARate, "OnlyARate.schedule returned 0.001; expected a palaestra.trainers.ppo.Coefficients"),
         (Misspells, "Misspells.advantages raised AttributeError: .* no attribute 'rewards' .*test_overrides.py, line"),
         (PassesOver, "PassesOver.policy_loss was never called"),
+        (Misnamed, "Misnamed.policy_los overrides no method of PPO; did you mean 'policy_loss'?"),
         (Motionless, "three updates have not changed the policy"),
         (Counts, "goes on as without a stop|a state that was loaded"),
         (OneCritic, r"OneCritic.critic_loss returned a tensor \(\) of float32; expected a tensor \(2,\)"),
@@ -415,6 +426,11 @@ def test_a_class_of_a_notebook_trains_in_its_process_and_no_other(tmp_path: Path
     monkeypatch.delattr(sys.modules["__main__"], "OfANotebook")
     with pytest.raises(ConfigError, match="OfANotebook was defined in a notebook or a script, which this process"):
         play("__main__:OfANotebook", tmp_path, "elsewhere")
+    with pytest.raises(palaestra.PalaestraError, match=r"behaviors\.Bandit\.trainer_type.*mine:OfANotebook") as refused:
+        palaestra.train(
+            run_id="notebook", results_dir=str(tmp_path), env=Bandit(16, continuous=1), resume=True, quiet=True
+        )
+    assert "name it mine:OfANotebook, with settings=" in str(refused.value)
 
 
 def test_a_class_within_a_function_has_no_name_to_find_it_by(tmp_path: Path):

@@ -107,12 +107,20 @@ class Roster:
         return lines
 
     def _alike(self) -> list[str]:
-        """Returns behaviors of equal spaces."""
+        """Returns behaviors of equal spaces, and of the same teams where the user named these."""
         for name, agent in self.kinds.items():
-            alike = [one for one, other in self.kinds.items() if self._spaces_of(other) == self._spaces_of(agent)]
+            alike = [
+                one
+                for one, other in self.kinds.items()
+                if self._spaces_of(other) == self._spaces_of(agent)
+                and (not self._patterns["teams"] or self._teams(one) == self._teams(name))
+            ]
             if len(alike) > 1:
                 return alike if name == alike[0] else []
         return []
+
+    def _teams(self, behavior: str) -> set[int]:
+        return {role.team for role in self._roles.values() if role.behavior == behavior}
 
     def _default_names(self, agents: Sequence[Hashable]) -> dict[Hashable, str]:
         bases: dict[str, list[list[Hashable]]] = {}

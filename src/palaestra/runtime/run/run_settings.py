@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -92,6 +93,8 @@ def settled_settings(request: TrainingRequest) -> tuple[Loaded, RunFolder]:
     except ConfigError as error:
         if own is None or error.file != own:
             raise
+        if script := re.search(r"(behaviors\.\S+): [^:]*'__main__:(\w+)'", str(error)):
+            raise RunError(f"{error}, with --set {script[1]}=mine:{script[2]}") from error
         raise RunError(
             f"{error}; the run's own settings cannot be read: give its settings file on the command line"
         ) from error
