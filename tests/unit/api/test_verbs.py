@@ -8,6 +8,7 @@ import traceback
 from dataclasses import replace
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -107,6 +108,26 @@ def test_errors_of_what_was_returned_are_short_too(results):
         with pytest.raises(palaestra.PalaestraError) as caught:
             call()
         assert len(traceback.extract_tb(caught.value.__traceback__)) == 3  # this function, the lambda, and one of ours
+
+
+def test_a_run_in_an_environment_of_a_program_does_not_wait_for_the_editor(tmp_path: Path):
+    class Line(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            return np.zeros(1, np.float32), {}
+
+        def step(self, action):
+            return np.zeros(1, np.float32), float(action), True, False, {}
+
+    palaestra.train(env=Line, max_steps=40, results_dir=tmp_path, run_id="line", quiet=True)
+    for call in (
+        lambda: palaestra.train(run_id="line", resume=True, results_dir=tmp_path, quiet=True),
+        lambda: palaestra.evaluate("line", results_dir=tmp_path),
+    ):
+        with pytest.raises(palaestra.PalaestraError, match="was trained in an environment that a program made"):
+            call()
 
 
 def test_a_search_has_a_frame_and_a_picture(tmp_path: Path):

@@ -51,6 +51,7 @@ from palaestra.runtime.run.run_settings import (
     copies_need_a_name,
     fitted_to,
     must_be_there,
+    must_name_env,
     plays_alone,
     seeded,
     settled_settings,
@@ -128,6 +129,7 @@ def train_rank(loaded: Loaded, folder: RunFolder, group: RankGroup, request: Tra
         console.warning(*request.notes, *(loaded.warnings if loaded.with_tree is None else ()))
         if not loaded.settings.checkpoint_settings.inference:
             must_be_there(loaded, folder)
+        must_name_env(loaded, folder, env)
         until_closed = stack.enter_context(ExitStack())  # of the folder, which is written to until all else is closed
         own = partial(own_folder, folder, loaded.settings, until_closed, console)
         waits = env is None and loaded.settings.env_settings.env_path in (None, EDITOR) and not folder.path.exists()

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from palaestra.core.errors import ConfigError, RunError
+from palaestra.core.errors import ConfigError, EnvError, RunError
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.hub.hub_names import is_hub_name
 from palaestra.parallel.rank_group import RankGroup
+from palaestra.runtime.control.progress_file import of_program
 from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.logging.console import Console
 from palaestra.runtime.run.features.stop_when import Callback
@@ -126,6 +127,19 @@ def must_be_there(loaded: Loaded, folder: RunFolder) -> None:
         folder.must_exist("resume", "" if source is None or source.words else source.where)
     elif chosen.initialize_from is not None and not chosen.inference and not is_hub_name(chosen.initialize_from):
         origin_folder(folder.results, chosen.initialize_from).must_exist("initialize from it")
+
+
+def must_name_env(loaded: Loaded, folder: RunFolder, env: object) -> None:
+    """Raises EnvError for a run to go on with whose environment a program made, if none is given: the Editor that it
+    would wait for never played it.
+    """
+    chosen = loaded.settings.checkpoint_settings
+    goes_on = env is None and (chosen.resume or chosen.inference)
+    if goes_on and loaded.settings.env_settings.env_path is None and of_program(folder.path):
+        raise EnvError(
+            f"the run '{folder.run_id}' was trained in an environment that a program made: give it again, or name one "
+            "with --env, such as --env=gymnasium:CartPole-v1 or --env=python:module:Class"
+        )
 
 
 def seeded(settings: RunSettings, checkpoint: Checkpoint | None) -> RunSettings:
