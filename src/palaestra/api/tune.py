@@ -12,7 +12,7 @@ from palaestra.api.training_options import SettingOptions, check_config, given_e
 from palaestra.core.display import print_now
 from palaestra.core.errors import CallError
 from palaestra.core.wording.voice import voiced
-from palaestra.runtime.run.run_settings import Config, TrainingRequest, shipped_settings
+from palaestra.runtime.run.run_settings import Config
 from palaestra.runtime.settings.search_settings import SearchSettings
 from palaestra.runtime.tune.study import StudyFolder
 from palaestra.runtime.tune.tuning import SearchRequest, TuneResult, run_search
@@ -50,7 +50,7 @@ def tune(
     >>> palaestra.train(found.best, run_id="tuned")
 
     config: a settings file or dictionary to start from, with a block `search` or without; None: the file that is
-        shipped for the environment.
+        shipped for the environment, or settings that fit its spaces.
     env: name of the environment, as for `palaestra.train`.
     study: name of the search and of its folder; None: the environment's and the time.
     search: such a block, the file of one, or "ppo", "sac" or "poca" for the one that comes with Palaestra.
@@ -77,8 +77,6 @@ def tune(
     if block:
         overrides["search"] = {key: value for key, value in block.items() if value is not None}
     resume = bool(place.get("resume"))
-    if config is None and not resume:
-        config = shipped_settings(TrainingRequest(None, overrides))
     results = Path(str(place.get("results_dir") or "results"))
     request = SearchRequest(
         StudyFolder(results, study or ("tune" if resume else new_name(results, f"{found.label}-tune"))),

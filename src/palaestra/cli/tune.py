@@ -18,13 +18,14 @@ from palaestra.cli.game_flags import add_game_flags, given_flags
 EXAMPLES = """\
 palaestra tune configs/ppo/3DBall.yaml --env=3DBall --bar=90 --jobs=2
 palaestra tune configs/ppo/CartPole.yaml --env=CartPole --search=ppo --trials=50 --method=random
+palaestra tune --env=gymnasium:CartPole-v1 --max-steps=5e4
 palaestra tune --resume --trials=100
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra tune`."""
-    config = "settings file (YAML) that trials start from; with --resume, the study's own"
+    config = "settings file (YAML) that trials start from (default: the one shipped for ENV, or settings that fit it)"
     parser.add_argument("config", nargs="?", type=Path, metavar="FILE", help=config)
     study = parser.add_argument_group("Which study, and where")
     option(study, "--study", "NAME", "name of the study and of its folder", "tune")

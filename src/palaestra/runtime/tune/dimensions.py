@@ -43,6 +43,18 @@ class Dimension:
             return trial.suggest_int(self.path, low, high, step=self.range.step, log=self.logarithmic)
         return trial.suggest_float(self.path, low, high, log=self.logarithmic)
 
+    def nearest(self, value: Any) -> Any:
+        """Returns the value of the range that is nearest to another; its first one where none is near."""
+        if self.contains(value):
+            return value
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if self.kind == "choice":
+            near = [one for one in self.values if isinstance(one, int | float) and not isinstance(one, bool)]
+            return min(near, key=lambda one: abs(one - value)) if number and near else self.values[0]
+        low, high = self.values
+        inside = min(max(value, low), high) if number else low
+        return low + round((inside - low) / self.range.step) * self.range.step if "integer" in self.kind else inside
+
     def contains(self, value: Any) -> bool:
         """Whether a value is in the range."""
         if self.kind == "choice":

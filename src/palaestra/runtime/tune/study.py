@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.search_settings import SearchSettings
 from palaestra.runtime.storage.run_folder import check_run_id
 from palaestra.runtime.storage.trust import sign
+from palaestra.runtime.tune.dimensions import Dimension
 from palaestra.runtime.tune.objectives import DIRECTIONS, Ending, missed
 from palaestra.runtime.tune.study_plan import StudyPlan
 
@@ -34,6 +35,8 @@ SQLITE, JOURNAL = "study.db", "study.journal"
 NAME = "study"
 ENDINGS = "endings"
 """Attribute of a completed trial: how each of its trainings ended, as the fields of `Ending`."""
+START = "start"
+"""Attribute of the trial that has the file's own values."""
 CLAIM, HELD = ".claim", ".tuner"
 CLAIM_SECONDS = 120.0
 """Seconds to wait for another process that takes a trial."""
@@ -153,7 +156,8 @@ class TuneStudy:
                     load_if_exists=True,
                 )
                 if not self.all() and plan.start is not None:
-                    self.optuna.enqueue_trial(dict(plan.start), user_attrs={"start": True})
+                    near = {each.path: each.nearest(plan.start[each.path]) for each in self._of_start(plan.start)}
+                    self.optuna.enqueue_trial(near, user_attrs={START: True})
             except Exception as error:  # of SQLAlchemy, sqlite3 or Optuna
                 lines = str(error).splitlines() or [type(error).__name__]
                 raise RunError(f"cannot open the study in {folder.path}: {lines[0]}") from error
@@ -161,6 +165,16 @@ class TuneStudy:
     def all(self) -> list[FrozenTrial]:
         """Returns all trials, as they are now."""
         return self.optuna.get_trials(deepcopy=False)
+
+    def _of_start(self, start: Mapping[str, Any]) -> list[Dimension]:
+        return [each for each in self.plan.dimensions if each.path in start]
+
+    def values(self, trial: FrozenTrial | Trial) -> dict[str, Any]:
+        """Returns the values that a trial trains with, by path. Those of the file may lie outside the ranges: Optuna
+        takes them for the nearest inside.
+        """
+        start = self.plan.start
+        return dict(start) if start is not None and trial.user_attrs.get(START) else dict(trial.params)
 
     def endings(self, trial: FrozenTrial) -> list[Ending]:
         """Returns how each training of a completed trial ended; empty without a bar."""

@@ -40,7 +40,9 @@ class StudyPlan:
     notes: tuple[str, ...] = ()
     """Lines for the user."""
     start: Mapping[str, Any] | None = field(default=None)
-    """Values of the file by path, if all are in their ranges."""
+    """The file's own values by path, also those outside the ranges; without those in which behaviors differ. None: no
+    trial tries them.
+    """
 
     def tree_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a trial's settings tree with these values by path. Raises ConfigError for an unknown path."""
@@ -123,13 +125,7 @@ def make_plan(
     dimensions = tuple(Dimension(path, found) for path, found in given.items())
     plan = StudyPlan(tree, settings, search, dimensions)
     start = check_ranges(plan, loaded, own_code)
-    outside = [each.path for each in dimensions if each.path not in start or not each.contains(start[each.path])]
-    if search.start_values and outside:
-        notes.append(
-            f"the file's own values are not tried first: {', '.join(outside)} {'is' if len(outside) == 1 else 'are'} "
-            "outside the ranges"
-        )
-    return replace(plan, notes=tuple(notes), start=start if search.start_values and not outside else None)
+    return replace(plan, notes=tuple(notes), start=start if search.start_values else None)
 
 
 def blocks_of(settings: RunSettings) -> list[BehaviorSettings]:

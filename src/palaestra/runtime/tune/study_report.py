@@ -113,7 +113,7 @@ def write_best(study: TuneStudy, best: FrozenTrial) -> None:
         if search.bar is not None and missed(endings := study.endings(trial)):
             comment += f"\n{describe_missed(endings, search.bar)}"
             comment += f"; no trial reached {search.bar:g}." if study.none_reached() else "."
-        write_whole(study.folder.path / name, study.plan.text_of(trial.params, comment).encode())
+        write_whole(study.folder.path / name, study.plan.text_of(study.values(trial), comment).encode())
     settings = load(study.folder.path / BEST, own_code=False).settings
     if set(learning_code(settings)) <= set(
         code_of(study.plan)
@@ -151,6 +151,7 @@ def trials_table(study: TuneStudy) -> str:
             else [None] * len(to_bar)
         )
         seconds = "" if trial.duration is None else round(trial.duration.total_seconds(), 1)
+        tried = study.values(trial)
         writer.writerow(
             [
                 trial.number,
@@ -158,7 +159,7 @@ def trials_table(study: TuneStudy) -> str:
                 *values,
                 *reach,
                 *([int(trial.number in best)] if best else []),
-                *(trial.params.get(path) for path in paths),
+                *(tried.get(path) for path in paths),
                 seconds,
                 json.dumps(_of_seeds(study, trial)) if "seeds" in trial.user_attrs else "",
                 trial.user_attrs.get("why", ""),
@@ -177,9 +178,10 @@ def shown_table(study: TuneStudy, complete: list[FrozenTrial]) -> ResultTable:
     rows = []
     for trial in shown:
         endings = study.endings(trial)
+        tried = study.values(trial)
         cells = [_not_reached(endings) if value is None else plain(value) for value in measured(study, trial)]
         cells += [plain(reward_at_end(endings))] if ends else []
-        rows.append([str(trial.number), *cells, *(plain(trial.params.get(path)) for path in names)])
+        rows.append([str(trial.number), *cells, *(plain(tried.get(path, "own")) for path in names)])
     counts = {name: sum(trial.state.name == name for trial in study.all()) for name in ("PRUNED", "FAIL")}
     more = [f"{len(complete)} completed", f"{counts['PRUNED']} pruned", f"{counts['FAIL']} failed"]
     if len(search.wanted) > 1:

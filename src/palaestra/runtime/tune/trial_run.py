@@ -54,7 +54,7 @@ class TrialRun:
     @property
     def parameters(self) -> dict[str, Any]:
         """Its values by path."""
-        return self._trial.params
+        return self._study.values(self._trial)
 
     def poll(self) -> bool:
         """Does what is due; returns whether the trial has ended and the study knows. Call it a few times a second."""

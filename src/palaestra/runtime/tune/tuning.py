@@ -13,8 +13,12 @@ from typing import Any
 from palaestra.core.display import print_now
 from palaestra.core.errors import ConfigError, RunError
 from palaestra.core.plugins import registry
+from palaestra.parallel.closing import closing_safely
 from palaestra.runtime.control.os_signals import break_on_signals
-from palaestra.runtime.environments.make import EDITOR
+from palaestra.runtime.environments.make import EDITOR, guarded, is_game, make_env, opening_options
+from palaestra.runtime.run.run_settings import TrainingRequest, shipped_settings
+from palaestra.runtime.settings import load
+from palaestra.runtime.settings.fitting import fitted, with_summaries
 from palaestra.runtime.settings.sourced_settings import Setting
 from palaestra.runtime.storage.trust import (
     in_run_folder,
@@ -65,7 +69,7 @@ def run_search(request: SearchRequest, show: Show = print_now) -> TuneResult:
     with ExitStack() as stack:
         stack.enter_context(break_on_signals())
         optuna = stack.enter_context(quiet_optuna())
-        plan = settled_plan(request)
+        plan = settled_plan(request, show)
         for note in plan.notes:
             show(f"note: {note}")
         study = TuneStudy(folder, plan, optuna)
@@ -82,14 +86,14 @@ def run_search(request: SearchRequest, show: Show = print_now) -> TuneResult:
             folder.path / BEST,
             best.number,
             values,
-            dict(best.params),
+            study.values(best),
             len(complete),
             None not in found,
             shown_table(study, complete),
         )
 
 
-def settled_plan(request: SearchRequest) -> StudyPlan:
+def settled_plan(request: SearchRequest, show: Show) -> StudyPlan:
     """Returns the plan of a new study, whose folder is made, or of one that goes on. Raises PalaestraError."""
     folder = request.folder
     config = request.config
@@ -99,9 +103,7 @@ def settled_plan(request: SearchRequest) -> StudyPlan:
     must_stay_inside(folder.path, request.trust)
     if not request.resume:
         if config is None:
-            raise ConfigError(
-                "name a settings file, such as configs/ppo/3DBall.yaml; only with --resume it can be left out"
-            )
+            config = usual_settings(request, show)
         plan = make_plan(config, request.overrides, request.sets, request.block)
         must_name_env(plan)
         folder.begin(plan, force=request.force)
@@ -121,6 +123,33 @@ def settled_plan(request: SearchRequest) -> StudyPlan:
     if plan.search.total != kept.search.total:
         folder.write(plan)
     return replace(plan, notes=())
+
+
+def usual_settings(request: SearchRequest, show: Show) -> Path | dict[str, Any]:
+    """Returns the settings that `palaestra learn` takes without a file: the shipped ones of the environment, or those
+    that fit its spaces. Raises ConfigError where neither can be known.
+    """
+    shipped = shipped_settings(TrainingRequest(None, request.overrides))
+    if shipped is not None:
+        show(f"note: trials start from {shipped.parent.name}/{shipped.name}, which is shipped for this environment")
+        return shipped
+    loaded = load(None, request.overrides, request.sets)
+    place = loaded.settings.env_settings
+    if place.env_path is None or is_game(place.env_path):
+        raise ConfigError(
+            "name a settings file, such as configs/ppo/3DBall.yaml; only with --resume, or with the --env of an "
+            "environment that is no game, it can be left out"
+        )
+    made = make_env(place.env_path, areas=place.num_areas, options=opening_options(loaded.settings))
+    env = guarded(made, place.env_path)
+    with closing_safely(env, place.env_path, show):
+        default = loaded.settings.default_settings
+        tree = fitted(
+            env.behaviors, env.num_areas, "ppo" if default is None else default.trainer_type, env.traits.opponents
+        )
+    fit = load(tree, request.overrides, request.sets).settings
+    show("note: no settings file is given and none is shipped: trials start from settings that fit the spaces")
+    return with_summaries(tree, {name: fit.behaviors[name].max_steps for name in tree["behaviors"]})
 
 
 def must_be_trusted_files(request: SearchRequest) -> None:
@@ -223,7 +252,7 @@ class Tuning:
             continued = (self._study.folder.trial(trial.number) / "settings.yaml").exists()
             self._running.append(TrialRun(self._study, trial, self._launch))
             begins = "goes on" if continued else "begins"
-            self._show(f"trial {trial.number} {begins}: {self._shown(trial.params)}")
+            self._show(f"trial {trial.number} {begins}: {self._shown(self._study.values(trial))}")
         return False
 
     def _show_waiting(self) -> None:

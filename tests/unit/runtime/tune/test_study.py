@@ -43,6 +43,11 @@ def test_the_first_trial_has_the_files_own_values(tmp_path):
     with opened(tmp_path, plan()) as study:
         trial = study.claim()
         assert trial.params == {RATE: 3e-4}
+    with opened(tmp_path / "outside", plan(space={RATE: {"log": [1e-3, 1e-2]}})) as study:
+        trials = [study.claim() for _ in range(2)]
+        assert trials[0].params == {RATE: 1e-3}  # Optuna knows no value outside
+        assert study.values(trials[0]) == {RATE: 3e-4}
+        assert study.values(trials[1]) == trials[1].params
 
 
 def test_a_study_that_exists_is_not_begun_again_by_accident(tmp_path):

@@ -31,12 +31,12 @@ def test_the_settings_of_a_trial_are_those_of_the_file_with_its_values():
     )  # type: ignore[union-attr]
 
 
-def test_the_files_own_values_come_first_if_they_are_in_the_ranges():
+def test_the_files_own_values_come_first_also_those_outside_the_ranges():
     assert make_plan(tree(), {}).start == {RATE: 3e-4, GAMMA: 0.99}
     assert make_plan(tree(start_values=False), {}).start is None
     outside = make_plan(tree(space={RATE: {"log": [1e-3, 1e-2]}}), {})
-    assert outside.start is None
-    assert any("own values are not tried first" in note for note in outside.notes)
+    assert outside.start == {RATE: 3e-4}
+    assert outside.notes == make_plan(tree(), {}).notes
 
 
 def test_ranges_in_a_file_of_their_own_replace_those_of_the_file(tmp_path):

@@ -17,11 +17,11 @@ from tune_runs import ENV, RATE, Here, opened, plan
 import palaestra
 from palaestra.core.errors import ConfigError, PluginError, RunError
 from palaestra.runtime.settings import load
-from palaestra.runtime.tune.study import quiet_optuna
+from palaestra.runtime.tune.study import StudyFolder, quiet_optuna
 from palaestra.runtime.tune.study_plots import AT_END, _names
 from palaestra.runtime.tune.study_report import measured, ranked, trials_table, write_best, write_report
 from palaestra.runtime.tune.trial_process import Outcome
-from palaestra.runtime.tune.tuning import Tuning
+from palaestra.runtime.tune.tuning import SearchRequest, Tuning, settled_plan
 
 TREE = {**settings("CartPole", 400), "search": {"space": {RATE: {"log": [1e-5, 1e-2]}}, "episodes": 5}}
 
@@ -161,6 +161,24 @@ def test_a_study_goes_on_only_with_the_settings_that_it_began_with(tmp_path):
         palaestra.tune(**place)
     with pytest.raises(ConfigError, match="give one of the two"):
         palaestra.tune(resume=True, force=True, **place)
+
+
+@pytest.mark.parametrize(
+    ("env", "behavior", "told"),
+    [
+        ("gymnasium:CartPole-v1", "CartPole-v1", "ppo/CartPole-v1.yaml, which is shipped"),
+        ("gymnasium:FrozenLake-v1", "FrozenLake-v1", "settings that fit the spaces"),
+    ],
+)
+def test_without_a_file_trials_start_from_what_learn_takes(tmp_path, env: str, behavior: str, told: str):
+    overrides = {"env_settings": {"env_path": env}, "behaviors": {"*": {"max_steps": 5000}}}
+    lines: list[str] = []
+    found = settled_plan(SearchRequest(StudyFolder(tmp_path, "study"), None, overrides), lines.append)
+    assert told in "".join(lines)
+    assert (list(found.settings.behaviors), found.longest) == ([behavior], 5000)
+    assert found.start is not None
+    assert len(found.start) == len(found.dimensions)
+    assert not any("not tried" in note for note in found.notes)
 
 
 def test_code_in_a_study_of_someone_else_is_not_run(tmp_path):
