@@ -38,7 +38,7 @@ FLAGS: tuple[tuple[str, Any, str], ...] = (
 )
 """Key in the settings, type and help of each flag."""
 TITLE = "Unity games"
-WHERE = "`palaestra help unity` explains them; other environments take none of these."
+WHERE = "`palaestra help unity` explains them; most are for games only."
 ENGINE = "width height quality_level time_scale target_frame_rate capture_frame_rate no_graphics no_graphics_monitor"
 """Keys of `engine_settings`; the others are of `env_settings`."""
 

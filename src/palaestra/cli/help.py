@@ -24,16 +24,21 @@ palaestra help unity
 
 UNITY = "unity"
 GAMES = """\
-Flags of Unity games: builds and the Editor.
+Unity games: the Editor and builds.
 
-The commands learn, tune, run, evaluate, record, league, view, doctor and envs take them; some leave out a few, as their
---help says. In a settings file they are keys of `env_settings` and `engine_settings`.
+Without --env, palaestra learn waits for the Editor: press Play. --env=PATH starts a build, such as
+--env=builds/Game.x86_64.
+
+The flags below are also those of tune, run, evaluate, record, league, view, doctor and envs; some leave out a few, as
+their --help says. In a settings file they are keys of `env_settings` and `engine_settings`. Other environments refuse
+them, except for --num-envs, --timeout-wait and restarts of gymnasium: and python: copies. --time-scale has no effect on
+their training.
 """
 GAME_EXAMPLES = """\
-# four copies of a build without windows
-palaestra learn config.yaml --env=Game.x86_64 --num-envs=4 --no-graphics
 # the Editor: press Play when the command waits
 palaestra learn config.yaml --run-id=scene --time-scale=5
+# four copies of a build without windows
+palaestra learn config.yaml --env=Game.x86_64 --num-envs=4 --no-graphics
 # arguments of the game itself come last
 palaestra learn config.yaml --env=Game.x86_64 --env-args --level 3
 """

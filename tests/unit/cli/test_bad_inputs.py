@@ -145,6 +145,16 @@ def test_a_file_that_holds_no_settings_is_refused(text: str, output: str, capsys
         ("good.yaml --env=Basic --set max_steps", "expected PATH=VALUE"),
         ("good.yaml --env=Basic --initialize-from=firts", "did you mean 'first'?"),
         ("good.yaml --env=Basic --initialize-from=nope", "cannot initialize from it: there is no run 'nope' in"),
+        ("good.yaml --env=Basic --no-graphics", "--no-graphics is only for Unity games, and Basic is not one"),
+        ("good.yaml --env=Basic --base-port=80", "--base-port is only for Unity games"),
+        (
+            "good.yaml --env=python:x:X --env-args --level 3",
+            "--env-args is only for Unity games, and python:x:X is not",
+        ),
+        (
+            "initializing.yaml --env=Basic",
+            "initializing.yaml:13 asks for it: give --set checkpoint_settings.initialize",
+        ),
         ("good.yaml --env=builtin:", "builtin: names no environment; expected builtin:NAME"),
         (
             "resuming.yaml --env=Basic",
@@ -161,6 +171,7 @@ def test_a_file_that_holds_no_settings_is_refused(text: str, output: str, capsys
 @pytest.mark.usefixtures("place")
 def test_flags_that_cannot_be_followed_are_explained(flags: str, output: str, capsys: pytest.CaptureFixture[str]):
     write("resuming.yaml", {**settings("Basic"), "checkpoint_settings": {"resume": True}})
+    write("initializing.yaml", {**settings("Basic"), "checkpoint_settings": {"initialize_from": "nope"}})
     assert output in refused(capsys, f"learn {flags} --run-id=new")
 
 

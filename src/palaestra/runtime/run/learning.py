@@ -50,6 +50,7 @@ from palaestra.runtime.run.run_settings import (
     TrainingRequest,
     copies_need_a_name,
     fitted_to,
+    game_flags_need_a_game,
     must_be_there,
     must_name_env,
     plays_alone,
@@ -69,6 +70,7 @@ def learn(request: TrainingRequest) -> Result:
     loaded, folder = settled_settings(request)
     if request.env is None:
         copies_need_a_name(loaded)
+        game_flags_need_a_game(loaded, request.overrides)
     torch_settings = loaded.settings.torch_settings
     if not ranks.asked() and (count := count_of(torch_settings)) > 1 and not plays_alone(loaded):
         raise SeveralProcesses(count)

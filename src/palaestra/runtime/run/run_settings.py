@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import ConfigError, EnvError, RunError
+from palaestra.core.plugins import registry
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.hub.hub_names import is_hub_name
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.control.progress_file import of_program
-from palaestra.runtime.environments.make import is_game
+from palaestra.runtime.environments.make import IN_PROCESS, is_game
 from palaestra.runtime.logging.console import Console
 from palaestra.runtime.run.features.stop_when import Callback
 from palaestra.runtime.settings import Loaded, RunSettings, load
 from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for, with_summaries
 from palaestra.runtime.settings.sourced_settings import Setting
+from palaestra.runtime.settings.tree import EngineSettings
 from palaestra.runtime.storage.checkpoints import Checkpoint
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, check_run_id, origin_folder
 from palaestra.runtime.storage.trust import (
@@ -32,6 +34,9 @@ from palaestra.runtime.storage.trust import (
 
 Config = Path | str | Mapping[str, Any] | None
 """A settings file, a tree of settings, or nothing."""
+_OF_ENV = ("base_port", "editor_port", "bind", "env_args")
+ONLY_OF_GAMES = frozenset({*_OF_ENV, *EngineSettings.model_fields} - {"time_scale"})
+"""Settings that a flag may change only where the environment is a Unity game."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,19 @@ def copies_need_a_name(loaded: Loaded) -> None:
         raise loaded.refusal([(("env_settings", "num_envs"), sentence)], "")
 
 
+def game_flags_need_a_game(loaded: Loaded, overrides: Mapping[str, Any]) -> None:
+    """Raises ConfigError for a flag of Unity games with an environment that is none. The same keys in a settings file
+    are left alone: a file may serve several environments.
+    """
+    name = loaded.settings.env_settings.env_path
+    known = name is not None and (name.partition(":")[0] in (*IN_PROCESS, "builtin") or name in registry("envs"))
+    if not known or is_game(name):
+        return
+    given = [key for section in ("env_settings", "engine_settings") for key in overrides.get(section, {})]
+    if (flag := next((key for key in given if key in ONLY_OF_GAMES), None)) is not None:
+        raise ConfigError(f"--{flag.replace('_', '-')} is only for Unity games, and {name} is not one")
+
+
 def run_folder(results: Path, run_id: str) -> RunFolder:
     """Returns the folder of the run that the command line names. Raises ConfigError for an invalid name."""
     check_run_id(run_id)
@@ -122,11 +140,13 @@ def run_folder(results: Path, run_id: str) -> RunFolder:
 def must_be_there(loaded: Loaded, folder: RunFolder) -> None:
     """Raises RunError if the run to resume or to start from does not exist. One on the Hub is not looked for."""
     chosen = loaded.settings.checkpoint_settings
+    key = "resume" if chosen.resume else "initialize_from"
+    source = None if loaded.sourced is None else loaded.sourced.source(("checkpoint_settings", key))
+    asked = "" if source is None or source.words else source.where
     if chosen.resume:
-        source = None if loaded.sourced is None else loaded.sourced.source(("checkpoint_settings", "resume"))
-        folder.must_exist("resume", "" if source is None or source.words else source.where)
+        folder.must_exist("resume", asked)
     elif chosen.initialize_from is not None and not chosen.inference and not is_hub_name(chosen.initialize_from):
-        origin_folder(folder.results, chosen.initialize_from).must_exist("initialize from it")
+        origin_folder(folder.results, chosen.initialize_from).must_exist("initialize from it", asked)
 
 
 def must_name_env(loaded: Loaded, folder: RunFolder, env: object) -> None:

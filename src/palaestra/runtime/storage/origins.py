@@ -99,6 +99,11 @@ def _in_folder(behavior: str, folder: Path) -> FirstWeights:
     if not found:
         if old := tensorflow_run(folder):
             raise RunError(f"behavior '{behavior}' cannot start from {folder}: {old}")
+        if not (folder / "checkpoints").is_dir():
+            raise RunError(
+                f"behavior '{behavior}' cannot start from {folder}: it has neither checkpoints/, as our runs have, nor "
+                f"{behavior}/{THEIRS}, as runs of ML-Agents have"
+            )
         return FirstWeights(folder, None, False)
     wanted = [path for path in found if path.parent.name in (behavior, file_name(behavior))]
     if not wanted:

@@ -122,7 +122,7 @@ class RunFolder:
         """Raises RunError, with the nearest names, if there is no such run, or if it is one of ML-Agents that is to go
         on.
 
-        `asked`: the line of the settings file that asks to resume it, if that was not a flag.
+        `asked`: the line of the settings file that asks for it, if that was not a flag.
         """
         trains = purpose in ("resume", "play")
         if self.exists or (not trains and self.path.is_dir() and not self._is_bare()):
@@ -156,6 +156,8 @@ class RunFolder:
         hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
         there = "" if near else f" (runs there: {', '.join(names[:10])})" if names else " (there are no runs in it)"
         anew = f" ({leave} to start a new one)" if purpose == "resume" else ""
+        if asked and purpose != "resume":
+            anew = f" ({asked} asks for it: give --set checkpoint_settings.initialize_from=null to start without one)"
         for old in (Path("models") / self.run_id, self.results.absolute().parent / "models" / self.run_id):
             if old.is_dir() and any(old.iterdir()):
                 raise RunError(

@@ -94,3 +94,9 @@ def test_a_run_of_ml_agents_cannot_go_on(tmp_path, purpose):
     with pytest.raises(RunError, match=f"cannot {purpose}: .* is a run of ML-Agents.*--initialize-from=old"):
         their_run(tmp_path).must_exist(purpose)
     their_run(tmp_path / "b").must_exist("open")
+
+
+def test_a_folder_without_checkpoints_is_told_what_it_lacks(tmp_path):
+    (tmp_path / "Walker").mkdir()
+    with pytest.raises(RunError, match=r"neither checkpoints/, as our runs have, nor Walker/checkpoint\.pt"):
+        find_origin("Walker", None, RunFolder(tmp_path.parent, tmp_path.name))
