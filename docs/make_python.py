@@ -13,6 +13,32 @@ HEAD = """# The Python API
 
 Written by `docs/make_python.py` from the docstrings; a [guide](../guides/python.md) shows how the functions work
 together. Every function raises `palaestra.PalaestraError`: what was expected, what came, and what to do.
+
+Examples use the runs `pole` and `pole-2`, which two calls make; other names stand for runs and files of yours:
+```python
+import palaestra
+palaestra.train(env="CartPole", max_steps=20_000, summary_freq=4000, run_id="pole")
+palaestra.train(env="CartPole", max_steps=20_000, summary_freq=4000, run_id="pole-2", seed=2)
+```
+"""
+TYPES = """## Types in signatures
+
+| type | what it stands for |
+|---|---|
+| `Config` | a settings file, a dictionary of settings, or None |
+| `Environment` | the name of an environment, a game's file, an environment, its class, or a function that makes one |
+| `Run` | a run id, a run's folder, or the `Result` of a training |
+| `Runs` | such a run, `SeedResults`, or several of them |
+| `Trainer` | "ppo", "sac", "poca" or "bc", a `module:Class`, or a class |
+| `Track` | a tracker such as "wandb", several, or a dictionary from trackers to their options |
+| `Kept` | "newest", "all" or "none" |
+| `DemoSource` | a recording: `behavior`, `team`, `spec`, `records`, `warnings`; iterating reads its records |
+| `Estimate` | `value`, and `low` and `high`, the ends of its interval |
+| `TaskScores` | `runs` with the `score` of each, their `score`, an `Estimate`; with a bar `to_bar`, `seconds_to_bar` |
+| `RunGroup` | `name`, and `runs`, their ids |
+| `Measure` | the arguments of `compare`: `metric`, `bar`, `at` and so on |
+| `Pulled`, `Pushed` | what `pull` and `push` say that they return |
+| `Figure` | a figure of matplotlib |
 """
 
 
@@ -27,6 +53,7 @@ def page() -> str:
     ]
     parts = [HEAD, "\n".join(links)]
     parts += [f"## {name}\n\n{_function(name)}" for name in functions]
+    parts.append(TYPES)
     parts += [f"## class {name}\n\n{_type(getattr(palaestra, name))}" for name in types]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
@@ -60,6 +87,13 @@ def _type(kind: type) -> str:
 
 
 def _members(kind: type) -> list[tuple[str, str]]:
+    """Returns the public members of a class, with those of classes of ours above it first."""
+    ours = [one for one in reversed(kind.__mro__) if one.__module__.startswith("palaestra")]
+    found = {name.partition("(")[0].partition(":")[0]: (name, text) for one in ours for name, text in _own(one)}
+    return list(found.values())
+
+
+def _own(kind: type) -> list[tuple[str, str]]:
     found = []
     source = inspect.getsource(kind)
     for name, annotation in inspect.get_annotations(kind).items():
@@ -101,7 +135,8 @@ def _line(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"\b(?:palaestra|collections|pathlib|typing)(?:\.\w+)*\.(?=[A-Z])", "", text.replace("'", ""))
+    text = re.sub(r"(Literal\[[^\]]*\])|'", lambda found: found[1] or "", text)  # names of types have no quotes
+    return re.sub(r"\b(?:palaestra|collections|pathlib|typing)(?:\.\w+)*\.(?=[A-Z])", "", text)
 
 
 if __name__ == "__main__":

@@ -32,8 +32,9 @@ def train_seeds(
 ) -> SeedResults:
     """Trains as `palaestra.train` does, once for each seed, in the runs RUN_ID-seed-1 and so on.
 
-    >>> found = palaestra.train_seeds(env="gymnasium:CartPole-v1", seeds=5, side_by_side=2, max_steps=100_000)
-    >>> print(found)
+    >>> import palaestra
+    >>> if __name__ == "__main__":
+    ...     print(palaestra.train_seeds(env="gymnasium:CartPole-v1", seeds=5, side_by_side=2, max_steps=100_000))
 
     config, env, further keywords: as for `palaestra.train`. With `resume`, seeds whose runs exist go on.
     seeds: how many, a list of them, or a text such as "3,7,9" or "11-15".

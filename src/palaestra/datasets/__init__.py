@@ -17,7 +17,16 @@ __all__ = ["MINARI", "is_minari", "read_demo"]
 
 
 def read_demo(source: Path | str) -> DemoSource:
-    """Opens a `.demo` file, or Minari's `minari:ID` or `minari:FOLDER`. Raises EmptyDemo and DemoError."""
+    """Opens a demonstration: a `.demo` file, or a data set of Minari.
+
+    >>> import palaestra
+    >>> demo = palaestra.read_demo("Expert.demo")
+    >>> print(demo.behavior, demo.records)
+
+    source: path of the file, "minari:ID" or "minari:FOLDER".
+
+    Returns the opened demonstration. Raises EmptyDemo, where it holds no records, and DemoError.
+    """
     if is_minari(source):
         from palaestra.datasets.minari_reader import read_minari
 

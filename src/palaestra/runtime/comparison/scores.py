@@ -174,7 +174,9 @@ class ComparedRuns:
     """Estimates for every group and task, and between groups."""
 
     measure: Measure
+    """How runs were scored."""
     groups: tuple[RunGroup, ...]
+    """Which runs belong together."""
     metrics: Mapping[str, str]
     """Metric of each task."""
     ranges: Mapping[str, tuple[float, float]]

@@ -37,7 +37,14 @@ def stop_at_reward(reward: float, *, min_episodes: int = 100, behavior: str | No
     """Returns a callback for `train` that saves and ends the run at a mean reward over at least `min_episodes`
     episodes.
 
-    The episodes are those of the newest summary, or of several if it has fewer. `behavior`: whose reward; None: any
-    behavior's.
+    >>> import palaestra
+    >>> done = palaestra.stop_at_reward(450)
+    >>> result = palaestra.train(env="CartPole", max_steps=1_000_000, callbacks=done)
+
+    reward: mean reward at which the run ends.
+    min_episodes: of how many episodes at least: those of the newest summary, or of several if it has fewer.
+    behavior: whose reward; None: any behavior's.
+
+    Returns the callback, which answers True when the run shall end.
     """
     return StopAtReward(reward, min_episodes=min_episodes, behavior=behavior)

@@ -54,8 +54,22 @@ def pull(
 ) -> Pulled:
     """Downloads the run of `user/repository` into `<results_dir>/<run_id>`, which is the repository's name by default.
 
-    `models_only` leaves out checkpoints and event files. `force` replaces a run that is there. An interrupted pull goes
-    on where it was. Nothing that was downloaded is run or unpickled. Raises PalaestraError.
+    >>> import palaestra
+    >>> pulled = palaestra.pull("user/repository")
+    >>> policy = palaestra.load_policy(pulled.folder)
+
+    An interrupted pull goes on where it was. Nothing that was downloaded is run or unpickled.
+
+    repo: "user/repository" of the Hugging Face Hub.
+    run_id: name of the run here; None: the repository's.
+    results_dir: folder of all runs.
+    revision: branch, tag or commit; None: the newest.
+    models_only: leave out checkpoints and event files.
+    force: replace a run that is there.
+    report: is called with each line about the progress.
+
+    Returns `folder`, `repo`, `commit`, the number of `files`, their `size` in bytes, and what was `left_out`. Raises
+    PalaestraError.
     """
     name = read_repository(repo, revision)
     run_id = name.short if run_id is None else run_id

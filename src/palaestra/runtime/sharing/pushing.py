@@ -68,9 +68,26 @@ def push(  # noqa: PLR0913 - keywords for the flags of the command
 
     An existing repository gets a new commit if it holds the same behaviors; another one is refused unless `force` is
     given.
-    `checkpoints`: 'newest', 'all' or 'none'. `evaluate`: episodes to play for the card, 0 for the numbers of training.
-    `prepare` is called with the run's folder before its files are gathered, when it is known that they may be uploaded.
-    Raises PalaestraError.
+
+    >>> import palaestra
+    >>> pushed = palaestra.push("pole", "user/repository", evaluate=100)
+    >>> print(pushed.url)
+
+    run: run id.
+    repo: "user/repository" of the Hugging Face Hub.
+    results_dir: folder of all runs.
+    private: only you see the repository, if it is new.
+    message: a line that says what this version is.
+    revision: branch to push to; None: the main one.
+    checkpoints: "newest", "all" or "none".
+    evaluate: episodes to play for the card; 0: the numbers of training.
+    force: also replace what is another run's.
+    trust: run the code or program that the run's settings name, even if its folder was not written by you.
+    dry_run: gather and check, but upload nothing.
+    prepare: is called with the run's folder before its files are gathered, when it is known that they may be uploaded.
+
+    Returns `url`, `commit`, `files` with their bytes, what was `removed` and `left_out`, and `notes`. Raises
+    PalaestraError.
     """
     name = read_repository(repo, revision)
     if message is not None and not message.strip():
