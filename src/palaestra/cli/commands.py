@@ -245,5 +245,9 @@ class Version(argparse.Action):
         """Prints the versions and exits."""
         from importlib.metadata import version
 
-        print(" ".join(f"{name} {version(name)}" for name in ("palaestra", "torch", "warp-lang", "gymnasium")))
+        from palaestra.core.versions import palaestra_commit
+
+        commit = f" (commit {palaestra_commit()[:12]})" if palaestra_commit() else ""
+        others = (f"{name} {version(name)}" for name in ("torch", "warp-lang", "gymnasium"))
+        print(f"palaestra {version('palaestra')}{commit}", *others)
         parser.exit()

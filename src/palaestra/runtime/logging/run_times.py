@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import RunError
 from palaestra.core.files import explain, write_whole
-from palaestra.core.versions import MLAGENTS, palaestra_version
+from palaestra.core.versions import MLAGENTS, palaestra_commit, palaestra_version
 from palaestra.runtime.logging.bottleneck import EVALUATION, EXCHANGE, LEARNING, RANKS, SAVING, TRAINER, TimeUse
 
 if TYPE_CHECKING:  # the low-level API, which also has timers, needs no torch
@@ -224,6 +224,7 @@ class Timers:
             "platform": platform.platform(),
             "command_line_arguments": shlex.join(sys.argv),
             "palaestra_version": palaestra_version(),
+            **({"palaestra_commit": palaestra_commit()} if palaestra_commit() else {}),
             "mlagents_version": MLAGENTS,
             "mlagents_envs_version": MLAGENTS,
             "communication_protocol_version": PROTOCOL,
