@@ -41,6 +41,14 @@ class Course:
         enough = len(self.newest) >= settings.summaries and episodes >= settings.episodes
         return total / count if enough and count else None
 
+    def lacking(self, settings: StopSettings) -> str | None:
+        """Returns a sentence if there were too few episodes for a value; None if there were enough."""
+        there = sum(episodes for _, _, episodes in self.newest)
+        if there >= settings.episodes:
+            return None
+        what = "stop_when" if settings.at_least is None else f"--stop-at={settings.at_least:g}"
+        return f"{what} needs {settings.episodes:,} episodes; there were {there:,.0f}"
+
     def forget(self, settings: StopSettings) -> None:
         """Removes summaries that no value needs any more."""
         del self.newest[: self._first(settings)]

@@ -32,6 +32,11 @@ class StopAtReward:
         self._goals.note(summary, self._settings)
         return self._goals.met(summary.behavior)
 
+    def lacking(self) -> str | None:
+        """Returns a sentence if no behavior had enough episodes to be judged; None if one had, or none was seen."""
+        found = [course.lacking(self._settings) for course in self._goals.courses.values()]
+        return None if None in found else next(iter(found), None)
+
 
 def stop_at_reward(reward: float, *, min_episodes: int = 100, behavior: str | None = None) -> StopAtReward:
     """Returns a callback for `train` that saves and ends the run at a mean reward over at least `min_episodes`

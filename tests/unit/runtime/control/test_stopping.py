@@ -19,7 +19,11 @@ def summary(*returns: float, behavior: str = "B", groups: list[float] | None = N
 
 def test_a_high_mean_of_few_episodes_does_not_stop():
     stop = palaestra.stop_at_reward(95, min_episodes=100)
+    assert stop.lacking() is None
     assert not stop(summary(*[99.0] * 12))
+    assert stop.lacking() == "--stop-at=95 needs 100 episodes; there were 12"
+    assert stop(summary(*[99.0] * 88))
+    assert stop.lacking() is None
 
 
 def test_episodes_of_several_summaries_count_until_there_are_enough():

@@ -165,3 +165,10 @@ def test_a_run_ends_with_short_lines_whose_commands_work(tmp_path, monkeypatch, 
         assert noise in Path("results", name, "run_logs", "console.log").read_text()
     assert main(["learn", f"--run-id={name}", "--resume", "--max-steps=1900", "--debug"]) == 0
     assert "bottleneck" in capsys.readouterr().out
+
+
+def test_a_goal_that_had_too_few_episodes_says_so_at_the_end(tmp_path, capsys):
+    learn(tmp_path, "--stop-at=0.5")
+    found = re.search(r"note +--stop-at=0.5 needs 100 episodes; there were (\d+)\n", capsys.readouterr().out)
+    assert found is not None
+    assert 0 < int(found[1]) < 100

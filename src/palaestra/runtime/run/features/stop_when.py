@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from palaestra.core.errors import STOPS, CallbackError, exception_summary
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.control.goals import Course, Goals
+from palaestra.runtime.control.stopping import StopAtReward
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.parts.part import RunPart
 from palaestra.runtime.parts.run_context import RunContext
@@ -57,6 +58,14 @@ class StopWhen(RunPart):
             return {}
         return {name: course for name, course in self.goals.courses.items() if course.ending}
 
+    def report(self) -> Iterator[tuple[str, str]]:
+        """Yields the behaviors that had too few episodes to end by their `stop_when`."""
+        learners = self._context.learners
+        for name, learner in learners.items():
+            wanted, course = learner.settings.stop_when, self.goals.courses.get(name)
+            if wanted is not None and course is not None and (sentence := course.lacking(wanted)):
+                yield "note", sentence if len(learners) == 1 else f"{name}: {sentence}"
+
     def state_dict(self) -> Mapping[str, Any]:
         """Returns the courses, without those that end the run: it watches anew when it is resumed."""
         return self.goals.state_dict(ended=bool(self.endings()))
@@ -86,6 +95,12 @@ class Callbacks(RunPart):
         """Calls every one, until one returns True."""
         if any(called(callback, summary) is True for callback in self._callbacks):
             self._stop()
+
+    def report(self) -> Iterator[tuple[str, str]]:
+        """Yields what `stop_at_reward` had too few episodes for."""
+        for callback in self._callbacks:
+            if isinstance(callback, StopAtReward) and (sentence := callback.lacking()):
+                yield "note", sentence
 
 
 def called(callback: Callback, summary: Summary) -> object:

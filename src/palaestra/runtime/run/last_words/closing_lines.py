@@ -80,7 +80,7 @@ def _files(run: Run, finals: Mapping[str, Path]) -> Iterator[str]:
     yield from labelled("model", models)
     for part in run.parts:
         for label, text in part.report():
-            yield from labelled(label, [text])
+            yield from labelled(label, folded(text) if label == "note" else [text])
     yield from labelled("curves", list(map(str, curves(run))))
     for note in _notes(run):
         yield from labelled("note", folded(note))
