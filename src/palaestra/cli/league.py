@@ -26,6 +26,7 @@ from palaestra.cli.flags import (
 )
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.core.display import escaped, is_terminal, print_now
+from palaestra.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from palaestra.runtime.self_play.league import League
@@ -40,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra league`."""
     parser.add_argument("run", metavar="RUN", help="a run id or a run's folder")
     env_of_run(parser)
+    parser.add_argument("--episodes", help=argparse.SUPPRESS)
     option(parser, "--games", "N", "games of each pair on each side", 100)
     option(parser, "--snapshots", "N", "snapshots of a behavior, evenly chosen", 12)
     option(parser, "--num-areas", "N", "areas played at once (default: 512)", type=int)
@@ -61,6 +63,8 @@ def main(options: argparse.Namespace) -> None:
     from palaestra.runtime.storage.run_folder import CONFIGURATION
     from palaestra.runtime.storage.trust import must_stay_inside
 
+    if options.episodes is not None:
+        raise ConfigError(f"a league counts games, not episodes: --games={options.episodes}")
     at_least(options, games=1, snapshots=2, num_areas=1)
     folder = run_folder(options.run, options.results_dir)
     settings = load(folder.path / CONFIGURATION, own_code=False).settings

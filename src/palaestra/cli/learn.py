@@ -187,6 +187,8 @@ def check(options: argparse.Namespace) -> None:
 
     if options.env_path is not None and not options.env_path.strip():
         raise ConfigError("--env is empty: name an environment, or leave it out to wait for the Unity Editor")
+    if options.config is not None and options.config.suffix == ".py":
+        raise ConfigError(f"{options.config} is a Python file; did you mean --env={options.config}?")
     if options.config is not None and not options.config.exists():
         _refuse_as_settings(str(options.config))
     if options.gpus and surely_no_gpu():

@@ -146,6 +146,7 @@ def test_a_file_that_holds_no_settings_is_refused(text: str, output: str, capsys
         ("good.yaml --env=Basic --initialize-from=firts", "did you mean 'first'?"),
         ("good.yaml --env=Basic --initialize-from=nope", "cannot initialize from it: there is no run 'nope' in"),
         ("good.yaml --env=Basic --no-graphics", "--no-graphics is only for Unity games, and Basic is not one"),
+        ("games/roll.py", "games/roll.py is a Python file; did you mean --env=games/roll.py?"),
         ("good.yaml --env=Basic --base-port=80", "--base-port is only for Unity games"),
         (
             "good.yaml --env=python:x:X --env-args --level 3",

@@ -102,7 +102,9 @@ class GameInstance:
         """See `Copy`. Also reminds the user of a silent game, and empties logs that have grown too long."""
         process = self.process
         if process is not None and process.code() is not None:
-            raise CopyFailed(GameGone(f"it {process.describe_exit()}{self._unplayed()}{self.log_tail()}"))
+            raise CopyFailed(
+                GameGone(f"it {process.describe_exit()}{self._early()}{self._unplayed()}{self.log_tail()}")
+            )
         talk = self.conversation
         decided = talk.game is not None and talk.game.decided
         if why := talk.silence.check(None if talk.call is None else talk.call.arrived, decided, self.title):
@@ -115,6 +117,13 @@ class GameInstance:
                 self._context.warn(
                     f"{self.title}: {log} has grown to {size >> 20} MiB; only what is written from now on is kept"
                 )
+
+    def _early(self) -> str:
+        """Names a build that has ended before it connected, and says if it wrote no log."""
+        if self.conversation.game is not None:
+            return ""
+        silent = "" if self.log_tail() else " and wrote no log"
+        return f" before it connected{silent} ({self._context.build})"
 
     def _unplayed(self) -> str:
         """Returns a hint for a game in Python that ends without playing."""

@@ -56,6 +56,7 @@ from palaestra.runtime.run.run_settings import (
     plays_alone,
     seeded,
     settled_settings,
+    with_channels,
 )
 from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.self_play.self_play_part import SelfPlay
@@ -71,6 +72,7 @@ def learn(request: TrainingRequest) -> Result:
     if request.env is None:
         copies_need_a_name(loaded)
         game_flags_need_a_game(loaded, request.overrides)
+        loaded = with_channels(loaded)
     torch_settings = loaded.settings.torch_settings
     if not ranks.asked() and (count := count_of(torch_settings)) > 1 and not plays_alone(loaded):
         raise SeveralProcesses(count)

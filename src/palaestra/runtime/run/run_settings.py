@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -129,6 +130,28 @@ def game_flags_need_a_game(loaded: Loaded, overrides: Mapping[str, Any]) -> None
     given = [key for section in ("env_settings", "engine_settings") for key in overrides.get(section, {})]
     if (flag := next((key for key in given if key in ONLY_OF_GAMES), None)) is not None:
         raise ConfigError(f"--{flag.replace('_', '-')} is only for Unity games, and {name} is not one")
+
+
+def with_channels(loaded: Loaded) -> Loaded:
+    """Lets side channels be found beside the settings file, after the current folder and what is installed; adds a
+    warning where the environment is no game, which ignores them.
+    """
+    env = loaded.settings.env_settings
+    if not env.side_channels or loaded.sourced is None:
+        return loaded
+    if env.env_path is not None and not is_game(env.env_path):
+        where = loaded.sourced.source(("env_settings", "side_channels")).where
+        ignored = f"{where}: side_channels are ignored: {env.env_path} is not a Unity game"
+        return replace(loaded, warnings=(*loaded.warnings, ignored))
+    file = loaded.sourced.file
+    folder = None if file is None else file.absolute().parent
+    for channel in env.side_channels:
+        top = channel.partition(":")[0].partition(".")[0]
+        here = Path(f"{top}.py").is_file() or Path(top).is_dir()
+        if folder is not None and not here and ((folder / f"{top}.py").is_file() or (folder / top).is_dir()):
+            sys.path.append(str(folder))
+            break
+    return loaded
 
 
 def run_folder(results: Path, run_id: str) -> RunFolder:
