@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
+from inspect import isfunction
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -124,8 +125,8 @@ class _Overrides:
             and (owner := next(kind for kind in type(trainer).__mro__ if name in vars(kind))) not in above
         }
         self._policy = self._weights().clone() if above else None
-        self._misspelled = _misspelled(type(trainer), above)
-        for name in self._replaced:
+        self._near = _nearly_named(type(trainer), above)
+        for name in (*self._replaced, *self._near):
             setattr(trainer, name, partial(self._call, name, getattr(trainer, name)))
 
     def _weights(self) -> Tensor:
@@ -138,8 +139,9 @@ class _Overrides:
 
     def check(self, where: str) -> None:
         """Raises PluginError where one was never called, or the policy has not changed."""
-        if self._misspelled:
-            raise PluginError(f"{where}: {self._misspelled}")
+        for name, said in self._near.items():
+            if not self._calls[name]:
+                raise PluginError(f"{where}: {said}")
         for name, owner in self._replaced.items():
             if not self._calls[name]:
                 raise PluginError(
@@ -153,18 +155,20 @@ class _Overrides:
             )
 
 
-def _misspelled(kind: type, above: Sequence[type]) -> str:
-    """Returns what is said of a public method that no class `above` has, but that is nearly called as one to override;
-    empty if there is none.
+def _nearly_named(kind: type, above: Sequence[type]) -> dict[str, str]:
+    """Returns public methods that no class `above` has, but that are nearly named as one to override, each with what is
+    said of it if nobody calls it.
     """
     known = [name for name in OVERRIDDEN if any(name in vars(one) for one in above)]
+    found = {}
     for owner in (one for one in kind.__mro__ if one not in above and one is not object):
         for name, member in vars(owner).items():
-            if name.startswith("_") or not callable(member) or any(hasattr(one, name) for one in above):
+            if name.startswith("_") or not isfunction(member) or any(hasattr(one, name) for one in above):
                 continue
             if near := get_close_matches(name, known, n=1, cutoff=0.8):
-                return f"{owner.__name__}.{name} overrides no method of {above[0].__name__}; did you mean '{near[0]}'?"
-    return ""
+                said = f"{owner.__name__}.{name} overrides no method of {above[0].__name__}, and is never called"
+                found[name] = f"{said}; did you mean '{near[0]}'?"
+    return found
 
 
 class _SecondOfTwo(RankGroup):

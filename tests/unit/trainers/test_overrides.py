@@ -292,13 +292,17 @@ class PassesOver(PPO):
 
 
 class Misnamed(PPO):
-    """Has a helper of its own, which is none."""
+    """Its methods are a helper of a name nearly that of `loss`, which is called, and a misspelled one."""
+
+    def losses(self, loss: Tensor) -> Tensor:
+        return 2 * loss
+
+    def loss(self, batch: Minibatch, c: Coefficients) -> tuple[Tensor, Losses]:
+        loss, parts = super().loss(batch, c)
+        return self.losses(loss), parts
 
     def policy_los(self, log_ratio: Tensor, batch: Minibatch, c: Coefficients) -> Tensor:
-        return self.weighed(log_ratio.mean())
-
-    def weighed(self, loss: Tensor) -> Tensor:
-        return 2 * loss
+        return log_ratio.mean()
 
 
 class Motionless(PPO):
@@ -348,7 +352,7 @@ class HeldActor(SAC):
         (OnlyARate, "OnlyARate.schedule returned 0.001; expected a palaestra.trainers.ppo.Coefficients"),
         (Misspells, "Misspells.advantages raised AttributeError: .* no attribute 'rewards' .*test_overrides.py, line"),
         (PassesOver, "PassesOver.policy_loss was never called"),
-        (Misnamed, "Misnamed.policy_los overrides no method of PPO; did you mean 'policy_loss'?"),
+        (Misnamed, "Misnamed.policy_los overrides no method of PPO, and is never called; did you mean 'policy_loss'"),
         (Motionless, "three updates have not changed the policy"),
         (Counts, "goes on as without a stop|a state that was loaded"),
         (OneCritic, r"OneCritic.critic_loss returned a tensor \(\) of float32; expected a tensor \(2,\)"),
