@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import palaestra
-from palaestra.core.errors import PolicyError
+from palaestra.core.errors import PolicyError, RunError
 
 MODELS = Path(__file__).parents[2] / "golden" / "data" / "onnx"
 HYBRID = MODELS / "runs" / "TTrain_ppo_hybrid.onnx"  # observations 28 and 6, continuous 2, one branch of 3
@@ -124,7 +124,7 @@ def test_memory_of_another_size_is_an_error():
 def test_a_file_that_is_missing_or_a_folder_is_named(tmp_path):
     with pytest.raises(PolicyError, match=r"gone\.onnx does not exist"):
         palaestra.load_policy(tmp_path / "gone.onnx")
-    with pytest.raises(PolicyError, match="has no model"):
+    with pytest.raises(RunError, match=r"is empty \(no run has begun\)"):
         palaestra.load_policy(tmp_path)
 
 
