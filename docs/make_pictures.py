@@ -196,18 +196,18 @@ def picture(drawing: Drawing, title: str, size: tuple[int, int], *, fill: bool) 
 
 
 def comparison() -> None:
-    """Two settings over five seeds."""
+    """Draws two settings of 3DBall, five seeds each, side by side."""
     words = ["compare", *(f"{name}-seed-*" for name in SEEDS), "--bar", "90", "--groups", "names"]
     palaestra([*words, f"--results-dir={RESULTS}", f"--out={IMAGES / 'comparison.png'}", "--force"])
 
 
 def curves() -> None:
-    """What a run draws at its end."""
+    """Copies the learning curves that the run of 3DBall drew at its end."""
     (IMAGES / "curves.png").write_bytes((RESULTS / "3dball" / "curves.png").read_bytes())
 
 
 def recording() -> None:
-    """What `palaestra record` makes."""
+    """Records the trained Crawler as a GIF."""
     out = f"--out={IMAGES / 'recording.gif'}"
     palaestra(["record", "crawler", "--areas=1", "--seconds=6", f"--results-dir={RESULTS}", out, "--force"])
 

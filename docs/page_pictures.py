@@ -36,7 +36,7 @@ def visitor() -> Iterator[Visitor]:
 
 
 def keep(someone: Visitor, name: str, **options: bool) -> None:
-    """Writes a picture."""
+    """Writes what the browser shows to a PNG of the documentation."""
     file = IMAGES / f"page-{name}.png"
     someone.page.screenshot(path=file, **options)
     with Image.open(file) as picture:
@@ -45,7 +45,7 @@ def keep(someone: Visitor, name: str, **options: bool) -> None:
 
 
 def runs(someone: Visitor) -> None:
-    """Two settings compared."""
+    """Takes a picture of the table of runs with two settings compared."""
     table = someone.page.locator("[data-mark=runs] tbody")
     table.locator("tr").first.wait_for(timeout=60_000)
     search = someone.page.get_by_label("Search")

@@ -1,4 +1,4 @@
-"""`palaestra.compare`."""
+"""Compares settings over several seeds, from Python."""
 
 from __future__ import annotations
 

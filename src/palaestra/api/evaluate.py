@@ -1,4 +1,4 @@
-"""`palaestra.evaluate`."""
+"""Plays trained models and policies for a number of episodes, from Python."""
 
 from __future__ import annotations
 

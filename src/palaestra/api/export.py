@@ -1,4 +1,4 @@
-"""`palaestra.export`."""
+"""Writes a run's policies as ONNX models, from Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`palaestra.plot`."""
+"""Draws learning curves of one or several runs, from Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`palaestra.record`."""
+"""Makes GIFs and videos of trained agents, from Python."""
 
 from __future__ import annotations
 

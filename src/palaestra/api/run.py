@@ -1,4 +1,4 @@
-"""`palaestra.run`."""
+"""Plays an environment with brains of the user's choice, from Python."""
 
 from __future__ import annotations
 

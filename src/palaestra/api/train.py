@@ -1,4 +1,4 @@
-"""`palaestra.train`."""
+"""Trains the agents of an environment, from Python."""
 
 from __future__ import annotations
 

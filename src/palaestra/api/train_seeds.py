@@ -1,4 +1,4 @@
-"""`palaestra.train_seeds`."""
+"""Trains one setting with several seeds, from Python."""
 
 from __future__ import annotations
 

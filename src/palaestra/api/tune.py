@@ -1,4 +1,4 @@
-"""`palaestra.tune`."""
+"""Searches settings with many trainings, from Python."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def tune(
 
 
 def silent(_: str) -> None:
-    """Prints nothing."""
+    """Takes the lines of a quiet search, and shows none of them."""
 
 
 def shown(text: str) -> None:

@@ -434,7 +434,7 @@ def test_a_class_of_a_notebook_trains_in_its_process_and_no_other(tmp_path: Path
         palaestra.train(
             run_id="notebook", results_dir=str(tmp_path), env=Bandit(16, continuous=1), resume=True, quiet=True
         )
-    assert "name it mine:OfANotebook, with settings=" in str(refused.value)
+    assert "these are the run's own settings: settings={...} changes one" in str(refused.value)
 
 
 def test_a_class_within_a_function_has_no_name_to_find_it_by(tmp_path: Path):

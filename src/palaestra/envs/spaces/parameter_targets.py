@@ -150,10 +150,11 @@ def _first_fitting(env: Any, name: str, asked: _Asked) -> tuple[Target, ...]:
     if name in asked.names:
         return (ResetOptions(),)
     if is_copied:  # whether the copy is read is not known
-        found: list[Target] = [ResetOptions()]
-        with suppress(EnvError):
-            found.insert(0, _settable(env, name)) if is_number else None
-        return tuple(found)
+        found: list[Target] = []
+        if is_number:
+            with suppress(EnvError):
+                found.append(_settable(env, name))
+        return (*found, ResetOptions())
     if is_number:
         return (_settable(env, name),)
     numbers = numbers_of(env)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -100,10 +99,8 @@ def settled_settings(request: TrainingRequest) -> tuple[Loaded, RunFolder]:
     except ConfigError as error:
         if own is None or error.file != own:
             raise
-        if script := re.search(r"(behaviors\.\S+): [^:]*'__main__:(\w+)'", str(error)):
-            raise RunError(f"{error}, with --set {script[1]}=mine:{script[2]}") from error
         raise RunError(
-            f"{error}; the run's own settings cannot be read: give its settings file on the command line"
+            f"{error}; these are the run's own settings: --set changes one, a settings file takes the place of all"
         ) from error
     checkpoint = loaded.settings.checkpoint_settings
     folder = run_folder(Path(checkpoint.results_dir), checkpoint.run_id)

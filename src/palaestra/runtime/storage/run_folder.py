@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -77,6 +78,19 @@ def origin_folder(results: Path, run_id: str) -> RunFolder:
     return RunFolder(path.parent, path.name) if is_path else RunFolder(results, run_id)
 
 
+def _names_in(results: Path) -> list[str]:
+    """Returns the names of the runs in a folder, also of those one folder further down, such as ball/first."""
+    names: list[str] = []
+    with suppress(OSError):
+        for folder in sorted(entry for entry in results.iterdir() if entry.is_dir() and entry.name[0] != "."):
+            within = [] if (folder / CONFIGURATION).is_file() else sorted(folder.glob(f"*/{CONFIGURATION}"))
+            if within:
+                names += [f"{folder.name}/{file.parent.name}" for file in within]
+            elif not RunFolder(results, folder.name)._is_bare():
+                names.append(folder.name)
+    return names
+
+
 class RunFolder:
     """Paths of a run's files, and checks of what is there already."""
 
@@ -146,12 +160,7 @@ class RunFolder:
                 f"the run stopped before it began: {leave} to start it" if purpose == "resume" else "no run has begun"
             )
             raise RunError(f"cannot {purpose}: {self.path} is empty ({begun})")
-        try:
-            folders = (entry for entry in self.results.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-            names = sorted(entry.name for entry in folders if not RunFolder(self.results, entry.name)._is_bare())
-            names = [name for name in names if name != self.run_id]
-        except OSError:
-            names = []
+        names = [name for name in _names_in(self.results) if name != self.run_id]
         near = get_close_matches(self.run_id, names, n=3)
         hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
         there = "" if near else f" (runs there: {', '.join(names[:10])})" if names else " (there are no runs in it)"

@@ -62,16 +62,18 @@ def test_a_forced_run_keeps_models_and_drops_checkpoints_and_metrics(tmp_path):
 
 
 def test_a_run_that_is_missing_is_told_from_its_neighbors(tmp_path):
-    for name in ("ball-1", "ball-2", "walker", ".ball-3.new"):
-        (tmp_path / name).mkdir()
+    for name in ("ball-1", "ball-2", "walker", ".ball-3.new", "seeds/first"):
+        (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / CONFIGURATION).touch()
     (tmp_path / "never-began" / "run_logs").mkdir(parents=True)
     (tmp_path / "never-began" / ".lock").touch()
     with pytest.raises(RunError, match=r"cannot play: there is no run 'ball-3' in .*; did you mean 'ball-2'"):
         RunFolder(tmp_path, "ball-3").must_exist("play")
-    with pytest.raises(RunError, match=r"runs there: ball-1, ball-2, walker\) \(leave out --resume"):
+    with pytest.raises(RunError, match=r"runs there: ball-1, ball-2, seeds/first, walker\) \(leave out --resume"):
         RunFolder(tmp_path, "zzz").must_exist("resume")
-    with pytest.raises(RunError, match=r"^there is no run 'bask' in .* \(runs there: ball-1, ball-2, walker\)$"):
+    with pytest.raises(
+        RunError, match=r"^there is no run 'bask' in .* \(runs there: ball-1, ball-2, seeds/first, walker\)$"
+    ):
         RunFolder(tmp_path, "bask").must_exist("open")
     with pytest.raises(RunError, match="there are no runs in it"):
         RunFolder(tmp_path / "nowhere", "zzz").must_exist("play")
