@@ -6,6 +6,7 @@ Each may be an `Env`, a Gymnasium environment or vector environment, or a Pettin
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, signature
@@ -19,6 +20,7 @@ from palaestra.core.plugins import import_user_module, lacks, nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.envs.base import Env
 from palaestra.envs.spaces.option_names import MAPPINGS, OF_RUN, PARAMETERS
+from palaestra.parallel.closing import close_safely
 
 OURS = (*MAPPINGS, PARAMETERS)
 """Options that are ours unless a factory takes one of the same name."""
@@ -44,8 +46,10 @@ class FirstMade:
 
     def discard(self) -> Callable[..., Any]:
         """Returns the function alone, which other processes call, and closes the environment."""
-        while self._made:
-            self._made.pop().close()
+        for made in self._made:
+            if hasattr(made, "close"):  # else it is no environment, which is said where one is used
+                close_safely(made.close, "the environment", warnings.warn)
+        self._made = []
         return self.make
 
 

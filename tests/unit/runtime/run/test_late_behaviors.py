@@ -71,8 +71,8 @@ def test_the_number_of_threads_counts_a_late_behavior(tmp_path, monkeypatch, cap
     block = settings("A", 400)["behaviors"]["A"]
     large = {**block, "network_settings": {"hidden_units": 64, "num_layers": 2}}
     env = Scripted(STREAMS, appears={"B": 5})
-    palaestra.train({"behaviors": {"A": block, "B": large}}, env=env, results_dir=str(tmp_path), seed=1)
-    out = (tmp_path / "ppo/run_logs/console.log").read_text()
+    palaestra.train({"behaviors": {"A": block, "B": large}}, env=env, results_dir=str(tmp_path), seed=1, run_id="run")
+    out = (tmp_path / "run/run_logs/console.log").read_text()
     assert "Computing with" not in capsys.readouterr().out  # but with --debug
     alone, late, together = "Computing with 1 thread:", "New behavior 'B'", "Computing with 2 threads:"
     assert out.index(alone) < out.index(late) < out.index(together)
