@@ -81,6 +81,12 @@ class CopyReply:
         """Whether it is the answer to `reset` or `step`."""
         return self.facts is None and self.image is None and self.undrawn is None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it says nothing but that the tables are there."""
+        more = (self.layout, self.behaviors, self.measurements, self.warnings)
+        return self.has_tables and all(one is None for one in more)
+
 
 CLOSE = "close"
 """A request that ends the copy."""
@@ -149,7 +155,7 @@ def _answer_until_close(
         caught.clear()
         send_notes(False)
         arrays = pack_tables(server.tables) if reply.has_tables and server.tables is not None else b""
-        connection.send_bytes(pack(None if reply == CopyReply() else reply, arrays))
+        connection.send_bytes(pack(None if reply.is_plain else reply, arrays))
         (request, value, changes), arrays = unpack(connection.recv_bytes())
         if request == CLOSE:
             return

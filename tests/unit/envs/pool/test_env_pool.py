@@ -258,6 +258,14 @@ def test_every_copy_closes_its_environment_and_is_waited_for(tmp_path: Path):
     assert len(list(tmp_path.glob("closed *"))) == 2
 
 
+def test_a_copy_is_drawn_between_two_ticks(tmp_path: Path):
+    with opened(name=ENDS, folder=str(tmp_path)) as env:
+        stroll = Stroll(env)
+        assert env.render(0).shape == (4, 4, 3)
+        stroll.walk(3)
+        assert not stroll.lost.any()
+
+
 @pytest.mark.slow
 def test_a_copy_that_cannot_be_drawn_goes_on(tmp_path: Path):
     with opened(name=ENDS, folder=str(tmp_path), render="raise") as env:
@@ -287,7 +295,7 @@ def test_a_copy_that_ends_or_hangs_while_it_is_drawn_is_started_again(
         pids = stroll.step.obs[0][:, 2].tolist()
         with monkeypatch.context() as patch:
             if at_render == "hang":
-                patch.setattr(env.copies[0], "timeout", 0.2)
+                patch.setattr(env.copies[0], "_timeout", 0.2)
             with pytest.raises(EnvError, match=f"area 0 cannot be drawn: {why}"):
                 env.render(0)
 
