@@ -273,7 +273,7 @@ def test_an_environment_that_breaks_off_leaves_a_run_that_resumes(game, output, 
 @pytest.mark.parametrize(
     ("file", "content", "output"),
     [
-        ("configuration.yaml", "behaviors: [", "give its settings file on the command line"),
+        ("configuration.yaml", "behaviors: [", "a settings file takes the place of all"),
         ("run_logs/training_status.json", '{"Basic": ', "training_status.json is damaged"),
         ("checkpoints/*/manifest.json", "{}", "no usable checkpoint in"),
         ("checkpoints/*/Basic.safetensors", "short", "no usable checkpoint in"),
