@@ -115,7 +115,7 @@ def test_ctrl_c_saves_all_ranks_and_another_number_of_them_goes_on(tmp_path: Pat
     stopped = new(tmp_path, "run")
     until((tmp_path / "run" / "checkpoints" / "0").exists)
     stopped.send_signal(signal.SIGINT)
-    assert ended(stopped, 0, 130).count("Training was stopped") == 1
+    assert ended(stopped, 0, 130).count("Stopped at step") == 1
     text = ended(start(tmp_path, "run", "--resume", "--set", "torch_settings.processes=1"), 0)
     assert "was trained in 2 processes and goes on in 1: episodes begin anew" in text.replace("\n", " ")
     assert (tmp_path / "run" / "3DBall.onnx").is_file()
