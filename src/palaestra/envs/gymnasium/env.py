@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -125,7 +126,7 @@ class GymnasiumEnv:
         self._no_action = Action(
             torch.zeros(n, action.continuous), torch.zeros(n, len(action.branches), dtype=torch.int64)
         )
-        self._last_obs: tuple[Tensor | np.ndarray, ...] = ()
+        self._last_obs = deque[tuple[Tensor | np.ndarray, ...]](maxlen=2)
         self._acting = self._all_true
         self._self_resets = SelfResetDetector()
 
@@ -134,7 +135,7 @@ class GymnasiumEnv:
         start = self._envs.reset(seed)
         obs = self._columns(start.obs, self._areas)
         self._self_resets.add_first(obs)
-        self._last_obs = obs
+        self._last_obs.append(obs)
         self._acting = self._all_true
         mask = None if start.mask is None else torch.from_numpy(start.mask)
         return {self.behavior: replace(self._blank, obs=obs, action_mask=mask)}
@@ -171,7 +172,7 @@ class GymnasiumEnv:
         if not all(map(math.isfinite, sums)):
             return self._tables(tick)
         if self._self_resets.undecided:
-            self._last_obs = tuple([own[f"obs{i}"].copy() for i in range(len(tick.obs))])
+            self._last_obs.append(tuple([own[f"obs{i}"].copy() for i in range(len(tick.obs))]))
         return None
 
     def _tables(self, tick: Tick) -> dict[str, TimeStep]:
@@ -193,25 +194,25 @@ class GymnasiumEnv:
                 success=None if tick.success is None else torch.from_numpy(tick.success),
             )
         if self._self_resets.undecided and (len(tick.ended) or acting is not self._acting):
-            self._warn_of_self_resets(obs, acting, step.final_obs)
-        self._last_obs = obs
+            self._warn_of_self_resets(obs, acting, step)
+        self._last_obs.append(obs)
         self._acting = acting
         return {self.behavior: step}
 
-    def _warn_of_self_resets(self, obs: tuple[Tensor, ...], acting: Tensor, final_obs: FinalObs) -> None:
+    def _warn_of_self_resets(self, obs: tuple[Tensor, ...], acting: Tensor, step: TimeStep) -> None:
         """Warns once if final observations look as if the environment resets itself within `step`."""
         has_begun = ~self._acting & acting
-        if len(final_obs.slots):
-            if self._self_resets.add_ended(
-                final_obs.obs, tuple(torch.as_tensor(column)[final_obs.slots] for column in self._last_obs)
-            ):
+        slots = step.final_obs.slots
+        if len(slots):
+            before = [tuple(torch.as_tensor(column)[slots] for column in earlier) for earlier in self._last_obs]
+            if self._self_resets.add_ended(step.final_obs.obs, before, step.terminated[slots]):
                 warnings.warn(
                     f"{self.name} seems to reset itself inside `step`: every final observation so far looks like a "
-                    "first one, unlike the observation before it. If so, the final observation, which learning needs, "
+                    "first one, unlike the observations before it. If so, the final observation, which learning needs, "
                     "is lost: return it, and leave the reset to the caller",
                     stacklevel=3,
                 )
-            has_begun[final_obs.slots] = acting[final_obs.slots]
+            has_begun[slots] = acting[slots]
         if has_begun.any():
             self._self_resets.add_first(tuple(column[has_begun] for column in obs))
 

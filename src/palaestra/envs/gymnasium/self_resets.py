@@ -20,7 +20,9 @@ FINAL_KEYS = ("final_obs", "final_observation", "terminal_observation")
 """Info keys for the final observation: of Gymnasium, of Gymnasium before 1.0, and of Stable-Baselines3."""
 SEEN = "_palaestra_seen_reset"
 EPISODES_NEEDED = 20
-"""Number of ended episodes after which the detector decides."""
+"""Number of terminated episodes after which the detector decides."""
+MOST_EPISODES = 200
+"""Number of ended episodes after which it gives up."""
 
 
 def final_observation(info: Any) -> Any:
@@ -88,8 +90,9 @@ def _transforms(env: gymnasium.Env) -> bool:
 class SelfResetDetector:
     """Compares final observations with first ones.
 
-    If an environment resets itself within `step`, every final observation looks like a first one, while the observation
-    before it does not. Decides once, after `EPISODES_NEEDED` episodes.
+    If an environment resets itself within `step`, the final observation of every episode looks like a first one, while
+    the two before it do not. Only terminated episodes tell: a pole that is balanced until time is up may be where it
+    began, too. Decides once, after `EPISODES_NEEDED` of them, and gives up where most are truncated.
     """
 
     def __init__(self) -> None:
@@ -97,6 +100,7 @@ class SelfResetDetector:
         """Whether it has not decided yet."""
         self._low: list[Tensor] = []
         self._high: list[Tensor] = []
+        self._seen = 0
         self._ends = 0
         self._alike = 0
         self._before = 0
@@ -110,15 +114,17 @@ class SelfResetDetector:
         self._low = low if not self._low else [torch.minimum(a, b) for a, b in zip(self._low, low, strict=True)]
         self._high = high if not self._high else [torch.maximum(a, b) for a, b in zip(self._high, high, strict=True)]
 
-    def add_ended(self, last: Sequence[Tensor], before: Sequence[Tensor]) -> bool:
-        """Adds final observations and those before them. Returns True, once, if the environment resets itself."""
-        self._ends += len(last[0])
-        self._alike += int(self._like_first(last).sum())
-        self._before += int(self._like_first(before).sum())
-        if self._ends < EPISODES_NEEDED:
-            return False
-        self.undecided = False
-        return self._alike == self._ends and self._before <= self._ends // 10
+    def add_ended(self, last: Sequence[Tensor], before: Sequence[Sequence[Tensor]], terminated: Tensor) -> bool:
+        """Adds the final observations of N episodes and those of the ticks before; `terminated`: (N,). Returns True,
+        once, if the environment resets itself.
+        """
+        self._seen += len(terminated)
+        self._ends += int(terminated.sum())
+        self._alike += int((self._like_first(last) & terminated).sum())
+        earlier = torch.stack([self._like_first(obs) for obs in before]).any(0)
+        self._before += int((earlier & terminated).sum())
+        self.undecided = self._ends < EPISODES_NEEDED and self._seen < MOST_EPISODES
+        return self._ends >= EPISODES_NEEDED and self._alike == self._ends and self._before <= self._ends // 10
 
     def _like_first(self, obs: Sequence[Tensor]) -> Tensor:
         """Whether each observation, (N,), is within the range of first ones, widened by its half on either side."""

@@ -189,6 +189,25 @@ def test_gymnasiums_own_environments_are_not_suspected(name: str):
     assert ended > 8  # each has been reset by us, without a warning
 
 
+class SaysTerminated(gymnasium.Wrapper):
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return obs, reward, terminated or truncated, False, info
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, SaysTerminated])
+def test_a_pole_that_is_balanced_until_time_is_up_is_not_suspected(wrap):
+    """Pushes to the left and to the right take turns, so every second observation is near the first ones."""
+    env = GymnasiumEnv.wrap([wrap(gymnasium.make("CartPole-v1", max_episode_steps=30)) for _ in range(20)])
+    step = env.reset(0)[env.behavior]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(30):
+            push = (step.obs[0] @ torch.tensor([0.1, 0.3, 2.0, 0.4]) > 0).long().unsqueeze(1)
+            step = env.step({env.behavior: Action(torch.zeros(20, 0), push)})[env.behavior]
+    assert len(step.final_obs.slots) == 20
+
+
 def test_a_copy_of_a_watched_environment_resets_itself_and_not_the_original():
     made = Counts()
     GymnasiumEnv.wrap(made).reset(0)
