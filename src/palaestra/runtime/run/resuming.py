@@ -127,8 +127,8 @@ class SavedRun:
         *,
         restored: bool,
     ) -> None:
-        """Warns of what does not go on as it was. `restored`: whether episodes do."""
-        if not self.same_ranks:
+        """Warns of what does not go on as it was. `restored`: whether episodes do, or none will be learned from."""
+        if not restored and not self.same_ranks:
             warn(
                 f"this run was trained in {self._ranks} {'processes' if self._ranks > 1 else 'process'} and goes on in "
                 f"{self._group.size}: episodes begin anew; everything else goes on"

@@ -162,6 +162,7 @@ class Run:
             for part in self.parts:
                 if part.name in saved.parts:
                     part.load_state_dict(saved.parts[part.name], restored=restored)
+        restored = restored or self.inference or self.finished
         saved.send_warnings(self.learners, self.env.behaviors, self.console.warning, restored=restored)
         if not self.inference:  # what is played is measured anew
             self.statistics.load_state_dict(saved.run["statistics"])

@@ -157,6 +157,10 @@ def test_a_run_in_an_environment_that_cannot_be_saved_goes_on(tmp_path, capsys):
     result = train("3DBall", tmp_path, config=config, env="gymnasium:CartPole-v1", resume=True, quiet=False)
     assert "[WARNING] this environment cannot go on with its old episodes" in capsys.readouterr().out
     assert result.finished
+    train("3DBall", tmp_path, config=config, env="gymnasium:CartPole-v1", resume=True, quiet=False)
+    out = capsys.readouterr().out  # it is finished, and plays nothing
+    assert "is finished" in out
+    assert "old episodes" not in out
 
 
 class Board(gymnasium.Env):
