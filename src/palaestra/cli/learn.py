@@ -234,6 +234,8 @@ def train_seeds(options: argparse.Namespace) -> int:
     at_once = 1 if options.side_by_side is None else options.side_by_side
     plan = plan_seeds(seeds, options.config, overrides(options), options.sets, side_by_side=at_once)
     states, status = launch_seeds(plan, options.arguments)
+    if status == 1 and not any(run.folder.exists for run in plan.runs):
+        return status  # none has begun, and said why
     print()
     comparison = seed_comparison(plan)
     print("\n\n".join(table.text() for table in seed_tables(plan, states, comparison)))

@@ -23,9 +23,14 @@ def split(total: int, group: RankGroup, what: str = "things", flag: str = "") ->
 
     Raises ConfigError if a rank would have none; it names `what` they are and their command-line `flag`.
     """
-    if total < group.size:
-        raise ConfigError(f"{group.size} processes cannot share {total} {what}: each needs one at least ({flag})")
+    must_suffice(total, group.size, what, flag)
     return total // group.size + (group.number < total % group.size)
+
+
+def must_suffice(total: int, ranks: int, what: str, flag: str) -> None:
+    """Raises ConfigError if there are fewer areas or copies than ranks."""
+    if total < ranks:
+        raise ConfigError(f"{ranks} processes need at least {ranks} {what}; got {total} ({flag})")
 
 
 def before(total: int, group: RankGroup) -> int:

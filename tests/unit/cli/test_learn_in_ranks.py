@@ -197,7 +197,9 @@ def test_the_traceback_of_a_rank_that_fails_is_shown(tmp_path: Path, monkeypatch
 
 @pytest.mark.slow
 def test_more_ranks_than_areas_are_refused_in_one_message(tmp_path: Path):
-    assert "2 processes cannot share 1 areas" in ended(new(tmp_path, "run", 1000, "--num-areas=1"), 1)
+    assert "2 processes need at least 2 areas; got 1 (--num-areas)" in ended(
+        new(tmp_path, "run", 1000, "--num-areas=1"), 1
+    )
 
 
 def test_all_gpus_are_refused_where_there_are_none(monkeypatch: pytest.MonkeyPatch):

@@ -16,7 +16,7 @@ from palaestra.envs.transfer import Transfer
 from palaestra.envs.unity.env import Log
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.rank_group import RankGroup
-from palaestra.parallel.rank_setup import before, split
+from palaestra.parallel.rank_setup import before, must_suffice, split
 from palaestra.runtime.environments.custom_envs import as_env
 from palaestra.runtime.environments.make import EDITOR, copies_of, guarded, is_game, make_env, opening_options
 from palaestra.runtime.environments.unity_games import GameSettings, game_settings
@@ -99,8 +99,33 @@ def shares(
             games = replace(games, runners=replace(games.runners, runners=runners))
     if is_game(name):
         return games, areas
-    if areas is None:
+    if areas is None and (areas := usual_areas(name)) is None:
         usual = make()
         areas = usual.num_areas
         usual.close()
     return games, split(areas, group, "areas", "--num-areas")
+
+
+def usual_areas(name: str) -> int | None:
+    """Returns the number of areas of an environment where none is given; None if that shows only when it is made."""
+    if name.startswith(("gymnasium:", "envpool:", "pettingzoo:")):
+        from palaestra.envs.gymnasium import DEFAULT_AREAS
+
+        return DEFAULT_AREAS
+    built_in = name.removeprefix("builtin:")
+    envs = registry("envs")
+    return getattr(envs.get(built_in), "default_areas", None) if built_in in envs else None
+
+
+def must_be_enough(settings: RunSettings, ranks: int) -> None:
+    """Raises ConfigError if an environment has fewer areas than there are ranks, or a game fewer copies, as far as
+    that shows before it is opened.
+    """
+    env = settings.env_settings
+    name = env.env_path or EDITOR
+    copies = max(env.num_envs, env.env_runners or 1)
+    if is_game(name) or copies > 1:
+        must_suffice(copies, ranks, "copies of the environment", "--num-envs")
+    areas = None if is_game(name) else env.num_areas or usual_areas(name)
+    if areas is not None:
+        must_suffice(areas, ranks, "areas", "--num-areas")

@@ -48,9 +48,9 @@ from palaestra.runtime.run.rescuing import rescue
 from palaestra.runtime.run.result import Result
 from palaestra.runtime.run.run_settings import (
     TrainingRequest,
-    copies_need_a_name,
+    env_flags_must_fit,
     fitted_to,
-    game_flags_need_a_game,
+    must_be_startable,
     must_be_there,
     must_name_env,
     plays_alone,
@@ -70,11 +70,11 @@ def learn(request: TrainingRequest) -> Result:
     """Loads the settings, builds a run, trains, and writes its files. Raises PalaestraError."""
     loaded, folder = settled_settings(request)
     if request.env is None:
-        copies_need_a_name(loaded)
-        game_flags_need_a_game(loaded, request.overrides)
+        env_flags_must_fit(loaded, request.overrides)
         loaded = with_channels(loaded)
     torch_settings = loaded.settings.torch_settings
     if not ranks.asked() and (count := count_of(torch_settings)) > 1 and not plays_alone(loaded):
+        must_be_startable(loaded, folder)
         raise SeveralProcesses(count)
     device = torch_settings.device or ("cpu" if torch_settings.processes else None)
     with callers_threads(), ranks.joined(torch_settings.rank_timeout, device) as group:

@@ -13,11 +13,14 @@ from palaestra.core.errors import ConfigError, EnvError, RunError
 from palaestra.core.plugins import registry
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.hub.hub_names import is_hub_name
+from palaestra.parallel import ranks
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.control.progress_file import of_program
 from palaestra.runtime.environments.make import IN_PROCESS, is_game
+from palaestra.runtime.environments.run_env import must_be_enough
 from palaestra.runtime.logging.console import Console
 from palaestra.runtime.run.features.stop_when import Callback
+from palaestra.runtime.run.rank_launch import count_of
 from palaestra.runtime.settings import Loaded, RunSettings, load
 from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for, with_summaries
 from palaestra.runtime.settings.sourced_settings import Setting
@@ -108,25 +111,23 @@ def settled_settings(request: TrainingRequest) -> tuple[Loaded, RunFolder]:
     return replace(loaded, notes=notes), folder
 
 
-def copies_need_a_name(loaded: Loaded) -> None:
-    """Raises ConfigError if the settings ask for several copies of an environment that nobody names: of the Editor."""
+def env_flags_must_fit(loaded: Loaded, overrides: Mapping[str, Any]) -> None:
+    """Raises ConfigError for several copies of an environment that nobody names, the Editor; for fewer areas than
+    processes; and for a flag of Unity games with an environment that is none. The same keys in a settings file are left
+    alone: a file may serve several environments.
+    """
     env = loaded.settings.env_settings
-    if env.num_envs > 1 and env.env_path is None:
+    name = env.env_path
+    if env.num_envs > 1 and name is None:
         sentence = f"expected 1 without env_path (--env), got {env.num_envs}"
         raise loaded.refusal([(("env_settings", "num_envs"), sentence)], "")
-
-
-def game_flags_need_a_game(loaded: Loaded, overrides: Mapping[str, Any]) -> None:
-    """Raises ConfigError for a flag of Unity games with an environment that is none. The same keys in a settings file
-    are left alone: a file may serve several environments.
-    """
-    name = loaded.settings.env_settings.env_path
     known = name is not None and (name.partition(":")[0] in (*IN_PROCESS, "builtin") or name in registry("envs"))
-    if not known or is_game(name):
-        return
-    given = [key for section in ("env_settings", "engine_settings") for key in overrides.get(section, {})]
-    if (flag := next((key for key in given if key in ONLY_OF_GAMES), None)) is not None:
-        raise ConfigError(f"--{flag.replace('_', '-')} is only for Unity games, and {name} is not one")
+    if known and not is_game(name):
+        given = [key for section in ("env_settings", "engine_settings") for key in overrides.get(section, {})]
+        if (flag := next((key for key in given if key in ONLY_OF_GAMES), None)) is not None:
+            raise ConfigError(f"--{flag.replace('_', '-')} is only for Unity games, and {name} is not one")
+    if not ranks.asked() and (count := count_of(loaded.settings.torch_settings)) > 1 and not plays_alone(loaded):
+        must_be_enough(loaded.settings, count)
 
 
 def with_channels(loaded: Loaded) -> Loaded:
@@ -167,6 +168,14 @@ def must_be_there(loaded: Loaded, folder: RunFolder) -> None:
         folder.must_exist("resume", asked)
     elif chosen.initialize_from is not None and not chosen.inference and not is_hub_name(chosen.initialize_from):
         origin_folder(folder.results, chosen.initialize_from).must_exist("initialize from it", asked)
+
+
+def must_be_startable(loaded: Loaded, folder: RunFolder) -> None:
+    """Raises RunError for a run that exists and should not, or the other way round, before processes are started."""
+    chosen = loaded.settings.checkpoint_settings
+    if not chosen.resume and not chosen.inference:
+        folder.must_be_free(chosen.force)
+    must_be_there(loaded, folder)
 
 
 def must_name_env(loaded: Loaded, folder: RunFolder, env: object) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from palaestra.core.errors import ConfigError
 from palaestra.parallel import ranks
+from palaestra.runtime.run.run_settings import env_flags_must_fit
 from palaestra.runtime.settings import load
 from palaestra.runtime.settings.sourced_settings import Setting
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, check_run_id
@@ -120,7 +121,10 @@ def plan_seeds(
     sibling = None
     if config is None and given.get("resume"):
         config = sibling = _sibling(Path(given.get("results_dir", "results")), given.get("run_id", "ppo"), seeds)
-    settings = load(Path(config) if isinstance(config, str) else config, overrides, sets, own_code=False).settings
+    loaded = load(Path(config) if isinstance(config, str) else config, overrides, sets, own_code=False)
+    settings = loaded.settings
+    if not own_env:
+        env_flags_must_fit(loaded, overrides)
     chosen = settings.checkpoint_settings
     name = given.get("run_id", "ppo") if sibling else chosen.run_id
     results = Path(given.get("results_dir", "results") if sibling else chosen.results_dir)

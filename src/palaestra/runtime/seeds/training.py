@@ -39,7 +39,7 @@ def train_all(plan: SeedPlan, request: TrainingRequest, train: Train) -> SeedRes
     found = seed_comparison(plan)
     states = {run.seed: _state(run, results, errors) for run in plan.runs}
     summary = SeedResults(results, errors, found, tuple(seed_tables(plan, states, found)))
-    if not request.quiet:
+    if not request.quiet and any(run.folder.exists for run in plan.runs):
         print_now(f"\n{summary}")
         print_now("\n".join(["", *seed_ending(plan, states)]))
     if not results:

@@ -82,6 +82,8 @@ def test_resuming_goes_on_with_some_and_begins_the_others_with_the_same_settings
         ({"env_settings": {"seed": 3, "env_path": "Basic"}}, "--seed is of one run"),
         ({"checkpoint_settings": {"inference": True}}, "--inference plays one run"),
         ({"env_settings": {}}, "cannot share the Unity Editor"),
+        ({"engine_settings": {"no_graphics": True}}, "--no-graphics is only for Unity games, and Basic is not one"),
+        ({"torch_settings": {"processes": 99}}, r"99 processes need at least 99 areas; got \d+ \(--num-areas\)"),
     ],
 )
 def test_what_several_seeds_cannot_do_is_refused(tmp_path, more, message):
