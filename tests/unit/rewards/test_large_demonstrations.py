@@ -236,11 +236,12 @@ def test_a_disk_that_fills_up_meanwhile_is_named(tmp_path: Path, on_disk: Path, 
 def repeated(path: Path, big: Path, size: int) -> Path:
     """A demonstration with the records of `path` over and over, of that many bytes at least."""
     demo = read_demo(path)
-    body = path.read_bytes()[demo._start : -len(demo.tail)]
+    start = demo.file.start
+    body = path.read_bytes()[start : -len(demo.meta.to_bytes())]
     times = size // len(body) + 1
     meta = DemoMeta(1, "big", len(demo) * times, demo.meta.episodes * times, 0.0)
     with big.open("wb") as file:
-        file.write(meta.header() + path.read_bytes()[33 : demo._start])
+        file.write(meta.header() + path.read_bytes()[33:start])
         for _ in range(times):
             file.write(body)
         file.write(meta.to_bytes())
