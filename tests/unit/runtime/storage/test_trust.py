@@ -493,7 +493,9 @@ def test_a_half_written_model_replaces_a_link(foreign, elsewhere):
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
 def test_pictures_replace_a_link_instead_of_the_file_that_it_leads_to(foreign, elsewhere):
     Path("curves.png").symlink_to(elsewhere / "precious")
-    assert main(["plot", str(foreign)]) == 0
+    assert main(["plot", str(foreign)]) == 0  # beside it
+    assert Path("curves.png").is_symlink()
+    assert main(["plot", str(foreign), "--out=curves.png", "--force"]) == 0
     assert (elsewhere / "precious").read_text() == "mine"
     assert not Path("curves.png").is_symlink()
 
