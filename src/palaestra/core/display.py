@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-LETTERS = "font-family:monospace;font-size:13px;line-height:1.3"
+LETTERS = "font-family:monospace;font-size:13px;line-height:1.3;padding-left:8px"
 """Letters of what a notebook prints."""
 PAUSE = 0.5
 """Least seconds between two changes of a line: each is a message to the browser."""
@@ -100,14 +100,16 @@ def in_notebook() -> bool:
 
 
 class NotebookLines:
-    """Lines below a cell, each with a bar in front, that change in place; they stay when they are no longer changed."""
+    """Lines below a cell, some with a bar in front, that change in place; the last ones stay."""
 
     def __init__(self) -> None:
         self._handle: Any = None
 
     def show(self, lines: Sequence[tuple[float | None, str]]) -> None:
-        """Shows lines in place of those before; each has the share that is done, which draws its bar, and a text."""
-        if not lines:
+        """Shows lines, or none, in place of those before; each has the share that is done, which draws its bar, and a
+        text.
+        """
+        if not lines and self._handle is None:
             return
         from IPython.display import HTML, display
 

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import TYPE_CHECKING, TextIO
 
 from palaestra.core.display import PAUSE, NotebookLines, escaped, escaped_lines, flush, in_notebook, is_terminal
@@ -26,6 +27,8 @@ SILENCE = 60.0
 """Seconds without output after which a line about progress is printed where there is no terminal."""
 SUMMARIES = 5
 """Newest summaries that a notebook shows below its progress; the run's log has all of them."""
+COLUMNS = 110
+"""Letters of a line in a notebook, which breaks longer ones within words."""
 KEPT = 100
 """Newest lines that are kept for a log that is attached later."""
 _WINDOW = 60.0  # seconds over which the rate is measured
@@ -50,12 +53,15 @@ class Console:
     disk is reported once on standard error.
     """
 
-    def __init__(self, debug: bool, stream: TextIO | None = None) -> None:
-        """Prints to `stream` (None: standard output). `debug`: also debug lines, with time and source file."""
+    def __init__(self, debug: bool, stream: TextIO | None = None, *, brief: bool = False) -> None:
+        """Prints to `stream` (None: standard output). `debug`: also debug lines, with time and source file. `brief`: in
+        a notebook only a bar, warnings, and what is said after `close`.
+        """
         self._debug = debug
         self._stream = sys.stdout if stream is None else stream
         self._terminal = _terminal(self._stream)
         self._notebook = NotebookBlock() if stream is None and in_notebook() else None
+        self._brief = brief and not debug and self._notebook is not None
         self._live: Live | None = None
         self._paces: dict[str, Pace] = {}
         self._due = 0.0
@@ -85,7 +91,7 @@ class Console:
 
     def info(self, text: str) -> None:
         """Prints an information line."""
-        self._say("INFO", text)
+        self.log("info", text)
 
     def summary(self, text: str) -> None:
         """Prints the line of a summary; a notebook shows the newest ones in place of those before."""
@@ -93,12 +99,15 @@ class Console:
             self.info(text)
             return
         self._keep("INFO", text)
-        if self._notebook.add(escaped_lines(self._voiced(text)), due=self.due()):
+        if not self._brief and self._notebook.add(escaped_lines(self._voiced(text)), due=self.due()):
             self._due = time.monotonic() + PAUSE
 
     def log(self, level: str, text: str) -> None:
         """Prints a line at a level given as text: 'info' or 'warning'."""
-        self._say(level.upper(), text)
+        if self._brief and level == "info":
+            self._keep("INFO", text)
+        else:
+            self._say(level.upper(), text)
 
     def warning(self, *texts: str) -> None:
         """Prints one or several warnings."""
@@ -142,6 +151,7 @@ class Console:
 
     def close(self) -> None:
         """Removes the progress line; a notebook keeps the newest summaries."""
+        self._brief = False
         if self._notebook is not None:
             self._notebook.end()
         if self._live is not None:
@@ -188,6 +198,8 @@ class Console:
         text = escaped_lines(self._voiced(text))
         place = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {level} [{_origin()}]" if self._debug else f"[{level}]"
         line = f"{place} {text}"
+        if self._notebook is not None:
+            line = "\n".join(part for one in line.splitlines() for part in _folded(one))
         try:
             if self._terminal is not None:
                 from rich.text import Text
@@ -234,8 +246,8 @@ class NotebookBlock:
             self._lines.show([*self.bars, *self._summaries])
 
     def end(self) -> None:
-        """Leaves the summaries alone, if there are some."""
-        self.bars = [] if self._summaries else self.bars
+        """Leaves the summaries alone."""
+        self.bars = []
         self.show()
 
 
@@ -329,6 +341,12 @@ def _terminal(stream: TextIO) -> Terminal | None:
     from rich.console import Console as Terminal
 
     return Terminal(file=stream)
+
+
+def _folded(line: str) -> list[str]:
+    """Returns the lines that a long one becomes in a notebook."""
+    inner = len(line) - len(line.lstrip()) + 2
+    return wrap(line, COLUMNS, subsequent_indent=" " * inner, break_long_words=False, break_on_hyphens=False) or [line]
 
 
 def _encodable(line: str, stream: TextIO) -> str:

@@ -57,7 +57,6 @@ class BrainGame:
                 progress.show(*counts(self.players, self.wanted.episodes))
 
             play(self.env, self.players, self.wanted.seed, each_tick)
-            progress.show(*counts(self.players, self.wanted.episodes), over=True)
 
     @property
     def evaluation(self) -> Evaluation:

@@ -82,7 +82,6 @@ def played(env: Env, brains: BrainOf, wanted: PlayOptions, name: str = "") -> Pl
     players = Players(env, brains, lambda agents: wanted.episodes)
     with EpisodeProgress(name, quiet=wanted.quiet) as progress:
         play(env, players, wanted.seed, lambda: progress.show(*counts(players, wanted.episodes)))
-        progress.show(*counts(players, wanted.episodes), over=True)
     return players
 
 

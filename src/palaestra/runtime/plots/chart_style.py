@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import math
 import os
@@ -38,6 +39,14 @@ SEPARATOR = "  ·  "
 SHORT, OVER = 0.012, 0.06
 """Shares by which the round number at an axis's end may be below and above the last value."""
 INK, SOFT, GRID = "#22262b", "#6d757e", "#e4e7eb"
+DARK = (
+    ", ".join(
+        f"{dark} .palaestra-figure"
+        for dark in ('[data-jp-theme-light="false"]', "body.vscode-dark", 'html[theme="dark"]')
+    )
+    + " {filter: invert(.93) hue-rotate(180deg)}"
+)
+"""Style of a picture where JupyterLab, VS Code and Colab have a dark theme: dark, with lines of the same colors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +113,19 @@ def new_figure(width: float, height: float, dpi: int = 160) -> Figure:
     figure = Figure(figsize=(width, height), dpi=dpi, facecolor="white")
     FigureCanvasAgg(figure)
     # notebooks show it, also where pyplot was never imported
-    setattr(figure, "_repr_png_", partial(_png_of, figure))  # noqa: B010
+    setattr(figure, "_repr_mimebundle_", partial(_shown, figure))  # noqa: B010
     return figure
 
 
-def _png_of(figure: Figure) -> tuple[bytes, dict[str, float]]:
-    """Returns a picture for a notebook, and how wide it is shown."""
+def _shown(figure: Figure, **_: object) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns a picture for a notebook by content type, and how wide it is shown; as HTML dark in a dark theme."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         figure.savefig(drawn := io.BytesIO(), format="png", bbox_inches="tight", pad_inches=0.2)
-    return drawn.getvalue(), {"width": round(72 * figure.get_figwidth())}
+    width = round(72 * figure.get_figwidth())
+    picture = base64.b64encode(drawn.getvalue()).decode()
+    image = f'<img class="palaestra-figure" width="{width}" src="data:image/png;base64,{picture}"/>'
+    return {"image/png": picture, "text/html": f"<style>{DARK}</style>{image}"}, {"image/png": {"width": width}}
 
 
 def save(figure: Figure, file: Path, *, crop: bool = True) -> None:

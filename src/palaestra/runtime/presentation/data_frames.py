@@ -11,6 +11,7 @@ import numpy as np
 
 from palaestra.core.errors import PluginError, RunError
 from palaestra.core.files import explain
+from palaestra.core.metrics import REWARD
 
 if TYPE_CHECKING:
     import pandas
@@ -54,5 +55,6 @@ def metrics_frame(runs: Mapping[Any, History], key: str = "") -> pandas.DataFram
             rows += [found[at] for at in sorted(found)]
     names = dict.fromkeys(name for row in rows for name in row)
     head = [*([key] if key else []), "behavior", "step", "seconds"]
-    order = [*head, *(name for name in names if name not in head)]
+    rest = [name for name in names if name not in head]
+    order = [*head, *sorted(rest, key=lambda name: (name != REWARD, not name.startswith("Environment/")))]
     return data_frame({name: [row.get(name, np.nan) for row in rows] for name in order})

@@ -32,15 +32,13 @@ class EpisodeProgress:
         with suppress(Exception):  # a stream that is gone
             if self._terminal and self._shown:
                 print_now(f"\r{' ' * len(self._shown)}\r", sys.stderr, end="")
-            elif self._notebook is not None and self._shown:
-                self._notebook.show([(None, f"{self._shown}, {time.monotonic() - self._start:.1f} s")])
+            elif self._notebook is not None:
+                self._notebook.show([])
 
-    def show(self, done: int, total: int, decisions: int, *, over: bool = False) -> None:
-        """Shows episodes so far, all episodes, and decisions so far; nothing shortly after the last call. `over`: only
-        what a notebook keeps.
-        """
+    def show(self, done: int, total: int, decisions: int) -> None:
+        """Shows episodes so far, all episodes, and decisions so far; nothing shortly after the last call."""
         now = time.monotonic()
-        if (now < self._due and not over) or (over and not self._shown):
+        if now < self._due:
             return
         self._due = now + self._pause
         rate = decisions / max(now - self._start, 1e-9)
@@ -48,6 +46,6 @@ class EpisodeProgress:
         with suppress(Exception):
             if self._notebook is not None:
                 self._notebook.show([(done / max(total, 1), self._shown)])
-            elif not over:
+            else:
                 begins, ends = ("\r", "") if self._terminal else ("palaestra: ", "\n")
                 print_now(f"{begins}{self._shown}", sys.stderr, end=ends)

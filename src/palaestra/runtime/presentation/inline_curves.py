@@ -34,9 +34,9 @@ def svg(curves: Mapping[str, Curve], title: str = "", x_name: str = "decisions")
     there is no curve of two finite points.
     """
     finite = {name: _finite(*curve) for name, curve in curves.items()}
-    drawn = {name: curve for name, curve in finite.items() if len(curve[0]) > 1}
+    drawn = {name: curve for name, curve in finite.items() if len(curve[0])}
     shown = dict(list(drawn.items())[: len(COLORS)])
-    if not shown:
+    if all(len(x) < 2 for x, _ in drawn.values()):
         return ""
     most = max(float(x.max()) for x, _ in shown.values())
     least = min(0.0, *(float(x.min()) for x, _ in shown.values()))
@@ -51,6 +51,9 @@ def svg(curves: Mapping[str, Curve], title: str = "", x_name: str = "decisions")
     for color, (x, y) in zip(COLORS, shown.values(), strict=False):
         across = LEFT + width * (x - least) / ((most - least) or 1.0)
         down = TOP + height * (1 - (y - low) / span)
+        if len(x) == 1:
+            lines.append(f'<circle cx="{across[0]:.1f}" cy="{down[0]:.1f}" r="3" fill="{color}"/>')
+            continue
         points = " ".join(f"{one:.1f},{other:.1f}" for one, other in zip(across, down, strict=True))
         lines.append(
             f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.8" stroke-linejoin="round"/>'

@@ -127,7 +127,7 @@ def train_rank(loaded: Loaded, folder: RunFolder, group: RankGroup, request: Tra
     env = request.env
     with break_on_signals(), ExitStack() as stack:
         stream = stack.enter_context(open(os.devnull, "w")) if request.quiet or not group.leads else None
-        console = stack.enter_context(closing(Console(loaded.settings.debug, stream)))
+        console = stack.enter_context(closing(Console(loaded.settings.debug, stream, brief=request.one_of_several)))
         warnings = RankWarnings()
         console.attach(warnings.add)
         console.warning(*request.notes, *(loaded.warnings if loaded.with_tree is None else ()))

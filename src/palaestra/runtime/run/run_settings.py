@@ -22,7 +22,7 @@ from palaestra.runtime.logging.console import Console
 from palaestra.runtime.run.features.stop_when import Callback
 from palaestra.runtime.run.rank_launch import count_of
 from palaestra.runtime.settings import Loaded, RunSettings, load
-from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for, with_summaries
+from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for, with_pace, with_summaries
 from palaestra.runtime.settings.sourced_settings import Setting
 from palaestra.runtime.settings.tree import EngineSettings
 from palaestra.runtime.storage.checkpoints import Checkpoint
@@ -92,6 +92,7 @@ def settled_settings(request: TrainingRequest) -> tuple[Loaded, RunFolder]:
             f"No settings file is given: training with {config.parent.name}/{config.name}, which is shipped for this "
             "environment",
         )
+        overrides = with_pace(config, overrides, sets)
     config = Path(config) if isinstance(config, str) else config
     try:
         if isinstance(config, Path):

@@ -12,7 +12,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
-from palaestra.core.display import print_now
+from palaestra.core.display import in_notebook, print_now
 from palaestra.core.errors import PalaestraError, RunError, exception_summary
 from palaestra.core.wording.voice import voiced
 from palaestra.parallel.by_value import packed, unpacked
@@ -39,7 +39,8 @@ def train_all(plan: SeedPlan, request: TrainingRequest, train: Train) -> SeedRes
     found = seed_comparison(plan)
     states = {run.seed: _state(run, results, errors) for run in plan.runs}
     summary = SeedResults(results, errors, found, tuple(seed_tables(plan, states, found)))
-    if not request.quiet and any(run.folder.exists for run in plan.runs):
+    there = any(run.folder.exists for run in plan.runs)
+    if there and not request.quiet and not in_notebook():  # where the results show themselves
         print_now(f"\n{summary}")
         print_now("\n".join(["", *seed_ending(plan, states)]))
     if not results:

@@ -8,13 +8,15 @@ advantages).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.envs.pettingzoo.opening import is_published
+from palaestra.runtime.settings import load
 from palaestra.runtime.settings.examples import made_for
+from palaestra.runtime.settings.sourced_settings import Setting
 from palaestra.trainers.behavior_settings import BehaviorSettings, settings_like
 
 LARGE = 64
@@ -26,6 +28,8 @@ LEAST_ROLLOUT = 2048
 SUMMARIES = 50
 LEAST_SUMMARY = 1000
 """Fewest decisions between two summaries."""
+FEW, SHORT_SUMMARIES = 3, 5
+"""Fewer summaries are too few for a curve; how many a short run has instead."""
 ENCODERS = {"nature_cnn": 36, "simple": 20, "match3": 5, "fully_connected": 1}
 """Visual encoders, and the least number of pixels on each side that they take."""
 IMAGES, BOARDS, CONTINUOUS, DISCRETE = "images", "boards", "continuous actions", "discrete actions"
@@ -88,6 +92,20 @@ def with_summaries(tree: Mapping[str, Any], lengths: Mapping[str, int]) -> dict[
     pace = {name: min(steps, max(LEAST_SUMMARY, steps // SUMMARIES)) for name, steps in lengths.items()}
     behaviors = {name: {**block, "summary_freq": pace[name]} for name, block in tree["behaviors"].items()}
     return {**tree, "behaviors": behaviors}
+
+
+def with_pace(shipped: Path, overrides: Mapping[str, Any], sets: Sequence[Setting | str]) -> Mapping[str, Any]:
+    """Returns the overrides of a shipped file, with more summaries for a run that is so short that it had hardly one.
+    Raises ConfigError.
+    """
+    given = overrides.get("behaviors", {}).get("*", {})
+    if "max_steps" not in given or "summary_freq" in given:
+        return overrides
+    blocks = load(shipped, overrides, sets).settings.behaviors.values()
+    if all(block.max_steps >= FEW * block.summary_freq for block in blocks):
+        return overrides
+    pace = max(1, min(block.max_steps for block in blocks) // SHORT_SUMMARIES)
+    return {**overrides, "behaviors": {**overrides["behaviors"], "*": {**given, "summary_freq": pace}}}
 
 
 def describe_fit(name: str, spec: BehaviorSpec, settings: BehaviorSettings) -> str:

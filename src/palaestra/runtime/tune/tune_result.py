@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -82,4 +82,4 @@ class TuneResult(Shown):
         return f"{self.best} (trial {self.number}): {values}"
 
     def _tables(self) -> Sequence[ResultTable]:
-        return [self.table]
+        return [replace(self.table, title=self._line())]

@@ -18,7 +18,7 @@ from palaestra.runtime.control.os_signals import break_on_signals
 from palaestra.runtime.environments.make import EDITOR, guarded, is_game, make_env, opening_options
 from palaestra.runtime.run.run_settings import TrainingRequest, shipped_settings
 from palaestra.runtime.settings import load
-from palaestra.runtime.settings.fitting import fitted, with_summaries
+from palaestra.runtime.settings.fitting import fitted, with_pace, with_summaries
 from palaestra.runtime.settings.sourced_settings import Setting
 from palaestra.runtime.storage.trust import (
     in_run_folder,
@@ -102,9 +102,11 @@ def settled_plan(request: SearchRequest, show: Show) -> StudyPlan:
     must_be_trusted_files(request)
     must_stay_inside(folder.path, request.trust)
     if not request.resume:
+        overrides = request.overrides
         if config is None:
             config = usual_settings(request, show)
-        plan = make_plan(config, request.overrides, request.sets, request.block)
+            overrides = with_pace(config, overrides, request.sets) if isinstance(config, Path) else overrides
+        plan = make_plan(config, overrides, request.sets, request.block)
         must_name_env(plan)
         folder.begin(plan, force=request.force)
         return plan

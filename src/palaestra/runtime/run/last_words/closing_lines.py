@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from palaestra.core.display import duration
+from palaestra.core.display import duration, in_notebook
 from palaestra.parallel.closing import warning_of_failure
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.control.goals import Course
@@ -31,6 +31,8 @@ def closing_lines(run: Run, finals: Mapping[str, Path], endings: Mapping[str, Co
     if not decisions and not run.inference and run.finished:
         return []
     happened = f"{_outcome(run, endings)}: {decisions:,} decisions in {duration(run.clock.session)}"
+    if run.context.one_of_several and in_notebook():  # which says nothing else of each
+        happened = f"Seed {run.settings.env_settings.seed}: {happened[0].lower()}{happened[1:]}"
     if len(rewards) == 1:
         lines = [f"{happened}, {next(iter(rewards.values()))}"]
     else:
@@ -72,19 +74,24 @@ def last_reward(last: LastReward | None, learner: Learner) -> str:
 
 
 def _files(run: Run, finals: Mapping[str, Path]) -> Iterator[str]:
+    """Yields files, notes and commands; in a notebook, where the result shows its files, only what it does not."""
+    drawn, commands = curves(run), next_commands(run, models=len(finals) == len(run.learners))
     models = [str(path) for path in finals.values()]
     if len(models) > MOST_MODELS:
         models = [f"{run.folder.path / '*.onnx'} ({len(models)} behaviors)"]
     if len(finals) < len(run.learners):
         models.append("not written (see the warning above)")
+    if in_notebook():
+        models, drawn = [], []
+        commands = [] if run.finished else [one for one in commands if "--resume" in one]
     yield from labelled("model", models)
     for part in run.parts:
         for label, text in part.report():
             yield from labelled(label, folded(text) if label == "note" else [text])
-    yield from labelled("curves", list(map(str, curves(run))))
+    yield from labelled("curves", list(map(str, drawn)))
     for note in _notes(run):
         yield from labelled("note", folded(note))
-    yield from labelled("next", wrapped(next_commands(run, models=len(finals) == len(run.learners))))
+    yield from labelled("next", wrapped(commands))
 
 
 def _notes(run: Run) -> Iterator[str]:
