@@ -91,6 +91,9 @@ class Policy:
         self.memory_size = layout.memory_size
         """Size of a recurrent policy's memory of an agent; 0 without memory."""
 
+    def __reduce__(self) -> tuple[Any, ...]:  # for other processes, which read the file
+        return Policy, (self.path.absolute(), self.seed)
+
     def __repr__(self) -> str:
         return (
             f"Policy({self.path.name}: obs {list(self.obs_shapes)}, continuous {self.continuous_size}, "

@@ -169,7 +169,7 @@ class TaskScores:
         return sum(run.bar_step < np.inf for run in self.runs)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ComparedRuns:
     """Estimates for every group and task, and between groups."""
 

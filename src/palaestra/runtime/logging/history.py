@@ -43,6 +43,8 @@ def read_history(run: Path) -> History:
         history = _read_jsonl(run / METRICS) if (run / METRICS).exists() else _read_events(run)
     except OSError as error:
         raise RunError(f"cannot read the metrics of {run}: {explain(error)}") from error
+    if not run.is_dir():
+        raise RunError(f"there is no folder {run}: the run was moved or deleted, or the current folder has changed")
     if not history:
         raise RunError(
             f"no metrics in {run}: a run writes its first ones with its first summary, after summary_freq steps"

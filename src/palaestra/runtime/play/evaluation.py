@@ -32,19 +32,29 @@ class SideEpisodes:
     successes: NDArray[np.float64]
 
     @property
+    def grouped(self) -> bool:
+        """Whether groups are rewarded as one."""
+        return bool(self.group_returns.any())
+
+    @property
+    def rewards(self) -> NDArray[np.float64]:
+        """Rewards to judge by: of each group where groups are rewarded as one, else of each episode."""
+        return self.group_returns if self.grouped else self.returns
+
+    @property
     def mean(self) -> float:
-        """Mean return; NaN if no episode has ended."""
-        return float(self.returns.mean()) if len(self.returns) else float("nan")
+        """Mean of `rewards`; NaN if no episode has ended."""
+        return float(self.rewards.mean()) if len(self.rewards) else float("nan")
 
     @property
     def std(self) -> float:
-        """Standard deviation of the returns; NaN if no episode has ended."""
-        return float(self.returns.std()) if len(self.returns) else float("nan")
+        """Standard deviation of `rewards`; NaN if no episode has ended."""
+        return float(self.rewards.std()) if len(self.rewards) else float("nan")
 
     @property
     def error(self) -> float:
         """Standard error of the mean."""
-        return float(self.returns.std(ddof=1) / np.sqrt(len(self.returns))) if len(self.returns) > 1 else 0.0
+        return float(self.rewards.std(ddof=1) / np.sqrt(len(self.rewards))) if len(self.rewards) > 1 else 0.0
 
     @property
     def success_rate(self) -> float | None:
@@ -60,13 +70,14 @@ class SideEpisodes:
 
 def as_json(result: SideEpisodes) -> dict[str, Any]:
     """Returns what JSON says of an evaluation."""
-    returns = result.returns
-    numbers: dict[str, Any] = {"episodes": len(returns)}
+    returns = result.rewards
+    numbers: dict[str, Any] = {"episodes": len(result.returns)}
     if len(returns):
         numbers |= {"mean": result.mean, "error": result.error, "std": result.std}
         numbers |= {"min": float(returns.min()), "max": float(returns.max()), "length": float(result.lengths.mean())}
     if len(result.group_returns):
         numbers |= {"group_mean": float(result.group_returns.mean()), "groups": len(result.group_returns)}
+        numbers["agent_mean"] = float(result.returns.mean())
     if result.success_rate is not None:
         numbers["success_rate"] = result.success_rate
     return numbers
@@ -74,7 +85,7 @@ def as_json(result: SideEpisodes) -> dict[str, Any]:
 
 def cells(result: SideEpisodes) -> list[str]:
     """Returns what tables say of an evaluation: the mean reward with its error, minimum, maximum, and decisions."""
-    returns = result.returns
+    returns = result.rewards
     if not len(returns):
         return ["-"] * 4
     mean = f"{result.mean:.3f} ± {result.error:.3f}"

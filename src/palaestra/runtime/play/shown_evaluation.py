@@ -38,7 +38,8 @@ class Evaluation(Shown):
     """Episodes of one or several runs and behaviors.
 
     `mean`, `returns` and the others are those of the only behavior of the only run; of several choose first, by run,
-    behavior or both: `evaluation["first"]["Striker"].mean`. Iterating gives the names to choose from.
+    behavior or both: `evaluation["first"]["Striker"].mean`. Iterating gives the names to choose from. Where groups are
+    rewarded as one, the rewards are those of groups, and `frame` has each agent's.
     """
 
     rows: tuple[EvaluatedSide, ...]
@@ -59,8 +60,8 @@ class Evaluation(Shown):
 
     @property
     def returns(self) -> NDArray[np.float64]:
-        """Reward of each episode."""
-        return _only(self).returns
+        """Reward of each episode, or of each group of agents that are rewarded together."""
+        return _only(self).rewards
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -68,18 +69,13 @@ class Evaluation(Shown):
         return _only(self).lengths
 
     @property
-    def group_returns(self) -> NDArray[np.float64]:
-        """Reward of each group of agents that are rewarded together; empty without groups."""
-        return _only(self).group_returns
-
-    @property
     def mean(self) -> float:
-        """Mean reward of an episode; NaN if none has ended."""
+        """Mean of `returns`; NaN if no episode has ended."""
         return _only(self).mean
 
     @property
     def std(self) -> float:
-        """Standard deviation of the episodes' rewards."""
+        """Standard deviation of `returns`."""
         return _only(self).std
 
     @property
@@ -150,19 +146,19 @@ class Evaluation(Shown):
     def _tables(self) -> Sequence[ResultTable]:
         parts = [row.played for row in self.rows]
         brains = any(row.brain for row in self.rows)
-        groups = any(len(part.group_returns) for part in parts)
+        groups = any(part.grouped for part in parts)
         successes = any(part.success_rate is not None for part in parts)
         compete = brains and len({row.team for row in self.rows}) > 1
         runs = [] if brains else ["run"]
         head = [*runs, "behavior"] + ["brain", "episodes"] * brains
         head += ["mean reward ± error" if brains else "reward ± error", "minimum", "maximum", "decisions"]
-        head += ["group reward"] * groups + ["success"] * successes + ["won", "drawn", "lost"] * compete
+        head += ["of each agent"] * groups + ["success"] * successes + ["won", "drawn", "lost"] * compete
         rows = []
         for row, played in zip(self.rows, parts, strict=True):
             cell = [*([row.run] if runs else []), row.behavior, *([row.brain] if brains else [])]
             cell += [*([str(len(played.returns))] if brains else []), *cells(played)]
             if groups:
-                cell.append(f"{played.group_returns.mean():.3f}" if len(played.group_returns) else "-")
+                cell.append(f"{played.returns.mean():.3f}" if played.grouped else "-")
             if successes:
                 cell.append("-" if played.success_rate is None else f"{played.success_rate:.1%}")
             if compete:
@@ -201,32 +197,36 @@ def _named_returns(evaluation: Evaluation) -> dict[str, NDArray[np.float64]]:
     """Returns the rewards of each row, of groups where there are some, by a name that tells them apart."""
     runs = len(evaluation.runs) > 1
     behaviors = len(evaluation.behaviors) > 1 or not runs
-    return {
-        " ".join([row.run] * runs + [row.behavior] * behaviors): (
-            row.played.group_returns if len(row.played.group_returns) else row.played.returns
-        )
-        for row in evaluation.rows
-    }
+    return {" ".join([row.run] * runs + [row.behavior] * behaviors): (row.played.rewards) for row in evaluation.rows}
 
 
 def _mean(played: SideEpisodes) -> str:
     if not len(played.returns):
         return "no episode ended"
-    if len(played.group_returns):
-        return f"mean group reward {played.group_returns.mean():.3f} over {len(played.group_returns)} groups"
-    return f"mean reward {played.mean:.3f} ± {played.error:.3f} over {len(played.returns)} episodes"
+    what, many = _words(played)
+    return f"mean {what} {played.mean:.3f} ± {played.error:.3f} over {many}"
+
+
+def _words(played: SideEpisodes) -> tuple[str, str]:
+    """Returns what the rewards are, and how many there are."""
+    return (
+        ("group reward", f"{len(played.rewards)} groups")
+        if played.grouped
+        else ("reward", f"{len(played.rewards)} episodes")
+    )
 
 
 def _lines(name: str, played: SideEpisodes) -> Iterator[str]:
     if not len(played.returns):
         yield f"{name}: no episode ended"
         return
+    what, many = _words(played)
     yield (
-        f"{name}: mean reward {played.mean:.3f} ± {played.error:.3f} (standard error) over {len(played.returns)} "
-        f"episodes (minimum {played.returns.min():.3f}, maximum {played.returns.max():.3f}; "
+        f"{name}: mean {what} {played.mean:.3f} ± {played.error:.3f} (standard error) over {many} "
+        f"(minimum {played.rewards.min():.3f}, maximum {played.rewards.max():.3f}; "
         f"{played.lengths.mean():.1f} decisions each)"
     )
-    if len(played.group_returns):
-        yield f"{name}: mean group reward {played.group_returns.mean():.3f} over {len(played.group_returns)} groups"
+    if played.grouped:
+        yield f"{name}: mean reward of an agent {played.returns.mean():.3f} over {len(played.returns)} episodes"
     if played.success_rate is not None:
         yield f"{name}: success in {played.success_rate:.1%} of the episodes"

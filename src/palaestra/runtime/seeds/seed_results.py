@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from palaestra.core.errors import RunError
@@ -28,7 +28,7 @@ class SeedResults(Shown):
     """Each seed's result; without those that failed."""
     errors: dict[int, str]
     """Why seeds failed."""
-    comparison: Comparison | None
+    comparison: Comparison | None = field(compare=False)
     """Scores of all seeds, with their interquartile mean and its interval; None before the first summaries."""
     tables: tuple[ResultTable, ...]
     """For each behavior a row for each seed, and the interval."""
@@ -37,7 +37,9 @@ class SeedResults(Shown):
         """Returns all metrics of all seeds as a data frame: a row for each seed, behavior and summary, a column for
         each metric. Raises PluginError without pandas.
         """
-        return metrics_frame(self._histories(), "seed")
+        if not (found := self._histories()):
+            raise RunError("no seed has a summary, or their folders are gone")
+        return metrics_frame(found, "seed")
 
     def plot(self) -> Figure:
         """Draws the seeds' curves and their interquartile mean with its interval. Raises RunError without a summary."""
