@@ -87,7 +87,8 @@ def train(
     batch_size: decisions in one gradient step.
     buffer_size: decisions of all copies before each update (ppo, poca), or kept in the replay (sac).
     hidden_units, num_layers: size of the network.
-    summary_freq: decisions between two summaries, which are printed, drawn, and given to callbacks.
+    summary_freq: decisions between two summaries, which are printed, drawn, and given to callbacks; without settings of
+        your own, a run too short for three has five.
     stop_at: mean reward of 100 episodes at which training ends.
     stop_without_progress: decisions without a better reward after which it ends.
     keep_best: keep the best policy too: True, or the decisions between two evaluations.

@@ -79,7 +79,7 @@ class Inputs:
         walked = [_walk(given, name) for name in self.names] if isinstance(obs, list | tuple) else []
         if walked and all(one is not None for one in walked):
             return walked  # tuples in tuples
-        if len(self._shapes) == 1:
+        if len(self._shapes) == 1 and len({np.shape(one) for one in given}) == 1:
             return [obs]  # numbers in a list
         raise PolicyError(f"{self._model} sees {len(self._shapes)} observations {list(self._shapes)}; got {len(given)}")
 

@@ -110,7 +110,9 @@ def test_a_class_of_a_notebook_trains_is_interrupted_goes_on_and_shows_itself(no
     assert shown(notebook.run("steps"), "text/plain") == "[200, 400]"
     assert "walk" in shown(notebook.run("result"), "text/html")
     assert shown(notebook.run("result.frame()[['step']].T"), "text/html").count("<td>") == 2
-    assert shown(notebook.run("result.plot()"), "image/png")
+    plot = notebook.run("result.plot()")
+    assert shown(plot, "image/png")
+    assert 'class="palaestra-figure"' in shown(plot, "text/html")
     assert "Wrote own.png" in text_of(notebook.run("!palaestra plot walk --out own.png"))
 
     notebook.run("few['env'] = Walk")
@@ -119,6 +121,10 @@ def test_a_class_of_a_notebook_trains_is_interrupted_goes_on_and_shows_itself(no
     assert [*(tmp_path / "results" / "long" / "checkpoints").iterdir()]
     assert shown(notebook.run(RESUME), "text/plain") == "True"
 
+    in_turn = notebook.run("palaestra.train_seeds(seeds=2, max_steps=400, **few)")
+    said = [line.partition(":")[0] for line in text_of(in_turn).splitlines() if line.startswith("[INFO]")]
+    assert said == ["[INFO] Seed 1", "[INFO] Seed 2"]
+    assert shown(in_turn, "text/html").count("-seed-") == 2  # not printed, but in its table
     notebook.run("side = palaestra.train_seeds(seeds=2, side_by_side=2, max_steps=200, quiet=True, **few)")
     assert shown(notebook.run("sorted(side.results)"), "text/plain") == "[1, 2]"
     copies = "palaestra.train(num_envs=2, num_areas=4, max_steps=200, run_id='copies', **few).finished"

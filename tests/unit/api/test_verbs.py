@@ -2,6 +2,8 @@
 
 import doctest
 import inspect
+import pickle
+import shutil
 import subprocess
 import sys
 import traceback
@@ -13,6 +15,8 @@ import numpy as np
 import pytest
 
 import palaestra
+from palaestra.runtime.play.evaluation import SideEpisodes
+from palaestra.runtime.play.shown_evaluation import EvaluatedSide
 
 RECURRENT = Path(__file__).parents[2] / "golden" / "data" / "onnx" / "unity_examples" / "Hallway.onnx"
 FUNCTIONS = ("compare", "evaluate", "export", "load_policy", "make", "plot", "record", "run")
@@ -65,6 +69,8 @@ def test_a_result_goes_into_every_verb_and_shows_itself(results, tmp_path: Path)
     pyplot = sys.modules.get("matplotlib.pyplot")
     for figure in (result.plot(), comparison.plot(), evaluation.plot(), palaestra.plot(result)):
         assert figure.axes
+    data, _ = palaestra.plot(result)._repr_mimebundle_()  # pyright: ignore[reportAttributeAccessIssue]
+    assert data["image/png"] in data["text/html"]
     assert pyplot is None or not pyplot.get_fignums()
 
 
@@ -75,11 +81,39 @@ def test_frames_have_what_was_measured(results):
     assert len(palaestra.evaluate("pole", results_dir=results["pole"].folder.parent, episodes=7).frame()) == 7
 
 
+def test_what_was_returned_is_copied_for_other_processes_and_outlives_its_run(results, tmp_path: Path):
+    result = replace(results["pole"], folder=shutil.copytree(results["pole"].folder, tmp_path / "pole"))
+    comparison = palaestra.compare([result])
+    seeds = palaestra.SeedResults({1: result}, {}, comparison, ())
+    for one in (result, seeds):
+        assert pickle.loads(pickle.dumps(one)) == one
+    for one in (comparison, palaestra.evaluate(result, episodes=1, quiet=True), palaestra.load_policy(result)):
+        assert repr(pickle.loads(pickle.dumps(one))) == repr(one)
+    shutil.rmtree(result.folder)
+    assert all(one._repr_html_() for one in (result, seeds, comparison))
+    with pytest.raises(palaestra.PalaestraError, match="the run was moved or deleted"):
+        result.plot()
+    with pytest.raises(palaestra.PalaestraError, match="or their folders are gone"):
+        seeds.frame()
+
+
+def test_rewards_of_groups_are_those_of_whole_groups():
+    nobody = np.full(4, np.nan)
+    played = SideEpisodes(np.arange(4.0), np.full(4, 9), np.zeros(4), np.array([5.0, 7.0]), nobody)
+    evaluation = palaestra.Evaluation((EvaluatedSide("pole", "Pusher", played),))
+    assert (evaluation.mean, evaluation.returns.tolist(), evaluation.error) == (6.0, [5.0, 7.0], 1.0)
+    assert repr(evaluation) == "<Evaluation Pusher mean group reward 6.000 ± 1.000 over 2 groups>"
+    assert "mean reward of an agent 1.500 over 4 episodes" in str(evaluation)
+    unrewarded = replace(played, group_returns=np.zeros(2))
+    assert palaestra.Evaluation((EvaluatedSide("pole", "Pusher", unrewarded),)).mean == 1.5
+
+
 def test_a_policy_predicts_what_step_takes(results):
     policy = palaestra.load_policy(results["pole"], seed=0)
     action, state = policy.predict(np.zeros(4), deterministic=True)
     assert (np.shape(action), state) == ((), None)
     assert policy.predict(np.zeros((3, 4)))[0].shape == (3,)
+    assert np.shape(policy.predict([0.0, 0.0, 0.0, 0.0])[0]) == ()
     with pytest.raises(palaestra.PalaestraError, match=r"has shape \(5,\); expected \(4,\) or \(n, 4\)"):
         policy.predict(np.zeros(5))
     assert palaestra.evaluate(policy, env="CartPole", episodes=4).mean > 0

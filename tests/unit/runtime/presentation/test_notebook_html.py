@@ -24,7 +24,9 @@ def test_a_curve_above_zero_begins_there_and_has_a_title():
     assert drawn.startswith('<div style="opacity:.75">Cumulative &lt;Reward&gt;</div><svg')
     far = svg({"one": (CURVE[0], CURVE[1] + 1000)})
     assert re.findall(r">([^<>]+)</text>", far)[:2] == ["1,500", "1,020"]
-    assert svg({"one": (CURVE[0][:1], CURVE[1][:1])}, "title") == ""
+    point = CURVE[0][:1], CURVE[1][:1]
+    assert svg({"one": point}, "title") == ""
+    assert svg({"one": CURVE, "other": point}).count("<circle") == 1
 
 
 def test_long_names_of_several_curves_are_shown_without_what_they_share():

@@ -7,7 +7,7 @@ import palaestra
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.runtime.run.run_settings import plays_alone
 from palaestra.runtime.settings import load
-from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for, with_summaries
+from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for, with_pace, with_summaries
 
 VECTOR = ObsSpec("vector", (8,))
 IMAGE = ObsSpec("camera", (3, 36, 36))
@@ -80,6 +80,19 @@ def test_a_short_run_with_fitting_settings_has_several_summaries_unless_their_pa
     assert [paced[name]["summary_freq"] for name in "AB"] == [1000, 400]
     paced = with_summaries(tree, {"A": 1_000_000, "B": 5_000_000})["behaviors"]
     assert [paced[name]["summary_freq"] for name in "AB"] == [20_000, 100_000]
+
+
+def test_a_short_run_with_a_shipped_file_has_several_summaries_unless_their_pace_is_given():
+    shipped = preset_for("gymnasium:CartPole-v1")
+    assert shipped is not None
+
+    def pace(given, *sets):
+        tree = with_pace(shipped, {"behaviors": {"*": given}}, sets)
+        return load(shipped, tree, sets).settings.behaviors["CartPole-v1"].summary_freq
+
+    assert [pace({"max_steps": steps}) for steps in (4000, 100_000)] == [800, 5000]
+    assert pace({"max_steps": 4000, "summary_freq": 5000}) == 5000
+    assert pace({"max_steps": 4000}, "behaviors.CartPole-v1.summary_freq=3000") == 3000
 
 
 def test_a_run_without_a_file_takes_the_one_that_is_shipped_for_its_environment(tmp_path, capsys):
