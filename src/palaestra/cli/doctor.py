@@ -69,6 +69,7 @@ def main(options: argparse.Namespace) -> int:
     """Examines the environment; returns 1 if training would fail."""
     from palaestra.cli.doctor_report import DoctorReport, as_json
     from palaestra.runtime.doctor import Limit, ScaleComparison, compare, examine
+    from palaestra.runtime.run.run_settings import with_channels
     from palaestra.runtime.settings import load
     from palaestra.runtime.storage.trust import env_code, must_be_trusted_file
 
@@ -80,7 +81,7 @@ def main(options: argparse.Namespace) -> int:
     if options.config is not None:
         must_be_trusted_file(options.config, changes, code_in=env_code, trust=options.trust)
     given_env_options(options)  # refuses what is no option of the environment
-    settings = load(options.config, changes, options.sets, own_code=False).settings
+    settings = with_channels(load(options.config, changes, options.sets, own_code=False)).settings
     limit = Limit(options.ticks or (None if options.seconds else 200), options.seconds)
     listed = options.config is not None
     report = DoctorReport()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -126,11 +127,22 @@ def user_channels(names: Iterable[str]) -> list[SideChannel]:
     return [_own_channel(name) for name in names]
 
 
+def placed_channel(name: str, folder: Path) -> str:
+    """Returns the name of a channel with the folder that its module lies in, if it does not lie in the current one."""
+    top = Path(name.partition(":")[0].partition(".")[0])
+    places = (top, top.with_suffix(".py"))
+    beside = any((folder / place).exists() for place in places) and not any(map(Path.exists, places))
+    return (folder / name).as_posix() if beside else name
+
+
 def _own_channel(name: str) -> SideChannel:
     title = f"side channel '{name}'"
-    module_name, _, attribute = name.partition(":")
+    place, _, attribute = name.rpartition(":")
+    folder, slash, module_name = place.rpartition("/")
     if not module_name or not attribute:
         raise EnvError(f"{title} is incomplete; expected module:Class, such as my_channels:Scores")
+    if slash and (absolute := str(Path(folder or slash).absolute())) not in sys.path:
+        sys.path.append(absolute)  # after all that is installed
     module = import_user_module(module_name, title)
     make = getattr(module, attribute, None)
     if make is None:

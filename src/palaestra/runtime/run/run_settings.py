@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.control.progress_file import of_program
 from palaestra.runtime.environments.make import IN_PROCESS, is_game
 from palaestra.runtime.environments.run_env import must_be_enough
+from palaestra.runtime.environments.unity_games import placed_channel
 from palaestra.runtime.logging.console import Console
 from palaestra.runtime.run.features.stop_when import Callback
 from palaestra.runtime.run.rank_launch import count_of
@@ -132,8 +132,8 @@ def env_flags_must_fit(loaded: Loaded, overrides: Mapping[str, Any]) -> None:
 
 
 def with_channels(loaded: Loaded) -> Loaded:
-    """Lets side channels be found beside the settings file, after the current folder and what is installed; adds a
-    warning where the environment is no game, which ignores them.
+    """Names the folder of side channels that lie beside the settings file, such as configs/my_channels:Greeter, so that
+    they are found when the run goes on; adds a warning where the environment is no game, which ignores them.
     """
     env = loaded.settings.env_settings
     if not env.side_channels or loaded.sourced is None:
@@ -142,15 +142,10 @@ def with_channels(loaded: Loaded) -> Loaded:
         where = loaded.sourced.source(("env_settings", "side_channels")).where
         ignored = f"{where}: side_channels are ignored: {env.env_path} is not a Unity game"
         return replace(loaded, warnings=(*loaded.warnings, ignored))
-    file = loaded.sourced.file
-    folder = None if file is None else file.absolute().parent
-    for channel in env.side_channels:
-        top = channel.partition(":")[0].partition(".")[0]
-        here = Path(f"{top}.py").is_file() or Path(top).is_dir()
-        if folder is not None and not here and ((folder / f"{top}.py").is_file() or (folder / top).is_dir()):
-            sys.path.append(str(folder))
-            break
-    return loaded
+    folder = None if loaded.sourced.file is None else loaded.sourced.file.parent
+    found = tuple(placed_channel(channel, folder or Path()) for channel in env.side_channels)
+    own = env.model_copy(update={"side_channels": found})
+    return replace(loaded, settings=loaded.settings.model_copy(update={"env_settings": own}))
 
 
 def run_folder(results: Path, run_id: str) -> RunFolder:

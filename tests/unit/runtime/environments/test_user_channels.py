@@ -5,6 +5,8 @@ import pytest
 
 from palaestra.core.errors import EnvError
 from palaestra.runtime.environments.unity_games import user_channels
+from palaestra.runtime.run.run_settings import with_channels
+from palaestra.runtime.settings import load
 from palaestra.wire.side_channels import SideChannels, pack
 
 GOOD = """
@@ -57,3 +59,15 @@ def test_a_name_that_gives_no_channel_is_an_error_that_says_why(folder: Path, na
     )
     with pytest.raises(EnvError, match=says):
         user_channels([name])
+
+
+def test_a_channel_beside_the_settings_file_is_named_with_its_folder_so_that_a_resumed_run_finds_it(folder: Path):
+    (folder / "configs").mkdir()
+    (folder / "configs" / "channel_beside_settings.py").write_text(GOOD)
+    file = Path("configs/game.yaml")
+    channels = "[channel_beside_settings:Scores, elsewhere:Scores]"
+    file.write_text(f"default_settings: {{trainer_type: ppo}}\nenv_settings: {{side_channels: {channels}}}\n")
+    env = with_channels(load(file)).settings.env_settings
+    assert env.side_channels == ("configs/channel_beside_settings:Scores", "elsewhere:Scores")
+    (channel,) = user_channels(env.side_channels[:1])
+    assert type(channel).__name__ == "Scores"
