@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,12 +109,13 @@ class Players:
     """Plays all behaviors of an environment.
 
     `episodes` maps the number of a side's agents that act when it first appears to the number of its episodes that
-    count.
+    count. `areas`: only agents of so many areas count, the first ones; None: of all.
     """
 
-    def __init__(self, env: Env, brain_of: BrainOf, episodes: Callable[[int], int]) -> None:
+    def __init__(self, env: Env, brain_of: BrainOf, episodes: Callable[[int], int], areas: int | None = None) -> None:
         self._brains = AssignedBrains(env, brain_of)
         self._episodes = episodes
+        self._areas = areas
         self._teams: dict[str, dict[int, TeamEpisodes]] = {}
         self.decisions = 0
         """Decisions of all agents so far."""
@@ -145,6 +146,9 @@ class Players:
         """Processes the tables of a tick, first those of `reset`."""
         for name, step in steps.items():
             now = shown(step)
+            if self._areas is not None:
+                counts = step.area.cpu().numpy() < self._areas
+                now = replace(now, acting=now.acting & counts, ended=now.ended & counts)
             teams = self._teams.setdefault(name, {})
             for team in np.unique(now.team[now.acting]).tolist():
                 if team not in teams:

@@ -222,7 +222,7 @@ def _usual_place(runs: Sequence[str], sources: Sequence[FilmSource], results: Pa
 def scenes(
     env: Env, policies: Mapping[str, Policy], film: Film, title: str = "", shown: int = AREAS, width: int = WIDTH
 ) -> Iterator[Panel]:
-    """Yields a panel before each decision, until its time is over or every agent has played its episodes."""
+    """Yields a panel before each decision, until its time is over or every agent shown has played its episodes."""
     shown = min(env.num_areas, shown)
     finer = round(FINER * width / columns_of(shown))
 
@@ -235,7 +235,7 @@ def scenes(
     tally.note(steps, first=True)
     yield panel()
     brains = model_brains(env, policies, deterministic=not film.sampled)
-    players = Players(env, brains, lambda agents: (film.episodes or 10**9) * agents)
+    players = Players(env, brains, lambda agents: (film.episodes or 10**9) * agents, shown)
     players.note(steps)
     for _ in range(1, math.ceil(film.seconds * film.fps)):
         steps = env.step(players.act(steps))

@@ -92,6 +92,18 @@ def test_episodes_that_are_lost_are_made_up_for_by_others(tmp_path: Path):
     assert players.done
 
 
+def test_agents_of_areas_that_do_not_count_are_played_but_not_waited_for(tmp_path: Path):
+    env = Bandit(2, continuous=1)
+    brains = model_brains(env, {"Bandit": policy_for(env, "Bandit", tmp_path)}, deterministic=True)
+    players = Players(env, brains, lambda agents: agents, areas=1)
+    first = {"Bandit": table(torch.zeros(2, 2))}
+    players.note(first)
+    assert len(players.act(first)["Bandit"].continuous) == 2
+    players.note({"Bandit": table(torch.zeros(2, 2), reward=[7.0, 1.0], terminated=[0])})
+    assert players.teams["Bandit", 0].returns == [7.0]
+    assert players.done
+
+
 def test_a_behavior_without_a_model_is_named():
     with pytest.raises(
         PolicyError,
