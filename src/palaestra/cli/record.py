@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     areas = "areas to show side by side (default: 4 of a built-in environment, else 1; 1 of each of several models)"
     option(parser, "--areas", "N", areas, type=int)
     parser.add_argument("--seconds", type=float, default=8.0, metavar="S", help="length (default: 8)")
-    episodes = "stop when every agent that is shown has played so many (default: no limit; with --demo: 10)"
+    episodes = "stop when every agent has played so many (default: no limit; with --demo: 10)"
     option(parser, "--episodes", "N", episodes, type=int)
     option(parser, "--fps", "N", "pictures per second, one per decision", 10)
     width = "width of the picture (default: 640, or 320 for each model); with --demo, of a Unity game's window (84)"

@@ -110,7 +110,7 @@ def normalizes(around: Circumstances, behavior: str) -> bool:
     return around.listed and settings is not None and settings.network_settings.normalize
 
 
-def of_settings(settings: RunSettings, behaviors: Mapping[str, BehaviorReport]) -> Iterator[Finding]:
+def of_settings(settings: RunSettings, behaviors: Mapping[str, BehaviorReport], *, is_unity: bool) -> Iterator[Finding]:
     """Compares the behaviors of the environment with those of a settings file."""
     listed = ", ".join(map(repr, settings.behaviors)) or "none"
     there = ", ".join(map(repr, behaviors))
@@ -124,8 +124,9 @@ def of_settings(settings: RunSettings, behaviors: Mapping[str, BehaviorReport]) 
     for name in settings.behaviors:
         if name not in behaviors:
             what = f"the settings list '{name}', which did not appear{nearest(name, behaviors)} {both}"
-            advice = (
-                "it must be the Behavior Name in the agents' Behavior Parameters; ignore this if the behavior "
-                "appears later"
+            own = (
+                "the Behavior Name in the agents' Behavior Parameters"
+                if is_unity
+                else "a name of the environment's own"
             )
-            yield Finding("warning", what, advice)
+            yield Finding("warning", what, f"it must be {own}; ignore this if the behavior appears later")

@@ -68,10 +68,9 @@ def unused_blocks(run: Run, when: str, *, only_near: bool = False) -> Iterator[t
     others = [name for name in there if name not in run.settings.behaviors]
     absent = [name for name in run.settings.behaviors if name not in there] if there else []
     known = ", ".join(map(repr, there))
-    must = (
-        "it must be the Behavior Name in the agents' Behavior Parameters in Unity, or the environment's own name "
-        f"(there are: {known})"
-    )
+    in_unity = run.kind in ("game", "editor")
+    own = "the Behavior Name in the agents' Behavior Parameters" if in_unity else "the environment's own name"
+    must = f"it must be {own} (there are: {known})"
     left = list[str]()
     for name in absent:
         near = next((other for other in others if nearest(other, [name])), None)

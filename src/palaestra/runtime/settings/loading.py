@@ -31,6 +31,7 @@ from palaestra.trainers.behavior_settings import BehaviorSettings
 
 MOST_HINTS = 50  # unknown keys that are looked up in the whole tree
 RESERVED_NAME = "no behavior can have this name, which a run uses for its own files"
+UNITY_NAME = " (in Unity: Behavior Name in the agents' Behavior Parameters)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +121,11 @@ def behavior_settings(settings: RunSettings, name: str, present: Iterable[str] =
     has = ", ".join(f"'{other}'" for other in dict.fromkeys([*present, name]))
     near = [other for other in settings.behaviors if nearest(name, [other])]
     meant = f"; is it '{near[0]}' in the settings? Both names must be equal" if near else ""
+    in_unity = "" if ":" in (settings.env_settings.env_path or "") else UNITY_NAME
     raise ConfigError(
         f"the environment has the behavior '{name}', which has no settings{meant} (the settings list "
         f"{', '.join(map(repr, settings.behaviors))}; the environment has {has}); list it under behaviors by this "
-        "exact name (in Unity: Behavior Name in the agents' Behavior Parameters), or add default_settings"
+        f"exact name{in_unity}, or add default_settings"
     )
 
 

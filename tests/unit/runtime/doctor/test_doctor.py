@@ -159,6 +159,10 @@ def test_behaviors_are_compared_with_those_of_the_settings(tmp_path: Path):
     assert texts[0].startswith("behavior 'Ball' has no settings; did you mean 'ball'?")
     assert "the settings list 'ball'; the environment has 'Ball'" in texts[0]
     assert texts[1].startswith("the settings list 'ball', which did not appear")
+    assert "the agents' Behavior Parameters" in wrong.findings[1].advice
+    assert "Behavior Parameters" not in "".join(
+        one.advice for one in doctor("Basic", config={"behaviors": {"b": PPO}}).findings
+    )
     assert doctor(build, config={"behaviors": {"Ball": PPO}}).findings == ()
     (note,) = doctor(build, config={"default_settings": PPO}).findings
     assert note.level == "note"

@@ -96,10 +96,11 @@ def test_agents_of_areas_that_do_not_count_are_played_but_not_waited_for(tmp_pat
     env = Bandit(2, continuous=1)
     brains = model_brains(env, {"Bandit": policy_for(env, "Bandit", tmp_path)}, deterministic=True)
     players = Players(env, brains, lambda agents: agents, areas=1)
-    first = {"Bandit": table(torch.zeros(2, 2))}
+    rooms = torch.arange(2)
+    first = {"Bandit": replace(table(torch.zeros(2, 2)), area=rooms)}
     players.note(first)
     assert len(players.act(first)["Bandit"].continuous) == 2
-    players.note({"Bandit": table(torch.zeros(2, 2), reward=[7.0, 1.0], terminated=[0])})
+    players.note({"Bandit": replace(table(torch.zeros(2, 2), reward=[7.0, 1.0], terminated=[0]), area=rooms)})
     assert players.teams["Bandit", 0].returns == [7.0]
     assert players.done
 

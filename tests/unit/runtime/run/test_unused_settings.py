@@ -30,7 +30,7 @@ def test_a_misspelt_block_is_named_with_its_line(env, name, typed, tmp_path, mon
         f"'{typed}' has appeared in this environment, so its settings are not used, and '{name}' trains with "
         "default_settings" in first
     )
-    assert f"Then write '{name}' in the settings: it must be the Behavior Name in the agents'" in first
+    assert f"Then write '{name}' in the settings: it must be the environment's own name (there are: '{name}')" in first
     assert "has appeared in this session" in last
 
 
@@ -39,6 +39,7 @@ def test_a_game_is_given_time_to_show_its_behaviors(tmp_path, monkeypatch, capsy
     palaestra.train(misspelt("Bal", 60), env=str(make_build(tmp_path, "Ball")))
     first, last = [line for line in capsys.readouterr().out.splitlines() if "no behavior 'Bal'" in line]
     assert "'Bal' has appeared so far, so its settings are not used, and 'Ball' trains with default_settings" in first
+    assert "it must be the Behavior Name in the agents' Behavior Parameters" in first
     assert "in this session" in last
 
 
