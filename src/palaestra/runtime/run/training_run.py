@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
-from zlib import crc32
 
 import torch
 
@@ -30,7 +29,7 @@ from palaestra.runtime.play.teachers import Teachers
 from palaestra.runtime.run.analytics_facts import behavior_facts, training_facts
 from palaestra.runtime.run.model_writer import ModelWriter
 from palaestra.runtime.run.resuming import SavedRun
-from palaestra.runtime.settings import RunSettings, behavior_settings
+from palaestra.runtime.settings import RunSettings, behavior_seed, behavior_settings
 from palaestra.runtime.storage.checkpoints import Checkpoint
 from palaestra.runtime.storage.origins import initialize
 
@@ -119,7 +118,7 @@ class Run:
                 self.saved.restore_teacher(collector)
             return collector
         settings = behavior_settings(self.settings, name, self.env.behaviors)
-        seed = seed_of(name, self.settings)
+        seed = behavior_seed(name, self.settings)
         learner = Learner(name, spec, settings, self.env.device, seed, self.inference, self.folder.path, self.group)
         if self._own_areas:
             learner.collector.patience = patience_of(settings)
@@ -298,19 +297,6 @@ def setup_of(run: Run) -> Setup:
         on_gpu=run.env.device.type == "cuda",
         threaded=any(learner.process.learning_seconds is not None for learner in run.learners.values()),
     )
-
-
-MOST_PLACES = 100_000
-"""Seeds that behaviors without settings of their own share by their names."""
-
-
-def seed_of(behavior: str, settings: RunSettings) -> int:
-    """Returns the seed of a behavior: by its place in the settings, or by its name if only default_settings hold for
-    it, so that it does not depend on when the behavior appears.
-    """
-    names = list(settings.behaviors)
-    place = names.index(behavior) if behavior in names else len(names) + crc32(behavior.encode()) % MOST_PLACES
-    return settings.env_settings.seed + 1000 * place
 
 
 def staggering(env: EnvWrapper, settings: RunSettings) -> bool:

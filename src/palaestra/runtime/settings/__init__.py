@@ -4,7 +4,7 @@
 classes; `setting_errors` and `warnings` report problems; `loading` combines them.
 """
 
-from palaestra.runtime.settings.loading import Loaded, behavior_settings, load, to_yaml
+from palaestra.runtime.settings.loading import Loaded, behavior_seed, behavior_settings, load, to_yaml
 from palaestra.runtime.settings.tree import (
     CheckpointSettings,
     EngineSettings,
@@ -23,6 +23,7 @@ __all__ = [
     "Loaded",
     "RunSettings",
     "TorchSettings",
+    "behavior_seed",
     "behavior_settings",
     "json_schema",
     "load",

@@ -11,6 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from pydantic import ValidationError
 
@@ -31,6 +32,7 @@ from palaestra.trainers.behavior_settings import BehaviorSettings
 
 MOST_HINTS = 50  # unknown keys that are looked up in the whole tree
 RESERVED_NAME = "no behavior can have this name, which a run uses for its own files"
+MOST_PLACES = 100_000  # seeds that behaviors without settings of their own share by their names
 UNITY_NAME = " (in Unity: Behavior Name in the agents' Behavior Parameters)"
 
 
@@ -127,6 +129,15 @@ def behavior_settings(settings: RunSettings, name: str, present: Iterable[str] =
         f"{', '.join(map(repr, settings.behaviors))}; the environment has {has}); list it under behaviors by this "
         f"exact name{in_unity}, or add default_settings"
     )
+
+
+def behavior_seed(behavior: str, settings: RunSettings) -> int:
+    """Returns the seed of a behavior: by its place in the settings, or by its name if only default_settings hold for
+    it, so that it does not depend on when the behavior appears.
+    """
+    names = list(settings.behaviors)
+    place = names.index(behavior) if behavior in names else len(names) + crc32(behavior.encode()) % MOST_PLACES
+    return settings.env_settings.seed + 1000 * place
 
 
 def to_yaml(settings: RunSettings) -> str:

@@ -16,8 +16,7 @@ from palaestra.runtime.collect import threads
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.run.result import Result
 from palaestra.runtime.run.resuming import SavedRun
-from palaestra.runtime.run.training_run import seed_of
-from palaestra.runtime.settings import RunSettings
+from palaestra.runtime.settings import RunSettings, behavior_seed
 from palaestra.runtime.storage.checkpoints import Checkpoints
 
 STREAMS: dict[str, dict[str, Any]] = {"A": {"steady": True}, "B": {"steady": True}}
@@ -105,7 +104,7 @@ def test_an_error_of_a_callback_marks_the_run_as_failed(tmp_path):
 
 def test_behaviors_whose_names_have_the_same_letters_have_seeds_of_their_own():
     own = RunSettings.model_validate({"default_settings": {}, "behaviors": {"First": {}, "Second": {}}})
-    seeds = [seed_of(name, own) for name in ("First", "Second", "Wing12", "Wing21")]
+    seeds = [behavior_seed(name, own) for name in ("First", "Second", "Wing12", "Wing21")]
     assert seeds[1] - seeds[0] == 1000
     assert len({*seeds}) == 4
 
