@@ -33,13 +33,12 @@ def train_seeds(
     """Trains as `palaestra.train` does, once for each seed, in the runs RUN_ID-seed-1 and so on.
 
     >>> import palaestra
-    >>> if __name__ == "__main__":
-    ...     print(palaestra.train_seeds(env="gymnasium:CartPole-v1", seeds=5, side_by_side=2, max_steps=100_000))
+    >>> print(palaestra.train_seeds(env="gymnasium:CartPole-v1", seeds=5, side_by_side=2, max_steps=100_000))
 
     config, env, further keywords: as for `palaestra.train`. With `resume`, seeds whose runs exist go on.
     seeds: how many, a list of them, or a text such as "3,7,9" or "11-15".
-    side_by_side: how many train at once, each in a process of its own. A script then needs
-        `if __name__ == "__main__":`, a notebook does not; what the runs print goes to their logs only.
+    side_by_side: how many train at once, each in a process of its own; what they print goes to their logs only. A
+        script needs `if __name__ == "__main__":` where `trainer` is a class of its own.
     quiet: print nothing.
 
     Returns the results, the errors of seeds that failed, and their mean with its interval. A seed that fails does not

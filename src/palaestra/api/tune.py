@@ -52,9 +52,8 @@ def tune(
     """Searches good settings with many short trainings.
 
     >>> import palaestra
-    >>> if __name__ == "__main__":  # with several jobs, as in a script
-    ...     found = palaestra.tune(env="gymnasium:CartPole-v1", trials=20, jobs=2, max_steps=50_000)
-    ...     palaestra.train(found.best, run_id="tuned")
+    >>> found = palaestra.tune(env="gymnasium:CartPole-v1", trials=20, jobs=2, max_steps=50_000)
+    >>> result = palaestra.train(found.best, run_id="tuned")
 
     config: a settings file or dictionary to start from, with a block `search` or without; None: the file that is
         shipped for the environment, or settings that fit its spaces.

@@ -5,11 +5,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
+from types import ModuleType
 from typing import Any
 
 from palaestra.core.display import in_notebook, print_now
@@ -32,10 +34,12 @@ def train_all(plan: SeedPlan, request: TrainingRequest, train: Train) -> SeedRes
     """Trains a request with every seed of a plan: in this process with `train`, or side by side. Raises RunError if all
     fail.
     """
-    if plan.at_once > 1:
-        results, errors = _beside(plan, request)
-    else:
-        results, errors = _one_by_one(plan, request, train)
+    try:
+        results, errors = _beside(plan, request) if plan.at_once > 1 else _one_by_one(plan, request, train)
+    except KeyboardInterrupt:
+        if not request.quiet:
+            print_now("\n".join(seed_ending(plan, {0: "stopped"})))
+        raise
     found = seed_comparison(plan)
     states = {run.seed: _state(run, results, errors) for run in plan.runs}
     summary = SeedResults(results, errors, found, tuple(seed_tables(plan, states, found)))
@@ -77,6 +81,19 @@ def _one_by_one(plan: SeedPlan, request: TrainingRequest, train: Train) -> tuple
     return results, errors
 
 
+@contextmanager
+def without_main(*, unless: bool) -> Iterator[None]:
+    """Lets processes start that do not import the program's script, which would begin the training again. `unless`:
+    its classes are found by their names.
+    """
+    main = sys.modules["__main__"]
+    try:
+        sys.modules["__main__"] = main if unless else ModuleType("__main__")
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
 class SpawnedSeed:
     """The process of one seed, which sends its result or its error back."""
 
@@ -89,7 +106,8 @@ class SpawnedSeed:
         self._results, theirs = context.Pipe(duplex=False)
         own = packed(of_seed(run, request), "side_by_side: what trains")
         self._process = context.Process(target=_train_one, args=(theirs, own, threads), name=f"seed {run.seed}")
-        self._process.start()
+        with without_main(unless="__main__:" in f"{run.config} {request.overrides} {request.sets}"):
+            self._process.start()
         theirs.close()
 
     def poll(self) -> int | None:

@@ -1,4 +1,6 @@
 import multiprocessing
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -79,3 +81,15 @@ def test_seeds_side_by_side_learn_the_same_as_one_after_another(tmp_path):
     lock = threading.Lock()
     with pytest.raises(ConfigError, match=r"cannot be given to another process: TypeError: cannot pickle.*constructor"):
         palaestra.train_seeds(settings("Basic"), run_id="z", side_by_side=2, **{**options, "env": lambda: lock})
+
+
+@pytest.mark.slow
+def test_a_script_trains_seeds_side_by_side_without_a_guard_of_its_main_part(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import palaestra\nprint('begins')\n"
+        "print(repr(palaestra.train_seeds(env='Basic', max_steps=200, seeds=2, side_by_side=2, quiet=True)))\n"
+    )
+    ran = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith("begins\n<SeedResults 2 seeds")
