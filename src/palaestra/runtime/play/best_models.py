@@ -160,6 +160,4 @@ def _mean(behavior: str, results: Mapping[str, SideEpisodes]) -> float:
     if not own:
         there = ", ".join(results) or "no behavior"
         raise EnvError(f"it did not appear in the environment of evaluations (there: {there})")
-    groups = np.concatenate([result.group_returns for result in own])
-    returns = groups if len(groups) else np.concatenate([result.returns for result in own])
-    return float(returns.mean())
+    return float(np.concatenate([result.rewards for result in own]).mean())

@@ -62,8 +62,7 @@ def rows_of(models: Models, evaluations: Mapping[str, SideEpisodes]) -> list[Row
         elo = status.elo(name)
         played = [result for side, result in evaluations.items() if side == name or side.startswith(f"{name}?team=")]
         if played:
-            grouped = any(len(result.group_returns) for result in played)
-            returns = np.concatenate([result.group_returns if grouped else result.returns for result in played])
+            returns = np.concatenate([result.rewards for result in played])
             rows.append(
                 Row(name, trainer, path, step, float(returns.mean()), float(returns.std()), len(returns), True, elo)
             )
