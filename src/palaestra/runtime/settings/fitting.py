@@ -99,13 +99,14 @@ def with_pace(shipped: Path, overrides: Mapping[str, Any], sets: Sequence[Settin
     Raises ConfigError.
     """
     given = overrides.get("behaviors", {}).get("*", {})
-    if "max_steps" not in given or "summary_freq" in given:
+    asked = f"{given} {sets}"
+    if "max_steps" not in asked or "summary_freq" in asked:
         return overrides
     blocks = load(shipped, overrides, sets).settings.behaviors.values()
     if all(block.max_steps >= FEW * block.summary_freq for block in blocks):
         return overrides
     pace = max(1, min(block.max_steps for block in blocks) // SHORT_SUMMARIES)
-    return {**overrides, "behaviors": {**overrides["behaviors"], "*": {**given, "summary_freq": pace}}}
+    return {**overrides, "behaviors": {**overrides.get("behaviors", {}), "*": {**given, "summary_freq": pace}}}
 
 
 def describe_fit(name: str, spec: BehaviorSpec, settings: BehaviorSettings) -> str:

@@ -92,7 +92,9 @@ def test_a_short_run_with_a_shipped_file_has_several_summaries_unless_their_pace
 
     assert [pace({"max_steps": steps}) for steps in (4000, 100_000)] == [800, 5000]
     assert pace({"max_steps": 4000, "summary_freq": 5000}) == 5000
-    assert pace({"max_steps": 4000}, "behaviors.CartPole-v1.summary_freq=3000") == 3000
+    for name in ("CartPole-v1", "*"):
+        assert pace({"max_steps": 4000}, f"behaviors.{name}.summary_freq=3000") == 3000
+    assert pace({}, "behaviors.*.max_steps=4000") == 800
 
 
 def test_a_run_without_a_file_takes_the_one_that_is_shipped_for_its_environment(tmp_path, capsys):
