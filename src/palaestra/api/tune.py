@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.api.python_calls import python_call
 from palaestra.api.run_names import new_name
 from palaestra.api.training_options import SettingOptions, check_config, given_env, overrides_of, plain, settings_of
-from palaestra.core.display import NotebookLines, in_notebook, print_now
+from palaestra.core.display import in_notebook, print_now
 from palaestra.core.errors import CallError
 from palaestra.core.wording.voice import voiced
+from palaestra.runtime.logging.console import NotebookBlock
 from palaestra.runtime.run.run_settings import Config
 from palaestra.runtime.settings.search_settings import SearchSettings
 from palaestra.runtime.tune.study import StudyFolder
@@ -21,9 +20,6 @@ from palaestra.runtime.tune.tuning import SearchRequest, TuneResult, run_search
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-NEWEST = 6
-"""Lines of a search that a notebook shows."""
 
 
 class TuneOptions(SettingOptions, total=False):
@@ -94,35 +90,14 @@ def tune(
         force=bool(place.get("force")),
         trust=trust,
     )
-    news = NotebookNews()
-    found = run_search(request, silent if quiet else news.add if in_notebook() else shown)
-    news.clear()
-    return found
+    lines = NotebookBlock()  # of a notebook, while it lasts: the result shows itself
 
+    def show(text: str) -> None:
+        if in_notebook():
+            lines.add(voiced(text), due=True)
+        else:
+            print_now(voiced(text))
 
-def silent(_: str) -> None:
-    """Takes the lines of a quiet search, and shows none of them."""
-
-
-def shown(text: str) -> None:
-    """Prints a line in Python's words."""
-    print_now(voiced(text))
-
-
-class NotebookNews:
-    """The newest lines of a search below its cell, while it lasts; the result shows itself."""
-
-    def __init__(self) -> None:
-        self._newest = deque[tuple[None, str]](maxlen=NEWEST)
-        self._lines = NotebookLines()
-
-    def add(self, text: str) -> None:
-        """Shows a line in Python's words."""
-        self._newest.append((None, voiced(text)))
-        with suppress(Exception):  # a kernel that is gone
-            self._lines.show([*self._newest])
-
-    def clear(self) -> None:
-        """Shows nothing more."""
-        with suppress(Exception):
-            self._lines.show([])
+    result = run_search(request, (lambda _: None) if quiet else show)
+    lines.clear()
+    return result

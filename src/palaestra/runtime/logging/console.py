@@ -250,6 +250,11 @@ class NotebookBlock:
         self.bars = []
         self.show()
 
+    def clear(self) -> None:
+        """Leaves nothing."""
+        self._summaries.clear()
+        self.end()
+
 
 class Pace:
     """Measures steps per second over the last minute."""

@@ -197,7 +197,7 @@ def _named_returns(evaluation: Evaluation) -> dict[str, NDArray[np.float64]]:
     """Returns the rewards of each row, of groups where there are some, by a name that tells them apart."""
     runs = len(evaluation.runs) > 1
     behaviors = len(evaluation.behaviors) > 1 or not runs
-    return {" ".join([row.run] * runs + [row.behavior] * behaviors): (row.played.rewards) for row in evaluation.rows}
+    return {" ".join([row.run] * runs + [row.behavior] * behaviors): row.played.rewards for row in evaluation.rows}
 
 
 def _mean(played: SideEpisodes) -> str:
@@ -209,11 +209,8 @@ def _mean(played: SideEpisodes) -> str:
 
 def _words(played: SideEpisodes) -> tuple[str, str]:
     """Returns what the rewards are, and how many there are."""
-    return (
-        ("group reward", f"{len(played.rewards)} groups")
-        if played.grouped
-        else ("reward", f"{len(played.rewards)} episodes")
-    )
+    what, many = ("group reward", "groups") if played.grouped else ("reward", "episodes")
+    return what, f"{len(played.rewards)} {many}"
 
 
 def _lines(name: str, played: SideEpisodes) -> Iterator[str]:

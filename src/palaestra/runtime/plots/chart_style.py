@@ -40,11 +40,8 @@ SHORT, OVER = 0.012, 0.06
 """Shares by which the round number at an axis's end may be below and above the last value."""
 INK, SOFT, GRID = "#22262b", "#6d757e", "#e4e7eb"
 DARK = (
-    ", ".join(
-        f"{dark} .palaestra-figure"
-        for dark in ('[data-jp-theme-light="false"]', "body.vscode-dark", 'html[theme="dark"]')
-    )
-    + " {filter: invert(.93) hue-rotate(180deg)}"
+    '[data-jp-theme-light="false"] .palaestra-figure, body.vscode-dark .palaestra-figure, '
+    'html[theme="dark"] .palaestra-figure {filter: invert(.93) hue-rotate(180deg)}'
 )
 """Style of a picture where JupyterLab, VS Code and Colab have a dark theme: dark, with lines of the same colors."""
 
