@@ -13,7 +13,7 @@ COMPILE = """
 import sys
 import palaestra, warp
 env = palaestra.make(sys.argv[1], areas=2)
-for kernel in {env._split._program.tick, env._split._program.begin, env._split._program.draw} - {None}:
+for kernel in {env.program.tick, env.program.begin, env.program.draw} - {None}:
     warp.compile_aot_module(kernel.module, arch=80, module_dir=sys.argv[2], use_ptx=True, strip_hash=True)
 """
 
