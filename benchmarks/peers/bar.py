@@ -59,11 +59,12 @@ class Course:
         self._found: dict[str, dict[str, float]] = {}
         self._next = self.game.every
         self._last = 0.0
-        self._setup_cpu = self._wall = self._aside_cpu = self._aside_wall = 0.0
+        self._setup_cpu = self._setup_wall = self._wall = self._aside_cpu = self._aside_wall = 0.0
 
     def start(self) -> None:
         """Starts the clock. What came before (imports, environments, networks) is reported as set-up."""
         self._setup_cpu, self._wall = cpu_seconds(), time.perf_counter()
+        self._setup_wall = time.time() - float(os.environ.get("STARTED", time.time()))  # run.py says when
 
     def ended(self, episode_return: float) -> None:
         """Records an episode of training."""
@@ -116,7 +117,8 @@ class Course:
     def report(self, **more: Any) -> None:
         """Prints the one JSON line of this run."""
         mean = round(float(np.mean(self._returns)), 1) if self._returns else None
-        last = {"last_evaluation": round(self._last, 1), "last_trained": mean, "setup_cpu_s": round(self._setup_cpu, 3)}
+        setup = {"setup_cpu_s": round(self._setup_cpu, 3), "setup_wall_s": round(self._setup_wall, 3)}
+        last = {"last_evaluation": round(self._last, 1), "last_trained": mean, **setup}
         whole = {} if self._evaluations is None else {"evaluations": self._evaluations}
         print(json.dumps({**self._about, **self._found, **last, **whole, **more}), flush=True)
 

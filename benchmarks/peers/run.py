@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,7 @@ SCRIPTS = {
 RUNS_IN = {"single_file": "sb3"}  # peers that share another's environment
 OWN = ("palaestra", "palaestra_builtin", "lean")  # run in the project's
 BARS = {"CartPole-v1": 5, "Acrobot-v1": 5, "Pendulum-v1": 5, "LunarLander-v3": 3}  # seeds at most
+BARS_AFTER = 10  # no settings were chosen on the seeds after it
 CHEETAH = [(size, way) for size in ("64", "256") for way in ("serial", "parallel")]  # minibatch, how copies are stepped
 UPDATES = {  # minibatch, threads; networks of an LSTM: 2 are actor and critic apart, 1 is one for both; bits of images
     "update": [("64",), ("4096",)],
@@ -66,7 +68,7 @@ class Job:
 
 def arguments_of(work: str, seeds: int, agents: Sequence[int], seconds: int) -> list[tuple[str, ...]]:
     if work == "bar":
-        return [(game, str(seed)) for game, most in BARS.items() for seed in range(1, min(seeds, most) + 1)]
+        return [(game, str(BARS_AFTER + i + 1)) for game, most in BARS.items() for i in range(min(seeds, most))]
     if work == "cartpole":
         return [(str(seed),) for seed in range(1, seeds + 1)]
     if work == "cheetah":
@@ -111,7 +113,7 @@ def run(job: Job, python: Path) -> Result | None:
     """Returns the script's report, or None after printing the end of its errors to stderr."""
     command = [os.path.abspath(python), os.path.abspath(job.script), *job.arguments]
     limit = LIMIT_S.get(job.work, LIMIT_ELSE_S)
-    load, one_thread = os.getloadavg()[0], {**os.environ, **ONE_THREAD}
+    load, one_thread = os.getloadavg()[0], {**os.environ, **ONE_THREAD, "STARTED": str(time.time())}
     try:
         with tempfile.TemporaryDirectory() as place:  # some peers leave files where they are started
             done = subprocess.run(
@@ -194,12 +196,16 @@ def _cartpole(runs: Sequence[Result]) -> dict[str, str]:
 
 def _bar(runs: Sequence[Result]) -> dict[str, str]:
     """Returns median and range of what a training takes until its policy, and its episodes, are at the bar."""
-    row = dict.fromkeys((f"{what}, {when}" for when in ("evaluated", "trained") for what in ("decisions", "CPU s")), "")
+    whats = ("decisions", "CPU s", "wall s")
+    row = dict.fromkeys((f"{what}, {when}" for when in ("evaluated", "trained") for what in whats), "")
     for measure in runs[0]["measures"]:
-        found = [(run[measure]["steps"], run["setup_cpu_s"] + run[measure]["cpu_s"]) for run in runs if measure in run]
+        found = [run for run in runs if measure in run]
         of = "" if len(found) == len(runs) else f", {len(found)} of {len(runs)}"
-        row[f"decisions, {measure}"] = _spread([steps for steps, _ in found], ",.0f") + of
-        row[f"CPU s, {measure}"] = _spread([seconds for _, seconds in found], ".1f") + of
+        row[f"decisions, {measure}"] = _spread([run[measure]["steps"] for run in found], ",.0f") + of
+        for what, name in (("CPU s", "cpu_s"), ("wall s", "wall_s")):
+            row[f"{what}, {measure}"] = (
+                _spread([run[f"setup_{name}"] + run[measure][name] for run in found], ".1f") + of
+            )
     return row
 
 
@@ -233,7 +239,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--work", choices=[*SCRIPTS, "all"], default="all")
     names = ["original", *PEERS, *RUNS_IN, *OWN]
     parser.add_argument("--peers", nargs="+", metavar="NAME", choices=names, help=f"only these, of {', '.join(names)}")
-    parser.add_argument("--seeds", type=int, default=5, help="cartpole, bar: seeds 1 to this")
+    parser.add_argument("--seeds", type=int, default=5, help="cartpole: seeds 1 to this; bar: as many after 10")
     parser.add_argument(
         "--agents", type=int, nargs="+", default=[12, 256], help="original: agents of the 3DBall-like game"
     )
