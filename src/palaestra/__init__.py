@@ -116,7 +116,7 @@ def __getattr__(name: str) -> Any:
 
         shorten_thread_waits()
         found = getattr(import_module(f"palaestra.{place}"), name)
-        if place.startswith(("runtime.sharing", "datasets")):
+        if place.startswith(("runtime.sharing", "runtime.control", "datasets")):
             from palaestra.api.python_calls import python_call
 
             return python_call(found)

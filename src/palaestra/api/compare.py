@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from palaestra.api.given_runs import Runs, words_of
+from palaestra.api.given_runs import Runs, listed, word_of, words_of
 from palaestra.api.python_calls import python_call
 from palaestra.core.errors import CallError
 from palaestra.runtime.comparison.comparing import compare as compare_runs
@@ -65,4 +65,4 @@ def compare(
         how = [groups] if isinstance(groups, str) else list(groups)
     several = [[one] if isinstance(one, str) else list(one) for one in (behavior, normalize)]
     measure = Measure(metric, several[0], bar, at, last, several[1], lower, confidence)
-    return compare_runs(words_of(runs), how, Path(results_dir), measure)
+    return compare_runs([word_of(run) for run in listed(runs)], how, Path(results_dir), measure)

@@ -68,7 +68,7 @@ def evaluate(
     wanted = PlayOptions(
         episodes, deterministic, num_areas, seed, env, env_options or {}, game_flags(evaluate, game), quiet
     )
-    given = [runs] if isinstance(runs, Mapping) else listed(runs)
+    given = [runs] if isinstance(runs, Mapping) and runs else listed(() if isinstance(runs, Mapping) else runs)
     contestants = [_contestant(one, wanted, step, Path(results_dir), trust) for one in given]
     if not contestants:
         raise CallError("no run is given: name one, such as palaestra.evaluate('first')")
@@ -83,6 +83,9 @@ def evaluate(
 def _contestant(one: Any, wanted: PlayOptions, step: int | None, results: Path, trust: bool) -> Contestant:
     if isinstance(one, Policy | Mapping):
         policies = {one.path.stem: one} if isinstance(one, Policy) else dict(one)
+        for name, policy in policies.items():
+            if not isinstance(policy, Policy):
+                raise CallError(f"runs[{name!r}] is {policy!r:.80}; expected a policy, as palaestra.load_policy gives")
         if wanted.env is None:
             raise CallError('a policy does not know its environment: give env, such as env="gymnasium:CartPole-v1"')
         fresh = {  # the given ones keep their random numbers

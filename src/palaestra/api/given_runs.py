@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict, cast
 
 from palaestra.core.errors import CallError
 from palaestra.core.plugins import nearest
@@ -48,23 +48,26 @@ def listed(runs: object) -> list[Any]:
     """Returns one or several runs as a list; those of several seeds one by one."""
     if isinstance(runs, SeedResults):
         runs = [*runs.results.values()]
-    return [run for one in runs for run in listed(one)] if isinstance(runs, list | tuple | set) else [runs]
+    if isinstance(runs, str | bytes | Mapping) or not isinstance(runs, Iterable):
+        return [runs]
+    return [run for one in cast(Iterable[object], runs) for run in listed(one)]
 
 
 def word_of(run: object) -> str:
     """Returns the text that names a run on the command line. Raises CallError for what is no run."""
     if isinstance(run, Result):
         return str(run.folder)
-    if isinstance(run, str | Path):
+    if isinstance(run, Path) or (isinstance(run, str) and run.strip()):
         return str(run)
-    raise CallError(
-        f"an instance of {type(run).__name__} is no run: expected a run id, a run's folder, or the Result of a training"
-    )
+    what = repr(run) if isinstance(run, str) else f"an instance of {type(run).__name__}"
+    raise CallError(f"{what} is no run: expected a run id, a run's folder, or the Result of a training")
 
 
 def words_of(runs: object) -> list[str]:
-    """Returns the texts that name runs."""
-    return [word_of(run) for run in listed(runs)]
+    """Returns the texts that name runs. Raises CallError if there is none."""
+    if words := [word_of(run) for run in listed(runs)]:
+        return words
+    raise CallError("no run is given: expected a run id, a run's folder, the Result of a training, or several")
 
 
 def game_flags(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -65,7 +65,11 @@ def load_policy(
     Returns the `Policy`, which plays without torch. Raises PolicyError for a file that is missing or no policy,
     RunError for a run that is missing or has no model, and HubError for a model that cannot be downloaded.
     """
-    if isinstance(model, str | Path):
+    if seed is not None and seed < 0:
+        raise PolicyError(f"seed is {seed}; expected at least 0")
+    if isinstance(model, str | Path) or not hasattr(model, "run_id"):
+        if not isinstance(model, str | Path) or not str(model).strip():
+            raise PolicyError(f"{model!r:.80} is no model: expected a file, a run, or the Result of a training")
         if Path(model).is_file() or str(model).endswith(MODEL_FILES) or is_hub_name(str(model)):
             return load_model(model, seed=seed)
         from palaestra.runtime.play.run_models import find_models

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
-from inspect import Parameter, Signature, signature
-from typing import ParamSpec, TypeVar
+from inspect import BoundArguments, Parameter, Signature, signature
+from operator import index
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
-from palaestra.core.errors import STOPS, CallError, PalaestraError
+from palaestra.core.errors import STOPS, CallError, PalaestraError, RunError, out_of_memory
+from palaestra.core.files import explain
 from palaestra.core.plugins import nearest
 from palaestra.core.wording.short_errors import spoken, texts, users_part
 from palaestra.core.wording.voice import python_voice
@@ -30,10 +34,14 @@ def python_call(function: Callable[P, T]) -> Callable[P, T]:
         __tracebackhide__ = True  # IPython leaves this frame out
         with python_voice(texts((*args, *kwargs.values()))):
             try:
-                must_fit(function.__name__, accepted, args, kwargs)
-                return function(*args, **kwargs)
-            except (PalaestraError, *STOPS) as error:
+                given = bound(function.__name__, accepted, args, kwargs)
+                return function(*given.args, **given.kwargs)
+            except (PalaestraError, SystemExit, *STOPS) as error:
                 raised = spoken(error)
+            except (OSError, MemoryError, RuntimeError) as error:
+                if not isinstance(error, OSError) and not out_of_memory(error):
+                    raise
+                raised = spoken(of_the_machine(error))
         try:
             raise raised.with_traceback(None) from users_part(raised.__cause__)
         finally:
@@ -65,36 +73,119 @@ def spelled_out(function: Callable[..., object]) -> Signature:
     return form.replace(parameters=forms)
 
 
-def must_fit(name: str, accepted: Signature, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
-    """Raises CallError if a function has no such arguments, or needs others."""
+def of_the_machine(error: Exception) -> RunError:
+    """Returns the error for a file that the system refuses, or for memory that is used up."""
+    if isinstance(error, OSError):
+        raised = RunError(f"{'' if error.filename is None else f'{error.filename!s:.100}: '}{explain(error)}")
+    else:
+        reason = str(error).partition("\n")[0][:200]
+        raised = RunError(f"the memory is used up: fewer areas or a smaller buffer_size need less ({reason})")
+    raised.__cause__ = error
+    return raised
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool | str):
+        raise TypeError
+    return int(value) if hasattr(value, "is_integer") and value.is_integer() else index(value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not hasattr(value, "__float__"):
+        raise TypeError
+    return value if isinstance(value, int) else float(value)
+
+
+def _truth(value: Any) -> bool:
+    if value not in (0, 1):
+        raise TypeError
+    return bool(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str | os.PathLike | int) and type(value).__name__ != "device":
+        raise TypeError
+    return str(value)
+
+
+def _one_of(*kinds: type) -> Callable[[Any], Any]:
+    def same(value: Any) -> Any:
+        if not isinstance(value, kinds):
+            raise TypeError
+        return value
+
+    return same
+
+
+def _several(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else [_text(one) for one in value]
+
+
+def _patterns(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return _several(value)
+    return {str(name): one if isinstance(one, str) else _several(one) for name, one in value.items()}
+
+
+KINDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "bool": ("True or False", _truth),
+    "int": ("a whole number", _whole),
+    "float": ("a number", _number),
+    "str": ("text", _text),
+    "str | Path": ("a path", _one_of(str, Path)),
+    "Path | str": ("a path", _one_of(str, Path)),
+    "str | Sequence[str]": ("text, or a list of texts", _several),
+    "str | Sequence[str] | Mapping[str, str | Sequence[str]]": ("text, a list of texts, or a dictionary", _patterns),
+    "Sequence[int]": ("a list of whole numbers", lambda value: [_whole(one) for one in value]),
+    "str | Path | Mapping[str, Any]": ("text, a path or a dictionary", _one_of(str, Path, Mapping)),
+    "Mapping[str, Any]": ("a dictionary", _one_of(Mapping)),
+}
+"""By annotation: how messages name it, and what makes a value one."""
+
+
+def bound(name: str, accepted: Signature, args: tuple[object, ...], kwargs: Mapping[str, object]) -> BoundArguments:
+    """Returns the arguments of a call, with Python's own numbers for those of NumPy; None means the default. Raises
+    CallError if a function has no such arguments, needs others, or takes others there.
+    """
     try:
-        given = accepted.bind(*args, **kwargs).arguments
-        if "settings" not in accepted.parameters:  # numbers among settings are checked with the others
-            must_be_numbers(given, accepted)
+        given = accepted.bind(*args, **kwargs)
     except TypeError as error:
-        if isinstance(error, CallError):
-            raise
-        known = [one for one in accepted.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
-        names = [one.name for one in known]
-        first = [one.name for one in known if one.kind is Parameter.POSITIONAL_OR_KEYWORD]
-        if unknown := [key for key in kwargs if key not in names]:
-            hint = nearest(unknown[0], names)
-            what = f"has no argument '{unknown[0]}'{hint} (it has: {', '.join(names)})"
-        elif len(args) > len(first):
-            what = f"takes {' and '.join(first) or 'nothing'} without a name; write the others as NAME=VALUE"
-            what += f" (it has: {', '.join(names)})"
-        else:
-            missing = [one.name for one in known if one.default is Parameter.empty and one.name not in kwargs]
-            wrong = " and ".join(missing[len(args) :])
-            what = f"needs {wrong} (it has: {', '.join(names)})" if wrong else f"is called wrongly: {error}"
-        raise CallError(f"{name}() {what}") from None
+        raise CallError(f"{name}() {_misfit(accepted, args, kwargs, error)}") from None
+    has_settings = "settings" in accepted.parameters
+    for key, value in [*given.arguments.items()]:
+        form = accepted.parameters[key]
+        wanted = str(form.annotation).removesuffix(" | None")
+        if isinstance(value, str | Path) and "\0" in str(value):
+            raise CallError(f"{key}: a text with a NUL character, which names and paths cannot contain")
+        if value is None and form.default is not Parameter.empty:
+            given.arguments[key] = form.default
+        elif has_settings and wanted in ("int", "float", "Mapping[str, Any]") and form.annotation != wanted:
+            continue  # checked with the other settings
+        elif wanted in KINDS:
+            what, convert = KINDS[wanted]
+            try:
+                given.arguments[key] = convert(value)
+            except (TypeError, ValueError, OverflowError):
+                raise CallError(f"{key}: expected {what}, got {value!r:.80}") from None
+        elif wanted.startswith("Callable[") and " | " not in wanted and not callable(value):
+            raise CallError(f"{key}: {value!r:.80} cannot be called; expected a function")
+        elif wanted.startswith("Literal") and value not in (choices := re.findall(r"\w+", wanted)[1:]):
+            raise CallError(
+                f"{key}: expected one of {', '.join(choices)}, got {value!r:.80}{nearest(str(value), choices)}"
+            )
+    return given
 
 
-def must_be_numbers(given: Mapping[str, object], accepted: Signature) -> None:
-    """Raises CallError for an argument that is no number where one is expected."""
-    for name, value in given.items():
-        wanted = str(accepted.parameters[name].annotation).removesuffix(" | None")
-        convert = {"int": "__index__", "float": "__float__"}.get(wanted)
-        if value is not None and convert is not None and not hasattr(value, convert):
-            what = "a whole number" if wanted == "int" else "a number"
-            raise CallError(f"{name}: expected {what}, got {value!r:.80}")
+def _misfit(accepted: Signature, args: tuple[object, ...], kwargs: Mapping[str, object], error: TypeError) -> str:
+    """Says why a function cannot be called so."""
+    known = [one for one in accepted.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+    names = [one.name for one in known]
+    first = [one.name for one in known if one.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    has = f"(it has: {', '.join(names)})"
+    if unknown := [key for key in kwargs if key not in names]:
+        return f"has no argument '{unknown[0]}'{nearest(unknown[0], names)} {has}"
+    if len(args) > len(first):
+        return f"takes {' and '.join(first) or 'nothing'} without a name; write the others as NAME=VALUE {has}"
+    missing = [one.name for one in known if one.default is Parameter.empty and one.name not in kwargs]
+    wrong = " and ".join(missing[len(args) :])
+    return f"needs {wrong} {has}" if wrong else f"is called wrongly: {error}"

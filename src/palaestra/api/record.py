@@ -8,6 +8,7 @@ from typing import Any
 
 from palaestra.api.given_runs import Runs, listed, words_of
 from palaestra.api.python_calls import python_call
+from palaestra.api.training_options import Environment
 from palaestra.runtime.recording.filming import Film, record_film
 from palaestra.runtime.recording.finished_recording import Recording
 from palaestra.runtime.run.result import Result
@@ -19,7 +20,7 @@ def record(
     out: str | Path | None = None,
     *,
     steps: Sequence[int] = (),
-    env: str | None = None,
+    env: Environment | None = None,
     areas: int | None = None,
     seconds: float = 8.0,
     episodes: int | None = None,
@@ -44,7 +45,7 @@ def record(
     runs: a run id, a run's folder, RUN@STEP, the `Result` of a training, or a model file; several: side by side.
     out: the .gif, .mp4 or .webm to write; None: recording.gif in the run's folder.
     steps: the run's models of these steps, side by side.
-    env: name of the environment; None: the one of the training.
+    env: the environment, as for `evaluate`; None: the one of the training.
     areas: copies that are shown side by side; None: 4, or 1 of each of several models.
     seconds: its length.
     episodes: stop when every agent has played so many.

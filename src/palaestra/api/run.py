@@ -57,7 +57,9 @@ def run(
     """
     time_scale = game.get("time_scale")
     check_time_scale(time_scale)
-    if brains is None or brains in ("", [], (), {}):
+    if env is None or env == "":
+        raise CallError('no environment is given: name one, such as env="3DBall"')
+    if brains is None or (isinstance(brains, str | Sequence | Mapping) and not brains):
         raise CallError('no brain is given: name one, such as "heuristic", "random" or "model:RUN"')
     parts = given_parts(brains)
     if any(part.kind == "player" for part in parts):

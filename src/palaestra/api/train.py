@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from inspect import signature
+from inspect import iscoroutinefunction, isgeneratorfunction, signature
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from palaestra.api.python_calls import python_call
 from palaestra.api.run_names import named
@@ -128,13 +128,19 @@ def train(
 
 def callbacks_of(given: object) -> Sequence[Callable[[Summary], object]]:
     """Returns the callbacks: a function, or several. Raises CallError for what cannot be called with a Summary."""
-    several: list[Any] = [*given] if isinstance(given, list | tuple) else [] if given is None else [given]
+    several: list[Any] = [] if given is None else [given]
+    if not callable(given) and not isinstance(given, str | Mapping) and isinstance(given, Iterable):
+        several = [*cast(Iterable[Any], given)]
     for one in several:
         if not callable(one):
             raise CallError(
                 f"callbacks: {one!r:.80} cannot be called; expected functions that take a Summary, such as "
                 "[palaestra.stop_at_reward(95)]"
             )
+        if isinstance(one, type) or any(
+            is_async(call) for is_async in (iscoroutinefunction, isgeneratorfunction) for call in (one, one.__call__)
+        ):
+            raise CallError(f"callbacks: {one!r:.80} only begins when it is called; expected a function that returns")
         try:
             signature(one).bind(None)
         except TypeError as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from palaestra.api.python_calls import python_call
 from palaestra.api.train import callbacks_of, prepared, trained
 from palaestra.api.training_options import Environment, TrainingOptions, check_config, overrides_of, settings_of
-from palaestra.core.errors import CallError, ConfigError
+from palaestra.core.errors import ConfigError
 from palaestra.runtime.environments.custom_envs import FirstMade
 from palaestra.runtime.run.run_settings import Config, TrainingRequest
 from palaestra.runtime.seeds.seed_plan import parse_seeds, plan_seeds
@@ -46,8 +46,6 @@ def train_seeds(
     """
     given = dict(options)
     settings, callbacks, trust = given.pop("settings", None), given.pop("callbacks", ()), given.pop("trust", False)
-    if not isinstance(side_by_side, int):
-        raise CallError(f"side_by_side is {side_by_side!r:.80}; expected how many seeds train at once, such as 2")
     overrides = overrides_of(train_seeds, given)
     check_config(train_seeds, config)
     if env is not None and not isinstance(env, str) and not callable(env):

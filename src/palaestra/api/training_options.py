@@ -88,6 +88,8 @@ def overrides_of(function: Callable[..., Any], options: Mapping[str, Any]) -> di
     tree: dict[str, Any] = {}
     for key, given in options.items():
         value = class_by_name(given) if key == "trainer" and isinstance(given, type) else plain(given)
+        if key == "trainer" and not isinstance(value, str | None):
+            raise CallError(f'trainer is {value!r:.80}; expected "ppo", "sac", "poca", "bc", or a class of your own')
         if key in SHORT:
             if value is not None and value is not False:
                 _put(tree, ["behaviors", "*", *SHORT[key].split(".")], _best(value) if key == "keep_best" else value)
@@ -121,11 +123,14 @@ def _best(value: Any) -> Any:
 
 def tracked(track: Any) -> dict[str, dict[str, Any]]:
     """Returns the trackers that `track` names, with their options."""
-    if isinstance(track, Mapping):
+    if isinstance(track, Mapping) and all(isinstance(one, Mapping | None) for one in track.values()):
         return {str(name): dict(options or {}) for name, options in track.items()}
     names = [track] if isinstance(track, str) else track
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise CallError(f'track is {track!r:.80}; expected the name of a tracker, such as "wandb", or several of them')
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
+        raise CallError(
+            f'track is {track!r:.80}; expected the name of a tracker, such as "wandb", several of them, or '
+            'a dictionary such as {"wandb": {"project": "walkers"}}'
+        )
     return trackers_of(names)
 
 
@@ -146,7 +151,11 @@ def settings_of(settings: object) -> list[Setting]:
             f"settings is {settings!r:.80}; expected a dictionary, such as "
             '{"hyperparameters.beta": 0.01, "env_settings.seed": 3}'
         )
-    return [Setting(path, plain(value), f'settings["{written}"]') for written, path, value in _leaves(settings)]
+    found = [Setting(path, plain(value), f'settings["{written}"]') for written, path, value in _leaves(settings)]
+    paths = [one.path for one in found]
+    if twice := next((path for path in paths if paths.count(path) > 1), None):
+        raise CallError(f"settings give {twice.removeprefix('behaviors.*.')} twice: leave out one of the two")
+    return found
 
 
 def _leaves(settings: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str, str, Any]]:
@@ -171,9 +180,9 @@ def plain(value: Any) -> Any:
         return {key: plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
-    if isinstance(value, Path) or type(value).__module__ == "torch":
+    if isinstance(value, Path) or type(value).__name__ == "device":
         return str(value)
-    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+    if type(value).__module__ in ("numpy", "torch") and hasattr(value, "tolist"):
         return value.tolist()
     return value
 
@@ -209,7 +218,7 @@ def _setting(key: str) -> str | None:
 def check_config(function: Callable[..., Any], config: object) -> None:
     """Raises CallError for what is no settings file, as the environment without its name."""
     what = f"{function.__name__}() takes a settings file or a dictionary first"
-    if config is not None and not isinstance(config, str | Path | Mapping):
+    if config is not None and (not isinstance(config, str | Path | Mapping) or config == ""):
         raise CallError(f"{what}, and got {config!r:.80}; give an environment as env=...")
     if isinstance(config, str) and not Path(config).is_file():
         is_env = ":" in config or config in registry("envs") or preset_for(f"gymnasium:{config}") is not None
@@ -222,6 +231,8 @@ def given_env(env: object, config: Config, overrides: dict[str, Any], sets: Sequ
 
     A function is called once to find out. Raises EnvError.
     """
+    if isinstance(env, str | Path) and not str(env).strip():
+        raise CallError(f'env is {env!r}; name an environment, such as env="3DBall"')
     place = overrides.setdefault("env_settings", {})
     if env is None or isinstance(env, str | Path):
         if env is not None:

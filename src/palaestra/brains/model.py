@@ -60,6 +60,7 @@ class Policy:
     """Chooses actions for any number of agents at once; keeps nothing between calls but its random state."""
 
     def __init__(self, path: Path, seed: int | None = None) -> None:
+        path = Path(path)
         if not path.is_file():
             what = "is a folder" if path.is_dir() else "does not exist"
             raise PolicyError(f"{path} {what}; expected a model file such as results/ID/NAME.onnx")

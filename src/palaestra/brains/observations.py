@@ -81,7 +81,10 @@ class Inputs:
             return walked  # tuples in tuples
         if len(self._shapes) == 1 and len({np.shape(one) for one in given}) == 1:
             return [obs]  # numbers in a list
-        raise PolicyError(f"{self._model} sees {len(self._shapes)} observations {list(self._shapes)}; got {len(given)}")
+        of_reset = "; `reset` returns (obs, info): give obs alone" if given and isinstance(given[-1], Mapping) else ""
+        raise PolicyError(
+            f"{self._model} sees {len(self._shapes)} observations {list(self._shapes)}; got {len(given)}{of_reset}"
+        )
 
     def _with_vectors_joined(self, given: list[Any]) -> list[Any]:
         if VECTORS not in self._tensors or len(given) <= len(self._shapes):
@@ -218,6 +221,8 @@ def _elements(values: Any, raw: RawObs) -> list[Any]:
 def floats(values: Any, what: str) -> np.ndarray:
     """Converts to a float32 array. Raises PolicyError, naming it as `what`, unless it holds finite numbers."""
     try:
+        if values is None or np.iscomplexobj(values):
+            raise TypeError(f"it is {values!r:.80}")
         array = np.asarray(values, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise PolicyError(f"{what} is no array of numbers: {error}") from error

@@ -16,7 +16,7 @@ from palaestra.cli.help_text import HelpPart, examples
 from palaestra.cli.parser import Parser
 from palaestra.cli.streams import BROKEN_PIPE, broken
 from palaestra.core.display import escaped_lines, shortened
-from palaestra.core.errors import PalaestraError, RankLost, exception_summary
+from palaestra.core.errors import PalaestraError, RankLost, exception_summary, out_of_memory
 from palaestra.core.files import explain
 from palaestra.core.plugins import without_garbage_collection
 from palaestra.runtime.control.os_signals import break_on_signals, is_read, reports
@@ -160,13 +160,6 @@ def complain(message: str, error: BaseException | None = None, prefix: str = "pa
             traceback.print_exception(error)
         print(prefix + escaped_lines(message), file=sys.stderr)
     return 1
-
-
-def out_of_memory(error: Exception) -> bool:
-    """Whether the machine or its accelerator ran out of memory: torch raises RuntimeError for both."""
-    return isinstance(error, MemoryError) or any(
-        words in str(error) for words in ("can't allocate memory", "out of memory")
-    )
 
 
 def refuse_unknown(parser: Parser, arguments: list[str]) -> None:

@@ -189,9 +189,17 @@ def exception_summary(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
-    place = user_code_location(error) or (_location(frames[-1]) if frames else "")
+    misfit = isinstance(error, TypeError) and frames and frames[-1].filename.startswith(_OURS)  # a call of ours
+    place = user_code_location(error) or (_location(frames[-1]) if frames and not misfit else "")
     text = indented(str(error))
     return f"{type(error).__name__}{': ' if text else ''}{text}{place}"
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether the machine or its accelerator ran out of memory: torch raises RuntimeError for both."""
+    return isinstance(error, MemoryError) or any(
+        words in str(error) for words in ("can't allocate memory", "out of memory")
+    )
 
 
 def is_users(file: str) -> bool:

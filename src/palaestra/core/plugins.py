@@ -238,10 +238,11 @@ class Registry:
             ) from error
 
 
-def nearest(name: str, known: Any) -> str:
+def nearest(name: object, known: Any) -> str:
     """Returns "; did you mean 'X'?" for the closest known name, or '' if none is close."""
-    near = get_close_matches(name, list(known), n=1, cutoff=_NEAR) or get_close_matches(
-        name.lower(), list(known), n=1, cutoff=_NEAR
+    written = str(name)
+    near = get_close_matches(written, list(known), n=1, cutoff=_NEAR) or get_close_matches(
+        written.lower(), list(known), n=1, cutoff=_NEAR
     )
     return f"; did you mean '{near[0]}'?" if near else ""
 

@@ -76,11 +76,11 @@ def read_name(text: str, *, what: str = "") -> HubName:
 
 
 def read_repository(text: str, revision: str | None) -> HubName:
-    """Reads the REPO of a push or a pull: a repository, whose revision a flag may name instead. Raises ConfigError."""
-    name = read_name(text, what="REPO")
+    """Reads the repository of a push or a pull, whose revision a flag may name instead. Raises ConfigError."""
+    name = read_name(text, what="repo")
     if name.file is not None or name.step is not None or (revision is not None and name.revision is not None):
         raise ConfigError(
-            f"REPO is '{text}'; expected user/repository only, with --revision for a branch, a tag or a commit"
+            f"repo is '{text}'; expected user/repository only, with --revision for a branch, a tag or a commit"
         )
     return HubName(name.repo, revision=revision or name.revision)
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 
-from palaestra.core.errors import ConfigError, PluginError
+from palaestra.core.errors import ConfigError, PluginError, exception_summary, out_of_memory
 from palaestra.core.metrics import Metrics
 from palaestra.core.plugins import must_have
 from palaestra.core.settings import Settings
@@ -106,7 +106,12 @@ def make_trainer(
     """
     kind = trainer_class(settings.trainer_type)
     title = f"trainer '{settings.trainer_type}'"
-    trainer: Trainer = make_in_group(kind, group, title, spec, settings, device, seed)
+    try:
+        trainer: Trainer = make_in_group(kind, group, title, spec, settings, device, seed)
+    except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
+        if out_of_memory(error) or kind.__module__.startswith("palaestra."):
+            raise
+        raise PluginError(f"{title} could not be made: {exception_summary(error)}") from error
     check_members(trainer, title)
     check_overrides(trainer, {"update": is_a(Metrics)})
     return trainer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -69,9 +69,9 @@ class OnPolicyFields(BaseModel):
     @classmethod
     def _follow_learning_rate(cls, data: Any) -> Any:
         """Gives schedules that are not set the learning rate's, where that is set."""
-        if not isinstance(data, dict) or "learning_rate_schedule" not in data:
+        schedule = data.get("learning_rate_schedule") if isinstance(data, dict) else None
+        if schedule not in get_args(Schedule):
             return data
-        schedule = data["learning_rate_schedule"]
         return {"beta_schedule": schedule, "epsilon_schedule": schedule, **data}
 
 

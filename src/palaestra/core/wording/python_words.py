@@ -27,8 +27,8 @@ _SAME = """
     no-graphics-monitor no-titles no-video normalize normalizer num-areas num-envs num-layers objective obs-shape
     out private processes pruner quality-level rank-timeout ray-address ray-working-dir restarts-rate-limit-n
     restarts-rate-limit-period-s results-dir resume revision run-id runner-cpus sampled search seconds seed seeds
-    side-by-side smooth snapshots step steps stop-at stop-without-progress storage study summary-freq
-    target-frame-rate time-scale timeout-wait title track trainer trials trust width x
+    env-options side-by-side smooth snapshots step steps stop-at stop-without-progress storage study summary-freq
+    objectives target-frame-rate time-scale timeout-wait title track trainer trials trust width x
 """
 KEYWORDS = {flag: flag.replace("-", "_") for flag in _SAME.split()} | {
     "brain": "brains",
@@ -59,11 +59,18 @@ SEVERAL = ("compare", "evaluate", "plot", "record")
 """Commands that take several runs, which are a list in Python."""
 COMMANDS = (*FUNCTIONS, *_SHELL_ONLY.split())
 PHRASES = {
+    "a map of keys": "a dictionary",
+    "an empty map": "an empty dictionary",
+    "not a map with": "not a dictionary with",
+    "true or false": "True or False",
+    "got true": "got True",
+    "got false": "got False",
+    "got null": "got None",
     " on the command line": "",
     "; --debug shows the whole traceback": "",
     "--groups ppo='ppo-*' sac='sac-*'": 'groups={"ppo": "ppo-*", "sac": "sac-*"}',
 }
-"""Words that only make sense on the command line, and those for Python."""
+"""Words that only make sense on the command line or in files, and those for Python."""
 
 OF_EVERY_BEHAVIOR = {path: keyword for keyword, (path, _) in MOST_CHANGED.items()} | {"keep_best": "keep_best"}
 """The keyword for each setting of every behavior that has one, by its path in a behavior's block."""
@@ -128,8 +135,8 @@ def _once(text: str) -> str:
 def _without_path(found: re.Match[str]) -> str:
     indent, argument, key, keyword, path = found.groups()
     own = next((one for one, word in OF_EVERY_BEHAVIOR.items() if word == keyword), keyword)
-    meant = f".{path}".endswith(f".{(key or own).removeprefix('behaviors.*.')}")
-    return f"{indent}{argument}: " if meant else found.group()
+    _, meant, below = f".{path}.".partition(f".{(key or own).removeprefix('behaviors.*.')}.")
+    return f"{indent}{argument}: {below[:-1]}{below and ': '}" if meant else found.group()
 
 
 def _replaced(found: re.Match[str]) -> str:
@@ -152,6 +159,8 @@ def _keyword(found: re.Match[str]) -> str:
     if flag not in KEYWORDS:
         return found.group()
     value = found["value"] or found["spaced"]
+    if flag in SWITCHES and found.string[found.end() :].startswith(": "):
+        return KEYWORDS[flag]  # the place of a message
     if flag in SWITCHES:
         return f"{KEYWORDS[flag]}=True" + (f" {found['spaced']}" if found["spaced"] else "")
     if value is not None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
+from inspect import signature
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from palaestra.core.errors import PalaestraError, is_users
+from palaestra.core.errors import CallError, PalaestraError, is_users
 from palaestra.core.wording.voice import python_voice, voiced
 
 P = ParamSpec("P")
@@ -27,7 +28,12 @@ def short_errors(method: Callable[P, T]) -> Callable[P, T]:
         __tracebackhide__ = True  # IPython leaves this frame out
         try:
             return method(*args, **kwargs)
-        except PalaestraError as error:
+        except (PalaestraError, TypeError) as error:
+            if not isinstance(error, PalaestraError):
+                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                    raise
+                known = ", ".join([*signature(method).parameters][1:])  # the arguments do not fit
+                error = CallError(f"{error} (it has: {known})")
             if not is_users(sys._getframe(1).f_code.co_filename):
                 raise
             with python_voice(texts((*args, *kwargs.values()))):
@@ -48,9 +54,11 @@ def spoken(error: E) -> E:
 
 def users_part(cause: BaseException | None) -> BaseException | None:
     """Returns what code of the user raised, with the traceback of that code alone; None if none of it is the user's."""
-    while isinstance(cause, PalaestraError):
+    seen: list[BaseException] = []  # code of a user may raise the same exception again and again
+    while isinstance(cause, PalaestraError) and cause not in seen:
+        seen.append(cause)
         cause = cause.__cause__
-    if cause is None:
+    if cause is None or isinstance(cause, PalaestraError):
         return None
     trace = None
     for frame in reversed([*_frames(cause.__traceback__)]):

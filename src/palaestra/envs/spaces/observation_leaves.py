@@ -273,7 +273,9 @@ def wrong_observation(leaf: Leaf, row: int, observation: Any) -> WrongObservatio
     except ValueError:
         return leaf.wrong(row, f"is no array of shape {shape}: it has parts of different lengths")
     if array.shape != shape:
-        return leaf.wrong(row, f"has shape {array.shape}; its space says {shape}")
+        kind = type(value).__name__
+        what = f"is {value!r:.80}" if isinstance(value, str) else f"is a {kind}" if isinstance(value, dict) else ""
+        return leaf.wrong(row, f"{what or f'has shape {array.shape}'}; its space says {shape}")
     if array.dtype.kind not in NUMBERS:
         return leaf.wrong(row, _no_number(array))
     return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 from palaestra.core.errors import ConfigError
 from palaestra.runtime.control.goals import Goals
 from palaestra.runtime.logging.tracker import Summary
@@ -17,6 +19,8 @@ class StopAtReward:
 
     def __init__(self, reward: float, *, min_episodes: int = 100, behavior: str | None = None) -> None:
         """`behavior`: whose reward; None: any behavior's. Raises ConfigError for less than one episode."""
+        if not isfinite(reward):
+            raise ConfigError(f"reward: expected a finite number, got {reward}")
         if min_episodes < 1:
             raise ConfigError(f"stop_at_reward: expected min_episodes of at least 1, got {min_episodes}")
         self.reward = reward

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import torch
 
-from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
+from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary, out_of_memory
 from palaestra.core.plugins import import_user_module, lacks, nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.envs.base import Env
@@ -94,6 +94,8 @@ def as_env(given: object, areas: int | None, device: str, options: Mapping[str, 
     if callable(given):
         return make_with(given, name, areas, device, options), True
     if isinstance(given, list | tuple) and given:
+        if any(one is other for at, one in enumerate(given) for other in given[:at]):
+            raise EnvError(f"{name} holds the same environment twice; each area needs one of its own")
         if all(_is_pettingzoos(one) for one in given):
             return cast(Env, _from_pettingzoo(given, name, options)), False
         if all(_from_gymnasium(one) is not None for one in given):
@@ -240,6 +242,8 @@ def call(factory: Callable[..., Any], name: str, areas: int | None, device: str,
     except PalaestraError:
         raise
     except (Exception, SystemExit) as error:  # a user's factory may raise anything
+        if isinstance(error, Exception) and out_of_memory(error):
+            raise
         raise EnvError(f"{name} could not be made: {exception_summary(error)}") from error
 
 
@@ -299,6 +303,13 @@ def _missing(env: object) -> list[str]:
 
 
 def _lacking(env: object) -> str:
+    if isinstance(env, list | tuple):
+        wrong = next((one for one in env if _from_gymnasium(one) is None), None)
+        if isinstance(wrong, type) or (callable(wrong) and not hasattr(wrong, "step")):
+            return "holds functions or classes: pass one alone, which is called once for each area"
+        return f"holds {wrong!r:.80}, which {_lacking(wrong)}" if env else "is empty"
+    if type(env).__name__ == "EnvSpec":
+        return "is a specification, whose function makes one: pass its `make`, such as env=spec.make"
     if any(base.__module__.partition(".")[0] == "gym" for base in type(env).__mro__):
         return (
             "is of the package gym, the forerunner of gymnasium: derive its class from gymnasium.Env, or adapt it "

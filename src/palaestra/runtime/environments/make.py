@@ -252,4 +252,9 @@ def _meant(name: str, envs: Registry) -> str:
         return f"; did you mean 'builtin:{rest}'?"
     if ":" in name:
         return f"; did you mean 'python:{name.replace('.py:', ':')}'?"
-    return nearest(name, envs.names())
+    if close := nearest(name, envs.names()):
+        return close
+    from palaestra.envs.gymnasium.packages import nearest_ids, registering_package
+
+    near = [name] if registering_package(name) else nearest_ids(name, gymnasium.registry, 1)
+    return f"; did you mean 'gymnasium:{near[0]}'?" if near else ""

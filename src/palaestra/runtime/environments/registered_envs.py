@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from palaestra.core.errors import EnvError
 from palaestra.parallel.closing import close_safely
 from palaestra.runtime.environments.custom_envs import NO_OPTIONS, OURS, FirstMade, call
 
@@ -57,9 +58,12 @@ def recognized(given: object, options: Mapping[str, Any] = NO_OPTIONS) -> GivenE
     if not callable(given) or (callable(getattr(given, "step", None)) and not isinstance(given, type)):
         first = given[0] if isinstance(given, list | tuple) and given else given
         return _recognized(given, first, label, "one" if _is_single(given) else "several")
-    if "areas" in signature(given).parameters:
+    try:
+        takes = signature(given).parameters
+    except ValueError as error:  # one that is written in C
+        raise EnvError(f"env ({label}) cannot be trained in: {error}; expected a function that makes one") from None
+    if "areas" in takes:
         return GivenEnv(given, label)
-    takes = signature(given).parameters
     own = {key: value for key, value in options.items() if key not in OURS or key in takes}
     made = call(given, f"env ({label})", None, "cpu", own)
     found = _recognized(FirstMade(given, made), made, label, "function" if _is_single(made) else "several")

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from palaestra.brains.base import Brain, Role
@@ -47,7 +47,8 @@ class BrainSpec:
     argument: str = ""
     behavior: str | None = None  # None: any that no other part names
     team: int | None = None  # None: any that no other part names
-    given: object = None  # of a program: a function, a class or object with `decide`, or a policy
+    given: object = field(default=None, hash=False, compare=False)
+    """Of a program: a function, a class or object with `decide`, or a policy."""
 
     @property
     def brain(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from numbers import Real
 from pathlib import Path
 
 from palaestra.core.errors import ConfigError
@@ -20,8 +21,9 @@ from palaestra.runtime.presentation.episode_progress import EpisodeProgress
 
 def check_time_scale(scale: float | None) -> None:
     """Raises ConfigError for a number of simulated seconds per second that no environment can keep."""
-    if scale is not None and not 0 < scale <= 100:
-        raise ConfigError(f"--time-scale is {scale:g}; expected more than 0, and 100 at most")
+    if scale is not None and not (isinstance(scale, Real) and 0 < scale <= 100):
+        shown = f"{scale:g}" if isinstance(scale, Real) else repr(scale)
+        raise ConfigError(f"--time-scale is {shown}; expected more than 0, and 100 at most")
 
 
 class BrainGame:

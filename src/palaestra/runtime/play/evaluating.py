@@ -46,8 +46,10 @@ class PlayOptions:
     def __post_init__(self) -> None:
         if self.episodes < 1:
             raise ConfigError(f"--episodes is {self.episodes}; expected at least 1")
-        if self.num_areas is not None and self.num_areas < 1:
-            raise ConfigError(f"--num-areas is {self.num_areas}; expected at least 1")
+        if self.num_areas is not None and not 1 <= self.num_areas <= 1_000_000:
+            raise ConfigError(f"--num-areas is {self.num_areas}; expected at least 1, and 1,000,000 at most")
+        if self.seed < 0:
+            raise ConfigError(f"--seed is {self.seed}; expected at least 0")
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,7 @@ class Film:
             ("areas", 1, 100),
             ("seconds", 0.1, 600),
             ("episodes", 1, math.inf),
+            ("seed", 0, math.inf),
             ("fps", 1, 60),
             ("width", 32, 4096),
         ):
@@ -89,7 +90,7 @@ class Film:
                 raise ConfigError(
                     f"--{flag} is {value:g}; expected {least:g} to {most:g}"
                     if most < math.inf
-                    else f"--{flag} is {value}; expected at least 1"
+                    else f"--{flag} is {value}; expected at least {least}"
                 )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +64,14 @@ class SeedPlan:
 
 def parse_seeds(given: int | str | Sequence[int]) -> list[int]:
     """Returns the seeds: 1 to N for a number, those of a list, or of a text such as `3,7,9` or `11-15`."""
-    if isinstance(given, int):
+    if isinstance(given, Integral):
+        given = int(given)
         if not 1 <= given <= MOST_SEEDS:
             raise ConfigError(f"--seeds is {given}; expected 1 to {MOST_SEEDS} seeds")
         return list(range(1, given + 1))
     if not isinstance(given, str):
-        seeds = list(given)
+        seeds = [*given] if isinstance(given, Iterable) else []
+        seeds = [int(seed) if isinstance(seed, Integral) else seed for seed in seeds]
     elif given.strip().isdecimal() and len(given) < 10:
         return parse_seeds(int(given))
     else:

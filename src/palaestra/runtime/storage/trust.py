@@ -161,7 +161,8 @@ def overwrites(settings: RunSettings) -> list[Code]:
 
 def in_run_folder(file: Path) -> bool:
     """Whether a settings file is one that runs and searches write: by its name, or the folder that it lies in."""
-    study = file.absolute().parents[2:3] if file.absolute().parents[1].name == "trials" else ()
+    above = file.absolute().parents
+    study = above[2:3] if len(above) > 1 and above[1].name == "trials" else ()
     return file.name.lower() == CONFIGURATION or any(
         (folder / mark).exists() for folder in (file.parent, *study) for mark in MARKS
     )

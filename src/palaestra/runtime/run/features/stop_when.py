@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from palaestra.core.errors import STOPS, CallbackError, exception_summary
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.control.goals import Course, Goals
@@ -92,8 +94,8 @@ class Callbacks(RunPart):
         return not self._callbacks
 
     def summarized(self, learner: Learner, summary: Summary) -> None:
-        """Calls every one, until one returns True."""
-        if any(called(callback, summary) is True for callback in self._callbacks):
+        """Calls every one, until one returns True, Python's or NumPy's."""
+        if any(type(done) in (bool, np.bool_) and done for done in (called(one, summary) for one in self._callbacks)):
             self._stop()
 
     def report(self) -> Iterator[tuple[str, str]]:
