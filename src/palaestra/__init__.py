@@ -77,36 +77,7 @@ _PLACES = {
 }
 """Names of each module."""
 
-__all__ = [
-    "Comparison",
-    "Env",
-    "Evaluation",
-    "Export",
-    "PalaestraError",
-    "Policy",
-    "PolicyAction",
-    "Recording",
-    "Result",
-    "SeedResults",
-    "Summary",
-    "TuneResult",
-    "__version__",
-    "compare",
-    "evaluate",
-    "export",
-    "load_policy",
-    "make",
-    "plot",
-    "pull",
-    "push",
-    "read_demo",
-    "record",
-    "run",
-    "stop_at_reward",
-    "train",
-    "train_seeds",
-    "tune",
-]
+__all__ = sorted(["__version__", *" ".join(_PLACES.values()).split()])  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

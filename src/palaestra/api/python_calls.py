@@ -12,8 +12,8 @@ from operator import index
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from palaestra.core.errors import STOPS, CallError, PalaestraError, RunError, out_of_memory
-from palaestra.core.files import explain
+from palaestra.core.errors import STOPS, CallError, PalaestraError
+from palaestra.core.files import of_the_machine
 from palaestra.core.plugins import nearest
 from palaestra.core.wording.short_errors import spoken, texts, users_part
 from palaestra.core.wording.voice import python_voice
@@ -39,9 +39,9 @@ def python_call(function: Callable[P, T]) -> Callable[P, T]:
             except (PalaestraError, SystemExit, *STOPS) as error:
                 raised = spoken(error)
             except (OSError, MemoryError, RuntimeError) as error:
-                if not isinstance(error, OSError) and not out_of_memory(error):
+                if (refused := of_the_machine(error)) is None:
                     raise
-                raised = spoken(of_the_machine(error))
+                raised = spoken(refused)
         try:
             raise raised.with_traceback(None) from users_part(raised.__cause__)
         finally:
@@ -73,74 +73,39 @@ def spelled_out(function: Callable[..., object]) -> Signature:
     return form.replace(parameters=forms)
 
 
-def of_the_machine(error: Exception) -> RunError:
-    """Returns the error for a file that the system refuses, or for memory that is used up."""
-    if isinstance(error, OSError):
-        raised = RunError(f"{'' if error.filename is None else f'{error.filename!s:.100}: '}{explain(error)}")
-    else:
-        reason = str(error).partition("\n")[0][:200]
-        raised = RunError(f"the memory is used up: fewer areas or a smaller buffer_size need less ({reason})")
-    raised.__cause__ = error
-    return raised
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool | str):
-        raise TypeError
-    return int(value) if hasattr(value, "is_integer") and value.is_integer() else index(value)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not hasattr(value, "__float__"):
-        raise TypeError
-    return value if isinstance(value, int) else float(value)
-
-
-def _truth(value: Any) -> bool:
-    if value not in (0, 1):
-        raise TypeError
-    return bool(value)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str | os.PathLike | int) and type(value).__name__ != "device":
-        raise TypeError
-    return str(value)
-
-
-def _one_of(*kinds: type) -> Callable[[Any], Any]:
-    def same(value: Any) -> Any:
-        if not isinstance(value, kinds):
-            raise TypeError
-        return value
-
-    return same
-
-
-def _several(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else [_text(one) for one in value]
-
-
-def _patterns(value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        return _several(value)
-    return {str(name): one if isinstance(one, str) else _several(one) for name, one in value.items()}
-
-
-KINDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
-    "bool": ("True or False", _truth),
-    "int": ("a whole number", _whole),
-    "float": ("a number", _number),
-    "str": ("text", _text),
-    "str | Path": ("a path", _one_of(str, Path)),
-    "Path | str": ("a path", _one_of(str, Path)),
-    "str | Sequence[str]": ("text, or a list of texts", _several),
-    "str | Sequence[str] | Mapping[str, str | Sequence[str]]": ("text, a list of texts, or a dictionary", _patterns),
-    "Sequence[int]": ("a list of whole numbers", lambda value: [_whole(one) for one in value]),
-    "str | Path | Mapping[str, Any]": ("text, a path or a dictionary", _one_of(str, Path, Mapping)),
-    "Mapping[str, Any]": ("a dictionary", _one_of(Mapping)),
+KINDS = {
+    "bool": "True or False",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "str | Path": "a path",
+    "Path | str": "a path",
+    "str | Sequence[str]": "text, or a list of texts",
+    "str | Sequence[str] | Mapping[str, str | Sequence[str]]": "text, a list of texts, or a dictionary",
+    "Sequence[int]": "a list of whole numbers",
+    "str | Path | Mapping[str, Any]": "text, a path or a dictionary",
+    "Mapping[str, Any]": "a dictionary",
 }
-"""By annotation: how messages name it, and what makes a value one."""
+"""How messages name what an annotation means."""
+
+
+def converted(value: Any, kind: str) -> Any:
+    """Returns an argument as one of `KINDS`, of Python's own types. Raises TypeError for what is none."""
+    if "Mapping[str, str" in kind and isinstance(value, Mapping):
+        return {str(name): converted(one, "str | Sequence[str]") for name, one in value.items()}
+    if ("|" in kind and isinstance(value, str | Path)) or ("Mapping" in kind and isinstance(value, Mapping)):
+        return value
+    if "Sequence[" in kind and not isinstance(value, str | bytes | Mapping):
+        return [converted(one, "int" if "int" in kind else "str") for one in value]
+    if kind == "bool" and value in (0, 1):
+        return bool(value)
+    if kind == "int" and not isinstance(value, bool | str):
+        return int(value) if hasattr(value, "is_integer") and value.is_integer() else index(value)
+    if kind == "float" and not isinstance(value, bool) and hasattr(value, "__float__"):
+        return value if isinstance(value, int) else float(value)
+    if kind == "str" and (isinstance(value, str | os.PathLike | int) or type(value).__name__ == "device"):
+        return str(value)
+    raise TypeError
 
 
 def bound(name: str, accepted: Signature, args: tuple[object, ...], kwargs: Mapping[str, object]) -> BoundArguments:
@@ -162,11 +127,10 @@ def bound(name: str, accepted: Signature, args: tuple[object, ...], kwargs: Mapp
         elif has_settings and wanted in ("int", "float", "Mapping[str, Any]") and form.annotation != wanted:
             continue  # checked with the other settings
         elif wanted in KINDS:
-            what, convert = KINDS[wanted]
             try:
-                given.arguments[key] = convert(value)
+                given.arguments[key] = converted(value, wanted)
             except (TypeError, ValueError, OverflowError):
-                raise CallError(f"{key}: expected {what}, got {value!r:.80}") from None
+                raise CallError(f"{key}: expected {KINDS[wanted]}, got {value!r:.80}") from None
         elif wanted.startswith("Callable[") and " | " not in wanted and not callable(value):
             raise CallError(f"{key}: {value!r:.80} cannot be called; expected a function")
         elif wanted.startswith("Literal") and value not in (choices := re.findall(r"\w+", wanted)[1:]):

@@ -16,8 +16,8 @@ from palaestra.cli.help_text import HelpPart, examples
 from palaestra.cli.parser import Parser
 from palaestra.cli.streams import BROKEN_PIPE, broken
 from palaestra.core.display import escaped_lines, shortened
-from palaestra.core.errors import PalaestraError, RankLost, exception_summary, out_of_memory
-from palaestra.core.files import explain
+from palaestra.core.errors import PalaestraError, RankLost, exception_summary
+from palaestra.core.files import of_the_machine
 from palaestra.core.plugins import without_garbage_collection
 from palaestra.runtime.control.os_signals import break_on_signals, is_read, reports
 from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr, on_stdout
@@ -123,21 +123,15 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
         if arguments[:1] == ["learn"] and not is_reported_here(error):
             return 1
         return complain(str(error), error if debug else None)
-    except (MemoryError, RuntimeError) as error:
-        if not out_of_memory(error):
+    except (OSError, MemoryError, RuntimeError) as error:
+        if isinstance(error, OSError) and (status := broken(sys.stdout, error)) is not None:
+            return status
+        if (refused := of_the_machine(error)) is None:
             raise
-        return complain(
-            f"{error}\n  The memory is used up: fewer areas or a smaller buffer_size need less",
-            error if debug else None,
-        )
+        return complain(str(refused), error if debug else None)
     except KeyboardInterrupt as signal:
         complain("palaestra: interrupted", prefix="")
         return 128 + getattr(signal, "number", 2)
-    except OSError as error:
-        if (status := broken(sys.stdout, error)) is not None:
-            return status
-        where = "" if error.filename is None else f"{error.filename}: "
-        return complain(where + explain(error), error if debug else None)
 
 
 def is_reported_here(error: PalaestraError) -> bool:

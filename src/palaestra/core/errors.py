@@ -195,11 +195,9 @@ def exception_summary(error: BaseException) -> str:
     return f"{type(error).__name__}{': ' if text else ''}{text}{place}"
 
 
-def out_of_memory(error: Exception) -> bool:
+def out_of_memory(error: BaseException) -> bool:
     """Whether the machine or its accelerator ran out of memory: torch raises RuntimeError for both."""
-    return isinstance(error, MemoryError) or any(
-        words in str(error) for words in ("can't allocate memory", "out of memory")
-    )
+    return isinstance(error, MemoryError) or "can't allocate memory" in str(error) or "out of memory" in str(error)
 
 
 def is_users(file: str) -> bool:

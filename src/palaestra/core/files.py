@@ -18,7 +18,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import IO, TextIO
 
-from palaestra.core.errors import ConfigError
+from palaestra.core.errors import ConfigError, RunError, out_of_memory
 
 _REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -90,6 +90,19 @@ def belongs_to_run(behavior: str) -> bool:
 def explain(error: OSError) -> str:
     """Returns the reason why a file could not be written, as text."""
     return _REASONS.get(error.errno or 0, error.strerror or str(error))
+
+
+def of_the_machine(error: Exception) -> RunError | None:
+    """Returns the error for a file that the system refuses, or for memory that is used up; None for any other."""
+    if isinstance(error, OSError):
+        raised = RunError(f"{'' if error.filename is None else f'{error.filename!s:.100}: '}{explain(error)}")
+    elif not out_of_memory(error):
+        return None
+    else:
+        reason = str(error).partition("\n")[0][:200]
+        raised = RunError(f"the memory is used up: fewer areas or a smaller buffer_size need less ({reason})")
+    raised.__cause__ = error
+    return raised
 
 
 def silence(stream: TextIO) -> None:

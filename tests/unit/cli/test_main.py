@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.cli.commands import COMMANDS, out_of_memory
+from palaestra.cli.commands import COMMANDS
+from palaestra.core.errors import out_of_memory
 from palaestra.core.processes import surely_no_gpu
 
 

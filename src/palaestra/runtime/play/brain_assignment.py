@@ -47,8 +47,7 @@ class BrainSpec:
     argument: str = ""
     behavior: str | None = None  # None: any that no other part names
     team: int | None = None  # None: any that no other part names
-    given: object = field(default=None, hash=False, compare=False)
-    """Of a program: a function, a class or object with `decide`, or a policy."""
+    given: object = field(default=None, hash=False, compare=False)  # of a program: a function, an object or a policy
 
     @property
     def brain(self) -> str:

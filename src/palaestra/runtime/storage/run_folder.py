@@ -178,18 +178,13 @@ class RunFolder:
 
     def must_be_free(self, force: bool) -> None:
         """Raises RunError if a new run would overwrite another, unless `force` is set."""
-        if self.path.exists() and not force and not self._is_bare() and not self._has_begun_in_vain():
+        if self.path.exists() and not force and not self._is_bare() and not _in_vain(self):
             if self.path.is_dir() and not self.exists:
                 raise RunError(f"{self.path} is not free for a new run: {self._content()}; choose another --run-id")
             raise RunError(
                 f"the run '{self.run_id}' exists already ({self.path}): continue it with --resume, start it again "
                 "with --force, or choose another --run-id"
             )
-
-    def _has_begun_in_vain(self) -> bool:
-        """Whether a run ended before its first summary and its first checkpoint but that of step 0."""
-        saved = [path.name for path in self.checkpoints.glob("*")]
-        return saved == ["0"] and not (self.path / "metrics.jsonl").exists() and self.trained_file() is None
 
     def _is_bare(self) -> bool:
         """Whether the folder holds only what a failed start leaves: a lock, logs of games, a half-written file."""
@@ -280,3 +275,9 @@ def _elapsed(metrics: Path) -> float:
         return float(json.loads(last)["elapsed"])
     except (OSError, ValueError, LookupError, TypeError):
         return 0.0
+
+
+def _in_vain(run: RunFolder) -> bool:
+    """Whether a run ended before its first summary and its first checkpoint but that of step 0."""
+    saved = [path.name for path in run.checkpoints.glob("*")]
+    return saved == ["0"] and not (run.path / "metrics.jsonl").exists() and run.trained_file() is None

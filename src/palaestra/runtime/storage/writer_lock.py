@@ -31,20 +31,8 @@ PATIENCE = 0.4
 FRESH = 120.0
 """Seconds after its last save for which a writer elsewhere counts as alive; runs save once a minute."""
 _WITHOUT_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
-_NETWORK = (
-    "nfs",
-    "cifs",
-    "smb",
-    "afs",
-    "ceph",
-    "lustre",
-    "gluster",
-    "beegfs",
-    "gpfs",
-    "fuse.sshfs",
-    "ncp",
-    "webdav",
-    "davfs",
+_NETWORK = tuple(
+    ["nfs", "cifs", "smb", "afs", "ceph", "lustre", "gluster", "beegfs", "gpfs", "fuse.sshfs", "ncp", "webdav", "davfs"]
 )
 
 

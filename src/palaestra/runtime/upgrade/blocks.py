@@ -15,15 +15,8 @@ from palaestra.trainers.settings import TRAINERS, BCSettings, BehavioralCloningS
 
 NETWORK = ("normalize", "hidden_units", "num_layers", "vis_encode_type")
 MEMORY = ("sequence_length", "memory_size")
-WHOLE_RUN = (
-    "max_steps",
-    "time_horizon",
-    "summary_freq",
-    "checkpoint_interval",
-    "keep_checkpoints",
-    "even_checkpoints",
-    "threaded",
-)
+WHOLE_RUN = ("max_steps", "time_horizon", "summary_freq", "checkpoint_interval", "keep_checkpoints")
+WHOLE_RUN += ("even_checkpoints", "threaded")
 TEACHER_KEYS = ("demo_path", "teacher", "teacher_behavior", "teacher_plays")
 FOLDERS = ("model_path", "summary_path", "output_path", "trainer_path")
 CURIOSITY = ("curiosity_strength", "curiosity_enc_size")
