@@ -91,13 +91,7 @@ KINDS = {
 
 def converted(value: Any, kind: str) -> Any:
     """Returns an argument as one of `KINDS`, of Python's own types. Raises TypeError for what is none."""
-    if "Mapping[str, str" in kind and isinstance(value, Mapping):
-        return {str(name): converted(one, "str | Sequence[str]") for name, one in value.items()}
-    if ("|" in kind and isinstance(value, str | Path)) or ("Mapping" in kind and isinstance(value, Mapping)):
-        return value
-    if "Sequence[" in kind and not isinstance(value, str | bytes | Mapping):
-        return [converted(one, "int" if "int" in kind else "str") for one in value]
-    if kind == "bool" and value in (0, 1):
+    if kind == "bool" and (0, 1).count(value):
         return bool(value)
     if kind == "int" and not isinstance(value, bool | str):
         return int(value) if hasattr(value, "is_integer") and value.is_integer() else index(value)
@@ -105,6 +99,12 @@ def converted(value: Any, kind: str) -> Any:
         return value if isinstance(value, int) else float(value)
     if kind == "str" and (isinstance(value, str | os.PathLike | int) or type(value).__name__ == "device"):
         return str(value)
+    if "Mapping[str, str" in kind and isinstance(value, Mapping):
+        return {str(name): converted(one, "str | Sequence[str]") for name, one in value.items()}
+    if ("|" in kind and isinstance(value, str | Path)) or ("Mapping" in kind and isinstance(value, Mapping)):
+        return value
+    if "Sequence[" in kind and not isinstance(value, str | bytes | Mapping):
+        return [converted(one, "int" if "int" in kind else "str") for one in value]
     raise TypeError
 
 

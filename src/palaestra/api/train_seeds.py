@@ -53,13 +53,7 @@ def train_seeds(
             "env is an environment, which only one run can use: give its name, or a function that makes it"
         )
     request = TrainingRequest(
-        config,
-        overrides,
-        settings_of(settings),
-        env,
-        callbacks_of(callbacks),
-        quiet=quiet,
-        trust=bool(trust),
+        config, overrides, settings_of(settings), env, callbacks_of(callbacks), quiet=quiet, trust=bool(trust)
     )
     request = prepared(request, ending="-seed-")
     plan = plan_seeds(

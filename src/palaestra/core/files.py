@@ -62,20 +62,11 @@ _ENDINGS = {
 MODEL_FILES = (".onnx", ".nn")
 """Ends of the names of model files: ONNX, and Barracuda's format of old ML-Agents."""
 
-RUN_FILES = frozenset(
-    [
-        "run",
-        "checkpoints",
-        "run_logs",
-        "configuration.yaml",
-        "metrics.jsonl",
-        "curves.png",
-        "training_status.json",
-        "timers.json",
-        "league.json",
-        "league.png",
-    ]
-)
+_OF_A_RUN = """
+    run checkpoints run_logs configuration.yaml metrics.jsonl curves.png training_status.json timers.json league.json
+    league.png
+"""
+RUN_FILES = frozenset(_OF_A_RUN.split())
 """Lower-case names of files and folders that a run keeps beside those of its behaviors."""
 
 

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from palaestra.demos.format import DemoMeta, DemoRecord, ReadTiming
-from palaestra.demos.pairs import Episode, Pairs
-from palaestra.demos.reader import Demo, read_demo
-from palaestra.demos.record_columns import DemoColumns
-from palaestra.demos.source import DemoSource
-from palaestra.demos.writer import DemoWriter, free_path
-
-__all__ = [
-    "Demo",
-    "DemoColumns",
-    "DemoMeta",
-    "DemoRecord",
-    "DemoSource",
-    "DemoWriter",
-    "Episode",
-    "Pairs",
-    "ReadTiming",
-    "free_path",
-    "read_demo",
-]
+from palaestra.demos.format import DemoMeta as DemoMeta
+from palaestra.demos.format import DemoRecord as DemoRecord
+from palaestra.demos.format import ReadTiming as ReadTiming
+from palaestra.demos.pairs import Episode as Episode
+from palaestra.demos.pairs import Pairs as Pairs
+from palaestra.demos.reader import Demo as Demo
+from palaestra.demos.reader import read_demo as read_demo
+from palaestra.demos.record_columns import DemoColumns as DemoColumns
+from palaestra.demos.source import DemoSource as DemoSource
+from palaestra.demos.writer import DemoWriter as DemoWriter
+from palaestra.demos.writer import free_path as free_path

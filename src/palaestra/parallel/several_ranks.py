@@ -16,13 +16,7 @@ from torch import Tensor
 
 from palaestra.core.errors import RankLost
 from palaestra.parallel.rank_group import RankGroup
-from palaestra.parallel.rank_store import (
-    Place,
-    give_signs_of_life,
-    lost_rank,
-    unmet,
-    wait_for_first,
-)
+from palaestra.parallel.rank_store import Place, give_signs_of_life, lost_rank, unmet, wait_for_first
 from palaestra.parallel.shared_sums import SharedSums
 
 T = TypeVar("T")

@@ -128,24 +128,6 @@ class ActionSpec(NamedTuple):
         return ActionTuple(*parts)
 
 
-__all__ = [
-    "ActionSpec",
-    "ActionTuple",
-    "AgentId",
-    "BaseEnv",
-    "BehaviorMapping",
-    "BehaviorName",
-    "BehaviorSpec",
-    "DecisionStep",
-    "DecisionSteps",
-    "DimensionProperty",
-    "GroupId",
-    "ObservationSpec",
-    "ObservationType",
-    "TerminalStep",
-    "TerminalSteps",
-]
-
 AgentId: TypeAlias = int
 GroupId: TypeAlias = int
 BehaviorName: TypeAlias = str

@@ -9,18 +9,8 @@ from importlib.resources import files
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from google.protobuf.message import DecodeError, Message
-
-__all__ = [
-    "EXCHANGE",
-    "Any_",
-    "DecodeError",
-    "Message",
-    "Observation",
-    "ShallowMessage",
-    "UnityMessage",
-    "message_class",
-]
+from google.protobuf.message import DecodeError as DecodeError
+from google.protobuf.message import Message as Message
 
 EXCHANGE = "/communicator_objects.UnityToExternalProto/Exchange"
 """The gRPC method that games call for every message."""

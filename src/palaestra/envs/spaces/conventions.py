@@ -11,15 +11,7 @@ import gymnasium
 from palaestra.core.errors import EnvError
 from palaestra.envs.spaces.observation_leaves import Leaf
 from palaestra.envs.spaces.observation_spaces import MOST_ELEMENTS, entry_names, observation_leaves
-from palaestra.envs.spaces.option_names import (
-    ALLOW_ALL,
-    LEAVE_OUT,
-    MASK_KEY,
-    MAX_ELEMENTS,
-    NAMES,
-    OF_RUN,
-    PARAMETERS,
-)
+from palaestra.envs.spaces.option_names import ALLOW_ALL, LEAVE_OUT, MASK_KEY, MAX_ELEMENTS, NAMES, OF_RUN, PARAMETERS
 from palaestra.envs.spaces.parameter_targets import Wanted
 
 

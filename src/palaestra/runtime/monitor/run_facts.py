@@ -11,15 +11,7 @@ from typing import Any
 
 from palaestra.core.metrics import ELO
 from palaestra.runtime.monitor.bounded_reading import LOG_TAIL, ResultsFiles
-from palaestra.runtime.monitor.run_status import (
-    STATUS,
-    TIMERS,
-    BehaviorStatus,
-    RunStatus,
-    is_number,
-    section,
-    sections,
-)
+from palaestra.runtime.monitor.run_status import STATUS, TIMERS, BehaviorStatus, RunStatus, is_number, section, sections
 
 MISSING = "(not set)"
 IGNORED = frozenset(

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from palaestra.demos.summary import BINS, DemoSummary
-from palaestra.runtime.plots.chart_style import (
-    COLORS,
-    INK,
-    SEPARATOR,
-    SOFT,
-    add_grid,
-    drawable,
-    new_figure,
-    ticks_to,
-)
+from palaestra.runtime.plots.chart_style import COLORS, INK, SEPARATOR, SOFT, add_grid, drawable, new_figure, ticks_to
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

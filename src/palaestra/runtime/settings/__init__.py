@@ -4,28 +4,15 @@
 classes; `setting_errors` and `warnings` report problems; `loading` combines them.
 """
 
-from palaestra.runtime.settings.loading import Loaded, behavior_seed, behavior_settings, load, to_yaml
-from palaestra.runtime.settings.tree import (
-    CheckpointSettings,
-    EngineSettings,
-    EnvSettings,
-    RunSettings,
-    TorchSettings,
-    json_schema,
-)
-from palaestra.trainers.behavior_settings import BehaviorSettings
-
-__all__ = [
-    "BehaviorSettings",
-    "CheckpointSettings",
-    "EngineSettings",
-    "EnvSettings",
-    "Loaded",
-    "RunSettings",
-    "TorchSettings",
-    "behavior_seed",
-    "behavior_settings",
-    "json_schema",
-    "load",
-    "to_yaml",
-]
+from palaestra.runtime.settings.loading import Loaded as Loaded
+from palaestra.runtime.settings.loading import behavior_seed as behavior_seed
+from palaestra.runtime.settings.loading import behavior_settings as behavior_settings
+from palaestra.runtime.settings.loading import load as load
+from palaestra.runtime.settings.loading import to_yaml as to_yaml
+from palaestra.runtime.settings.tree import CheckpointSettings as CheckpointSettings
+from palaestra.runtime.settings.tree import EngineSettings as EngineSettings
+from palaestra.runtime.settings.tree import EnvSettings as EnvSettings
+from palaestra.runtime.settings.tree import RunSettings as RunSettings
+from palaestra.runtime.settings.tree import TorchSettings as TorchSettings
+from palaestra.runtime.settings.tree import json_schema as json_schema
+from palaestra.trainers.behavior_settings import BehaviorSettings as BehaviorSettings

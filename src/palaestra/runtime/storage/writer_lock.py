@@ -31,9 +31,8 @@ PATIENCE = 0.4
 FRESH = 120.0
 """Seconds after its last save for which a writer elsewhere counts as alive; runs save once a minute."""
 _WITHOUT_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
-_NETWORK = tuple(
-    ["nfs", "cifs", "smb", "afs", "ceph", "lustre", "gluster", "beegfs", "gpfs", "fuse.sshfs", "ncp", "webdav", "davfs"]
-)
+_NETWORKS = "nfs cifs smb afs ceph lustre gluster beegfs gpfs fuse.sshfs ncp webdav davfs"
+_NETWORK = tuple(_NETWORKS.split())
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,17 +129,7 @@ def trials_table(study: TuneStudy) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     to_bar = [] if search.bar is None else ["reached", "reward_at_end"]
-    head = [
-        "trial",
-        "state",
-        *search.wanted,
-        *to_bar,
-        *(["front"] if best else []),
-        *paths,
-        "seconds",
-        "seeds",
-        "why",
-    ]
+    head = ["trial", "state", *search.wanted, *to_bar, *(["front"] if best else []), *paths, "seconds", "seeds", "why"]
     writer.writerow(head)
     for trial in study.all():
         complete = trial.state == study.states.COMPLETE
