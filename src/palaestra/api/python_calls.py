@@ -10,7 +10,7 @@ from functools import wraps
 from inspect import BoundArguments, Parameter, Signature, signature
 from operator import index
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from palaestra.core.errors import STOPS, CallError, PalaestraError
 from palaestra.core.files import of_the_machine
@@ -89,9 +89,10 @@ KINDS = {
 """How messages name what an annotation means."""
 
 
-def converted(value: Any, kind: str) -> Any:
+def converted(given: object, kind: str) -> Any:
     """Returns an argument as one of `KINDS`, of Python's own types. Raises TypeError for what is none."""
-    if kind == "bool" and (0, 1).count(value):
+    value = cast(Any, given)
+    if kind == "bool" and value == bool(value):
         return bool(value)
     if kind == "int" and not isinstance(value, bool | str):
         return int(value) if hasattr(value, "is_integer") and value.is_integer() else index(value)
@@ -104,7 +105,7 @@ def converted(value: Any, kind: str) -> Any:
     if ("|" in kind and isinstance(value, str | Path)) or ("Mapping" in kind and isinstance(value, Mapping)):
         return value
     if "Sequence[" in kind and not isinstance(value, str | bytes | Mapping):
-        return [converted(one, "int" if "int" in kind else "str") for one in value]
+        return [converted(one, "int" if "int" in kind else "str") for one in cast(Any, given)]
     raise TypeError
 
 

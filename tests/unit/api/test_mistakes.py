@@ -56,6 +56,16 @@ class Raising(Point):
         raise ValueError("start me with --resume")
 
 
+class RaisingOurs(Point):
+    error = PalaestraError("mine")
+
+    def step(self, action: Any) -> Any:
+        raise self.error from self.error
+
+
+POINT = Point()
+
+
 class Unmade(Point):
     def __init__(self) -> None:
         raise RuntimeError("no display")
@@ -67,6 +77,10 @@ class Sized(Point):
 
 class Reading(Point):
     observation_space: Any = spaces.Text(5)
+
+
+class Coroutine:
+    async def __call__(self, summary: object) -> None: ...
 
 
 class Neither:
@@ -129,11 +143,33 @@ WRONG_ARGUMENTS = [
     (lambda: train_seeds(env="Basic", seeds="some"), "seeds is 'some'; expected a number of seeds"),
     (lambda: train_seeds(env="Basic", seed=3), "seeds names several, such as seeds=[3, 7, 9]"),
     (lambda: train_seeds(env="Basic", lr=3), "train_seeds() has no argument 'lr': here it is learning_rate=3"),
+    (basic(resume="no"), "resume: expected True or False, got 'no'"),
+    (basic(force=2), "force: expected True or False, got 2"),
+    (basic(results_dir="a\0b"), "results_dir: a text with a NUL character"),
+    (basic(keep_best="yes"), "keep_best: every: expected a whole number, got 'yes'"),
+    (basic(env_options=[1]), "env_options: expected a dictionary, got a list of 1"),
+    (basic(max_steps=True), "max_steps: expected a whole number, got True"),
+    (basic(track={"wandb": 3}), 'a dictionary such as {"wandb": {"project": "walkers"}}'),
+    (basic(trainer=Neither()), 'expected "ppo", "sac", "poca", "bc", or a class of your own'),
+    (basic(callbacks=Coroutine()), "only begins when it is called; expected a function that returns"),
+    (basic(settings={"hyperparameters.beta": 1, "hyperparameters": {"beta": 2}}), "hyperparameters.beta twice"),
+    (basic(settings={"hyperparameters.learning_rate_schedule": "cosine"}), "expected one of constant, linear"),
+    (basic(buffer_size=10**12), "the memory is used up: fewer areas or a smaller buffer_size need less"),
+    (lambda: train(Path("/no.yaml"), env="Basic"), "there is no settings file"),
+    (lambda: train_seeds(env="Basic", seeds=1.5), "expected a number of seeds"),
+    (lambda: tune(env="Basic", search=5), "search: expected text, a path or a dictionary, got 5"),
     (lambda: tune(env="Basic", trialss=3), "tune() has no argument 'trialss'; did you mean 'trials'?"),
 ]
 WRONG_ENVIRONMENTS = [
     (made(5), "it has neither `reset` nor `step`"),
     (made(Neither), "which has neither `reset` nor `step`"),
+    (made(""), "env is ''; name an environment"),
+    (made("n" * 300), "File name too long"),
+    (made("LunarLander-v2"), "did you mean 'gymnasium:LunarLander-v3'?"),
+    (made(int), "no signature found"),
+    (made([POINT, POINT], num_areas=None), "holds the same environment twice"),
+    (made([Point], num_areas=None), "holds functions or classes: pass one alone"),
+    (made(RaisingOurs), "mine"),
     (made("Basik"), "did you mean 'Basic'?"),
     (made("CartPole-v1"), "did you mean 'gymnasium:CartPole-v1'?"),
     (made(lambda: gymnasium.make("CartPol-v1")), "Environment `CartPol` doesn't exist"),
@@ -158,6 +194,27 @@ WITH_RUNS = [
     (lambda: api.evaluate("nothing"), "there is no run 'nothing' in results (runs there: there)"),
     (lambda: api.evaluate("there", n_eval_episodes=5), "evaluate() has no argument 'n_eval_episodes'"),
     (lambda: api.evaluate("there", episodes="ten"), "episodes: expected a whole number, got 'ten'"),
+    (
+        lambda: api.evaluate("there", num_areas=10**9),
+        "expected at least 1, and 1,000,000 at most",
+    ),
+    (lambda: api.evaluate("there", seed=-1), "seed is -1; expected at least 0"),
+    (lambda: api.evaluate("there", env_options="x=1"), "env_options: expected a dictionary, got 'x=1'"),
+    (lambda: api.evaluate("there", results_dir=5), "results_dir: expected a path, got 5"),
+    (lambda: api.evaluate({"Basic": 3}, env="Basic"), "expected a policy, as palaestra.load_policy gives"),
+    (lambda: api.plot("there", x="Time"), "x: expected one of step, time, got 'Time'; did you mean 'time'?"),
+    (lambda: api.plot([]), "no run is given"),
+    (lambda: api.record("there", steps=3), "steps: expected a list of whole numbers, got 3"),
+    (lambda: api.compare("there", groups=5), "groups: expected text, a list of texts, or a dictionary, got 5"),
+    (lambda: api.compare("there", metric=["a"]), "metric: expected text, got ['a']"),
+    (lambda: api.load_policy(None), "None is no model"),
+    (lambda: api.make(Point), "name: expected text, got <class"),
+    (lambda: api.make("CartPole", areas=10**12), "the memory is used up"),
+    (lambda: api.stop_at_reward("high"), "reward: expected a number, got 'high'"),
+    (lambda: api.stop_at_reward(float("nan")), "reward: expected a finite number, got nan"),
+    (lambda: api.read_demo(5), "source: expected a path, got 5"),
+    (lambda: api.pull(5), "repo: "),
+    (lambda: api.run("Basic", "random", time_scale="x"), "time_scale is 'x'; expected more than 0"),
     (lambda: api.evaluate(), "evaluate() needs runs (it has: runs, env, episodes"),
     (lambda: api.plot("nothing"), "cannot plot: there is no run 'nothing'"),
     (lambda: api.record("nothing"), "there is no run 'nothing'"),
@@ -199,3 +256,24 @@ def test_a_mistake_in_python_gives_one_sentence_and_a_short_traceback(mistake: C
     assert cause is None or {Path(frame.filename).name for frame in traceback.extract_tb(cause.__traceback__)} == {
         Path(__file__).name
     }
+
+
+def test_numbers_of_numpy_and_other_forms_of_the_same_are_taken():
+    seen: list[Any] = []
+    numbers = {"max_steps": np.int64(200), "learning_rate": np.float32(1e-3), "seed": np.int64(3)}
+    forms = {"run_id": Path("here"), "callbacks": (one for one in [seen.append]), "quiet": np.bool_(True)}
+    result = train(env="Basic", num_areas=np.int8(2), summary_freq=100, **numbers, **forms)
+    assert len(seen) == 2
+    assert api.run("Basic", "random", episodes=np.int64(2), num_areas=np.int64(1), quiet=True).returns.shape == (2,)
+    assert api.make("CartPole", areas=np.int64(3)).num_areas == 3
+    assert str(api.plot(np.array(["here"]), smooth=np.float32(0.5))).startswith("Figure")
+    ended = train(env=Point, quiet=True, max_steps=400, summary_freq=100, callbacks=lambda summary: np.bool_(True))
+    assert not ended.finished
+    with pytest.raises(PalaestraError, match="exists already"):
+        train(env=Point, quiet=True, run_id=result.run_id)
+
+
+def test_a_run_that_failed_before_its_first_summary_leaves_its_name_free():
+    with pytest.raises(PalaestraError, match="start me with"):
+        made(Raising, run_id="again")()
+    assert train(env=Point, quiet=True, run_id="again", max_steps=100).finished
