@@ -32,7 +32,7 @@ def test_mlagents_learn_runs_learn_with_its_arguments_and_exit_status(commands: 
     assert main(["alias", "--dir", str(commands)]) == 0
     done = subprocess.run(["mlagents-learn", "--lesson=a b"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "palaestra learn: error: argument --lesson: expected a whole number, got 'a b'" in done.stderr
+    assert "palaestra learn: error: --lesson: expected a whole number, got 'a b'" in done.stderr
 
 
 def test_a_command_of_ml_agents_is_not_replaced_unasked(commands: Path):

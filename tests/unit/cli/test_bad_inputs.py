@@ -332,8 +332,8 @@ def test_a_wrong_command_line_ends_with_status_2(command: str, output: str, term
     ("words", "output"),
     [
         (["learn", "a\0b.yaml"], r"palaestra: error: 'a\x00b.yaml' holds a NUL character"),
-        (["learn", "--set=--"], "palaestra: error: argument --set: expected a value, got '--'"),
-        (["learn", "good.yaml", "--run-id=--"], "palaestra: error: argument --run-id: expected a value, got '--'"),
+        (["learn", "--set=--"], "palaestra: error: --set: expected a value, got '--'"),
+        (["learn", "good.yaml", "--run-id=--"], "palaestra: error: --run-id: expected a value, got '--'"),
         (["learn", "good.yaml", "--\x1b[31mred"], r"palaestra learn: error: unknown flag '--\x1b[31mred'"),
         (["learn", "good.yaml", "--" + "x" * 5000], "(5,002 characters)'"),
         (["learn", "good.yaml", "--num-areas=" + "9" * 5000], "expected a whole number"),

@@ -35,15 +35,35 @@ GIVEN = {
     "--capture-video": "`palaestra record RUN` makes a GIF",
     "--max-stepz=3": "unknown flag '--max-stepz'; did you mean '--max-steps'?",
     "--xq": "unknown flag '--xq' (see:",
-    "--seed=abc": "argument --seed: expected a whole number, got 'abc'",
-    "--num-envs=1.5": "argument --num-envs: expected a whole number, got '1.5'",
-    "--rank-timeout=nan": "argument --rank-timeout: expected a number, got 'nan'",
+    "--seed=abc": "learn: error: --seed: expected a whole number, got 'abc', such as --seed=4 (see:",
+    "--num-envs=1.5": "--num-envs: expected a whole number, got '1.5'",
+    "--rank-timeout=nan": "--rank-timeout: expected a number, got 'nan'",
 }
 
 
 @pytest.mark.parametrize(("line", "message"), GIVEN.items(), ids=list(GIVEN))
 def test_learn_answers_flags_of_other_libraries(line: str, message: str, terminal):
     assert message in terminal.fails("learn", *line.split(), status=2)
+
+
+WRONG = {
+    "learn --max-steps": "--max-steps: expected a value, such as --max-steps=1e5, got none (see:",
+    "learn --resume=yes": "--resume: expected no value, got 'yes'; write --resume alone, or leave it out",
+    "learn --m=3": "'--m=3' may mean --multi-gpu or --max-lifetime-restarts; write out",
+    "record first --fps": "--fps: expected a value, such as --fps=30, got none",
+    "plot a --x=foo": "--x: expected step or time, got 'foo'",
+    "doctor --ticks=5 --seconds=4": "--seconds and --ticks exclude each other; leave out one",
+    "doctor --time-scales": "--time-scales: expected a value, such as --time-scales 1, got none",
+    "push first": "REPO is missing, as in `palaestra push first ",
+    "upgrade": "IN and OUT are missing, as in `palaestra upgrade ",
+}
+
+
+@pytest.mark.parametrize(("line", "message"), WRONG.items(), ids=list(WRONG))
+def test_mistakes_that_argparse_finds_are_said_in_our_words(line: str, message: str, terminal):
+    said = terminal.fails(line, status=2)
+    assert f"error: {message}" in said
+    assert "argument" not in said
 
 
 def test_a_command_answers_only_with_flags_that_it_has(terminal):

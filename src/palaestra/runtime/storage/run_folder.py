@@ -163,7 +163,7 @@ class RunFolder:
         names = [name for name in _names_in(self.results) if name != self.run_id]
         near = get_close_matches(self.run_id, names, n=3)
         hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
-        there = "" if near else f" (runs there: {', '.join(names[:10])})" if names else ", where no runs are"
+        there = "" if near else f" (runs there: {', '.join(names[:10])})" if names else ", which has none"
         anew = f" ({leave} to start a new one)" if purpose == "resume" else ""
         if asked and purpose != "resume":
             anew = f" ({asked} asks for it: give --set checkpoint_settings.initialize_from=null to start without one)"

@@ -75,7 +75,7 @@ def test_a_run_that_is_missing_is_told_from_its_neighbors(tmp_path):
         RunError, match=r"^there is no run 'bask' in .* \(runs there: ball-1, ball-2, seeds/first, walker\)$"
     ):
         RunFolder(tmp_path, "bask").must_exist("open")
-    with pytest.raises(RunError, match="where no runs are"):
+    with pytest.raises(RunError, match="which has none"):
         RunFolder(tmp_path / "nowhere", "zzz").must_exist("play")
 
 
