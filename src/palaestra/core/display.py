@@ -8,7 +8,7 @@ import html
 import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -52,6 +52,21 @@ def listed(names: Sequence[object], most: int = 5) -> str:
     """Returns the first names with commas, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(str, names[:most])) + more
+
+
+def readable(value: float, decimals: int | None = None) -> str:
+    """Returns a number as people read it: 120,000, 98.73, 3e-05. `decimals`: those of its column; None: alone."""
+    if decimals is not None:
+        return f"{value:,.{decimals}f}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def decimals_of(values: Iterable[float]) -> int:
+    """Returns how many decimals all numbers of a column have: 0 if they are whole, else fewer where one is large."""
+    finite = [abs(float(value)) for value in values if math.isfinite(value)]
+    if all(value.is_integer() for value in finite):
+        return 0
+    return min(3, max(0, 5 - len(str(int(max(finite))))))
 
 
 def duration(seconds: float) -> str:

@@ -1,6 +1,6 @@
 import pytest
 
-from palaestra.core.display import escaped, escaped_lines, indented, shortened
+from palaestra.core.display import decimals_of, escaped, escaped_lines, indented, readable, shortened
 from palaestra.core.errors import ConfigError, EnvError, exception_summary
 
 
@@ -37,3 +37,16 @@ def test_errors_hold_no_control_characters():
         str(EnvError("it broke off: " + exception_summary(ValueError("two\nlines"))))
         == "it broke off: ValueError: two\n  lines"
     )
+
+
+def test_numbers_that_people_read_have_no_exponent_and_those_of_a_column_the_same_decimals():
+    assert [readable(value) for value in (120_000.4, 1200.5, 98.734, 0.02512, 500.0)] == [
+        "120,000",
+        "1,200",
+        "98.73",
+        "0.02512",
+        "500",
+    ]
+    scores = [475.0, 1.25, -98.73, float("nan")]
+    assert [readable(value, decimals_of(scores)) for value in scores] == ["475.00", "1.25", "-98.73", "nan"]
+    assert [decimals_of(values) for values in ([500, 475], [0.5, 9.35], [1234.5], [1e6, 0.5], [])] == [0, 3, 1, 0, 0]

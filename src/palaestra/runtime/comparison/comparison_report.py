@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from palaestra.core.display import duration
+from palaestra.core.display import decimals_of, duration, readable
 from palaestra.runtime.comparison.intervals import Estimate
 from palaestra.runtime.comparison.scores import ComparedRuns, TaskScores
 from palaestra.runtime.presentation.result_tables import ResultTable
@@ -24,7 +26,9 @@ def tables(found: ComparedRuns) -> list[ResultTable]:
     """Returns tables of all tasks, overall estimates, probabilities of improvement, differing settings and notes."""
     parts = [_task(found, task) for task in found.tasks]
     if found.overall:
-        rows = [[name, _number(one.value), _ends(one)] for name, one in found.overall.items()]
+        digits = decimals_of(one.value for one in found.overall.values())
+        form = partial(readable, decimals=digits)
+        rows = [[name, form(one.value), _ends(one, form)] for name, one in found.overall.items()]
         parts.append(ResultTable(["over all tasks", "IQM", _percent(found)], rows))
     if found.improvements:
         pairs = [
@@ -56,9 +60,13 @@ def heading(found: ComparedRuns, task: str) -> str:
 def _task(found: ComparedRuns, task: str) -> ResultTable:
     bar = found.measure.bar
     titles = ["setting", "runs", "IQM", _percent(found), "minimum", "maximum"]
-    titles += [] if bar is None else [f"steps to {bar:g}", _percent(found), "time", "reached by"]
+    titles += [] if bar is None else [f"steps to {readable(bar)}", _percent(found), "time", "reached by"]
     rows = list[list[str]]()
     too_few = False
+    of_groups = [found.results[group.name, task] for group in found.groups if (group.name, task) in found.results]
+    form = partial(
+        readable, decimals=decimals_of(value for one in of_groups for value in (*one.scores, one.score.value))
+    )
     for group in found.groups:
         result = found.results.get((group.name, task))
         if result is None:
@@ -67,10 +75,10 @@ def _task(found: ComparedRuns, task: str) -> ResultTable:
         row = [
             group.name,
             str(len(scores)),
-            _number(result.score.value),
-            _ends(result.score),
-            _number(scores.min()),
-            _number(scores.max()),
+            form(result.score.value),
+            _ends(result.score, form),
+            form(scores.min()),
+            form(scores.max()),
         ]
         rows.append(row + ([] if bar is None else _to_bar(result)))
         too_few = too_few or (result.to_bar is not None and math.isinf(result.to_bar.value) and result.reached > 0)
@@ -95,15 +103,11 @@ def _percent(found: ComparedRuns) -> str:
     return f"{100 * found.measure.confidence:g} % interval"
 
 
-def _number(value: float) -> str:
-    return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
 def _steps(value: float) -> str:
     return "never" if math.isinf(value) else f"{value:,.0f}"
 
 
-def _ends(one: Estimate, form: Any = _number) -> str:
+def _ends(one: Estimate, form: Callable[[float], str]) -> str:
     if one.low is None or one.high is None:
         return ""
     low = form(one.low)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from palaestra.core.display import readable
 from palaestra.core.metrics import REWARD
 from palaestra.core.plugins import nearest
 from palaestra.runtime.logging.tracker import Summary
@@ -93,7 +94,7 @@ class Goals:
         value = course.value(settings)
         if value is None:
             return None
-        what = f"{settings.metric} is {value:.4g}"
+        what = f"{settings.metric} is {readable(value)}"
         high = settings.at_least is None or value >= settings.at_least
         low = settings.at_most is None or value <= settings.at_most
         counts = last_lesson or settings.metric.startswith(LESSONS)
@@ -104,7 +105,7 @@ class Goals:
             course.best_step = summary.step
         elif settings.no_progress is not None and summary.step - course.best_step >= settings.no_progress:
             best = (
-                f"no better than {course.best:.4g} at step {course.best_step:,}, "
+                f"no better than {readable(course.best)} at step {course.best_step:,}, "
                 f"{summary.step - course.best_step:,} decisions ago"
             )
             return self._end(course, "no progress", f"{what}, {best}")
@@ -173,8 +174,8 @@ def _entry(summary: Summary, metric: str) -> list[float]:
 
 
 def _bounds(settings: StopSettings) -> str:
-    low = [] if settings.at_least is None else [f"at least {settings.at_least:g}"]
-    return " and ".join([*low, *([] if settings.at_most is None else [f"at most {settings.at_most:g}"])])
+    low = [] if settings.at_least is None else [f"at least {readable(settings.at_least)}"]
+    return " and ".join([*low, *([] if settings.at_most is None else [f"at most {readable(settings.at_most)}"])])
 
 
 def _extent(course: Course) -> str:

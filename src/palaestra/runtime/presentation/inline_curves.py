@@ -10,7 +10,7 @@ from itertools import takewhile
 import numpy as np
 from numpy.typing import NDArray
 
-from palaestra.core.display import escaped
+from palaestra.core.display import escaped, readable
 
 COLORS = ("#3f7fe0", "#d8566a", "#2fa877", "#e08e1b", "#8d63c4", "#1aa3b8", "#9a7b4f", "#cc62a8")
 """Colors that can be seen on white and on black."""
@@ -61,8 +61,8 @@ def svg(curves: Mapping[str, Curve], title: str = "", x_name: str = "decisions")
     floor = TOP + height
     axis = f'<path d="M{LEFT} {TOP}V{floor}H{LEFT + width}" fill="none" stroke="currentColor" stroke-opacity=".3"/>'
     places = [(LEFT - 6, TOP + 8, "end", high), (LEFT - 6, floor, "end", low), (LEFT, HEIGHT - 5, "start", least)]
-    labels = [_label(x, y, anchor, _number(value)) for x, y, anchor, value in places]
-    labels.append(_label(LEFT + width, HEIGHT - 5, "end", f"{_number(most)} {html.escape(x_name)}"))
+    labels = [_label(x, y, anchor, readable(value)) for x, y, anchor, value in places]
+    labels.append(_label(LEFT + width, HEIGHT - 5, "end", f"{readable(most)} {html.escape(x_name)}"))
     picture = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
         f'role="img" style="display:block;max-width:100%">{axis}{"".join(lines)}{"".join(labels)}</svg>'
@@ -110,7 +110,3 @@ def _finite(x: NDArray[np.float64], y: NDArray[np.float64]) -> Curve:
     starts = np.linspace(0, len(x), POINTS, endpoint=False).astype(int)
     counts = np.diff([*starts, len(x)])
     return np.add.reduceat(x, starts) / counts, np.add.reduceat(y, starts) / counts
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -34,12 +34,12 @@ def continue_command(run: Run) -> str:
 
 
 def more_steps(run: Run) -> str:
-    """Returns the max_steps that doubles a finished run, as two digits suffice to write it."""
+    """Returns the max_steps that doubles a finished run, rounded to two digits."""
     steps = 2 * max(limit(run), farthest(run))
     unit = 10 ** max(len(str(steps)) - 2, 0)
     rounded = round(steps / unit) * unit
     mantissa, exponent = f"{rounded:.1e}".split("e")
-    return str(rounded) if rounded < 100_000 else f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+    return f"{mantissa[0]}e{int(exponent)}" if rounded >= 1_000_000 and mantissa.endswith(".0") else str(rounded)
 
 
 def _own_env(run: Run) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
-from palaestra.core.display import duration
+from palaestra.core.display import decimals_of, duration, readable
 from palaestra.core.errors import PalaestraError
 from palaestra.runtime.comparison.comparing import compare_groups
 from palaestra.runtime.comparison.scores import Measure
@@ -76,21 +77,27 @@ def _task(plan: SeedPlan, states: Mapping[int, str], found: Comparison | None, t
     result = None if found is None else found.results.get((plan.name, task))
     scores = {} if result is None else {one.run: one for one in result.runs}
     rows = list[list[str]]()
+    form = partial(readable, decimals=decimals_of(one.score for one in scores.values()))
     for run in plan.runs:
         one = scores.get(run.folder.run_id)
         numbers = ["", "", "no summary"]
         if one is not None:
-            numbers = [f"{one.step:,.0f}", duration(float(one.curve.seconds[-1])), f"{one.score:.4g}"]
+            numbers = [f"{one.step:,.0f}", duration(float(one.curve.seconds[-1])), form(one.score)]
         rows.append([run.folder.run_id, *numbers, states.get(run.seed, "")])
     notes = list[str]()
     if result is not None:
         score = result.score
         values = result.scores
-        ends = "" if score.low is None else f", 95 % interval {score.low:.4g} to {score.high:.4g}"
+        ends = (
+            ""
+            if score.low is None or score.high is None
+            else f", 95 % interval {readable(score.low)} to {readable(score.high)}"
+        )
         deviation = None if len(values) < 2 else _two_digits(float(np.std(values, ddof=1)))
         spread = "" if deviation is None else f" ± {deviation} (standard deviation)"
         notes.append(
-            f"interquartile mean {score.value:.4g}{ends}; mean {values.mean():.4g}{spread} of {len(values)} seeds"
+            f"interquartile mean {readable(score.value)}{ends}; "
+            f"mean {readable(values.mean())}{spread} of {len(values)} seeds"
         )
     return ResultTable([task or "run", "steps", "time", "reward", ""], rows, notes=notes)
 

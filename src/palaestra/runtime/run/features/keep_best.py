@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from palaestra.core.display import readable
 from palaestra.core.errors import STOPS, ConfigError
 from palaestra.core.files import file_name
 from palaestra.core.metrics import REWARD
@@ -222,8 +223,10 @@ class KeepBest(RunPart):
             elif best.measured != learner.step:
                 last = "; the last was not measured"
             else:
-                last = "; the last: nothing to measure" if best.latest is None else f"; the last: {best.latest:.4g}"
-            yield "best", f"{path} (step {best.step:,}, {what} {best.value:.4g}{count}{last})"
+                last = (
+                    "; the last: nothing to measure" if best.latest is None else f"; the last: {readable(best.latest)}"
+                )
+            yield "best", f"{path} (step {best.step:,}, {what} {readable(best.value)}{count}{last})"
 
     def state_dict(self) -> Mapping[str, Any]:
         """Returns the best models so far."""
