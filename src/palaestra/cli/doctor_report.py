@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.status import Status
 from rich.table import Table
 
-from palaestra.core.display import escaped, readable
+from palaestra.core.display import escaped
 from palaestra.runtime.doctor import CheckStage, Examination, Finding, ScaleComparison
 from palaestra.runtime.doctor.examination import Timing
 from palaestra.runtime.doctor.meters import BehaviorReport, ObservationReport, RewardReport
@@ -162,9 +162,9 @@ def _observations(observations: tuple[ObservationReport, ...]) -> Table:
             escape(seen.name),
             kind,
             "x".join(map(str, seen.shape)),
-            f"{readable(seen.low)} .. {readable(seen.high)}",
-            readable(seen.mean),
-            readable(seen.std),
+            f"{seen.low:.4g} .. {seen.high:.4g}",
+            f"{seen.mean:.3g}",
+            f"{seen.std:.3g}",
             "one color" if seen.one_color else constant,
             str(seen.far or "none"),
         )
@@ -219,9 +219,8 @@ def reward(report: RewardReport | None) -> str:
     if report is None:
         return "none has come"
     if report.low == report.high:
-        return f"always {readable(report.low)}"
-    low, high, mean = map(readable, (report.low, report.high, report.mean))
-    return f"{low} .. {high}, mean {mean}, {report.nonzero:.0%} not zero"
+        return f"always {report.low:.4g}"
+    return f"{report.low:.4g} .. {report.high:.4g}, mean {report.mean:.4g}, {report.nonzero:.0%} not zero"
 
 
 def masks(report: BehaviorReport) -> str:

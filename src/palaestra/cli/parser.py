@@ -22,7 +22,29 @@ FOREIGN = ("--gpu",)
 _NEAR = 0.7
 """Least share of equal characters of a flag that may be meant."""
 VALUES = {"N": "4", "S": "60", "ENV": "gymnasium:CartPole-v1", "ID": "first", "DIR": "results", "DEVICE": "cpu"}
-"""An example of a flag's value, by its metavar, where neither the command's examples nor the flag's help have one."""
+"""Examples of values by metavar, for flags of which neither the command's examples nor the help have one."""
+
+
+OURS = {
+    r"the following arguments are required: (.+)": "{0} is missing{like}",
+    r"ambiguous option: (.+) could match (.+)": "'{0}' may mean one of {1}; write out the one that is meant",
+    r"argument .+: expected .*one argument": "{flag}: expected a value{such}, got none",
+    r"argument .+?: ignored explicit argument (.+)": "{flag}: expected no value, got {0}; write {flag} alone",
+    r"argument .+?: invalid choice: (.+?) \(choose from .+": "{flag}: expected {choices}, got {0}",
+    r"argument .+?: not allowed with argument (\S+)": "{flag} and {0} exclude each other; leave out one",
+    r"argument \S+?: (.+)": "{flag}: {0}{such}",
+}
+"""What argparse says, and what is said here."""
+
+
+def example_of(flag: str, action: argparse.Action, examples: str) -> str:
+    """Returns a value that a flag may have: of the command's examples, its help or its default; empty for none."""
+    if found := re.search(rf"(?<!\S){flag}[= ](?!-)(\S+)", examples):
+        return found[1]
+    if found := re.search(r"such as ([^\s,);]+)|default: (\d[\w.]*)", action.help or ""):
+        return found[1] or found[2]
+    usual = str(action.default) if isinstance(action.default, (int, float, Path)) else ""
+    return usual or ("5005" if flag.endswith("-port") else VALUES.get(str(action.metavar), ""))
 
 
 def whole_number(text: str) -> int:
@@ -95,43 +117,17 @@ class Parser(argparse.ArgumentParser):
 
     def in_our_words(self, message: str) -> str:
         """Returns an error of argparse as: the flag, what was expected, what came, and an example."""
-        if found := re.fullmatch(r"the following arguments are required: (.+)", message, re.DOTALL):
-            like = re.search(r"^palaestra .+$", self.examples, re.MULTILINE)
-            verb = "are" if "," in found[1] else "is"
-            return f"{found[1].replace(', ', ' and ')} {verb} missing{f', as in `{like[0]}`' if like else ''}"
-        if found := re.fullmatch(r"ambiguous option: (.+) could match (.+)", message, re.DOTALL):
-            return f"'{found[1]}' may mean {found[2].replace(', ', ' or ')}; write out the one that is meant"
-        found = re.fullmatch(r"argument ([^:\s]+): (.+)", message, re.DOTALL)
-        if found is None:
-            return message
-        flag = found[1].rpartition("/")[2]
+        flag = message.removeprefix("argument ").partition(": ")[0].rpartition("/")[2]
         action = self._option_string_actions.get(flag)
-        what = found[2]
-        like = "" if action is None else self.example_of(flag, action)
-        such = f", such as {flag}{' ' if action and action.nargs else '='}{like}" if like else ""
-        if what.startswith("expected ") and what.endswith("argument"):
-            return f"{flag}: expected a value{such}, got none"
-        if came := re.fullmatch(r"ignored explicit argument (.+)", what, re.DOTALL):
-            return f"{flag}: expected no value, got {came[1]}; write {flag} alone, or leave it out"
-        if (came := re.fullmatch(r"invalid choice: (.+?) \(choose from .+", what, re.DOTALL)) and action is not None:
-            return f"{flag}: expected {' or '.join(map(str, action.choices or ()))}, got {came[1]}"
-        if other := re.fullmatch(r"not allowed with argument (\S+)", what):
-            return f"{flag} and {other[1].rpartition('/')[2]} exclude each other; leave out one"
-        return f"{flag}: {what}{such if 'such as' not in what and 'expected' in what else ''}"
-
-    @property
-    def examples(self) -> str:
-        """The examples of the help."""
-        return "\n".join(part.text for part in self.sections if part.title == "Examples")
-
-    def example_of(self, flag: str, action: argparse.Action) -> str:
-        """Returns a value that a flag may have; empty if none is known."""
-        if found := re.search(rf"(?<!\S){flag}[= ](?!-)(\S+)", self.examples):
-            return found[1]
-        if found := re.search(r"such as ([^\s,);]+)|default: (\d[\w.]*)", action.help or ""):
-            return found[1] or found[2]
-        usual = str(action.default) if isinstance(action.default, (int, float, Path)) else ""
-        return usual or ("5005" if flag.endswith("-port") else VALUES.get(str(action.metavar), ""))
+        examples = "\n".join(part.text for part in self.sections if part.title == "Examples")
+        like = f", as in `{found[0]}`" if (found := re.search(r"^palaestra .+$", examples, re.MULTILINE)) else ""
+        value = "" if action is None or "such as" in message else example_of(flag, action, examples)
+        such = f", such as {flag}{' ' if action and action.nargs else '='}{value}" if value else ""
+        choices = " or ".join(map(str, (action and action.choices) or ()))
+        for pattern, words in OURS.items():
+            if found := re.fullmatch(pattern, message, re.DOTALL):
+                return words.format(*found.groups(), flag=flag, like=like, such=such, choices=choices)
+        return message
 
     def refuse_unusable(self, arguments: Sequence[str]) -> None:
         """Exits for arguments that no flag could take, and that argparse cannot handle."""

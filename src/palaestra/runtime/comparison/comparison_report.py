@@ -26,9 +26,7 @@ def tables(found: ComparedRuns) -> list[ResultTable]:
     """Returns tables of all tasks, overall estimates, probabilities of improvement, differing settings and notes."""
     parts = [_task(found, task) for task in found.tasks]
     if found.overall:
-        digits = decimals_of(one.value for one in found.overall.values())
-        form = partial(readable, decimals=digits)
-        rows = [[name, form(one.value), _ends(one, form)] for name, one in found.overall.items()]
+        rows = [[name, f"{one.value:.3f}", _ends(one, "{:.3f}".format)] for name, one in found.overall.items()]
         parts.append(ResultTable(["over all tasks", "IQM", _percent(found)], rows))
     if found.improvements:
         pairs = [

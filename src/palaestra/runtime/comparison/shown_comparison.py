@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaestra.core.display import readable
 from palaestra.runtime.comparison.comparison_picture import comparison_figure
 from palaestra.runtime.comparison.comparison_report import tables
 from palaestra.runtime.comparison.scores import ComparedRuns, resampled
@@ -45,8 +44,7 @@ class Comparison(Shown, ComparedRuns):
 
     def _line(self) -> str:
         parts = [
-            f"{group}{f' in {task}' if len(self.tasks) > 1 else ''}: {readable(found.score.value)} of "
-            f"{len(found.runs)} runs"
+            f"{group}{f' in {task}' if len(self.tasks) > 1 else ''}: {found.score.value:.4g} of {len(found.runs)} runs"
             for (group, task), found in self.results.items()
         ]
         return f"{'; '.join(parts[:3])}{' ...' if len(parts) > 3 else ''}"

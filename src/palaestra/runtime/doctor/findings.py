@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from palaestra.core.display import listed, readable
+from palaestra.core.display import listed
 from palaestra.core.plugins import nearest
 from palaestra.runtime.doctor.meters import FAR, BehaviorReport, ObservationReport
 from palaestra.runtime.settings import RunSettings
@@ -87,8 +87,8 @@ def _of_observation(behavior: str, seen: ObservationReport, around: Circumstance
     if seen.far and seen.kind != "image" and not normalizes(around, behavior):
         yield Finding(
             "warning",
-            f"{where}: {seen.far} of {seen.elements} elements go far outside -1..1 (beyond {FAR:g}; "
-            f"{readable(seen.low)} to {readable(seen.high)})",
+            f"{where}: {seen.far} of {seen.elements} elements go far outside -1..1 (beyond {FAR:g}; {seen.low:.4g} to "
+            f"{seen.high:.4g})",
             "set normalize: true in the behavior's network_settings, or divide by the greatest value in the "
             "environment",
         )

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from palaestra.core.display import readable
 from palaestra.core.metrics import ELO, GROUP_REWARD, REWARD
 from palaestra.core.specs import ActionSpec
 from palaestra.rewards.signals import EXTRINSIC
@@ -146,8 +145,8 @@ def _of_entropy(entropy: float, seen: _Seen, settings: BehaviorSettings) -> str:
 def _of_reward(seen: _Seen, summary: Summary, settings: BehaviorSettings) -> str:
     if _constant(seen):
         return (
-            f"every episode has earned the same so far ({readable(seen.first[_judge(seen)][0])}), so there is nothing "
-            "to learn from: rewards may be so rare that random actions do not find them, or are never given"
+            f"every episode has earned the same so far ({seen.first[_judge(seen)][0]:.3g}), so there is nothing to "
+            "learn from: rewards may be so rare that random actions do not find them, or are never given"
         )
     return (
         f"{_then_and_now(seen)}, after {summary.step:,} of {settings.max_steps:,} decisions: it does not learn, or "
@@ -216,8 +215,8 @@ def _judge(seen: _Seen) -> str:
 def _then_and_now(seen: _Seen) -> str:
     tag = _judge(seen)
     what = "mean group reward" if tag == GROUP_REWARD else "mean reward"
-    first = readable(seen.first[tag][0])
-    now = readable(_pooled(seen.recent[tag])[0])
+    first = f"{seen.first[tag][0]:.3g}"
+    now = f"{_pooled(seen.recent[tag])[0]:.3g}"
     chance = " by more than chance" if float(now) > float(first) else ""
     return f"the {what} has not risen{chance} ({first} in the first summary, {now} now)"
 

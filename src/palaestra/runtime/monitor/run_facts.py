@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from palaestra.core.display import readable
 from palaestra.core.metrics import ELO
 from palaestra.runtime.monitor.bounded_reading import LOG_TAIL, ResultsFiles
 from palaestra.runtime.monitor.run_status import STATUS, TIMERS, BehaviorStatus, RunStatus, is_number, section, sections
@@ -104,7 +103,7 @@ def _needs(criterion: Mapping[str, Any], status: RunStatus) -> tuple[str, float 
         return what, None
     below = bool(criterion.get("below"))
     of = f" of {behavior.name}" if behavior is not None else ""
-    shown = "not measured yet" if now is None else readable(now)
+    shown = "not measured yet" if now is None else f"{now:.4g}"
     text = f"{what}{of} is {shown}; the next lesson needs {'less' if below else 'more'} than {threshold:g}"
     length = criterion.get("min_lesson_length")
     if isinstance(length, int) and length > 0:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from palaestra.brains.model import Policy
-from palaestra.core.display import escaped
+from palaestra.core.display import escaped, readable
 from palaestra.core.errors import ConfigError, EnvError, RunError
 from palaestra.core.files import MODEL_FILES, file_to_write
 from palaestra.core.timestep import TimeStep
@@ -278,17 +278,12 @@ def reward_text(tally: Tally, steps: Mapping[str, TimeStep]) -> str:
         episodes = sum(score.episodes for score in scores)
         if episodes:
             recent = [value for score in scores for value in score.recent]
-            texts.append(
-                f"{begins}reward {_short(sum(recent) / len(recent))} ({episodes} episode{'' if episodes == 1 else 's'})"
-            )
+            count = f"{episodes} episode{'' if episodes == 1 else 's'}"
+            texts.append(f"{begins}reward {readable(sum(recent) / len(recent), 2)} ({count})")
             continue
         acting = steps[name].acting.cpu().numpy() if name in steps else returns != 0
         if name in steps and tally.areas is not None:
             acting = acting & (steps[name].area.cpu().numpy() < tally.areas)
         if acting.any():
-            texts.append(f"{begins}reward so far {_short(float(returns[: len(acting)][acting].mean()))}")
+            texts.append(f"{begins}reward so far {readable(float(returns[: len(acting)][acting].mean()), 2)}")
     return "  ".join(texts)
-
-
-def _short(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"

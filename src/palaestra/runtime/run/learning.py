@@ -50,7 +50,6 @@ from palaestra.runtime.run.run_settings import (
     TrainingRequest,
     env_flags_must_fit,
     fitted_to,
-    must_be_startable,
     must_be_there,
     must_name_env,
     plays_alone,
@@ -74,7 +73,10 @@ def learn(request: TrainingRequest) -> Result:
         loaded = with_channels(loaded)
     torch_settings = loaded.settings.torch_settings
     if not ranks.asked() and (count := count_of(torch_settings)) > 1 and not plays_alone(loaded):
-        must_be_startable(loaded, folder)
+        must_be_there(loaded, folder)  # before processes start
+        chosen = loaded.settings.checkpoint_settings
+        if not chosen.resume and not chosen.inference:
+            folder.must_be_free(chosen.force)
         raise SeveralProcesses(count)
     device = torch_settings.device or ("cpu" if torch_settings.processes else None)
     with callers_threads(), ranks.joined(torch_settings.rank_timeout, device) as group:

@@ -166,14 +166,6 @@ def must_be_there(loaded: Loaded, folder: RunFolder) -> None:
         origin_folder(folder.results, chosen.initialize_from).must_exist("initialize from it", asked)
 
 
-def must_be_startable(loaded: Loaded, folder: RunFolder) -> None:
-    """Raises RunError for a run that exists and should not, or the other way round, before processes are started."""
-    chosen = loaded.settings.checkpoint_settings
-    if not chosen.resume and not chosen.inference:
-        folder.must_be_free(chosen.force)
-    must_be_there(loaded, folder)
-
-
 def must_name_env(loaded: Loaded, folder: RunFolder, env: object) -> None:
     """Raises EnvError for a run to go on with whose environment a program made, if none is given: the Editor that it
     would wait for never played it.

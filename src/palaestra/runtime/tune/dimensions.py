@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from palaestra.core.display import readable
 from palaestra.runtime.settings.search_settings import KINDS, RangeSettings
 
 if TYPE_CHECKING:
@@ -88,4 +87,4 @@ def plain(value: Any) -> str:
     """Returns a value as a short text: whole numbers from a thousand on with commas, other numbers with four digits."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    return readable(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

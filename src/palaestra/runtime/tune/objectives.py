@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from palaestra.core.display import readable
 from palaestra.runtime.settings.search_settings import Objective, SearchSettings
 from palaestra.runtime.tune.trial_curves import (
     Curve,
@@ -104,14 +103,12 @@ def describe_missed(endings: Sequence[Ending], bar: float) -> str:
     """Returns a sentence about a trial of which not every training reached the bar."""
     short = missed(endings)
     if len(short) < len(endings):
-        end = f"{readable(reward_at_end(short))} at the end of the {'other' if len(short) == 1 else 'others'}"
-        return f"{readable(bar)} reached with {len(endings) - len(short)} of {len(endings)} seeds ({end})"
+        end = f"{reward_at_end(short):.4g} at the end of the {'other' if len(short) == 1 else 'others'}"
+        return f"{bar:g} reached with {len(endings) - len(short)} of {len(endings)} seeds ({end})"
     seeds = f" with any of {len(endings)} seeds" if len(endings) > 1 else ""
     few = ", over too few episodes" if reward_at_end(short) >= bar else ""
     steps = max(each.step for each in short)
-    return (
-        f"{readable(bar)} not reached{seeds} in {steps:,} decisions ({readable(reward_at_end(short))} at the end{few})"
-    )
+    return f"{bar:g} not reached{seeds} in {steps:,} decisions ({reward_at_end(short):.4g} at the end{few})"
 
 
 def shortfall(value: float, bar: float) -> float:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from palaestra.core.display import readable
 from palaestra.core.errors import ConfigError
 from palaestra.core.metrics import REWARD
 from palaestra.runtime.settings import Loaded, RunSettings, load, yaml_file
@@ -260,6 +259,6 @@ def _with_own_choices(given: dict[str, RangeSettings], plan: StudyPlan) -> dict[
 def measures(search: SearchSettings) -> str:
     """Describes the objectives for tables: 'reward', 'decisions to 90'."""
     what = "reward" if search.metric == REWARD else search.metric
-    names = {"reward": what, "decisions": f"decisions to {readable(search.bar)}" if search.bar is not None else ""}
-    names["cpu_seconds"] = f"CPU seconds to {readable(search.bar)}" if search.bar is not None else ""
+    names = {"reward": what, "decisions": f"decisions to {search.bar:g}" if search.bar is not None else ""}
+    names["cpu_seconds"] = f"CPU seconds to {search.bar:g}" if search.bar is not None else ""
     return ", ".join(names[objective] for objective in search.wanted)

@@ -8,7 +8,6 @@ import json
 import shlex
 from typing import TYPE_CHECKING
 
-from palaestra.core.display import decimals_of, readable
 from palaestra.core.errors import RunError
 from palaestra.core.files import explain, write_whole
 from palaestra.runtime.presentation.result_tables import ResultTable
@@ -49,12 +48,11 @@ def write_report(study: TuneStudy, show: Callable[[str], object]) -> FrozenTrial
         raise RunError(f"cannot write the report of {study.folder.path}: {explain(error)}") from error
     show(f"\n{shown_table(study, complete).text()}")
     show(f"Wrote {study.folder.path / BEST} (trial {best.number}), {TRIALS} and {', '.join(pictures)}")
-    bar = study.plan.search.bar
-    if bar is not None and study.none_reached():
-        nearest = f"{readable(reward_at_end(study.endings(best)))} at the end"
+    if study.none_reached():
+        nearest = f"{reward_at_end(study.endings(best)):.4g} at the end"
         show(
-            f"No trial reached {readable(bar)}: {BEST} is only the nearest to it ({nearest}). "
-            "Search again, in another --study, with a larger --max-steps or a lower --bar"
+            f"No trial reached {study.plan.search.bar:g}: {BEST} is only the nearest to it ({nearest}). Search again, "
+            "in another --study, with a larger --max-steps or a lower --bar"
         )
         return best
     env = study.plan.settings.env_settings.env_path
@@ -114,7 +112,7 @@ def write_best(study: TuneStudy, best: FrozenTrial) -> None:
         comment = f"Trial {number} of the study {study.folder.name}: {measures(search)}: {reached}."
         if search.bar is not None and missed(endings := study.endings(trial)):
             comment += f"\n{describe_missed(endings, search.bar)}"
-            comment += f"; no trial reached {readable(search.bar)}." if study.none_reached() else "."
+            comment += f"; no trial reached {search.bar:g}." if study.none_reached() else "."
         write_whole(study.folder.path / name, study.plan.text_of(study.values(trial), comment).encode())
     settings = load(study.folder.path / BEST, own_code=False).settings
     if set(learning_code(settings)) <= set(
@@ -168,12 +166,11 @@ def shown_table(study: TuneStudy, complete: list[FrozenTrial]) -> ResultTable:
     ends = any(missed(study.endings(trial)) for trial in shown) and "reward" not in search.wanted
     head = ["trial", *measures(search).split(", "), *(["at the end"] if ends else []), *names.values()]
     rows = []
-    results = [[*measured(study, trial), *([reward_at_end(study.endings(trial))] if ends else [])] for trial in shown]
-    digits = [decimals_of(value for value in column if value is not None) for column in zip(*results, strict=True)]
-    for trial, values in zip(shown, results, strict=True):
+    for trial in shown:
         endings = study.endings(trial)
         tried = study.values(trial)
-        cells = [_not_reached(endings) if x is None else readable(x, n) for x, n in zip(values, digits, strict=True)]
+        cells = [_not_reached(endings) if value is None else plain(value) for value in measured(study, trial)]
+        cells += [plain(reward_at_end(endings))] if ends else []
         rows.append([str(trial.number), *cells, *(plain(tried.get(path, "own")) for path in names)])
     counts = {name: sum(trial.state.name == name for trial in study.all()) for name in ("PRUNED", "FAIL")}
     more = [f"{len(complete)} completed", f"{counts['PRUNED']} pruned", f"{counts['FAIL']} failed"]

@@ -10,7 +10,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from palaestra.core.display import readable
 from palaestra.core.errors import RunError
 from palaestra.core.files import explain
 from palaestra.runtime.presentation.data_frames import frame_of_file
@@ -78,7 +77,7 @@ class TuneResult(Shown):
 
     def _line(self) -> str:
         values = ", ".join(
-            f"{name} {'not reached' if math.isinf(value) else readable(value)}" for name, value in self.values.items()
+            f"{name} {'not reached' if math.isinf(value) else f'{value:.4g}'}" for name, value in self.values.items()
         )
         return f"{self.best} (trial {self.number}): {values}"
 

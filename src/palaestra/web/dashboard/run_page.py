@@ -9,7 +9,7 @@ from typing import Any
 from nicegui import run as worker
 from nicegui import ui
 
-from palaestra.core.display import escaped
+from palaestra.core.display import escaped, readable
 from palaestra.core.metrics import ELO
 from palaestra.core.plugins import registry
 from palaestra.runtime.monitor.run_facts import (
@@ -29,7 +29,7 @@ from palaestra.runtime.playback.sources import PlaybackSource
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 from palaestra.web.dashboard.control_card import ControlCard
 from palaestra.web.dashboard.run_cards import show_lessons, show_ratings, show_times
-from palaestra.web.dashboard.run_rows import COLORS, MEANINGS, duration, number, of_episodes, steps, when
+from palaestra.web.dashboard.run_rows import COLORS, MEANINGS, duration, of_episodes, steps, when
 from palaestra.web.dashboard.small_charts import SmallCharts
 from palaestra.web.layout import Offer, address, card, marked, marked_label, page, quiet, while_open
 from palaestra.web.recorded.demo_files import StartedRun, started_run
@@ -265,7 +265,7 @@ def headline(status: RunStatus) -> str:
         parts.append(f"{duration(status.left)} left")
     several = len(status.behaviors) > 1
     parts += [
-        f"mean reward {number(each.reward)}"
+        f"mean reward {readable(each.reward)}"
         + (f" of {of}" if (of := of_episodes(each)) else "")
         + (f" ({escaped(each.name)})" if several else "")
         for each in status.behaviors

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from palaestra.core.display import escaped
+from palaestra.core.display import escaped, readable
 from palaestra.runtime.monitor.run_status import BehaviorStatus, RunStatus
 from palaestra.web.layout import table_column
 
@@ -96,7 +96,7 @@ def row_of(status: RunStatus, now: float | None = None) -> dict[str, Any]:
         "left": status.left,
         "left_text": "" if status.left is None else duration(status.left),
         "reward": status.reward,
-        "reward_text": "" if status.reward is None else number(status.reward),
+        "reward_text": "" if status.reward is None else readable(status.reward),
         "reward_of": "" if status.rewarded is None else of_episodes(status.rewarded),
         "reward_meaning": "mean reward in the last summary",
         "environment": escaped(status.environment),
@@ -125,11 +125,6 @@ def short(count: float) -> str:
         if abs(count) >= size:
             return f"{count / size:.3g}{unit}"
     return f"{count:g}"
-
-
-def number(value: float) -> str:
-    """Returns a number with as many digits as matter."""
-    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
 def duration(seconds: float) -> str:
