@@ -34,7 +34,7 @@ OURS = {
     r"argument .+?: not allowed with argument (\S+)": "{flag} and {0} exclude each other; leave out one",
     r"argument \S+?: (.+)": "{flag}: {0}{such}",
 }
-"""What argparse says, and what is said here."""
+"""Patterns of messages of argparse, and the words that replace them."""
 
 
 def example_of(flag: str, action: argparse.Action, examples: str) -> str:
