@@ -156,9 +156,9 @@ class PPO:
         """Makes one iteration of the paper's algorithm 1, once the policy has collected a rollout, and updates what
         learns beside the policy: cloning, and the normalizer.
         """
+        self.metrics = Metrics()
         c = self.schedule(step)
         self.optimizer.learning_rate = c.learning_rate
-        self.metrics = Metrics()
         self._to_learn = self._learned = 0
         self.learn(rollout, c)
         if self.cloning is not None:

@@ -20,6 +20,7 @@ from torch.testing import assert_close
 
 import palaestra
 from palaestra.core.errors import ConfigError, PluginError
+from palaestra.core.metrics import Metrics
 from palaestra.core.settings import Settings
 from palaestra.data.replay import ReplayBatch
 from palaestra.data.rollout import Minibatch, Rollout
@@ -69,74 +70,74 @@ class OneStepPPO(PPO):
 class OneStepPOCA(OneStepPPO, POCA): ...
 
 
-class Calls(PPO):
+class Notes:
+    """Measures whatever is asked of a trainer, by its name."""
+
+    metrics: Metrics
+
+    def note(self, method: str) -> None:
+        self.metrics.add({f"Mine/{method}": 1.0})
+
+
+class Calls(Notes, PPO):
     """Notes what is asked of it, and leaves the answers to the class above."""
 
-    def __init__(self, *arguments: Any, **keywords: Any) -> None:
-        self.asked: set[str] = set()
-        super().__init__(*arguments, **keywords)
-
     def schedule(self, step: int) -> Coefficients:
-        self.asked.add("schedule")
+        self.note("schedule")
         return super().schedule(step)
 
     def learn(self, rollout: Rollout, c: Coefficients, *, again: bool = False) -> None:
-        self.asked.add("learn")
+        self.note("learn")
         super().learn(rollout, c, again=again)
 
     def advantages(self, rollout: Rollout, values: RolloutValues) -> tuple[Tensor, Tensor]:
-        self.asked.add("advantages")
+        self.note("advantages")
         return super().advantages(rollout, values)
 
     def loss(self, batch: Minibatch, c: Coefficients) -> tuple[Tensor, Losses]:
-        self.asked.add("loss")
+        self.note("loss")
         return super().loss(batch, c)
 
     def policy_loss(self, log_ratio: Tensor, batch: Minibatch, c: Coefficients) -> Tensor:
-        self.asked.add("policy_loss")
+        self.note("policy_loss")
         assert log_ratio.shape == batch.log_prob.shape
         return super().policy_loss(log_ratio, batch, c)
 
     def after_update(self, rollout: Rollout, step: int) -> None:
-        self.asked.add("after_update")
-        self.metrics.add({"Policy/Mine": float(step)})
+        self.note("after_update")
 
 
 class CallsPOCA(Calls, POCA): ...
 
 
-class CallsSAC(SAC):
+class CallsSAC(Notes, SAC):
     """Notes what is asked of it, and leaves the answers to SAC."""
 
-    def __init__(self, *arguments: Any, **keywords: Any) -> None:
-        self.asked: set[str] = set()
-        super().__init__(*arguments, **keywords)
-
     def schedule(self, step: int) -> float:
-        self.asked.add("schedule")
+        self.note("schedule")
         return super().schedule(step)
 
     def targets(self, batch: ReplayBatch, reward: Tensor, after: DrawnActions) -> Tensor:
-        self.asked.add("targets")
+        self.note("targets")
         assert not torch.is_grad_enabled()
         assert after.value.shape == reward.shape
         return super().targets(batch, reward, after)
 
     def critic_loss(self, taken: Tensor, target: Tensor, batch: ReplayBatch) -> Tensor:
-        self.asked.add("critic_loss")
+        self.note("critic_loss")
         assert taken.shape == (2, *target.shape)
         return super().critic_loss(taken, target, batch)
 
     def actor_loss(self, now: DrawnActions, batch: ReplayBatch) -> Tensor:
-        self.asked.add("actor_loss")
+        self.note("actor_loss")
         return super().actor_loss(now, batch)
 
     def temperature_loss(self, excess: Tensor, counts: Tensor) -> Tensor:
-        self.asked.add("temperature_loss")
+        self.note("temperature_loss")
         return super().temperature_loss(excess, counts)
 
     def after_update(self, rollout: Rollout, step: int) -> None:
-        self.asked.add("after_update")
+        self.note("after_update")
 
 
 def learned(kind: type[PPO | SAC], given: BehaviorSettings, updates: int = 3) -> Any:
@@ -153,14 +154,15 @@ def weights(trainer: Any) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize(("own", "base"), [(Calls, PPO), (CallsPOCA, POCA), (CallsSAC, SAC)])
-def test_methods_that_leave_it_to_the_class_above_are_all_asked_and_change_no_digit(
+def test_methods_that_leave_it_to_the_class_above_are_all_asked_and_measured_and_change_no_digit(
     own: type[Calls | CallsSAC], base: type[PPO | SAC]
 ):
     kind = {PPO: "ppo", POCA: "poca", SAC: "sac"}[base]
     given = block(kind, SMALL_SAC if base is SAC else SMALL, network_settings={"memory": MEMORY})
     mine, theirs = learned(own, given, 8), learned(base, given, 8)
+    asked = {name.removeprefix("Mine/") for name in mine.metrics.read() if name.startswith("Mine/")}
     expected = {name for kind in (Calls, CallsSAC) for name in vars(kind) if name in vars(own.__mro__[-2])}
-    assert mine.asked == expected - {"__init__", "__module__", "__doc__"}
+    assert asked == expected - {"__module__", "__doc__"}
     for name, weight in weights(theirs).items():
         assert torch.equal(weights(mine)[name], weight), name
 
