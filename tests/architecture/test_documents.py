@@ -144,7 +144,7 @@ def test_the_guide_to_trainers_names_every_column_of_a_rollout():
 @pytest.mark.parametrize("kind", [Coefficients, RolloutValues, Minibatch, Losses, DrawnActions, ReplayBatch])
 def test_the_guide_to_trainers_names_every_field_of_what_methods_are_given(kind: type):
     text = (ROOT / "docs" / "guides" / "own-trainer.md").read_text(encoding="utf-8")
-    row = re.search(rf"^\| \[`{kind.__name__}`\]\(\S+\) \| (.*) \|$", text, re.MULTILINE)
+    row = re.search(rf"^\| `{kind.__name__}` \| `{kind.__module__}` \| (.*) \|$", text, re.MULTILINE)
     assert row
     fields = {field.name for field in dataclasses.fields(kind)}
     assert set(re.findall(r"`(\w+)(?:\(\))?`", row[1])) - {"batch"} == fields

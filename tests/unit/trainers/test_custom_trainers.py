@@ -301,15 +301,48 @@ def test_the_trainer_of_the_guide_keeps_the_contract(guide: tuple[ModuleType, st
     assert names["refused"] == ()
 
 
-def test_the_subclass_of_the_guide_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (subclass, test), _ = python_blocks()
-    (tmp_path / "one_step.py").write_text(subclass, encoding="utf-8")
+def saved_subclasses(folder: Path) -> tuple[list[str], str]:
+    """Names of the subclasses that the guide prints, saved in a folder as it says, and what it tests one with."""
+    *blocks, test = python_blocks()[0]
+    names = []
+    for block in blocks:
+        before = GUIDE.read_text(encoding="utf-8").partition(block)[0]
+        module = re.findall(r"[Ss]ave (?:this|it) as `(\w+)\.py`:\n```python\n$", before)[0]
+        (folder / f"{module}.py").write_text(block, encoding="utf-8")
+        names += [f"{module}:{each}" for each in re.findall(r"^class (\w+)", block, re.MULTILINE)]
+    return names, test
+
+
+def test_the_subclasses_of_the_guide_keep_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(str(tmp_path))
+    (_, *names), test = saved_subclasses(tmp_path)
     exec(compile(test, "guide", "exec"), {})
+    assert names == ["warm_entropy:WarmEntropyPPO", "value_clip:ValueClipPPO"]
+    hyper = {"batch_size": 16, "buffer_size": 64}
+    for name in names:
+        given = BehaviorSettings.model_validate({"trainer_type": name, "hyperparameters": hyper})
+        check_trainer(trainer_class(name), given, SPECS[1])
+
+
+@pytest.mark.parametrize("which", [1, 2])
+def test_a_subclass_of_the_guide_resumes_to_the_same_digits_and_its_model_plays(
+    which: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    name = saved_subclasses(tmp_path)[0][which]
+    monkeypatch.setitem(SMALL, name, {"batch_size": 16, "buffer_size": 64, "beta": 0.01})
+    whole = play(name, tmp_path, "whole")
+    assert not play(name, tmp_path, "parts", until=512).finished
+    resumed = play(name, tmp_path, "parts", resume=True)
+    assert differences(state(whole.folder), state(resumed.folder)) == []
+    policy = palaestra.load_policy(resumed.models["Bandit"], seed=0)
+    assert policy.act([torch.ones(3, 2).numpy()]).discrete.shape == (3, 2)
+    measured = (resumed.folder / "metrics.jsonl").read_text(encoding="utf-8")
+    assert ("Losses/Clipped Values" in measured) == name.startswith("value_clip")
 
 
 def test_the_guide_lists_the_methods_to_override_and_their_parameters():
-    tables = GUIDE.read_text(encoding="utf-8").partition("### The methods")[2].partition("Test it:")[0]
+    tables = GUIDE.read_text(encoding="utf-8").partition("### The methods")[2].partition("### Test it")[0]
     on_policy, off_policy = re.split(r"^\| SAC \|", tables, flags=re.MULTILINE)
     for table, kind in ((on_policy, PPO), (off_policy, SAC)):
         listed = dict(re.findall(r"^\| `(\w+)\((.*?)\)`", table, re.MULTILINE))
