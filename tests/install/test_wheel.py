@@ -12,6 +12,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from palaestra.core.versions import checked_out
+
 ROOT = Path(__file__).parents[2]
 OPTIONAL = {
     "fastapi",
@@ -76,6 +78,12 @@ def test_the_wheel_has_the_examples_and_the_wire_messages(wheel: Path):
     assert {"palaestra/configs/ppo/3DBall.yaml", "palaestra/configs/poca/PushBlockCollab.yaml"} <= names
     assert "palaestra/wire/messages.binpb" in names
     assert not [name for name in names if name.startswith(("tests/", "palaestra/configs/sdk"))]
+
+
+def test_an_installed_wheel_names_the_commit_that_it_was_built_from(installed: Path, tmp_path: Path):
+    commit = checked_out(ROOT)
+    named = f" (commit {commit[:12]})" if commit else ""
+    assert palaestra(installed, tmp_path, "--version").startswith(f"palaestra 0.1.0{named} torch")
 
 
 def test_an_installed_wheel_writes_an_example_and_trains_with_it_away_from_the_tree(installed: Path, tmp_path: Path):

@@ -21,8 +21,11 @@ def palaestra_version() -> str:
 
 @cache
 def palaestra_commit() -> str:
-    """Returns the commit that is checked out where this package lies in its git repository; empty elsewhere."""
-    return checked_out(Path(__file__).parents[3])
+    """Returns the commit that this package's repository has checked out, or that it was built from; empty if neither
+    is known.
+    """
+    built = Path(__file__).parents[1] / "commit.txt"  # hatch_build.py
+    return checked_out(Path(__file__).parents[3]) or (built.read_text(encoding="utf-8") if built.is_file() else "")
 
 
 def checked_out(root: Path) -> str:

@@ -173,7 +173,6 @@ def _slow_rank(uses: Sequence[TimeUse], waits: Sequence[float]) -> str:
 
 def _environment(use: TimeUse, setup: Setup, share: str) -> str:
     busy = use.busy
-    more = 2 * setup.copies
     what = f"the environment is the bottleneck ({share}"
     if setup.kind == "editor":
         return (
@@ -196,11 +195,12 @@ def _environment(use: TimeUse, setup: Setup, share: str) -> str:
         )
     what += "" if busy is None else f", its {setup.copies} copies are busy {_percent(busy)} of it"
     if setup.runners:
-        return f"{what}): more copies (--num-envs={more}) on more runners (--env-runners)"
+        return f"{what}): more copies (--num-envs={2 * setup.copies}) on more runners (--env-runners)"
     if setup.copies < setup.cores:
-        return f"{what}): --num-envs={min(more, setup.cores)} uses more of the {setup.cores} cores"
+        return f"{what}): --num-envs={min(2 * setup.copies, setup.cores)} uses more of the {setup.cores} cores"
     return (
-        f"{what}): --num-envs={more} helps if copies leave cores idle, and --env-runners=N puts them on more machines"
+        f"{what}): `palaestra doctor` says whether more copies are worth starting on {setup.cores} cores, and "
+        "--env-runners=N puts them on more machines"
     )
 
 
