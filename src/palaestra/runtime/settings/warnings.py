@@ -25,13 +25,10 @@ NOT_OF_SIGNALS = {
 
 def remarks(settings: RunSettings) -> Iterator[tuple[Key, str]]:
     """Yields the path and the text of each warning."""
-    begins = not (settings.checkpoint_settings.resume or settings.checkpoint_settings.inference)
     for at, behavior in _behaviors(settings):
         if odd := odd_character(str(at[-1])):
             yield at, f"the behavior's name has {odd}"
         yield from _of_behavior(behavior, at)
-        if begins:
-            yield from _of_length(behavior, at)
     for name, parameter in (settings.environment_parameters or {}).items():
         if isinstance(parameter, CurriculumSettings) and parameter.curriculum[-1].completion_criteria:
             at = ("environment_parameters", name, "curriculum", len(parameter.curriculum) - 1, "completion_criteria")
@@ -62,15 +59,8 @@ def _of_behavior(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str
         whole = "the whole replay" if isinstance(hyper, SACSettings) else "a whole rollout"
         what = f"{hyper.batch_size} is more than buffer_size ({hyper.buffer_size})"
         yield (*at, "hyperparameters", "batch_size"), f"{what}: a minibatch cannot be more than {whole}"
-    if play := behavior.self_play:
-        if not 0 <= play.play_against_latest_model_ratio <= 1:
-            ratio = play.play_against_latest_model_ratio
-            yield (*at, "self_play", "play_against_latest_model_ratio"), f"expected a share within 0..1, got {ratio}"
-        if play.team_change > behavior.max_steps:
-            sentence = (
-                f"{play.team_change} is more than max_steps ({behavior.max_steps}): the learning team never changes"
-            )
-            yield (*at, "self_play", "team_change"), sentence
+    if behavior.self_play and not 0 <= (ratio := behavior.self_play.play_against_latest_model_ratio) <= 1:
+        yield (*at, "self_play", "play_against_latest_model_ratio"), f"expected a share within 0..1, got {ratio}"
 
 
 def _of_signals(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]]:
@@ -101,16 +91,3 @@ def _of_cloning(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]
     hyper = behavior.hyperparameters
     if isinstance(hyper, BCSettings) and not hyper.teacher_plays and hyper.teacher_behavior not in (None, at[-1]):
         yield (*at, "hyperparameters", "teacher_plays"), "not used: the teacher acts for another behavior"
-
-
-def _of_length(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]]:
-    """Warns if a new run ends before its first update."""
-    hyper = behavior.hyperparameters
-    most = behavior.max_steps
-    end = f"max_steps ({most}): the run ends before the first update"
-    if isinstance(hyper, SACSettings):
-        key = "buffer_init_steps" if hyper.buffer_init_steps >= hyper.batch_size else "batch_size"
-        if (first := getattr(hyper, key)) >= most:
-            yield (*at, "hyperparameters", key), f"{first} is not less than {end}"
-    elif isinstance(hyper, PPOSettings | POCASettings) and hyper.buffer_size > most:
-        yield (*at, "hyperparameters", "buffer_size"), f"{hyper.buffer_size} is more than {end}"

@@ -5,7 +5,7 @@ import pytest
 import torch
 from any_env import Anything
 from small_runs import settings
-from tiny_envs import CPU, behavior_settings, spec_of
+from tiny_envs import CPU, Bandit, behavior_settings, spec_of
 
 import palaestra
 from palaestra.core.errors import ConfigError, PluginError
@@ -204,3 +204,53 @@ def test_the_current_value_of_a_hyperparameter_that_was_set_to_0_is_0():
     assert current_value(one, "beta") == 5e-3
     one.change({"beta": 0.0})
     assert current_value(one, "beta") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("trainer", "hyper", "step", "said"),
+    [
+        (
+            "ppo",
+            {"batch_size": 500, "buffer_size": 1001},
+            0,
+            "buffer_size 1,001 is more than max_steps (1,000): the",
+        ),
+        ("poca", {"batch_size": 500, "buffer_size": 1001}, 0, "before the first update; a larger --max-steps"),
+        ("ppo", {"batch_size": 100, "buffer_size": 400}, 0, "(1,000) is enough for 2 updates of buffer_size 400: a"),
+        ("ppo", {"batch_size": 100, "buffer_size": 333}, 0, ""),
+        (
+            "ppo",
+            {"batch_size": 100, "buffer_size": 400},
+            601,
+            "than the 399 decisions until max_steps (1,000): this",
+        ),
+        ("ppo", {"batch_size": 100, "buffer_size": 400}, 600, ""),
+        ("ppo", {"batch_size": 100, "buffer_size": 400}, 1000, ""),
+        ("sac", {"buffer_init_steps": 1000}, 0, "buffer_init_steps 1,000 is not less than max_steps (1,000): the run"),
+        ("sac", {"batch_size": 1000}, 0, "lets it learn"),
+        ("sac", {"buffer_init_steps": 999, "buffer_size": 2000}, 0, ""),
+    ],
+)
+def test_a_session_too_short_for_its_settings_warns_as_it_begins(
+    trainer: str, hyper: dict[str, int], step: int, said: str
+):
+    one = learner({}, trainer_type=trainer, hyperparameters=hyper, max_steps=1000)
+    warnings = list[str]()
+    one.messages.begin(step, warnings.append)
+    assert [said in warning for warning in warnings] == ([True] if said else []), warnings
+
+
+def test_behaviors_that_the_environment_lacks_cause_no_warnings_of_a_short_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    block = {"trainer_type": "ppo", "max_steps": 64, "hyperparameters": {"batch_size": 16, "buffer_size": 128}}
+    tree = settings("Bandit", 64, hyperparameters=block["hyperparameters"])
+    tree["behaviors"] |= {name: {**block, "self_play": {}} for name in ("Soccer", "Tennis")}
+    palaestra.train(tree, env=Bandit(8, continuous=1), results_dir=str(tmp_path), run_id="few", seed=1)
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("is more than max_steps (64)") == said.count("Bandit: buffer_size 128 is more than max") == 1, (
+        said
+    )
+    warnings = list[str]()
+    learner({}, max_steps=64, self_play={}, hyperparameters={"buffer_size": 8}).messages.begin(0, warnings.append)
+    assert "team_change 30,000 is more than max_steps (64): the learning team never changes" in warnings[0]

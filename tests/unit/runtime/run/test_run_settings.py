@@ -64,7 +64,7 @@ def test_a_run_without_a_file_takes_fitting_settings_says_which_and_writes_them(
     text = capsys.readouterr().out.replace("\n", " ")
     assert "Bandit: no settings are given and none are shipped for it: ppo with settings for discrete actions" in text
     assert "num_epoch 2, learning_rate 0.0007, 64 decisions" in text
-    assert "buffer_size: 2048 is more than max_steps (64)" in text
+    assert "buffer_size 2,048 is more than max_steps (64)" in text
     assert "default_settings" not in text  # of ML-Agents' values, which are not used
     written = yaml.safe_load((tmp_path / "fit" / "configuration.yaml").read_text())["behaviors"]["Bandit"]
     hyper = written["hyperparameters"]

@@ -28,18 +28,20 @@ class Report(RunPart):
         self._has_named_bottleneck = False
 
     def joined(self, learner: Learner) -> None:
-        """Writes the settings of a new behavior to TensorBoard, as text."""
+        """Begins with a behavior that appears late."""
         if learner.starts_trained:
             self._symptoms.started_trained(learner.name)
         if self._run.begun:
-            self._write_settings(learner)
+            self._begin(learner)
 
     def started(self) -> None:
-        """Writes the settings of the first behaviors."""
+        """Begins with the first behaviors."""
         for learner in self._run.learners.values():
-            self._write_settings(learner)
+            self._begin(learner)
 
-    def _write_settings(self, learner: Learner) -> None:
+    def _begin(self, learner: Learner) -> None:
+        """Writes a new behavior's settings to TensorBoard, as text; warns if the session is too short for them."""
+        learner.messages.begin(learner.step, self._run.console.warning)
         saved = self._run.saved.checkpoint
         if not learner.inference and (saved is None or learner.name not in saved.state):
             self._run.statistics.trackers.text(learner.name, "Hyperparameters", as_text(learner.settings.model_dump()))
