@@ -253,4 +253,4 @@ def test_behaviors_that_the_environment_lacks_cause_no_warnings_of_a_short_run(
     )
     warnings = list[str]()
     learner({}, max_steps=64, self_play={}, hyperparameters={"buffer_size": 8}).messages.begin(0, warnings.append)
-    assert "team_change 30,000 is more than max_steps (64): the learning team never changes" in warnings[0]
+    assert "team_change 100,000 is more than max_steps (64): the learning team never changes" in warnings[0]
