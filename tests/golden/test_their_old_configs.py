@@ -63,7 +63,8 @@ def test_a_trainer_file_becomes_a_current_one(name: str, tmp_path: Path):
 @pytest.mark.parametrize("name", [name for name in TRAINERS if "encoding_size" not in name])
 def test_learn_recognizes_a_trainer_file(name: str):
     with pytest.raises(
-        ConfigError, match="is a trainer file of ML-Agents before release 3; upgrade it with `palaestra upgrade "
+        ConfigError,
+        match=r"is a trainer file of ML-Agents before release 3 \(mlagents 0.17\); upgrade it with `pal",
     ):
         load(FOLDER / name)
 

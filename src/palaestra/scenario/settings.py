@@ -143,7 +143,11 @@ def _parameter(value: Any) -> Any:
             f"lessons), got {value!r}"
         )
         raise ValueError(sentence)
-    return (CurriculumSettings if "curriculum" in value else SamplerSettings).model_validate(value)
+    if "curriculum" in value:
+        return CurriculumSettings.model_validate(value)
+    sampler = SamplerSettings.model_validate(value)
+    # ML-Agents writes a plain number as a constant sampler
+    return getattr(sampler.sampler_parameters, "value", sampler)
 
 
 def _value(value: Any) -> Any:
@@ -191,11 +195,7 @@ def constant(parameter: float | SamplerSettings | CurriculumSettings) -> float |
     """Returns the number of a constant parameter; None: it varies."""
     if isinstance(parameter, CurriculumSettings):
         return constant(parameter.curriculum[0].value) if len(parameter.curriculum) == 1 else None
-    if isinstance(parameter, SamplerSettings):
-        return (
-            parameter.sampler_parameters.value if isinstance(parameter.sampler_parameters, ConstantSettings) else None
-        )
-    return float(parameter)
+    return None if isinstance(parameter, SamplerSettings) else float(parameter)
 
 
 class SelfPlaySettings(Settings):

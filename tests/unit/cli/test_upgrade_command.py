@@ -28,7 +28,7 @@ def test_what_became_what_is_printed_and_the_new_file_trains(terminal):
 def test_learn_says_what_to_do_with_an_old_file(terminal):
     text = terminal.fails("learn old.yaml --env=builtin:Basic")
     assert text == (
-        "palaestra: error: old.yaml: is a trainer file of ML-Agents before release 3; "
+        "palaestra: error: old.yaml: is a trainer file of ML-Agents before release 3 (mlagents 0.17); "
         "upgrade it with `palaestra upgrade old.yaml old.new.yaml`\n"
     )
     assert not Path("results").exists()

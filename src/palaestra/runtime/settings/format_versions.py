@@ -35,11 +35,14 @@ _OLD = (
 OLD_KEYS = frozenset(_OLD.split())
 """Keys of a flat section that current settings have elsewhere, or no longer have."""
 
+AGES = {"flat": "before release 3 (mlagents 0.17)", "nested": "before release 6 (mlagents 0.19)"}
+"""Versions of ML-Agents that wrote such files."""
+
 _WORDS = {
-    "nested": "has `curriculum` or `parameter_randomization` of ML-Agents before release 6",
-    "flat": "is a trainer file of ML-Agents before release 3",
-    "samplers": "holds samplers of ML-Agents before release 3, which are part of the trainer file now",
-    "curricula": "holds curricula of ML-Agents before release 3, which are part of the trainer file now",
+    "nested": f"has `curriculum` or `parameter_randomization` of ML-Agents {AGES['nested']}",
+    "flat": f"is a trainer file of ML-Agents {AGES['flat']}",
+    "samplers": f"holds samplers of ML-Agents {AGES['flat']}, which are part of the trainer file now",
+    "curricula": f"holds curricula of ML-Agents {AGES['flat']}, which are part of the trainer file now",
 }
 
 

@@ -62,6 +62,12 @@ def in_map(old: OldFile, at: Key) -> list[OldCurriculum]:
 
 def convert_curricula(curricula: list[OldCurriculum], new: NewTree, report: UpgradeReport) -> None:
     """Writes curricula as environment parameters. A parameter that exists already is kept, with a warning."""
+    alone = [one.behavior for one in curricula if one.behavior not in new.at(("behaviors",))]
+    if alone and "default_settings" in new.tree:
+        report.note(
+            f"{', '.join(alone)}: named by a curriculum, but not in the trainer file: added as a behavior with "
+            "default_settings; if the game has another name for it, change `behavior` of the lessons"
+        )
     for curriculum in curricula:
         values = curriculum.values
         old = curriculum.old

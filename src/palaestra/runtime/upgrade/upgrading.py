@@ -14,7 +14,7 @@ from palaestra.core.display import escaped
 from palaestra.core.errors import ConfigError
 from palaestra.core.settings import IGNORED_KEY, SKIP_USER_CODE, UNKNOWN_KEY
 from palaestra.runtime.settings import RunSettings, yaml_file
-from palaestra.runtime.settings.format_versions import FormatVersion, format_version, is_flat
+from palaestra.runtime.settings.format_versions import AGES, FormatVersion, format_version, is_flat
 from palaestra.runtime.settings.setting_errors import problem
 from palaestra.runtime.settings.sourced_settings import SourcedSettings, dotted
 from palaestra.runtime.settings.yaml_file import Document, Key
@@ -110,7 +110,7 @@ def _parameters(
 
 
 def _set_heading(config: Path, kind: FormatVersion, new: NewTree, report: UpgradeReport) -> None:
-    what = {"flat": "flat sections, before release 3", "nested": "before release 6"}.get(kind, "nearly current")
+    what = f"ML-Agents {AGES[kind]}" if kind in AGES else "nearly current"
     count = len(new.at(("behaviors",)))
     behaviors = f"{count} behavior{'' if count == 1 else 's'}"
     default = " and default_settings" if "default_settings" in new.tree else ""

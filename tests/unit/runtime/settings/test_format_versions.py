@@ -37,15 +37,16 @@ def test_a_file_is_told_by_its_keys(text, expected):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("default: {trainer: ppo, trainer: ppo}", "is a trainer file of ML-Agents before release 3; upgrade it with "
-         "`palaestra upgrade 'my x.yaml' 'my x.new.yaml'`"),
-        ("behaviors: {A: }\ncurriculum: {A: }", "has `curriculum` or `parameter_randomization` of ML-Agents before "
-                                                "release 6; "
+        ("default: {trainer: ppo, trainer: ppo}", "is a trainer file of ML-Agents before release 3 (mlagents 0.17); "
          "upgrade it with `palaestra upgrade 'my x.yaml' 'my x.new.yaml'`"),
-        ("resampling-interval: 3", "holds samplers of ML-Agents before release 3, which are part of the trainer file "
-                                   "now; "
+        ("behaviors: {A: }\ncurriculum: {A: }", "has `curriculum` or `parameter_randomization` of ML-Agents before "
+                                                "release 6 (mlagents 0.19); "
+         "upgrade it with `palaestra upgrade 'my x.yaml' 'my x.new.yaml'`"),
+        ("resampling-interval: 3", "holds samplers of ML-Agents before release 3 (mlagents 0.17), which are part of "
+                                   "the trainer file now; "
          "upgrade it with `palaestra upgrade TRAINER_FILE NEW_FILE --sampler 'my x.yaml'`"),
-        ("thresholds: [1]", "holds curricula of ML-Agents before release 3, which are part of the trainer file now; "
+        ("thresholds: [1]", "holds curricula of ML-Agents before release 3 (mlagents 0.17), which are part of the "
+                             "trainer file now; "
          "upgrade it with `palaestra upgrade TRAINER_FILE NEW_FILE --curriculum 'my x.yaml'`"),
     ],
 )  # fmt: skip

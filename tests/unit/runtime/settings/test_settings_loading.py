@@ -207,7 +207,7 @@ def test_a_constant_parameter_is_taken_in_each_of_its_forms(write):
         "  c: {curriculum: [{name: only, value: 3}]}\n"
     )
     parameters = load(write(block() + text)).settings.environment_parameters
-    assert parameters["a"] == 9.81
+    assert (parameters["a"], parameters["b"]) == (9.81, 2.0)  # plain, which `palaestra config` prints in one line
     assert list(parameters) == ["a", "b", "c"]
 
 

@@ -57,6 +57,15 @@ def test_a_folder_has_a_file_for_each_behavior():
     assert found == {"low": lessons("A", [0, 4, 6]), "high": lessons("A", [4, 7, 8]), "other": lessons("B", [1, 2, 3])}
 
 
+def test_a_curriculum_of_a_behavior_that_the_trainer_file_lacks_adds_it_and_says_so():
+    write("walls/A.json", WALLS)
+    write("walls/OldBrain.json", {**WALLS, "parameters": {"other": [1, 2, 3]}})
+    old = write("old.yaml", f"default: {{trainer: ppo}}\n{BEHAVIORS}")
+    report = upgrade(old, Path("walls")).report
+    assert report.heading == "old.yaml: ML-Agents before release 3 (mlagents 0.17); 3 behaviors and default_settings"
+    assert sum(note.startswith("OldBrain: named by a curriculum, but not in the tr") for note in report.notes) == 1
+
+
 def test_a_file_has_a_map_by_behavior():
     file = write("walls.yaml", {"A": WALLS, "B": {**WALLS, "parameters": {"other": [1, 2, 3]}}})
     assert parameters(BEHAVIORS, curriculum=file)["other"] == lessons("B", [1, 2, 3])
