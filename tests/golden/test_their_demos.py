@@ -162,4 +162,4 @@ def test_old_images_come_with_their_channels_first_and_in_range():
     (image,) = columns_of(demo).obs
     assert image.shape == (38, 3, 84, 84)
     assert 0 <= image.min() < image.max() <= 1
-    assert any("observations of no numbers are left out" in warning for warning in demo.warnings)
+    assert any("1 observation without numbers is left out" in warning for warning in demo.warnings)

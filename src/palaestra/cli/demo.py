@@ -197,12 +197,8 @@ def _finite(value: float) -> float | None:
 
 def _print(shown: dict[str, Any]) -> None:
     _say(shown["file"])
-    if "error" in shown:
-        _say(f"  error         {shown['error']}")
-        print()
-        return
-    if "empty" in shown:
-        _say(f"  empty         {shown['warnings'][0]}")
+    if kind := next((kind for kind in ("error", "empty") if kind in shown), None):
+        _say(f"  {kind:<14}{shown.get('error') or shown['warnings'][0]}")
         print()
         return
     team = f", team {shown['team']}" if shown["team"] else ""
@@ -217,15 +213,17 @@ def _print(shown: dict[str, Any]) -> None:
     _say(f"  spaces        {shown['spec']}")
     _say(f"  size          {shown['records']:,} records, {_count(shown['decisions'], 'decision')}")
     _say(f"  episodes      {_episodes(shown)}")
+    those = " of finished episodes" if shown["episodes"] else " of the unfinished episode"
+    those = those if shown["open_episodes"] else ""
     for name, key in (("reward", "reward"), ("group reward", "group_reward")):
         rewards = shown[key]
-        in_episodes = "" if rewards["mean"] is None else f"{_spread_text(rewards)}; "
+        in_episodes = "" if rewards["mean"] is None else f"{_spread_text(rewards)}{those}; "
         if key == "reward" or any(rewards.values()):
             _say(f"  {name:<14}{in_episodes}sum of all records {_number(rewards['sum'])}")
     if length["mean"] is not None:
         _say(
             f"  length        mean {length['mean']:.1f}, minimum {length['min']:.0f}, maximum {length['max']:.0f} "
-            "decisions"
+            f"decisions{those}"
         )
     for obs in shown["observations"]:
         _say(f"  observation   {obs['name']} {'x'.join(map(str, obs['shape']))}: {_spread_text(obs)}")
@@ -246,7 +244,7 @@ def _episodes(shown: dict[str, Any]) -> str:
     kinds = [f"{shown['terminated']:,} terminated", f"{shown['truncated']:,} truncated (time limit)"]
     kinds += [f"{shown['open_episodes']:,} unfinished"] if shown["open_episodes"] else []
     mean = f", mean reward {_number(shown['metadata_mean_reward'])}" if "metadata_mean_reward" in shown else ""
-    return f"{', '.join(kinds)} (metadata: {_count(shown['metadata_episodes'], 'episode')}{mean})"
+    return f"{', '.join(kinds)}; metadata: {_count(shown['metadata_episodes'], 'episode')}{mean}"
 
 
 def _choices(counts: list[int]) -> str:

@@ -17,6 +17,7 @@ from rich.table import Table
 from palaestra.core.display import escaped
 from palaestra.runtime.doctor import CheckStage, Examination, Finding, ScaleComparison
 from palaestra.runtime.doctor.examination import Timing
+from palaestra.runtime.doctor.findings import FAILED
 from palaestra.runtime.doctor.meters import BehaviorReport, ObservationReport, RewardReport
 from palaestra.runtime.doctor.stages import counted
 
@@ -130,8 +131,10 @@ class DoctorReport:
 
     def _findings(self, findings: tuple[Finding, ...]) -> None:
         self.console.print()
+        failed, findings = len(findings), tuple(each for each in findings if not each.what.endswith(FAILED))
         if not findings:
-            self.console.print("[bold green]everything is in order[/]")
+            end = "[bold red]the rest could not be examined[/]" if failed else "[bold green]everything is in order[/]"
+            self.console.print(end)
             return
         self.console.print(f"[bold]{counted(len(findings), 'finding')}[/]")
         table = Table.grid(padding=(0, 1))

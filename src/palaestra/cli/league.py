@@ -53,8 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_game_flags(parser)
 
 
-def main(options: argparse.Namespace) -> None:
-    """Plays the matches; prints and writes the table."""
+def main(options: argparse.Namespace) -> int:
+    """Plays the matches; prints the table, and writes it unless a signal ended it early."""
     from palaestra.parallel.closing import closing_safely
     from palaestra.runtime.logging.waiting import on_stderr
     from palaestra.runtime.play.run_models import Models, open_for, run_folder
@@ -86,25 +86,34 @@ def main(options: argparse.Namespace) -> None:
             options.snapshots,
             options.games,
             seed=options.seed,
-            progress=Progress(),
+            progress=Progress(options.games),
             trust=options.trust,
         )
-    table, picture = write_league(league, folder.path)
+    written = () if league.stopped else write_league(league, folder.path)
     if options.json:
         print(json.dumps(as_json(league)))
-        return
-    show(league)
-    print(f"\nWrote {table} and {picture}")
+    else:
+        show(league)
+    if league.stopped:
+        games = f"{league.games.sum() // 2:,} games: the table counts these, and no file is written"
+        print(f"palaestra: interrupted after {games}; --games=N plays fewer of each pair", file=sys.stderr)
+        return 128 + league.stopped
+    if not options.json:
+        print(f"\nWrote {' and '.join(map(str, written))}")
+    return 0
 
 
 class Progress:
     """Prints on stderr how many games have been played: in one line on a terminal, else in a line every tenth."""
 
-    def __init__(self) -> None:
+    def __init__(self, each: int) -> None:
+        self._each = each
         self._last_shown = -1
 
     def __call__(self, done: int, total: int) -> None:
         """Prints progress, given the number of games so far, and of all."""
+        if not done:
+            print_now(f"{total:,} games are played, {self._each:,} of each pair on each side (--games)", sys.stderr)
         terminal = is_terminal(sys.stderr)
         percent = 100 * done // total
         step = percent if terminal else percent // 10

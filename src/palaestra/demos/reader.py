@@ -122,8 +122,9 @@ def _open(path: Path, file: BinaryIO) -> Demo:
     warnings: list[str] = []
     records = meta.steps if complete else count_unclosed(stored, meta, len(info.observations), warnings)
     kept = [_size(blob) > 0 for blob in info.observations]
-    if not all(kept):
-        warnings.append(f"{path}: {kept.count(False)} observations of no numbers are left out")
+    if empty := kept.count(False):
+        many = "1 observation without numbers is" if empty == 1 else f"{empty} observations without numbers are"
+        warnings.append(f"{path}: {many} left out")
     infer_action(stored, records, parsed, warnings)
     correct_action(stored, records, parsed, warnings)
     try:

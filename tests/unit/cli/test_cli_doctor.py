@@ -38,8 +38,7 @@ def test_a_game_that_fails_is_explained_without_a_traceback(tmp_path: Path, caps
     assert main(["doctor", str(build), "--timeout-wait", "1"]) == 1
     out, err = capsys.readouterr()
     assert "failed   behaviors appear" in out
-    assert "1 finding\n" in out
-    assert " 1. error behaviors appear: failed; see above" in out
+    assert out.endswith("\n\nthe rest could not be examined\n")  # nothing that stands above is said again
     assert "there is no display" not in out  # it connected
     assert err == ""
 

@@ -25,10 +25,10 @@ def test_a_file_is_shown_with_what_it_holds(tmp_path, capsys):
         "name          a demo (format 1), behavior Thing, team 2",
         "spaces        observations: view 3, things 2x2, goal 2 (goal); actions: 2 continuous, discrete 3 x 2",
         "size          12 records, 9 decisions",
-        "episodes      1 terminated, 1 truncated (time limit), 1 unfinished (metadata: 3 episodes, mean reward 1.5)",
-        "reward        mean 2, minimum 1.5, maximum 2.5; sum of all records 4.5",
-        "group reward  mean 1, minimum 0.75, maximum 1.25; sum of all records 2.25",
-        "length        mean 4.0, minimum 3, maximum 5 decisions",
+        "episodes      1 terminated, 1 truncated (time limit), 1 unfinished; metadata: 3 episodes, mean reward 1.5",
+        "reward        mean 2, minimum 1.5, maximum 2.5 of finished episodes; sum of all records 4.5",
+        "group reward  mean 1, minimum 0.75, maximum 1.25 of finished episodes; sum of all records 2.25",
+        "length        mean 4.0, minimum 3, maximum 5 decisions of finished episodes",
         "action        discrete branch 0: choice 0 33%, choice 1 67%, choice 2 0%",
     ):
         assert f"  {expected}" in lines
@@ -40,7 +40,8 @@ def test_a_recording_that_was_never_closed_is_shown_with_one_warning_that_counts
     assert demo(path) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert out.count("complete records are used") == 1
-    assert "0 terminated, 0 truncated (time limit), 1 unfinished" in out
+    assert "0 terminated, 0 truncated (time limit), 1 unfinished; metadata" in out
+    assert "of the unfinished episode; sum of all records" in out
 
 
 def test_json_has_the_same_and_can_be_read_where_numbers_are_not_finite(tmp_path, capsys):

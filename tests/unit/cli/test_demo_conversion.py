@@ -29,7 +29,7 @@ def test_a_dataset_is_shown_as_a_file_is(capsys):
         "name          my/b-v0 (format hdf5, Minari ",
         "author        Ada",
         "size          7 records, 5 decisions",
-        "episodes      1 terminated, 1 truncated (time limit) (metadata: 2 episodes)",
+        "episodes      1 terminated, 1 truncated (time limit); metadata: 2 episodes",
         "action        discrete branch 0: choice 0 40%, choice 1 40%, choice 2 20%",
     ):
         assert any(line.startswith(f"  {expected}") for line in lines), expected

@@ -24,7 +24,7 @@ from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.closing import close_safely
 from palaestra.runtime.collect.env_checks import check_shapes, check_step
 from palaestra.runtime.curriculum.parameters import invalid_values, with_parameters
-from palaestra.runtime.doctor.findings import Circumstances, Finding, of_behavior, of_settings
+from palaestra.runtime.doctor.findings import FAILED, Circumstances, Finding, of_behavior, of_settings
 from palaestra.runtime.doctor.meters import BehaviorMeter, BehaviorReport
 from palaestra.runtime.doctor.stages import CheckStage, GameProgress, StageList, Visitor, counted
 from palaestra.runtime.environments.make import EDITOR, guarded, is_game, make_env, opening_options
@@ -136,7 +136,7 @@ class _ExaminedEnv:
         except PalaestraError as error:
             if self.stages.awaited is not None:
                 (self.progress or self.stages).failed(error)
-                self.findings.append(Finding("error", f"{self.stages.stages[-1].name}: failed; see above"))
+                self.findings.append(Finding("error", f"{self.stages.stages[-1].name}: {FAILED}"))
             else:
                 self.findings.append(Finding("error", str(error)))
         finally:

@@ -16,6 +16,10 @@ SHOWN = 8
 """Largest number of elements whose indices are listed."""
 
 
+FAILED = "failed; see above"
+"""What is found of a stage that failed, whose line says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Problem or suspicion, with advice."""

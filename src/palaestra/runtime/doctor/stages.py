@@ -172,8 +172,9 @@ class GameProgress:
 def found(name: str) -> list[str]:
     """Describes the file of a build."""
     file = executable.find(name) or Path(name)
-    marked = "marked as a program" if os.access(file, os.X_OK) else "not marked as a program"
-    return [f"{file} ({size(file.stat().st_size)}, {marked})"]
+    marked = "" if os.access(file, os.X_OK) else "not "
+    how = "run by Python" if executable.is_script(file) else f"{marked}marked as a program"
+    return [f"{file} ({size(file.stat().st_size)}, {how})"]
 
 
 def listening(copy: GameInstance) -> list[str]:

@@ -41,6 +41,8 @@ class League:
     wins: Numbers = field(init=False)  # (E, E)
     draws: Numbers = field(init=False)  # (E, E)
     skills: list[Skill] = field(init=False)  # (E,)
+    stopped: int = 0
+    """Number of the signal that ended it early; 0: all games were played."""
 
     def __post_init__(self) -> None:
         shape = (len(self.entries), len(self.entries))
@@ -78,7 +80,7 @@ class League:
 
     def agreement(self, behavior: str) -> float:
         """Spearman's rank correlation of a behavior's ratings with its mean scores; NaN for fewer than two entries."""
-        mine = [i for i, entry in enumerate(self.entries) if entry.behavior == behavior]
+        mine = [i for i, entry in enumerate(self.entries) if entry.behavior == behavior and self.games[i].any()]
         with np.errstate(invalid="ignore"):
             means = np.nanmean(self.scores[mine], 1)
         return rank_correlation(np.array([self.skills[i].mean for i in mine]), means)

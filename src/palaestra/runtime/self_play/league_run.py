@@ -41,7 +41,7 @@ def run_league(
     progress: Progress = lambda done, total: None,
     trust: bool = False,
 ) -> League:
-    """Plays every snapshot of a run, or `most` of them evenly chosen, against every other.
+    """Plays every snapshot of a run, or `most` of them evenly chosen, against every other. Ctrl-C ends it early.
 
     Raises RunError, also where networks are of code that only a folder of someone else's names, unless `trust` is
     given.
@@ -72,7 +72,12 @@ def run_league(
         snapshots.load_state_dict(mine)
         policies[name] = MixedPolicy(policy, snapshots, ())
     league = League(entries)
-    play(env, policies, league, games, seed=seed, progress=progress)
+    try:
+        play(env, policies, league, games, seed=seed, progress=progress)
+    except KeyboardInterrupt as signal:
+        if not league.games.any():
+            raise
+        league.stopped = getattr(signal, "number", 2)
     return league
 
 

@@ -4,17 +4,19 @@ ask for.
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from duel_env import Duel
 from safetensors.torch import load_file, save_file
 from small_runs import settings
 
 import palaestra
 from palaestra.cli.main import main
+from palaestra.core.timestep import Action, TimeStep
 from palaestra.runtime.storage.checkpoints import _seal
 from palaestra.runtime.storage.networks import must_fit
 
@@ -52,6 +54,25 @@ def forge(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
 def test_a_league_of_a_run_that_fits_is_played(run):
     assert main(LEAGUE) == 0
     assert (run / "league.json").is_file()
+
+
+class Interrupted(Duel):
+    """Ctrl-C is pressed in it after some games."""
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        if len(self.given) == 5:
+            raise KeyboardInterrupt
+        return super().step(actions)
+
+
+def test_an_interrupted_league_shows_what_was_played_and_keeps_the_files_of_the_one_before(run, capsys):
+    (run / "league.json").write_text("before")
+    assert main([*LEAGUE, "--games=90", f"--env=python:{__name__}:Interrupted", "--num-areas=2", "--trust"]) == 130
+    out, err = capsys.readouterr()
+    assert "games are played, 90 of each pair on each side (--games)" in err
+    assert "interrupted after 10 games: the table counts these" in err
+    assert "Duel, score in percent" in out
+    assert (run / "league.json").read_text() == "before"
 
 
 @pytest.mark.parametrize("command", [LEAGUE, EXPORT])
