@@ -68,8 +68,8 @@ class LearnerMessages:
                 yield f"{key} {first:,} is not less than max_steps ({most:,}): {end} {key} lets it learn"
         elif isinstance(hyper, PPOSettings | POCASettings):
             buffer = self._collector.buffer
-            held = 0 if buffer is None else buffer.decisions * self._group.size
-            updates = (most - step + held) // hyper.buffer_size
+            held = 0 if buffer is None else buffer.decisions
+            updates = (self._group.share(most - step) + held) // self._group.share(hyper.buffer_size)
             size = f"buffer_size {hyper.buffer_size:,}"
             if step and not updates:
                 left = f"the {most - step:,} decisions until max_steps ({most:,})"
