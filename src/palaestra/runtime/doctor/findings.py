@@ -17,7 +17,7 @@ SHOWN = 8
 
 
 FAILED = "failed; see above"
-"""What is found of a stage that failed, whose line says why."""
+"""Finding about a stage whose own line says why it failed."""
 
 
 @dataclass(frozen=True, slots=True)
