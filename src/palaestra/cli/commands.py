@@ -55,9 +55,7 @@ GROUPS = {
         "help": "explain a command, or the flags of Unity games: palaestra help unity",
     },
 }
-"""Title of each group of commands, their names and summaries; each is a module of this package, imported when
-needed.
-"""
+"""Title of each group of commands, their names and summaries; each is a module of this package."""
 
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 """Name and summary of each command."""

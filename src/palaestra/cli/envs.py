@@ -118,9 +118,7 @@ def _list(console: Console) -> None:
 
 
 def _row(name: str, *, whole: bool) -> list[str]:
-    """Returns the cells beside a built-in environment's name: its summary, and for the `whole` row what it is made
-    for.
-    """
+    """Returns the cells beside a built-in environment's name: its summary, and in the `whole` row its use."""
     if not whole:
         return [escape(escaped(summary_of(registry("envs").get(name))))]
     areas = str(getattr(registry("envs").get(name), "default_areas", ""))

@@ -121,9 +121,7 @@ class NotebookLines:
         self._handle: Any = None
 
     def show(self, lines: Sequence[tuple[float | None, str]]) -> None:
-        """Shows lines, or none, in place of those before; each has the share that is done, which draws its bar, and a
-        text.
-        """
+        """Shows lines, or none, in place of those before; each has the share done, which draws its bar, and a text."""
         if not lines and self._handle is None:
             return
         from IPython.display import HTML, display

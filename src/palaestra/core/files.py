@@ -1,6 +1,4 @@
-"""Names files of a run and kinds of foreign files, reads and writes them safely, and opens temporary files for large
-data.
-"""
+"""Names files of a run and kinds of foreign files, reads and writes them safely, opens temporary files."""
 
 from __future__ import annotations
 
@@ -71,9 +69,7 @@ RUN_FILES = frozenset(_OF_A_RUN.split())
 
 
 def belongs_to_run(behavior: str) -> bool:
-    """Whether a behavior's files could have the same names as a run's own, or as another behavior's model, on some file
-    system.
-    """
+    """Whether a behavior's files could be named as a run's own, or as another behavior's model, on some file system."""
     name = behavior.strip(" .").casefold()
     return name in RUN_FILES or name.endswith(".onnx")
 
@@ -142,9 +138,7 @@ def read_whole(file: Path, most: int = MOST_READ) -> bytes:
 
 
 def read_whole_text(file: Path, most: int = MOST_READ) -> str:
-    """Returns the text of a regular file in UTF-8. Raises OSError as `read_whole` does, and ValueError for other
-    bytes.
-    """
+    """Returns the text of a regular file in UTF-8. Raises OSError as `read_whole` does; ValueError for other bytes."""
     return read_whole(file, most).decode("utf-8")
 
 
@@ -305,9 +299,7 @@ def kind_of(head: bytes, name: str = "") -> str:
 
 
 def tensorflow_files(names: Iterable[str]) -> str:
-    """Returns what to know about a folder with TensorFlow checkpoints among these names of files; '' if there are
-    none.
-    """
+    """Returns what to know about a folder with TensorFlow checkpoints among these file names; '' if there are none."""
     found = next(
         (name for name in names if name.endswith((".index", ".pb", ".bytes")) or ".ckpt" in name or ".cptk" in name),
         None,

@@ -95,9 +95,7 @@ def find_class(kind: str, title: str, name: str, members: Sequence[str], guide: 
 
 
 def must_have(found: object, members: Sequence[str], title: str, guide: str) -> None:
-    """Raises PluginError, whose message `title` begins, where an object lacks one of the members that `guide`
-    explains.
-    """
+    """Raises PluginError, beginning with `title`, where an object lacks one of the members that `guide` explains."""
     if missing := [name for name in members if not hasattr(found, name)]:
         raise PluginError(f"{title} lacks {', '.join(missing)}; {guide} says what each of them is")
 
@@ -120,9 +118,7 @@ def all_entry_points() -> Any:  # EntryPoints, but before Python 3.12 a class th
 
 
 def import_user_module(module: str, name: str, error_class: type[PalaestraError] = EnvError) -> Any:
-    """Imports a user's module, installed or from the current folder. Raises `error_class`; `name` begins the
-    message.
-    """
+    """Imports a user's module, installed or in the current folder. Raises `error_class`; `name` begins the message."""
     with _current_folder_on_path(module):
         return import_installed_module(module, name, error_class)
 
@@ -146,9 +142,7 @@ def import_installed_module(module: str, name: str, error_class: type[PalaestraE
 
 
 def missing_package(error: BaseException) -> str | None:
-    """Returns "needs the package X, which is not installed" with the line that pip needs; None if `error` has another
-    cause.
-    """
+    """Returns "needs the package X, which is not installed" with pip's line; None if `error` has another cause."""
     cause: BaseException | None = error
     while cause is not None and not (isinstance(cause, ModuleNotFoundError) and cause.name):
         cause = cause.__cause__ or cause.__context__
@@ -217,9 +211,7 @@ class Registry:
         return sorted(self._points)
 
     def place(self, name: str) -> str:
-        """Returns an entry point's `package.module:Name`, which several names may share. Raises KeyError for an unknown
-        name.
-        """
+        """Returns an entry point's `package.module:Name`, which names may share. Raises KeyError if it is unknown."""
         return self._points[name].value
 
     def get(self, name: str) -> Any:

@@ -45,9 +45,7 @@ def _cpu_quota(folder: Path) -> float:
 
 
 def free_processes(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int | None:
-    """Returns how many processes and threads may still be started; None: no known limit. Linux counts threads as
-    processes.
-    """
+    """Returns how many processes and threads may still be started (Linux counts both); None: no known limit."""
     left: list[int] = []
     for controller in ("", "pids"):
         root = cgroups / controller
@@ -78,9 +76,7 @@ def free_files() -> int | None:
 
 
 def memory_of(pid: int) -> int:
-    """Returns the bytes of memory that a process and its descendants use, without shared memory where the system
-    reports it.
-    """
+    """Returns the bytes of memory of a process and its descendants, without shared memory where the system tells."""
     return sum(_own_memory(process) for process in _family(pid))
 
 

@@ -25,9 +25,7 @@ class Groups:
         return column.index_select(0, self.members.flatten()).unflatten(0, self.members.shape)
 
     def agents_at(self, places: Tensor) -> Tensor:
-        """Returns the number of agents in the group of each place, (R,); `places` (R,) index the flattened (M, P)
-        table.
-        """
+        """Returns the number of agents in each place's group, (R,); `places` (R,) index the flattened (M, P) table."""
         return self.present.sum(1).index_select(0, places // self.present.shape[1])
 
 

@@ -108,9 +108,7 @@ def field_error(settings: type[Settings], field: str, sentence: str, value: Any)
 
 
 def _plain(value: Any, kinds: tuple[Any, ...]) -> Any:
-    """Converts obvious spellings: `5e5` to an integer, a quoted number, a number as a name, 0, 1 or 'true' to a bool, a
-    list to a tuple.
-    """
+    """Converts obvious spellings: `5e5` to an integer, a number as a name, 0, 1, 'true' to a bool, lists to tuples."""
     if isinstance(value, list):
         item = next((get_args(kind)[:1] for kind in kinds if get_origin(kind) is tuple), None)
         return value if item is None else tuple(_plain(each, item) for each in value)

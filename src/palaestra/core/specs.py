@@ -50,9 +50,7 @@ class RawAction:
     """Entries of a dictionary or tuple; None: an array."""
 
     def assemble(self, continuous: NDArray[Any], discrete: NDArray[Any]) -> Any:
-        """Returns N actions, with arrays (N, *shape), from the columns (N, numbers) and (N, branches) in the
-        environment's units.
-        """
+        """Returns N actions, arrays (N, *shape) in the environment's units, of columns (N, numbers), (N, branches)."""
         return self._assemble(continuous, discrete, 0, 0)[0]
 
     def _assemble(
@@ -106,9 +104,7 @@ class ObsSpec:
     name: str
     shape: tuple[int, ...]
     goal: bool = False
-    """Whether it is a goal signal, which may condition the network. A variable-length one is treated as any other
-    observation.
-    """
+    """Whether it is a goal signal, which may condition the network; a variable-length one is like any other."""
     raw: RawObs | None = field(default=None, compare=False)
     """Written into exported models, so that they accept the environment's own observations; None: those have the form
     of this spec.

@@ -75,9 +75,7 @@ _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # of mallopt, from malloc.h
 KEPT_BYTES = 1 << 30
 """Bytes of the largest block, and of unused memory, that malloc keeps instead of returning them to the system."""
 OLD_LIMIT = 1 << 25
-"""Largest block size that glibc before 2.35 accepts. Without one, it would ask the system for every block from 128 KiB
-on.
-"""
+"""Largest block size that glibc before 2.35 accepts. Without one, it asks the system for blocks from 128 KiB on."""
 
 
 def keep_freed_memory() -> None:

@@ -107,9 +107,7 @@ def _read_npy(content: bytes) -> np.ndarray:
 
 
 def arrays_of(state: Any, name: str) -> Arrays:
-    """Returns the tensors of a state_dict as float32 arrays (integers as they are). Raises ExportError for anything
-    else.
-    """
+    """Returns the tensors of a state_dict as float32 arrays (integers as they are). Raises ExportError otherwise."""
     import torch
 
     if not isinstance(state, Mapping) or not state:

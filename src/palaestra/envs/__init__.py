@@ -1,3 +1,1 @@
-"""Environments: `base` is the interface, `builtin` has our games, `unity`, `gymnasium` and `pettingzoo` connect
-others.
-"""
+"""Environments: `base` is the interface, `builtin` has our games; `unity`, `gymnasium`, `pettingzoo` connect."""

@@ -57,9 +57,7 @@ class Env(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Returns the complete state; empty if the environment cannot be saved, so that a resumed run starts new
-        episodes.
-        """
+        """Returns the complete state; empty if it cannot be saved, so that a resumed run starts new episodes."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:

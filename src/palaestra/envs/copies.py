@@ -143,9 +143,7 @@ class Copy(Protocol):
         """Ends it at once. Safe in a signal handler."""
 
     def close(self) -> None:
-        """Ends it, however it hangs, and frees what is held for it. Raises EnvError if its environment did not
-        close.
-        """
+        """Ends it, however it hangs, and frees what is held for it. Raises EnvError if its environment stays open."""
 
 
 C = TypeVar("C", bound=Copy)

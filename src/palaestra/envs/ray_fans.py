@@ -59,7 +59,5 @@ class RayFan:
 
 
 def unity_order(rays: int, step: float, *, ahead: float = 0.0) -> tuple[float, ...]:
-    """Returns the angles of rays `step` radians apart around the direction `ahead`: the middle one, then right and left
-    in turn.
-    """
+    """Returns the angles of rays `step` radians apart around `ahead`: the middle one, then right and left in turn."""
     return tuple(ahead + (-(ray + 1) // 2 * step if ray % 2 else ray // 2 * step) for ray in range(rays))

@@ -39,9 +39,8 @@ class Solids:
     size: NDArray[np.float32]  # (A, n, 3) meters
     rotation: NDArray[np.float32]  # (A, n, 4)
     color: NDArray[np.uint8]  # (A, n, 3)
-    slot: NDArray[np.int64] | None = (
-        None  # (A, n) the slot of the agent that a solid is a part of, -1: of none; None: no solid is
-    )
+    # (A, n) the slot of the agent that a solid is a part of, -1: of none; None: no solid is
+    slot: NDArray[np.int64] | None = None
     behavior: str = ""  # behavior of these slots; "": any, in an environment whose agents change theirs
     fixed: bool = False  # the same in every drawing of this environment, such as a floor
     opacity: float = 1.0
@@ -101,9 +100,7 @@ def solids(
 
 
 def upright(angle: ArrayLike) -> NDArray[np.float32]:
-    """Returns the quaternions (..., 4) that turn by these angles about y: counterclockwise seen from above, in
-    radians.
-    """
+    """Returns the quaternions (..., 4) that turn by these angles, in radians, about y: counterclockwise from above."""
     half: NDArray[np.float32] = np.multiply(angle, 0.5, dtype=np.float32)
     zero = np.zeros_like(half)
     return np.stack([zero, np.sin(half), zero, np.cos(half)], axis=-1)

@@ -84,9 +84,7 @@ class SharedSender:
         self._blocks: list[SharedBlock | None] = [None, None]
 
     def pack(self, value: object) -> bytes:
-        """Copies the tensors of an object into shared memory. Returns a message for `unpack`. Raises OSError without
-        room.
-        """
+        """Copies the tensors of an object into shared memory. Returns a message for `unpack`; OSError without room."""
         stream = io.BytesIO()
         pickler = _Pickler(stream)
         pickler.dump(value)

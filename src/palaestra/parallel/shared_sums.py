@@ -26,9 +26,7 @@ CHUNK = 1 << 18
 LINE = 64
 """Bytes of a cache line: each rank's counter has one of its own."""
 SPIN_SECONDS, NAP_SECONDS, LOOK_SECONDS = 0.002, 0.0001, 0.2
-"""How long a rank waits without sleeping, how long it sleeps then, and how often it looks whether the others are
-alive.
-"""
+"""How long a rank waits without sleeping, how long it sleeps then, how often it looks whether others are alive."""
 GONE = 0
 """Process of a rank that has left; what it wrote before is still there."""
 ORDERED = platform.machine().lower() in ("x86_64", "amd64") and sys.platform != "win32"
@@ -36,9 +34,7 @@ ORDERED = platform.machine().lower() in ("x86_64", "amd64") and sys.platform != 
 
 
 class SharedSums:
-    """Memory with two places for each rank, which take turns: whoever writes to one knows that all have read what was
-    there.
-    """
+    """Memory with two places for each rank, in turns: whoever writes to one knows that all have read it."""
 
     def __init__(self, block: SharedBlock, number: int, size: int, timeout: float) -> None:
         self._block = block

@@ -72,9 +72,7 @@ class WorkerProcess:
             self._raise_failure(error)
 
     def receive(self) -> bytes:
-        """Waits for a message. Raises WorkerLost if the process has ended, or the exception that the worker's function
-        raised.
-        """
+        """Waits for a message. Raises WorkerLost if the process has ended, or what the worker's function raised."""
         try:
             message = self.connection.recv_bytes()
         except BROKEN as error:
@@ -183,9 +181,7 @@ _FAILURE = b"palaestra-failure:"
 
 
 def failure_message(error: BaseException) -> bytes:
-    """Returns an exception as a message: the class, text and plain attributes of a PalaestraError, and the
-    traceback.
-    """
+    """Returns an exception as a message: class, text and plain attributes of a PalaestraError, and the traceback."""
     kind = type(error)
     text = str(error)
     facts = dict[str, object]()

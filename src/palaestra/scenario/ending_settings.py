@@ -12,7 +12,7 @@ class StopSettings(Settings):
     """When a behavior is good enough, or no longer improves. A run ends, saved, once all its behaviors are there or at
     max_steps.
 
-    Values are means over the newest summaries: as many as have `summaries` and `episodes` together.
+    Rewards are means over the newest `episodes`, other metrics over as many summaries as have so many.
     """
 
     metric: str = Field(default=REWARD, min_length=1)
@@ -22,9 +22,9 @@ class StopSettings(Settings):
     at_most: float | None = None
     """Value down to which it is good enough, for metrics that should fall; null: no such value."""
     episodes: int = Field(default=100, gt=0)
-    """Episodes that a value is the mean of, at least."""
+    """Episodes that a reward is the mean of. For `no_progress`: fewer, if its decisions have fewer."""
     summaries: int = Field(default=1, gt=0)
-    """Summaries that a value is the mean of, at least."""
+    """Whole summaries that a value is the mean of, at least; 1: rewards are the mean of `episodes` alone."""
     no_progress: int | None = Field(default=None, gt=0)
     """Decisions without a better value than before, after which training ends too; null: never."""
 

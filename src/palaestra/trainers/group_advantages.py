@@ -74,9 +74,8 @@ class GroupValues:
         self._final = network.prepare(rollout.final_obs)
         last = group_ticks.last_sample
         obs = tuple(map(rollout.completed, rollout.obs))
-        if (
-            batches.table.members >= len(batches.table.group_step)
-        ).any():  # some mates wait for what comes of a decision
+        # some mates wait for what comes of a decision
+        if (batches.table.members >= len(batches.table.group_step)).any():
             obs = tuple(map(torch.cat, zip(obs, rollout.last_obs, strict=True)))
         self.inputs = network.prepare(obs)
         """Prepared observations that are there at decisions: all before them, (V, ...), or their own, (N, ...)."""

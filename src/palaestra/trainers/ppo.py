@@ -294,9 +294,7 @@ class PPO:
 
 
 def log_ratio_and_entropy(network: ActorCritic, output: Tensor, batch: Minibatch) -> tuple[Tensor, Tensor]:
-    """Returns log-ratios of new to old probability, (N, A), and the mean entropy, (), from the packed actor output
-    (N, ...).
-    """
+    """Returns log-ratios of new to old probability, (N, A), and the mean entropy, (), from actor output (N, ...)."""
     sample = Action(batch.continuous, batch.discrete)
     log_prob, entropy = log_prob_and_entropy(output, network.log_std, batch.mask, sample, network.spec.action)
     return log_prob - batch.log_prob, entropy.mean()

@@ -185,9 +185,8 @@ def find_port(hosts: tuple[str, ...], port: int | None) -> int | None:
             try:
                 family, _, _, _, address = socket.getaddrinfo(host, port or 0, type=socket.SOCK_STREAM)[0]
                 trial = stack.enter_context(socket.socket(family))
-                if hasattr(socket, "SO_REUSEADDR") and hasattr(
-                    socket, "AF_UNIX"
-                ):  # on Windows it would let two share a port
+                # on Windows it would let two share a port
+                if hasattr(socket, "SO_REUSEADDR") and hasattr(socket, "AF_UNIX"):
                     trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     trial.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

@@ -42,9 +42,7 @@ class ResetWatch:
         base = env.unwrapped
         self._seen: dict[str, Any] = {}
         self.transforms = _transforms(env)
-        """Whether a wrapper changes observations, so that the innermost environment's cannot be compared with the
-        returned ones.
-        """
+        """Whether a wrapper changes observations, so that the innermost environment's differ from those returned."""
         try:
             if "reset" not in vars(base):
                 base.reset = MethodType(_recording(type(base).reset), base)

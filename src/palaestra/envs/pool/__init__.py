@@ -1,3 +1,1 @@
-"""Copies of an environment in processes of their own, as one `Env`: shared memory, restarts, and no waiting for slow
-copies.
-"""
+"""Copies of an environment in processes of their own, as one `Env`: shared memory, restarts, no waiting."""

@@ -28,9 +28,7 @@ class CopyChanges:
         """Calls that are for the first copy alone, by what they are about."""
 
     def seeds_used(self, index: int) -> int:
-        """Returns the number of seeds that all copies would have had, if each had been started again as often as this
-        one.
-        """
+        """Returns the number of seeds that all copies would have had if all had restarted as often as this one."""
         return self._copies.restarts(index) * self._first_area[-1]
 
     def set(self, values: Mapping[str, Tensor]) -> None:

@@ -21,9 +21,7 @@ from palaestra.parallel.shared_memory import ALIGNMENT, LocalBlock, SharedBlock
 
 FLAGS = 6
 HAS_MASK, HAS_LOST, HAS_SUCCESS, PRESENT, QUIET, SETTLED = range(FLAGS)
-"""Numbers of the flags of a table. QUIET: the columns `ENDS` are all zeros. SETTLED: `PLACES` are those of the tick
-before.
-"""
+"""Flags of a table. QUIET: the columns `ENDS` are all zeros. SETTLED: `PLACES` are those of the tick before."""
 ENDS, PLACES = ("group_reward", "terminated", "truncated"), ("area", "team", "group")
 BUSY = FLAGS
 """Place after the flags: microseconds that the copy has been busy with requests."""
@@ -75,9 +73,7 @@ class SharedTables:
         specs: Mapping[str, BehaviorSpec],
         block: type[LocalBlock] = SharedBlock,
     ) -> SharedTables:
-        """Reserves memory for these tables, by default memory that can be shared. Raises OSError if there is no
-        room.
-        """
+        """Reserves memory for these tables, by default memory to share. Raises OSError if there is no room."""
         offset = 0
         columns = dict[str, tuple[Column, ...]]()
         for behavior, step in steps.items():

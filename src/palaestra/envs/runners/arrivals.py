@@ -1,6 +1,4 @@
-"""Connections between a run and its runners: each runner calls home over TCP, and says by a secret word which one it
-is.
-"""
+"""Connections between a run and its runners, each of which calls home over TCP and says by a word which it is."""
 
 from __future__ import annotations
 
@@ -104,9 +102,7 @@ def call_home(address: Address) -> Connection:
 
 
 def _connection(connected: socket.socket) -> Connection:
-    """Returns a connection for messages, which are sent at once, and which breaks soon after the other machine has
-    vanished.
-    """
+    """Returns a connection whose messages are sent at once, and which breaks soon after the other machine vanished."""
     connected.settimeout(None)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

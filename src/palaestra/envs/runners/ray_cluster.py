@@ -133,9 +133,7 @@ class RayCluster:
         return f": it needs {self._cpus:g} CPUs, and of the cluster's {there:g} are {free:g} free (--runner-cpus)"
 
     def missing_room(self) -> str:
-        """Returns what all runners together need and the cluster has not free now, as a sentence; empty where they find
-        a place.
-        """
+        """Returns what all runners need and the cluster has not free now, as a sentence; empty where there is room."""
         needed = self._cpus * self._runners
         free = self.ray.available_resources().get("CPU", 0.0)
         if free >= needed:
@@ -171,9 +169,7 @@ def import_ray(address: str | None) -> Any:
 
 
 def connect(ray: Any, options: RunnerOptions, address: str | None) -> None:
-    """Connects with the cluster at the address, with that of a submitted job, or with one that it starts. Raises
-    EnvError.
-    """
+    """Connects with the cluster at the address, of a submitted job, or that it starts. Raises EnvError."""
     common: dict[str, Any] = {
         "configure_logging": False,
         "log_to_driver": options.show_output,

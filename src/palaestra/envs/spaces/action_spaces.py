@@ -21,9 +21,7 @@ NO_BOUND = 1e30
 OPEN_WIDTH = 2.0
 """Distance from a finite bound to the one that is missing on the other side."""
 FEW = 64
-"""Most integers that an entry of an integer Box may have, to become a branch; with more it becomes a continuous
-action.
-"""
+"""Most integers that an entry of an integer Box may have as a branch; with more it is a continuous action."""
 MOST_CHOICES = 2**16
 """Most choices of all branches of a space."""
 MOST_NUMBERS = 2**16

@@ -14,9 +14,7 @@ _PACKAGE = "communicator_objects"
 
 
 class AnalyticsSender(SideChannel):
-    """Side channel that sends one message about the run and one for each behavior, all again after a restart of the
-    game.
-    """
+    """Side channel that sends one message about the run and one for each behavior, again after a game's restart."""
 
     restates = True
 

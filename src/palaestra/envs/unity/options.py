@@ -26,9 +26,8 @@ class UnityOptions:
     base_port: int | None = None  # first port to try; None, or if it is taken: a free port
     editor_port: int = EDITOR_PORT
     bind: str | None = None  # address to listen on; None: this machine only
-    timeout_wait: float | None = (
-        None  # seconds to wait for an answer; None: DEFAULT_TIMEOUT for builds, no limit for the Editor
-    )
+    # seconds to wait for an answer; None: DEFAULT_TIMEOUT for builds, no limit for the Editor
+    timeout_wait: float | None = None
     restarts: Restarts = UNLIMITED
     engine: Engine = field(default_factory=Engine)
     areas: int = 1  # sent to the game, which may make that many copies of its training area

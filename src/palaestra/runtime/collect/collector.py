@@ -24,9 +24,7 @@ from palaestra.runtime.collect.env_checks import check_ends, check_rollout, chec
 from palaestra.runtime.collect.episode_meter import EpisodeMeter
 
 FEW = 16
-"""A rollout that would hold fewer decisions of each agent is made longer (`BehaviorCollector`), or the run warns
-(`Learner`).
-"""
+"""Rollouts with fewer decisions of each agent are made longer (`BehaviorCollector`), or the run warns (`Learner`)."""
 
 
 class BehaviorCollector:
@@ -67,9 +65,7 @@ class BehaviorCollector:
         self.shared = False
         """Whether fixed policies (self-play opponents) play some of its slots."""
         self.counted: Tensor | None = None
-        """Slots (S,) played by the learning policy in the episodes that end with the present tables; None: all
-        slots.
-        """
+        """Slots (S,) played by the learning policy in the episodes that end with the present tables; None: all."""
 
     def open(self, step: TimeStep, chosen: PendingDecision) -> None:
         """Stores a decision if anything is learned from it."""

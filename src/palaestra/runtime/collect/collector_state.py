@@ -76,9 +76,7 @@ def _restore_episodes(one: BehaviorCollector, saved: Mapping[str, Any], step: Ti
 
 
 def _fits(collector: Collector, state: Mapping[str, Any]) -> bool:
-    """Whether the environment can continue from these tables. Only behaviors that are not steady may have more slots
-    now.
-    """
+    """Whether the environment can continue from these tables. Only behaviors that are not steady may have grown."""
     now = {name: len(step.reward) for name, step in collector.steps.items()}
     then = {name: len(saved["reward"]) for name, saved in state["steps"].items()}
     same_place = state["on_host"] == collector.on_host

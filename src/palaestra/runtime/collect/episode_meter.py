@@ -42,9 +42,7 @@ class EpisodeMeter:
         self._older = self._open.waiting | (self._open.lengths > 0)
 
     def begin(self, step: TimeStep, *, partial: bool = False) -> None:
-        """Starts with the first tables after a reset. `partial`: the episodes that begin now are incomplete and not
-        counted.
-        """
+        """Starts with the first tables after a reset. `partial`: the episodes that begin now are not counted."""
         self.forget()
         self._widen(len(step.reward))
         self._open.waiting = step.acting.cpu().numpy().copy()

@@ -191,9 +191,7 @@ class Learner:
 
 
 def current_value(learner: Learner, name: str) -> float | None:
-    """Returns the value of a hyperparameter that follows a schedule, at this step; None if the trainer has none of that
-    name.
-    """
+    """Returns a hyperparameter that follows a schedule, at this step; None if the trainer has none of that name."""
     hyper = learner.settings.hyperparameters
     first: float | None = getattr(hyper, name, None)
     if first is None or not hasattr(learner.trainer, "hyper"):

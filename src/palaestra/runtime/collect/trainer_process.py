@@ -148,9 +148,7 @@ class TrainerProcess:
         self.waiting_seconds = 0.0
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
-        """Lets the update before take effect, then starts one with this rollout. Returns the metrics of the update
-        before.
-        """
+        """Waits for the update before, then starts one with this rollout. Returns the metrics of the update before."""
         if not self._sent_network:
             self._ask("network", self.network.state_dict())
             self._sent_network = True
@@ -213,9 +211,7 @@ class TrainerProcess:
         return warnings
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the trainer's state after the update under way, for which it waits, and what acts until that takes
-        effect.
-        """
+        """Returns the trainer's state after the update under way, which it waits for, and what acts until then."""
         self._wait()
         state = self._ask("state")
         acting = {"network": dict(self.network.state_dict()), "rng": self.policy.generator.get_state()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -21,11 +22,20 @@ Ending = Literal["goal", "no progress"]
 
 
 @dataclass
+class Period:
+    """The values of one summary: of rewards one for each episode, of another metric one or none."""
+
+    step: int
+    episodes: int
+    values: list[float]
+
+
+@dataclass
 class Course:
     """Course of a behavior's metric, in plain types for checkpoints."""
 
-    newest: list[list[float]] = field(default_factory=list)
-    """Sum of the values, how many they are, and episodes, of each of the newest summaries, oldest first."""
+    newest: list[Period] = field(default_factory=list)
+    """The newest summaries, oldest first."""
     best: float | None = None
     best_step: int = 0
     ending: str = ""
@@ -33,19 +43,28 @@ class Course:
     reason: str = ""
     """The same as a sentence."""
 
-    def value(self, settings: StopSettings) -> float | None:
-        """Returns the mean over the newest summaries; None if they are too few, or none has the metric."""
-        total = count = 0.0
-        for number, (sums, weight, _) in enumerate(self.newest):
-            total, count = (total + sums, count + weight) if number >= self._first(settings) else (total, count)
-        episodes = sum(episodes for _, _, episodes in self.newest)
-        enough = len(self.newest) >= settings.summaries and episodes >= settings.episodes
-        return total / count if enough and count else None
+    @property
+    def episodes(self) -> int:
+        """Episodes of these summaries."""
+        return sum(one.episodes for one in self.newest)
+
+    def value(self, settings: StopSettings, since: float = -math.inf) -> float | None:
+        """Returns the mean over the newest episodes and summaries; None if they are too few, or none has the metric.
+
+        `since`: a step; the summaries after it are enough, however few episodes they have.
+        """
+        enough = self.episodes >= settings.episodes or self.newest[0].step <= since
+        after = sum(one.step > since for one in self.newest)
+        periods = self.newest[self._first(settings) :][-max(after, settings.summaries) :]
+        values = [value for one in periods for value in one.values]
+        if settings.metric == REWARD and not 1 < settings.summaries == len(periods):
+            values = values[-settings.episodes :]
+        return sum(values) / len(values) if enough and len(periods) >= settings.summaries and values else None
 
     def lacking(self, settings: StopSettings) -> str | None:
-        """Returns a sentence if there were too few episodes for a value; None if there were enough."""
-        there = sum(episodes for _, _, episodes in self.newest)
-        if there >= settings.episodes:
+        """Returns a sentence if there were too few episodes for the goal; None if there were enough."""
+        there = self.episodes
+        if there >= settings.episodes or (settings.at_least, settings.at_most) == (None, None):
             return None
         what = "stop_when" if settings.at_least is None else f"--stop-at={settings.at_least:g}"
         return f"{what} needs {settings.episodes:,} episodes; there were {there:,.0f}"
@@ -56,9 +75,9 @@ class Course:
 
     def _first(self, settings: StopSettings) -> int:
         """Returns the number of the oldest summary that is needed."""
-        episodes = 0.0
+        episodes = 0
         for number in reversed(range(len(self.newest))):
-            episodes += self.newest[number][2]
+            episodes += self.newest[number].episodes
             if episodes >= settings.episodes and len(self.newest) - number >= settings.summaries:
                 return number
         return 0
@@ -88,27 +107,27 @@ class Goals:
         course = self.courses.setdefault(summary.behavior, Course())
         if course.ending or mixed:
             return None
-        course.newest.append(_entry(summary, settings.metric))
+        course.newest.append(_period(summary, settings.metric))
         self._look_for(summary, settings.metric)
         course.forget(settings)
         value = course.value(settings)
-        if value is None:
-            return None
-        what = f"{settings.metric} is {readable(value)}"
-        high = settings.at_least is None or value >= settings.at_least
-        low = settings.at_most is None or value <= settings.at_most
         counts = last_lesson or settings.metric.startswith(LESSONS)
-        if counts and high and low and (settings.at_least, settings.at_most) != (None, None):
-            return self._end(course, "goal", f"{what}, {_bounds(settings)}, over {_extent(course)}")
+        if counts and value is not None and _good(value, settings):
+            what = f"{settings.metric} is {readable(value)}, {_bounds(settings)}"
+            return self._end(course, "goal", f"{what}, over {_extent(course, settings)}")
+        # of long episodes a mean of many goes on rising long after they have stopped getting better
+        value = course.value(settings, summary.step - (settings.no_progress or 0))
+        if settings.no_progress is None or value is None:
+            return None
         if course.best is None or (value < course.best if settings.falls else value > course.best):
             course.best = value
             course.best_step = summary.step
-        elif settings.no_progress is not None and summary.step - course.best_step >= settings.no_progress:
+        elif summary.step - course.best_step >= settings.no_progress:
             best = (
                 f"no better than {readable(course.best)} at step {course.best_step:,}, "
                 f"{summary.step - course.best_step:,} decisions ago"
             )
-            return self._end(course, "no progress", f"{what}, {best}")
+            return self._end(course, "no progress", f"{settings.metric} is {readable(value)}, {best}")
         return None
 
     def begin_lesson(self, behaviors: Iterable[str]) -> list[str]:
@@ -152,25 +171,23 @@ class Goals:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores the courses that `state_dict` returned."""
         self._mixed = {name for name, one in state.items() if one["mixed"]}
-        self.courses = {
-            name: Course(
-                [list(entry) for entry in one["newest"]],
-                one["best"],
-                one["best_step"],
-                one["ending"],
-                one["reason"],
-            )
-            for name, one in state.items()
-        }
+        self.courses = {}
+        for name, one in state.items():
+            kept = {key: value for key, value in one.items() if key != "mixed"}
+            self.courses[name] = Course(**{**kept, "newest": [Period(**period) for period in one["newest"]]})
 
 
-def _entry(summary: Summary, metric: str) -> list[float]:
-    """Returns sum, count and episodes of a summary; rewards count by episode, other metrics once."""
+def _period(summary: Summary, metric: str) -> Period:
     if metric == REWARD:
-        returns = summary.judged
-        return [float(returns.sum()), float(len(returns)), float(len(returns))]
-    value = summary.values.get(metric)
-    return [0.0, 0.0, float(summary.episodes)] if value is None else [float(value), 1.0, float(summary.episodes)]
+        returns = summary.judged.tolist()
+        return Period(summary.step, len(returns), returns)
+    values = [float(summary.values[metric])] if metric in summary.values else []
+    return Period(summary.step, summary.episodes, values)
+
+
+def _good(value: float, settings: StopSettings) -> bool:
+    low, high = settings.at_least, settings.at_most
+    return (low, high) != (None, None) and (low is None or value >= low) and (high is None or value <= high)
 
 
 def _bounds(settings: StopSettings) -> str:
@@ -178,7 +195,8 @@ def _bounds(settings: StopSettings) -> str:
     return " and ".join([*low, *([] if settings.at_most is None else [f"at most {readable(settings.at_most)}"])])
 
 
-def _extent(course: Course) -> str:
-    episodes = int(sum(entry[2] for entry in course.newest))
+def _extent(course: Course, settings: StopSettings) -> str:
+    if settings.metric == REWARD and settings.summaries == 1:
+        return f"the newest {settings.episodes:,} episodes"
     summaries = len(course.newest)
-    return f"{episodes:,} episodes in {summaries} {'summary' if summaries == 1 else 'summaries'}"
+    return f"{course.episodes:,} episodes in {summaries} {'summary' if summaries == 1 else 'summaries'}"

@@ -13,8 +13,8 @@ from palaestra.scenario.ending_settings import StopSettings
 class StopAtReward:
     """Ends a training once the mean reward of the newest episodes is high enough. For `train(callbacks=[...])`.
 
-    The mean is over at least `min_episodes` episodes: if a summary has fewer, earlier summaries count as well. For
-    groups it is the mean reward of whole groups.
+    The mean is over the newest `min_episodes` episodes, in whichever summaries they are. For groups it is the mean
+    reward of whole groups.
     """
 
     def __init__(self, reward: float, *, min_episodes: int = 100, behavior: str | None = None) -> None:
@@ -43,7 +43,7 @@ class StopAtReward:
 
 
 def stop_at_reward(reward: float, *, min_episodes: int = 100, behavior: str | None = None) -> StopAtReward:
-    """Returns a callback for `train` that saves and ends the run at a mean reward over at least `min_episodes`
+    """Returns a callback for `train` that saves and ends the run at a mean reward of the newest `min_episodes`
     episodes.
 
     >>> import palaestra
@@ -51,7 +51,7 @@ def stop_at_reward(reward: float, *, min_episodes: int = 100, behavior: str | No
     >>> result = palaestra.train(env="CartPole", max_steps=1_000_000, callbacks=done)
 
     reward: mean reward at which the run ends.
-    min_episodes: of how many episodes at least: those of the newest summary, or of several if it has fewer.
+    min_episodes: of how many of the newest episodes; before there are so many, nothing ends.
     behavior: whose reward; None: any behavior's.
 
     Returns the callback, which answers True when the run shall end.

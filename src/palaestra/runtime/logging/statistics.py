@@ -52,15 +52,12 @@ class Statistics:
     def __init__(
         self, trackers: Mapping[str, Tracker] = NO_TRACKERS, warn: Callable[[str], object] = warnings.warn
     ) -> None:
-        """`trackers`, by name, get the summaries. `warn` is called once for each tracker that fails; training goes
-        on.
-        """
+        """`trackers`, by name, get the summaries. `warn` is called once for each that fails; training goes on."""
         self.trackers = TrackerSet(trackers, warn)
         self._periods: defaultdict[str, _Period] = defaultdict(_Period)
         self._since_update: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0])  # sum and count of returns
-        self._before_update: dict[
-            str, list[float]
-        ] = {}  # the same between the two updates before, where episodes ended
+        # the same between the two updates before, where episodes ended
+        self._before_update: dict[str, list[float]] = {}
         self._last: dict[str, LastReward] = {}  # of the newest summary with an episode
         self._recent: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=FEW))
 
@@ -151,12 +148,15 @@ class Statistics:
         return None if last is None else last.mean if last.group is None else last.group
 
     def last_reward(self, behavior: str) -> LastReward | None:
-        """Returns the rewards of the newest summary with an episode. Before it, of all episodes so far; None if none
-        has ended.
-        """
+        """Returns the rewards of the newest summary with an episode; before it, of all episodes, or None."""
         if behavior in self._last:
             return self._last[behavior]
         return _last_reward(self._periods[behavior], None) if behavior in self._periods else None
+
+    def returns_so_far(self, behavior: str) -> dict[str, Sequence[float]]:
+        """Returns by tag, for episodes and groups, the returns since the last summary."""
+        spreads = self._periods.get(behavior, _Period()).spreads
+        return {tag: spreads[tag] for tag in (REWARD, GROUP_REWARD) if tag in spreads}
 
     def so_far(self, behavior: str, tag: str) -> float | None:
         """Returns the value that a summary would have now; None if too little was measured since the last one."""
@@ -238,9 +238,7 @@ def _last_reward(period: _Period, step: int | None) -> LastReward | None:
 
 
 def _add(sum_and_count: list[float], numbers: Sequence[float]) -> None:
-    """Adds numbers one by one: if the sum depended on how they are batched, a resumed run would differ in its last
-    bit.
-    """
+    """Adds numbers one by one: were the sum to depend on how they are batched, a resumed run would differ."""
     for number in numbers:
         sum_and_count[0] += number
     sum_and_count[1] += len(numbers)

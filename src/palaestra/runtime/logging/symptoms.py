@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
+from palaestra.core.display import listed, readable
 from palaestra.core.metrics import ELO, GROUP_REWARD, REWARD
 from palaestra.core.specs import ActionSpec
 from palaestra.rewards.signals import EXTRINSIC
@@ -23,15 +25,17 @@ ENTROPY = "Policy/Entropy"
 LEARNING_RATE = "Policy/Learning Rate"
 VALUES = explained_tag(EXTRINSIC)
 LONG, SHORT = 10, 5
-"""Consecutive summaries that must show a sign before it is reported: LONG for rewards and values, which take time,
-SHORT for the others.
-"""
+"""Summaries in a row that must show a sign: LONG for rewards and values, which take time, SHORT for the others."""
 LONG_SHARE = 0.3
 """Fraction of max_steps before which rewards and values are not checked."""
 CERTAIN = 3.0
 """Standard errors by which the mean reward must have risen to count as risen."""
 LIKELY = 2.0
 """The same where it has risen by half since the first summary."""
+SMALL = 1.0
+"""Standard deviations of an episode's return below which a rise, followed by a plateau, is no sign of learning."""
+KEPT = 100
+"""Periods that are remembered of a behavior; of more, older neighbors are joined."""
 LITTLE_ENTROPY = 0.02
 """Share of the entropy of a uniform choice below which a policy counts as deterministic."""
 LITTLE_NOISE = 0.02
@@ -49,10 +53,11 @@ class _Seen:
     """Record of a behavior's summaries, in plain types, so that `state_dict` is JSON."""
 
     judged: bool = True  # False: it was trained before, so rewards need not rise
-    # by tag: mean, standard deviation and count of its first episodes
+    # by tag: mean, standard deviation, count of episodes and step of the first summary with an episode
     first: dict[str, list[float]] = field(default_factory=dict)
     lowest: dict[str, list[float]] = field(default_factory=dict)  # the same of the summary with the lowest mean
-    recent: dict[str, list[list[float]]] = field(default_factory=dict)  # the same of the newest summaries with episodes
+    course: dict[str, list[list[float]]] = field(default_factory=dict)  # the same of all, older ones joined
+    span: dict[str, list[float]] = field(default_factory=dict)  # by tag: smallest and largest return, and their count
     rewarded: int = 0  # summaries with episodes
     updated: int = 0  # summaries with an update
     signs: dict[str, list[float]] = field(default_factory=dict)  # by tag: the newest values of metrics
@@ -72,9 +77,7 @@ class Symptoms:
     def note(self, summary: Summary, settings: BehaviorSettings, action: ActionSpec) -> list[str]:
         """Adds a summary. Returns a message for each sign of trouble that shows for the first time."""
         seen = self._seen.setdefault(summary.behavior, _Seen())
-        if not summary.training or isinstance(
-            settings.hyperparameters, BCSettings
-        ):  # a clone does not learn from rewards
+        if not summary.training or isinstance(settings.hyperparameters, BCSettings):  # a clone learns from no reward
             return []
         _keep(seen, summary)
         found = []
@@ -83,6 +86,28 @@ class Symptoms:
                 seen.named.append(cause)
                 found.append(f"{summary.behavior}: {sentence} (see the guide '{GUIDE}')")
         return found
+
+    def unrewarded(
+        self, behavior: str, settings: BehaviorSettings, since: Mapping[str, Sequence[float]], env: str | None
+    ) -> str | None:
+        """Returns a sentence if all episodes have earned the same; else None. `since`: by tag, returns since the last
+        summary. `env`: the environment's name; None: it has none.
+        """
+        seen = deepcopy(self._seen.get(behavior, _Seen()))
+        if not seen.judged or EXTRINSIC not in settings.reward_signals or settings.self_play is not None:
+            return None
+        for tag, returns in since.items():
+            _widen(seen, tag, np.asarray(returns))
+        if not _constant(seen) or _episodes(seen) < LONG:
+            return None
+        what = f"all {_episodes(seen):,} episodes earned {readable(seen.span[_judge(seen)][0])}"
+        if signals := _seekers(settings):
+            return f"{what}: {signals} led to nothing better yet (see the guide '{GUIDE}')"
+        given = "is a better one ever given?" if env is None else f"`palaestra doctor {env}` shows what is given."
+        return (
+            f"{what}: more steps will not help, unless random actions find a better reward. {given} The guide "
+            f"'{GUIDE}' says what to do where rewards are rare"
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state in plain types."""
@@ -97,10 +122,11 @@ def _keep(seen: _Seen, summary: Summary) -> None:
     for tag in (REWARD, GROUP_REWARD):
         returns = summary.histograms.get(tag)
         if returns is not None and len(returns) and np.isfinite(returns).all():
-            stretch = [float(returns.mean()), float(returns.std()), len(returns)]
+            stretch = [float(returns.mean()), float(returns.std()), len(returns), summary.step]
             seen.first.setdefault(tag, stretch)
             seen.lowest[tag] = min(seen.lowest.get(tag, stretch), stretch)
-            seen.recent[tag] = [*seen.recent.get(tag, []), stretch][-SHORT:]
+            seen.course[tag] = _joined([*seen.course.get(tag, []), stretch])
+            _widen(seen, tag, returns)
     seen.rewarded += summary.episodes > 0
     seen.updated += LEARNING_RATE in summary.values
     for tag in (ENTROPY, VALUES, AT_BOUNDS):
@@ -113,16 +139,29 @@ def _signs(seen: _Seen, summary: Summary, settings: BehaviorSettings, action: Ac
     bounds = seen.signs.get(AT_BOUNDS, [])[-SHORT:]
     if len(bounds) == SHORT and min(bounds) > MANY_AT_BOUNDS:
         yield "bounds", _of_bounds(bounds[-1])
-    if not _must_rise(seen, summary, settings) or _risen(seen):
+    if not _must_rise(seen, summary, settings):
+        return
+    values = seen.signs.get(VALUES, [])
+    blind = len(values) == LONG and max(sum(values) / LONG, values[-1]) < LITTLE_EXPLAINED
+    if _risen(seen):
+        if blind and (since := _flat_since(seen, LONG_SHARE * settings.max_steps)) is not None:
+            yield "values", _of_plateau(values[-1], since, seen)
         return
     entropy = seen.signs.get(ENTROPY, [])[-SHORT:]
     if len(entropy) == SHORT and max(entropy) < _little_entropy(settings, action):
         yield "entropy", _of_entropy(entropy[-1], seen, settings)
-    if min(seen.rewarded, seen.updated) < LONG or summary.step < LONG_SHARE * settings.max_steps:
+    if seen.rewarded < LONG or summary.step < LONG_SHARE * settings.max_steps:
         return
-    yield "reward", _of_reward(seen, summary, settings)
-    values = seen.signs.get(VALUES, [])
-    if len(values) == LONG and max(sum(values) / LONG, values[-1]) < LITTLE_EXPLAINED and not _constant(seen):
+    if _constant(seen):
+        yield "reward", _of_constant(seen, settings)
+    if _constant(seen) or seen.updated < LONG:
+        return
+    yield (
+        "reward",
+        f"{_then_and_now(seen)}, after {summary.step:,} of {settings.max_steps:,} decisions: it does not learn, or "
+        "not yet",
+    )
+    if blind:
         yield "values", _of_values(values[-1], seen)
 
 
@@ -142,22 +181,34 @@ def _of_entropy(entropy: float, seen: _Seen, settings: BehaviorSettings) -> str:
     )
 
 
-def _of_reward(seen: _Seen, summary: Summary, settings: BehaviorSettings) -> str:
-    if _constant(seen):
-        return (
-            f"every episode has earned the same so far ({seen.first[_judge(seen)][0]:.3g}), so there is nothing to "
-            "learn from: rewards may be so rare that random actions do not find them, or are never given"
-        )
+def _of_constant(seen: _Seen, settings: BehaviorSettings) -> str:
+    what = f"every episode has earned the same so far ({readable(seen.first[_judge(seen)][0])})"
+    if signals := _seekers(settings):
+        return f"{what}: {signals} led to nothing better yet"
     return (
-        f"{_then_and_now(seen)}, after {summary.step:,} of {settings.max_steps:,} decisions: it does not learn, or "
-        "not yet"
+        f"{what}, so there is nothing to learn from: rewards may be so rare that random actions do not find them, or "
+        "are never given"
     )
+
+
+def _seekers(settings: BehaviorSettings) -> str:
+    """Returns the signals, in words, that may lead agents to rewards which random actions do not find."""
+    return listed([name for name in settings.reward_signals if name != EXTRINSIC])
 
 
 def _of_values(share: float, seen: _Seen) -> str:
     return (
         f"its critic does not predict what agents earn (explained variance {share:.2f}; 1 is perfect), and "
         f"{_then_and_now(seen)}: observations may lack what rewards depend on, or rewards may be too large or too noisy"
+    )
+
+
+def _of_plateau(share: float, since: int, seen: _Seen) -> str:
+    now = readable(_pooled(seen.course[_judge(seen)][-SHORT:])[0])
+    return (
+        f"the mean reward has been flat since step {since:,} ({now}), and its critic predicts nothing (explained "
+        f"variance {share:.2f}; 1 is perfect): observations may lack what rewards depend on, or rewards may be mostly "
+        "chance"
     )
 
 
@@ -182,8 +233,8 @@ def _risen(seen: _Seen) -> bool:
     The first period alone is no measure: where success ends an episode, the first to end are those that succeed.
     """
     return any(
-        _rise(seen.lowest[tag], seen.recent[tag], CERTAIN, 1e-6)
-        or _rise(seen.first[tag], seen.recent[tag], LIKELY, 0.5)
+        _rise(seen.lowest[tag], seen.course[tag][-SHORT:], CERTAIN, 1e-6)
+        or _rise(seen.first[tag], seen.course[tag][-SHORT:], LIKELY, 0.5)
         for tag in seen.lowest
     )
 
@@ -195,28 +246,69 @@ def _rise(before: list[float], recent: list[list[float]], errors: float, share: 
     return mean - before[0] > max(errors * error, share * abs(before[0]))
 
 
+def _flat_since(seen: _Seen, least: float) -> int | None:
+    """Returns the step since which the mean has changed by chance only, for at least so many decisions, and little
+    above the lowest one; None if there is no such plateau.
+    """
+    course = seen.course[_judge(seen)]
+    mean, deviation, count = _pooled(course[-LONG:])
+    begin = len(course)
+    while begin and abs(course[begin - 1][0] - mean) <= CERTAIN * _error(course[begin - 1], (mean, deviation, count)):
+        begin -= 1
+    plateau = course[begin:]
+    if len(plateau) < LONG or plateau[-1][3] - plateau[0][3] < least:
+        return None
+    halves = _pooled(plateau[: len(plateau) // 2]), _pooled(plateau[len(plateau) // 2 :])
+    still = abs(halves[1][0] - halves[0][0]) <= LIKELY * _error(*halves)
+    small = mean - seen.lowest[_judge(seen)][0] < SMALL * deviation
+    return int(plateau[0][3]) if still and small else None
+
+
+def _error(one: Sequence[float], other: Sequence[float]) -> float:
+    """Returns the standard error of the difference of two means."""
+    return math.sqrt(one[1] ** 2 / one[2] + other[1] ** 2 / other[2])
+
+
+def _joined(course: list[list[float]]) -> list[list[float]]:
+    """Returns a course of which, if it is long, older neighbors are one."""
+    if len(course) <= KEPT:
+        return course
+    pairs = [[*_pooled(course[i : i + 2]), course[i][3]] for i in range(0, len(course) - LONG, 2)]
+    return [*pairs, *course[-LONG:]]
+
+
 def _pooled(stretches: list[list[float]]) -> tuple[float, float, float]:
     """Returns mean, standard deviation and count of all episodes together."""
-    means, deviations, counts = np.array(stretches).T
+    means, deviations, counts = np.array(stretches).T[:3]
     mean = float(np.average(means, weights=counts))
     variance = float(np.average(deviations**2 + (means - mean) ** 2, weights=counts))
     return mean, math.sqrt(variance), float(counts.sum())
 
 
+def _widen(seen: _Seen, tag: str, returns: np.ndarray) -> None:
+    if len(returns):
+        low, high, count = seen.span.get(tag, [math.inf, -math.inf, 0])
+        seen.span[tag] = [min(low, float(returns.min())), max(high, float(returns.max())), count + len(returns)]
+
+
 def _constant(seen: _Seen) -> bool:
-    return all(_pooled([seen.first[tag], *seen.recent[tag]])[1] <= 1e-6 * abs(seen.first[tag][0]) for tag in seen.first)
+    return bool(seen.span) and all(high - low <= 1e-6 * abs(low) for low, high, _ in seen.span.values())
+
+
+def _episodes(seen: _Seen) -> int:
+    return int(seen.span[_judge(seen)][2])
 
 
 def _judge(seen: _Seen) -> str:
     """Returns the reward to judge by: the group reward where there are groups."""
-    return GROUP_REWARD if GROUP_REWARD in seen.first else REWARD
+    return GROUP_REWARD if GROUP_REWARD in seen.span else REWARD
 
 
 def _then_and_now(seen: _Seen) -> str:
     tag = _judge(seen)
     what = "mean group reward" if tag == GROUP_REWARD else "mean reward"
     first = f"{seen.first[tag][0]:.3g}"
-    now = f"{_pooled(seen.recent[tag])[0]:.3g}"
+    now = f"{_pooled(seen.course[tag][-SHORT:])[0]:.3g}"
     chance = " by more than chance" if float(now) > float(first) else ""
     return f"the {what} has not risen{chance} ({first} in the first summary, {now} now)"
 

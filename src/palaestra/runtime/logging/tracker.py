@@ -37,9 +37,8 @@ class Summary:
     mean: float  # of their returns; NaN where none ended
     std: float
     times: Mapping[str, Any] | None = None  # seconds of each rank in the period, and a sentence about the session
-    grouped: bool = (
-        False  # whether agents of groups ended episodes: what a group earned counts once it has ended as a whole
-    )
+    # whether agents of groups ended episodes: what a group earned counts once it has ended as a whole
+    grouped: bool = False
 
     @property
     def judged(self) -> np.ndarray:

@@ -99,9 +99,7 @@ class TensorBoardTracker:
         event = _proto("event").Event
         writer = RecordWriter(file)
         writer.write(event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
-        if (
-            first and self._run.resumed
-        ):  # a session that starts at a step makes TensorBoard drop the points from there on
+        if first and self._run.resumed:  # a session that starts at a step makes TensorBoard drop the points after it
             start = event(
                 wall_time=time.time(), step=self._run.resumed.get(behavior, -1) + 1, session_log={"status": "START"}
             )

@@ -73,9 +73,7 @@ class RunPart:
         """A summary was written; `summary.mean` is the mean reward in it. On all ranks."""
 
     def lesson_began(self) -> None:
-        """The environment has other parameters from now on: what was measured before cannot be compared. On all
-        ranks.
-        """
+        """The environment has other parameters now: what was measured before cannot be compared. On all ranks."""
 
     def round_ended(self) -> None:
         """The updates and the summaries that were due are done. On all ranks."""
@@ -84,9 +82,7 @@ class RunPart:
         """Something may be shown, before this rank collects again: a few times a second. On this rank."""
 
     def asked(self, request: RunRequest) -> str | None:
-        """Carries out a request if it is for this part. Returns what was done; None: it is for another. Raises
-        Refused.
-        """
+        """Carries out a request if it is for this part. Returns what was done, else None. Raises Refused."""
 
     def endings(self) -> Mapping[str, Course]:
         """Returns the behaviors that need no more training, and why, once no behavior does; empty: the run goes on."""

@@ -92,9 +92,7 @@ class BrainGame:
         return lambda: clock.wait(seconds / scale)
 
     def _refuse_strangers(self) -> None:
-        """Raises ConfigError for a name that is not a behavior, if no more behaviors can appear, as they can in a
-        game.
-        """
+        """Raises ConfigError for a name that is not a behavior, if no more can appear, as they can in a game."""
         strangers = self.plays.strangers()
         if strangers and not is_game(self.name) and not self.name.startswith("python:"):
             raise ConfigError(f"--brain {strangers[0].whom}: {self._behaviors()}")

@@ -56,9 +56,7 @@ def export_models(
     step: int | None = None,
     trust: bool = False,
 ) -> Export:
-    """Writes the models of a run, or of one behavior to `out`, and compares them with the networks. Raises
-    PalaestraError.
-    """
+    """Writes the models of a run, or of one behavior to `out`, and compares them. Raises PalaestraError."""
     if out is not None and (out.suffix.lower() != ".onnx" or out.is_dir()):
         raise ConfigError(f"--out {out}: expected the name of a file that ends in .onnx")
     if out is not None:

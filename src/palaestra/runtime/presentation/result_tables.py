@@ -18,9 +18,7 @@ CELL = "padding:2px 12px 2px 0;border:0;background:transparent;white-space:nowra
 
 @dataclass(frozen=True, slots=True)
 class ResultTable:
-    """Rows of cells under a heading; its first columns and those of words are aligned to the left, numbers to the
-    right.
-    """
+    """Rows of cells under a heading; its first columns and words are aligned to the left, numbers to the right."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]

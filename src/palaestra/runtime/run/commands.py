@@ -9,7 +9,8 @@ from pathlib import Path
 from palaestra.core.errors import EnvError
 from palaestra.envs.base import Env
 from palaestra.runtime.environments.make import is_game
-from palaestra.runtime.parts.part import endings_of
+from palaestra.runtime.parts.part import endings_of, part_of
+from palaestra.runtime.run.features.report import Report
 from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.storage.run_folder import RunFolder
 
@@ -65,7 +66,7 @@ def next_commands(run: Run, *, models: bool) -> list[str]:
         commands += [] if watch is None else [watch]
     if find_spec("nicegui") is not None:
         commands.append(f"palaestra view {place}")
-    if endings_of(run.parts):  # it would end at once
+    if endings_of(run.parts) or (run.finished and part_of(run.parts, Report).hopeless):  # nothing is to be gained
         return commands
     further = continue_command(run)
     return [*commands, further] if run.finished else [further, *commands]

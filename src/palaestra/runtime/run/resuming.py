@@ -25,9 +25,7 @@ MOST_CHANGES = 4
 
 
 class SavedRun:
-    """The state that a run goes on from. What belongs to behaviors that do not appear is kept for the next
-    checkpoint.
-    """
+    """The state that a run goes on from. That of behaviors that do not appear is kept for the next checkpoint."""
 
     def __init__(self, checkpoint: Checkpoint | None, group: RankGroup) -> None:
         """`checkpoint`: None for a new run. Raises CheckpointError for one that no run has written."""

@@ -214,9 +214,7 @@ class Run:
         self.stopped = True
 
     def stop(self) -> None:
-        """Saves and ends at the next tick; an environment that waits for a game stops waiting. Safe in a signal
-        handler.
-        """
+        """Saves and ends at the next tick; waiting for a game stops. Safe in a signal handler."""
         self.stopped = True
         self.asked_to_stop = True
         self.env.interrupt()

@@ -43,9 +43,7 @@ def seed_comparison(plan: SeedPlan) -> Comparison | None:
 
 
 def seed_tables(plan: SeedPlan, states: Mapping[int, str], found: Comparison | None) -> list[ResultTable]:
-    """Returns a table for each behavior: a row for each seed, and the interquartile mean below. `states`: each seed's
-    outcome.
-    """
+    """Returns a table for each behavior: a row for each seed, the interquartile mean below. `states`: outcomes."""
     tasks = found.tasks if found is not None else [""]
     return [_task(plan, states, found, task) for task in tasks]
 

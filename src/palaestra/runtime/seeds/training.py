@@ -31,9 +31,7 @@ Train = Callable[[TrainingRequest], Result]
 
 
 def train_all(plan: SeedPlan, request: TrainingRequest, train: Train) -> SeedResults:
-    """Trains a request with every seed of a plan: in this process with `train`, or side by side. Raises RunError if all
-    fail.
-    """
+    """Trains a request with every seed of a plan: here with `train`, or side by side. Raises RunError if all fail."""
     try:
         results, errors = _beside(plan, request) if plan.at_once > 1 else _one_by_one(plan, request, train)
     except KeyboardInterrupt:

@@ -24,9 +24,7 @@ from palaestra.trainers.behavior_settings import trainer_class
 
 
 class SelfPlayBehavior:
-    """Numbers its snapshots in the order they are taken. Copies of the policy made at swaps are numbered too, but stay
-    out of the pool.
-    """
+    """Numbers its snapshots in the order they are taken, also the copies made at swaps, which stay out of the pool."""
 
     def __init__(
         self,

@@ -143,9 +143,7 @@ def hint(path: Key, tree: Any, sentence: str) -> str:
 
 
 def _of_other_trainers(path: Key, tree: Any) -> str:
-    """Returns what to say of a hyperparameter, misspelt or of another library, that only other trainers have; ''
-    otherwise.
-    """
+    """Returns what to say of a hyperparameter, misspelt or foreign, that only other trainers have; else ''."""
     if len(path) < 2 or path[-2] != "hyperparameters":
         return ""
     trainer = _trainer_at(path, tree)

@@ -74,9 +74,8 @@ class Document:
 def read(path: Path, repeats: list[tuple[str, int]] | None = None) -> Document:
     """Reads a file; `repeats`: see `parse`. Raises ConfigError if it is missing, too large, not UTF-8 or not YAML."""
     try:
-        with open(
-            path, "rb", opener=None if path.is_relative_to("/dev") else regular
-        ) as file:  # the shell's <(...) is a pipe
+        opener = None if path.is_relative_to("/dev") else regular  # the shell's <(...) is a pipe
+        with open(path, "rb", opener=opener) as file:
             data = file.read(MAX_BYTES + 1)
         text = _decoded(data) if len(data) <= MAX_BYTES else ""
     except FileNotFoundError:

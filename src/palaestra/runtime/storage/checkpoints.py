@@ -233,9 +233,7 @@ def _write(folder: Path, step: int, state: Mapping[str, State], shared: SharedFi
         tensors: dict[str, Tensor] = {}
         content = flatten(value, tensors, share)
         file = f"{file_name(name)}.safetensors"
-        while (
-            file.casefold() in taken
-        ):  # names that differ in case only, on a file system that does not tell them apart
+        while file.casefold() in taken:  # names that differ in case only, which some file systems do not tell apart
             file = f"_{file}"
         taken.add(file.casefold())
         sha256, size = write_tensors(folder / file, tensors)

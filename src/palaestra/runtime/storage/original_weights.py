@@ -222,9 +222,7 @@ class _NetworkState:
         return network.width if network.memory is None else network.memory.lstm(0).input_size
 
     def _columns(self, network: Trunk, hidden: int) -> tuple[list[int], list[int]]:
-        """Returns for each column of our encoding, without entities, the number of theirs; and the same among columns
-        of goals.
-        """
+        """Returns for each column of our encoding, without entities, the number of theirs; the same for goals."""
         starts = {}
         goal_starts = {}
         at = 0

@@ -115,9 +115,8 @@ def write_best(study: TuneStudy, best: FrozenTrial) -> None:
             comment += f"; no trial reached {search.bar:g}." if study.none_reached() else "."
         write_whole(study.folder.path / name, study.plan.text_of(study.values(trial), comment).encode())
     settings = load(study.folder.path / BEST, own_code=False).settings
-    if set(learning_code(settings)) <= set(
-        code_of(study.plan)
-    ):  # the storage, which others may have written, names no other code
+    # the storage, which others may have written, names no other code
+    if set(learning_code(settings)) <= set(code_of(study.plan)):
         sign(study.folder.path, settings)
 
 

@@ -154,9 +154,8 @@ class TrialRun:
             if number in self._reported:
                 continue
             value = value_at(curves, mark, self._search.episodes)
-            if (
-                value is None and ended is not None and ended.kind == "finished"
-            ):  # it reached the bar: its reward stays there
+            # it reached the bar: its reward stays there
+            if value is None and ended is not None and ended.kind == "finished":
                 value = final_value(curves, self._search.episodes)
             if value is None:
                 return

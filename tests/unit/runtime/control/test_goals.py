@@ -28,16 +28,20 @@ def summary(step, returns, groups=None, behavior: str = "A", **values: float) ->
     return Summary(behavior, step, 0.0, 0.0, True, {**means, **values}, {}, histograms, len(returns), 0.0, 0.0, None)
 
 
-def test_a_reward_is_the_mean_over_enough_episodes_of_the_newest_summaries():
+def test_a_reward_is_the_mean_of_the_newest_episodes_whatever_summaries_they_are_in():
     goals = Goals()
     wanted = StopSettings(at_least=3.0, episodes=4)
     assert goals.note(summary(1, [9.0, 9.0, 9.0]), wanted) is None  # too few
     assert goals.note(summary(2, [0.0, 0.0, 0.0, 0.0]), wanted) is None  # enough by themselves
-    assert goals.note(summary(3, [2.0, 3.0]), wanted) is None  # (0 * 4 + 5) / 6
-    assert goals.courses["A"].value(wanted) == pytest.approx(5 / 6)
+    assert goals.note(summary(3, [2.0, 3.0]), wanted) is None  # (0 + 0 + 2 + 3) / 4
+    assert goals.courses["A"].value(wanted) == 1.25
     ended = goals.note(summary(4, [4.0, 4.0]), wanted)  # (2 + 3 + 4 + 4) / 4 = 3.25
     assert ended.ending == "goal"
-    assert ended.reason == f"{REWARD} is 3.25, at least 3, over 4 episodes in 2 summaries"
+    assert ended.reason == f"{REWARD} is 3.25, at least 3, over the newest 4 episodes"
+    several = Goals()  # summaries of which as many are asked for count whole
+    wanted = StopSettings(at_least=3.0, episodes=2, summaries=2)
+    assert several.note(summary(1, [0.0, 0.0, 9.0]), wanted) is None
+    assert several.note(summary(2, [3.0, 3.0, 3.0, 3.0]), wanted).reason.endswith("over 7 episodes in 2 summaries")
     assert goals.met("A")
     assert not goals.met("B")
 
@@ -80,6 +84,15 @@ def test_without_a_better_value_for_so_long_it_ends():
     ended = goals.note(summary(50, [2.0]), wanted)  # 30 after the best, which is not exceeded
     assert ended.ending == "no progress"
     assert "no better than 2 at step 20, 30 decisions ago" in ended.reason
+
+
+def test_long_episodes_that_are_all_alike_make_no_progress():
+    """Of 500 decisions each, a hundred would take 50,000 to be all alike."""
+    goals = Goals()
+    wanted = StopSettings(no_progress=20_000)
+    course = [summary(step, [float(min(step, 20_000)) / 40] * 10) for step in range(5000, 100_000, 5000)]
+    ended = next(one.step for one in course if goals.note(one, wanted) is not None)
+    assert ended == 55_000  # all of the newest 20,000 decisions are alike from 35,000 on
 
 
 def test_progress_of_a_metric_that_should_fall_is_downward():

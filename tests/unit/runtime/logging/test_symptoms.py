@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,46 @@ def test_the_guide_that_warnings_name_is_there():
 def test_a_reward_that_is_always_the_same_is_told_as_such():
     (message,) = reported([[0.0, 0.0]] * 20, values=0.0)
     assert "every episode has earned the same so far (0), so there is nothing to learn from" in message
+
+
+def test_a_reward_that_is_always_the_same_is_told_however_few_updates_there_were_and_at_the_end():
+    symptoms = Symptoms()
+    told = []
+    for number in range(1, 11):
+        one = summary(number, [0.0, 0.0])
+        told += symptoms.note(replace(one, values={}), PPO, CHOICES)  # no update
+    assert len(told) == 1
+    assert "every episode has earned the same so far (0)" in told[0]
+    last = symptoms.unrewarded("B", PPO, {REWARD: [0.0]}, "Maze")
+    assert last is not None
+    assert last.startswith("all 21 episodes earned 0: more steps will not help, unless random actions find")
+    assert "`palaestra doctor Maze`" in last
+    curious = BehaviorSettings.model_validate({"reward_signals": {"extrinsic": {}, "rnd": {}}})
+    last = symptoms.unrewarded("B", curious, {}, None)
+    assert last == f"all 20 episodes earned 0: rnd led to nothing better yet (see the guide '{GUIDE}')"
+    assert symptoms.unrewarded("B", PPO, {REWARD: [1.0]}, "Maze") is None
+    symptoms.note(summary(11, [0.5]), PPO, CHOICES)
+    for number in range(12, 20):
+        symptoms.note(summary(number, [0.0, 0.0]), PPO, CHOICES)
+    assert symptoms.unrewarded("B", PPO, {}, "Maze") is None  # one episode has earned something
+
+
+def test_a_reward_that_is_flat_since_it_rose_a_little_is_told_where_the_critic_predicts_nothing():
+    plateau = [[0.1] * 18 + [1.0] * 2] * 2 + [[0.0, 1.0] * 10] * 14
+    (message,) = reported(plateau, values=0.01)
+    assert message.startswith(
+        "B: the mean reward has been flat since step 300 (0.5), and its critic predicts nothing (explained variance "
+        "0.01; 1 is perfect): observations may lack what rewards depend on"
+    )
+    assert reported(plateau, values=0.3) == []
+    assert reported(plateau[:11], values=0.0) == []  # flat for nine summaries
+    assert reported([[0.0, 0.1] * 10] * 2 + [[0.9, 1.0] * 10] * 14, values=0.0) == []  # it has learned
+    rising = [[0.0] * (20 - i) + [1.0] * i for i in (2, 2, 8, 9, 9, 10, 10, 11, 12, 12, 13, 14, 14, 15)]
+    assert reported(rising, values=0.0) == []
+    long = BehaviorSettings.model_validate({"max_steps": 100_000})
+    (message,) = reported([*plateau[:2], *plateau[2:3] * 310], long, values=0.0)
+    assert "flat since step 100 (0.5)" in message  # the first eight summaries have been joined
+    assert reported([[0.0, 0.1] * 10, *[[0.9, 1.0] * 10] * 310], long, values=0.0) == []
 
 
 @pytest.mark.parametrize("rewards", [RISING, CEILING], ids=["rising", "at its ceiling"])

@@ -77,9 +77,7 @@ class Program:
     None: no image.
     """
     draw_rows: int = 1
-    """Rows of pixels that a thread paints. More than one costs less on a CPU, where every thread gets a copy of the
-    struct.
-    """
+    """Rows of pixels that a thread paints. More than one costs less on a CPU, whose threads each copy the struct."""
     image_columns: tuple[str, ...] = ()
     """Columns that tell what is painted in `obs_image`, if `draw` leaves what already is as it should be. Images are
     then not copied.
@@ -87,9 +85,7 @@ class Program:
     area_columns: tuple[str, ...] = ()
     """Further columns with a row per area."""
     together: int = 1
-    """Areas that a thread of `tick` advances on a CPU, where the compiler can then make vectors of them. On a GPU it is
-    one.
-    """
+    """Areas that a thread of `tick` advances on a CPU, whose compiler then makes vectors of them; on a GPU one."""
 
 
 def shapes_from(

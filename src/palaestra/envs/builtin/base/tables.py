@@ -139,9 +139,7 @@ class Tables:
         roles: Sequence[str] = (),
         images: ImageBuffers | None = None,
     ) -> None:
-        """`roles` are the fixed behaviors of an area's agents, if they have any; `images` hold those that take
-        turns.
-        """
+        """`roles` are the fixed behaviors of an area's agents, if any; `images` hold those that take turns."""
         self._columns = columns
         self._behaviors = behaviors
         self._names = tuple(behaviors)

@@ -38,9 +38,7 @@ from palaestra.envs.builtin.sensors.camera import BALL, STRIPS
 from palaestra.envs.solids import BLUE, GOLD, GRAY, GREEN, RED, Drawing, on_plane, solids, upright
 
 MOST_WRITTEN = 400
-"""Most marked cells of a grid that are cleared one by one: more than a crowd in a corner marks. Beyond that, all
-are.
-"""
+"""Most marked cells of a grid that are cleared one by one: more than a crowd marks. Beyond that, all are."""
 MOST_CONTACTS = 24
 """Most contacts that a physics tick solves."""
 ACTION = ActionSpec(continuous=3, branches=(2,))

@@ -25,9 +25,7 @@ import warp as wp
 from palaestra.envs.builtin.sensors.rays import MISS, ray_box, ray_room
 
 STRIPS = 12
-"""Numbers per column of pixels, for the wall and then the box before it: depth, slopes of its lower and upper edge,
-color.
-"""
+"""Numbers per column of pixels, for the wall and then the box before it: depth, slopes of both edges, color."""
 BOX = wp.constant(6)
 BALL = 9
 """Numbers per ball: depth, how far to the right and above the eye, squared distance to its edge, slopes between which

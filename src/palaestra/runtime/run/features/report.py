@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from palaestra.runtime.collect.learner import Learner
@@ -69,6 +69,27 @@ class Report(RunPart):
         session = run.clock.session
         shares = {name: seconds / session for name, seconds in run.clock.spent().items()}
         run.console.progress(rows, shares, [remark for part in run.parts for remark in part.remarks()])
+
+    def report(self) -> Iterator[tuple[str, str]]:
+        """Yields the behaviors whose episodes have all earned the same."""
+        for name, sentence in self.unrewarded().items():
+            yield "note", sentence if len(self._run.learners) == 1 else f"{name}: {sentence}"
+
+    def unrewarded(self) -> dict[str, str]:
+        """Returns by behavior a sentence where all episodes have earned the same."""
+        run, found = self._run, dict[str, str]()
+        env = None if run.kind == "own" else run.settings.env_settings.env_path
+        for name, learner in run.learners.items():
+            since = run.statistics.returns_so_far(name)
+            if (sentence := self._symptoms.unrewarded(name, learner.settings, since, env)) is not None:
+                found[name] = sentence
+        return {} if run.inference else found
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether more steps alone promise nothing: no behavior has met a reward, and none has another to go by."""
+        alone = all(len(learner.settings.reward_signals) == 1 for learner in self._run.learners.values())
+        return alone and self.unrewarded().keys() == self._run.learners.keys()
 
     def state_dict(self) -> Mapping[str, Any]:
         """Returns what the signs of trouble depend on."""

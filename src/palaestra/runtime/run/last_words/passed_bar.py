@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from palaestra.core.files import read_lines
-from palaestra.core.metrics import GROUP_REWARD, REWARD
-from palaestra.runtime.control.goals import Course
+from palaestra.core.metrics import GROUP_REWARD, LENGTH, REWARD
+from palaestra.runtime.control.goals import Course, Period
 from palaestra.runtime.logging.trackers import METRICS
 from palaestra.scenario.ending_settings import StopSettings
 
@@ -23,6 +23,8 @@ LEVEL, FLAT = 0.5, 0.05
 """Share of a run before which its reward stands still early, and share of its rise by which it may then differ."""
 EPISODES = 100
 """Episodes whose mean --stop-at compares."""
+LONG = 0.25
+"""Share of the steps until a bar above which its episodes are so long that summaries seem to pass it sooner."""
 ENOUGH = 20
 """Values from which it is visible that a reward stands still."""
 
@@ -35,6 +37,7 @@ class PassedBar:
     step: int
     share: float  # of the run's steps
     known: bool  # False: a level at which the reward has stood still since
+    length: int = 0  # decisions of an episode there
 
     def sentence(self, name: str) -> str:
         """Returns what happened, and the flag that ends such a run. `name`: the environment."""
@@ -42,13 +45,16 @@ class PassedBar:
         where = f"at step {self.step:,}, {100 * self.share:.0f} % of the run"
         if self.known:
             newest = f"the mean of the newest {EPISODES} episodes passed {bar}, the benchmark of {name},"
-            return f"{newest} {where}: --stop-at={bar} ends there"
+            all_long = EPISODES * self.length
+            why = f" ({EPISODES} of {self.length:,} decisions are {all_long:,})" if all_long > LONG * self.step else ""
+            return f"{newest} {where}{why}: --stop-at={bar} ends there"
         return f"the reward has hardly changed since it passed {bar} {where}: --stop-at={bar} ends there"
 
 
 class _Value(NamedTuple):
     step: int
     reward: float  # as --stop-at measures it
+    length: int  # decisions of an episode
 
 
 def passed_bar(folder: Path, behavior: str, benchmark: float | None) -> PassedBar | None:
@@ -62,11 +68,11 @@ def passed_bar(folder: Path, behavior: str, benchmark: float | None) -> PassedBa
     bar = benchmark if known else _level(values)
     if bar is None:
         return None
-    step = next((value.step for value in values if value.reward >= bar), None)
+    passed = next((value for value in values if value.reward >= bar), None)
     last = values[-1].step
-    if step is None or step > (EARLY if known else LEVEL) * last:
+    if passed is None or passed.step > (EARLY if known else LEVEL) * last:
         return None
-    return PassedBar(bar, step, step / last, known)
+    return PassedBar(bar, passed.step, passed.step / last, known, passed.length)
 
 
 def _values(folder: Path, behavior: str) -> list[_Value]:
@@ -77,17 +83,18 @@ def _values(folder: Path, behavior: str) -> list[_Value]:
     for line in read_lines(folder / METRICS):
         try:
             summary = json.loads(line)
-            step, episodes = int(summary["step"]), float(summary["episodes"])
+            step, episodes = int(summary["step"]), int(summary["episodes"])
             if summary["behavior"] != behavior:
                 continue
             reward = summary.get(GROUP_REWARD, summary.get(REWARD))
         except (ValueError, KeyError, TypeError, AttributeError):  # cut off, or of another program
             continue
         counted = isinstance(reward, int | float) and episodes > 0
-        course.newest.append([reward * episodes, episodes, episodes] if counted else [0.0, 0.0, 0.0])
+        course.newest.append(Period(step, episodes, [reward] * episodes) if counted else Period(step, 0, []))
         course.forget(settings)
         if (value := course.value(settings)) is not None:
-            values.append(_Value(step, value))
+            length = summary.get(LENGTH)  # less one
+            values.append(_Value(step, value, round(length) + 1 if isinstance(length, int | float) else 0))
     return values
 
 

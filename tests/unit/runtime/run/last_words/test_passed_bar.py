@@ -40,6 +40,13 @@ def test_the_bar_is_passed_where_a_hundred_episodes_together_reach_it(tmp_path: 
     assert found.step == 13_000  # 300, 450 and eight times 500
 
 
+def test_of_long_episodes_it_is_told_that_a_hundred_take_long():
+    assert PassedBar(475.0, 70_000, 0.7, known=True, length=500).sentence("Pole") == (
+        "the mean of the newest 100 episodes passed 475, the benchmark of Pole, at step 70,000, 70 % of the run (100 "
+        "of 500 decisions are 50,000): --stop-at=475 ends there"
+    )
+
+
 @pytest.mark.parametrize(
     ("rewards", "benchmark"),
     [
