@@ -23,8 +23,10 @@ palaestra.train(env="CartPole", max_steps=20_000, summary_freq=4000, run_id="pol
 """
 TYPES = """## Types in signatures
 
-| type | what it stands for |
-|---|---|
+Functions take and return these beside the classes below. Only annotations of your own need to import them.
+
+| type | what it stands for | import from |
+|---|---|---|
 | `Config` | a settings file, a dictionary of settings, or None |
 | `Environment` | the name of an environment, a game's file, an environment, its class, or a function that makes one |
 | `Run` | a run id, a run's folder, or the `Result` of a training |
@@ -37,9 +39,34 @@ TYPES = """## Types in signatures
 | `TaskScores` | `runs` with the `score` of each, their `score`, an `Estimate`; with a bar `to_bar`, `seconds_to_bar` |
 | `RunGroup` | `name`, and `runs`, their ids |
 | `Measure` | the arguments of `compare`: `metric`, `bar`, `at` and so on |
-| `Pulled`, `Pushed` | what `pull` and `push` say that they return |
+| `Pulled` | `folder`, `repo`, `commit`, `files`, `size`, `left_out`, `is_run` |
+| `Pushed` | `url`, `commit`, `created`, `changed`, `files`, `removed`, `left_out`, `notes` |
+| `Callable[..., Any]` of `run` | {FUNCTION} |
 | `Figure` | a figure of matplotlib |
 """
+FUNCTION = (
+    "a function of (obs, mask), or of obs alone: `obs` is a list of arrays, each (N, *shape), `mask` (N, choices), "
+    "True: allowed, or None. It returns the actions, (N, numbers) or (N, branches), or a pair of both"
+)
+IMPORTS = {
+    "Config": "palaestra.runtime.run.run_settings",
+    "Environment": "palaestra.api.training_options",
+    "Run": "palaestra.api.given_runs",
+    "Runs": "palaestra.api.given_runs",
+    "Trainer": "palaestra.api.training_options",
+    "Track": "palaestra.api.training_options",
+    "Kept": "palaestra.runtime.sharing.pushed_files",
+    "DemoSource": "palaestra.demos",
+    "Estimate": "palaestra.runtime.comparison.intervals",
+    "TaskScores": "palaestra.runtime.comparison.scores",
+    "RunGroup": "palaestra.runtime.comparison.selection",
+    "Measure": "palaestra.runtime.comparison.scores",
+    "Pulled": "palaestra.runtime.sharing.pulling",
+    "Pushed": "palaestra.runtime.sharing.pushing",
+    "Callable[..., Any]": "collections.abc",
+    "Figure": "matplotlib.figure",
+}
+"""Module of each of these types."""
 
 
 def page() -> str:
@@ -53,9 +80,13 @@ def page() -> str:
     ]
     parts = [HEAD, "\n".join(links)]
     parts += [f"## {name}\n\n{_function(name)}" for name in functions]
-    parts.append(TYPES)
+    parts.append(re.sub(r"^\| `(.+?)`.*\|$", _with_import, TYPES, flags=re.M).replace("{FUNCTION}", FUNCTION))
     parts += [f"## class {name}\n\n{_type(getattr(palaestra, name))}" for name in types]
     return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _with_import(row: re.Match[str]) -> str:
+    return f"{row[0]} `{IMPORTS[row[1]]}` |"
 
 
 def _function(name: str) -> str:

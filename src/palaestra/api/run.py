@@ -46,8 +46,9 @@ def run(
 
     env: a name, your own environment, or a function that makes one, as for `palaestra.train`.
     brains: "heuristic" (the environment's own rule), "random", "model:RUN", "model:FILE.onnx",
-        "python:MODULE:FUNCTION", a policy, a function of (obs, mask), or an object with `decide`. Of several behaviors
-        or teams a dictionary: {"Soccer?team=0": "model:first", "Soccer?team=1": "random"}.
+        "python:MODULE:FUNCTION", a policy, a function of (obs, mask) that returns actions, arrays with a row for each
+        agent, or an object with `decide`. Of several behaviors or teams a dictionary: {"Soccer?team=0": "model:first",
+        "Soccer?team=1": "random"}.
     episodes: episodes that count for each behavior and team.
     deterministic: models take the most likely action instead of sampling.
     num_areas, seed, results_dir, env_options, quiet: as for `evaluate`.
