@@ -137,7 +137,9 @@ def test_rank_0_shows_the_warnings_of_all_ranks_once(played: list[dict[str, Any]
     first = played[0]["printed"]
     second = played[1]["printed"]
     assert first.count("[WARNING] rank 1: A: Group rewards arrive") == 4  # once in each of four runs
-    assert first.count("cannot go on with its old episodes") == 3  # in the three that resume, by all ranks
+    assert (
+        first.count("Episodes begin anew, as this environment cannot be saved") == 3
+    )  # in the three that resume, by all ranks
     assert first.count("'B' does not learn: rank 1 of 2 has not seen it so far") == 1
     assert "WARNING" not in second
 

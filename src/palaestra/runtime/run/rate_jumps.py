@@ -75,6 +75,7 @@ def sentence(jump: RateJump, command: str, behaviors: int) -> str:
     return (
         f"{jump.behavior}: the learning rate rises from {jump.old:.1e} to {jump.new:.1e}, as it falls from "
         f"{jump.first:g} to zero at max_steps, which went from {before:,} to {now:,}; the reward may fall at first. "
-        f"To hold the rate at {jump.kept:g}{nothing}, stop this run and enter:\n  {command}"
+        f"To hold the rate at {jump.kept:g}{nothing}, stop this run and enter (once it has ended: with a larger "
+        f"--max-steps as well):\n  {command}"
         f"{low_rate(jump, behaviors)}"
     )

@@ -117,25 +117,25 @@ class SavedRun:
         for name in new:
             warn(f"the behavior '{name}' is not in {self.checkpoint.path}: it starts from step 0")
 
-    def send_warnings(
-        self,
-        learners: Mapping[str, Learner],
-        specs: Mapping[str, BehaviorSpec],
-        warn: Callable[[str], object],
-        *,
-        restored: bool,
+    def tell_of_new_episodes(self, areas: int, info: Callable[[str], object], warn: Callable[[str], object]) -> None:
+        """Says why episodes do not go on: a warning, unless the environment never can. `areas`: there are now."""
+        before = self.run["collector"]["areas"]
+        if not self.run["collector"]["env"]:
+            info("Episodes begin anew, as this environment cannot be saved; weights, optimizer and steps go on")
+            return
+        if not self.same_ranks:
+            processes = "processes" if self._ranks > 1 else "process"
+            why = f"this run was trained in {self._ranks} {processes} and goes on in {self._group.size}"
+        elif before != areas:
+            why = f"this run was trained in {before} {'area' if before == 1 else 'areas'} and goes on in {areas}"
+        else:
+            why = "this environment has other behaviors or agents, version or device than when it was saved"
+        warn(f"{why}: episodes begin anew; everything else goes on")
+
+    def warn_of_scales(
+        self, learners: Mapping[str, Learner], specs: Mapping[str, BehaviorSpec], warn: Callable[[str], object]
     ) -> None:
-        """Warns of what does not go on as it was. `restored`: whether episodes do, or none will be learned from."""
-        if not restored and not self.same_ranks:
-            warn(
-                f"this run was trained in {self._ranks} {'processes' if self._ranks > 1 else 'process'} and goes on in "
-                f"{self._group.size}: episodes begin anew; everything else goes on"
-            )
-        elif not restored:
-            warn(
-                "this environment cannot go on with its old episodes (it cannot store them, or has another number of "
-                "areas now): it starts new ones; everything else goes on"
-            )
+        """Warns of observations that are no longer as large as they were."""
         for name in (name for name in self.specs if name in learners):
             for was, obs in zip(self.specs[name]["obs"], specs[name].obs, strict=False):
                 before = (was.get("raw") or {}).get("scale", 1.0)

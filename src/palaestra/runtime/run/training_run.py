@@ -126,7 +126,7 @@ class Run:
         taught = self.teachers.add_student(learner)
         with self.saved.explaining_mismatches(self.settings, self.folder, self.learners):
             restored = self.saved.restore(learner, seed)
-        self.console.info(f"New behavior '{name}': {describe(spec)}")
+        self.console.info(f"{'Behavior' if restored else 'New behavior'} '{name}': {describe(spec)}")
         for warning in learner.demo_warnings:
             self.console.warning(f"{name}: {warning}")
         if not restored and not self.inference:
@@ -162,7 +162,9 @@ class Run:
                 if part.name in saved.parts:
                     part.load_state_dict(saved.parts[part.name], restored=restored)
         restored = restored or self.inference or self.finished
-        saved.send_warnings(self.learners, self.env.behaviors, self.console.warning, restored=restored)
+        if not restored:
+            saved.tell_of_new_episodes(self.env.num_areas, self.console.info, self.console.warning)
+        saved.warn_of_scales(self.learners, self.env.behaviors, self.console.warning)
         if not self.inference:  # what is played is measured anew
             self.statistics.load_state_dict(saved.run["statistics"])
         self.clock.before = saved.run["elapsed"]
