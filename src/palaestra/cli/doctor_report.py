@@ -15,10 +15,11 @@ from rich.status import Status
 from rich.table import Table
 
 from palaestra.core.display import escaped
+from palaestra.core.specs import shape_text
 from palaestra.runtime.doctor import CheckStage, Examination, Finding, ScaleComparison
 from palaestra.runtime.doctor.examination import Timing
 from palaestra.runtime.doctor.findings import FAILED
-from palaestra.runtime.doctor.meters import BehaviorReport, ObservationReport, RewardReport
+from palaestra.runtime.doctor.meters import FAR, BehaviorReport, ObservationReport, RewardReport
 from palaestra.runtime.doctor.stages import counted
 
 COLUMNS = 100
@@ -81,7 +82,7 @@ class DoctorReport:
         for row in comparison_rows(found):
             table.add_row(*row)
         self.console.print()
-        self.console.print(table)
+        self._table(table, 0)
         several = [finding for each in found.found for finding in each.findings]
         self._findings((*found.findings, *{(each.what, each.advice): each for each in several}.values()))
         if found.healthy and not found.findings and len(found.scales) > 1:
@@ -103,8 +104,8 @@ class DoctorReport:
         ):
             if text:
                 facts.add_row(name, escape(text))
-        self.console.print(Padding(facts, (0, 0, 0, 2)))
-        self.console.print(Padding(_observations(report.observations), (0, 0, 0, 2)))
+        self._table(facts, 2)
+        self._table(_observations(report.observations), 2)
 
     def _times(self, timing: Timing, behaviors: Mapping[str, BehaviorReport]) -> None:
         decisions = sum(report.decisions for report in behaviors.values())
@@ -120,9 +121,20 @@ class DoctorReport:
         table.add_column(justify="right")
         for part, took in timing.parts.items():
             table.add_row(part, f"{1000 * took / timing.ticks:.3f} ms a tick", f"{took / seconds:.0%}")
-        self.console.print(Padding(table, (0, 0, 0, INDENT)))
+        self._table(table, INDENT)
         if timing.received is not None and timing.sent is not None:
             self._below(f"{timing.received:,} bytes received and {timing.sent:,} sent a tick", "")
+
+    def _table(self, table: Table, indent: int) -> None:
+        """Prints a table; where it is not shown but written, without blanks at the ends of lines."""
+        shown = Padding(table, (0, 0, 0, indent), expand=False)
+        if self.console.is_terminal:
+            self.console.print(shown)
+            return
+        with self.console.capture() as text:
+            self.console.print(shown)
+        for line in text.get().splitlines():
+            self.console.out(line.rstrip())
 
     def _below(self, text: str, style: str) -> None:
         room = max(40, self.console.width - INDENT)
@@ -144,7 +156,7 @@ class DoctorReport:
         rank = list(STYLES)
         for i, finding in enumerate(sorted(findings, key=lambda finding: rank.index(finding.level)), 1):
             table.add_row(f"{i}.", f"[{STYLES[finding.level]}]{finding.level}[/]", _finding(finding))
-        self.console.print(table)
+        self._table(table, 0)
 
 
 def _finding(finding: Finding) -> str:
@@ -155,16 +167,16 @@ def _observations(observations: tuple[ObservationReport, ...]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name in ("observation", "kind", "shape"):
         table.add_column(name)
-    for name in ("range", "mean", "std", "constant", "far out"):
+    for name in ("range", "mean", "std", "never changed", f"beyond ±{FAR:g}"):
         table.add_column(name, justify="right")
     for seen in observations:
-        constant = f"{len(seen.constant)} of {seen.elements}" if seen.constant else "none"
+        constant = f"{len(seen.constant):,} of {seen.elements:,}" if seen.constant else "none"
         kind = seen.kind if seen.entities is None else f"{seen.kind} ({_span(*seen.entities)} rows)"
         kind += ", a goal" if seen.goal else ""
         table.add_row(
             escape(seen.name),
             kind,
-            "x".join(map(str, seen.shape)),
+            shape_text(seen.shape),
             f"{seen.low:.4g} .. {seen.high:.4g}",
             f"{seen.mean:.3g}",
             f"{seen.std:.3g}",
@@ -227,10 +239,8 @@ def reward(report: RewardReport | None) -> str:
 
 
 def masks(report: BehaviorReport) -> str:
-    """Returns the statistics of masks; empty if there is nothing to mask."""
-    if not report.branches:
-        return ""
-    return "none forbade anything" if report.masked is None else f"{report.masked:.1%} of choices forbidden"
+    """Returns the statistics of masks; empty where none forbade anything."""
+    return "" if report.masked is None else f"{report.masked:.1%} of choices forbidden"
 
 
 def copies(number: int) -> str:

@@ -196,7 +196,7 @@ class BehaviorSpec:
 
 def describe(spec: BehaviorSpec) -> str:
     """Returns a line such as 'observations: vector 8; actions: 2 continuous'."""
-    obs = ", ".join(f"{o.name} {'x'.join(map(str, o.shape))}{' (goal)' if o.goal else ''}" for o in spec.obs)
+    obs = ", ".join(f"{o.name} {shape_text(o.shape)}{' (goal)' if o.goal else ''}" for o in spec.obs)
     action = []
     if spec.action.continuous:
         action.append(
@@ -205,6 +205,11 @@ def describe(spec: BehaviorSpec) -> str:
     if spec.action.branches:
         action.append("discrete " + " x ".join(map(str, spec.action.branches)))
     return f"observations: {obs}; actions: {', '.join(action)}"
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """Returns an observation's shape in text; that of an image, (C, H, W), as height, width and channels."""
+    return "x".join(map(str, shape if len(shape) < 3 else (*shape[1:], shape[0])))
 
 
 def differences(there: BehaviorSpec, here: BehaviorSpec, titles: tuple[str, str]) -> str:

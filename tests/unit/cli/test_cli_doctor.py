@@ -30,7 +30,15 @@ def test_a_game_that_is_well_is_in_order(tmp_path: Path, terminal):
         "everything is in order",
     ):
         assert part in out, out
+    assert "masks" not in out  # there are none
+    assert [line for line in out.splitlines() if line != line.rstrip()] == []
     assert max(map(len, out.partition("\nbehavior ")[2].splitlines())) <= 100  # paths above may be longer
+
+
+def test_images_have_the_shape_that_users_write(terminal):
+    out = terminal("doctor", "Visual3DBall", "--ticks", "12", "--num-areas", "1")
+    assert out.count("84x84x12") == 2, out
+    assert "never changed  beyond ±5" in out
 
 
 def test_a_game_that_fails_is_explained_without_a_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
