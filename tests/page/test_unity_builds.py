@@ -157,7 +157,7 @@ def test_held_keys_reach_a_build_the_score_is_counted_and_demonstrations_are_rec
     assert len(summarize(read_demo(file)).returns) == count
     listed = palaestra(tmp_path, "demo", str(file))
     assert listed.returncode == 0, listed.stderr
-    assert f"{count} ended" in listed.stdout
+    assert f"{count} terminated" in listed.stdout
     (notes,) = ended(tmp_path)
     behavior = brain.partition("=player")[0].partition("?")[0]
     taken = [row[0] for row in notes["taken"][f"{behavior}?team=0"]]

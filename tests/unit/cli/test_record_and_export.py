@@ -129,11 +129,11 @@ def test_behaviors_may_come_while_a_recording_is_made(tmp_path):
         export(ActorCritic(spec, network_settings()), spec, tmp_path / f"{name}.onnx")
         models[name] = palaestra.load_policy(tmp_path / f"{name}.onnx")
 
-    def played(policies, **film):
-        return [panel.picture for panel in scenes(env, policies, Film(fps=6, **film), shown=1)]
+    def played(policies, shown=1, **film):
+        return [panel.picture for panel in scenes(env, policies, Film(fps=6, **film), shown=shown)]
 
     assert [int(picture[0, 0, 0]) for picture in played(models, seconds=2)] == list(range(12))
-    assert 12 < len(played(models, episodes=2, seconds=600)) < 120
+    assert 5 < len(played(models, episodes=2, seconds=600)) < len(played(models, 9, episodes=2, seconds=600)) < 120
     with pytest.raises(PolicyError, match="'Later'"):
         played({"Late": models["Late"]}, episodes=2, seconds=600)
 
