@@ -211,6 +211,17 @@ class Blind(Bandit):
         }
 
 
+class Nothing(Bandit):
+    """No action earns anything."""
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        tables = super().step(actions)
+        return {
+            name: TimeStep(**{k: getattr(step, k) for k in step.__slots__} | {"reward": torch.zeros(self.num_areas)})
+            for name, step in tables.items()
+        }
+
+
 def run(env: Bandit, results: Path, **hyper: Any) -> None:
     given = {"batch_size": 32, "buffer_size": 128, "learning_rate": 0.02, **hyper}
     palaestra.train(
@@ -230,3 +241,12 @@ def test_a_run_whose_rewards_are_noise_says_that_nothing_is_learned(tmp_path, ca
     out = capsys.readouterr().out
     assert out.count("the mean reward has not risen (") >= 1
     assert out.count("its critic does not predict what agents earn") == 1
+
+
+def test_a_run_that_has_met_no_reward_says_so_at_its_end_and_offers_no_more_steps(tmp_path, capsys):
+    run(Nothing(8, branches=(2,)), tmp_path / "nothing")
+    end = capsys.readouterr().out.partition("Finished")[2]
+    assert " episodes earned 0: more steps will not help" in end
+    assert "max_steps" not in end
+    run(Bandit(8, branches=(2,)), tmp_path / "easy")
+    assert "max_steps" in capsys.readouterr().out.partition("Finished")[2]
