@@ -22,11 +22,7 @@ STAMPED = r"-\d{8}-\d{6}(?:-\d+)?"
 
 
 def named(
-    config: Config,
-    overrides: Mapping[str, Any],
-    sets: Sequence[Setting],
-    environment: str,
-    ending: str = "",
+    config: Config, overrides: Mapping[str, Any], sets: Sequence[Setting], environment: str, ending: str = ""
 ) -> Mapping[str, Any]:
     """Returns the overrides of a training with a run id, if nothing else gives it one: a new one, or with `resume` that
     of the environment's newest run. `ending`: what follows the run id in the names of folders. Raises RunError.

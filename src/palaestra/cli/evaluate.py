@@ -8,16 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from palaestra.cli.flags import (
-    env_of_run,
-    env_options,
-    given_env_options,
-    option,
-    results_dir,
-    seed,
-    switch,
-    trust,
-)
+from palaestra.cli.flags import env_of_run, env_options, given_env_options, option, results_dir, seed, switch, trust
 from palaestra.cli.game_flags import add_game_flags, given_flags
 
 EXAMPLES = """\

@@ -19,11 +19,7 @@ FLAGS: tuple[tuple[str, Any, str], ...] = (
         int,
         "restarts of a crashed copy in all; -1: no limit (default: while the run makes progress)",
     ),
-    (
-        "restarts_rate_limit_n",
-        int,
-        "restarts within a period; -1: no limit (default: while the run makes progress)",
-    ),
+    ("restarts_rate_limit_n", int, "restarts within a period; -1: no limit (default: while the run makes progress)"),
     ("restarts_rate_limit_period_s", int, "that period in seconds (default: 60)"),
     ("width", int, "window width in pixels (default: 84)"),
     ("height", int, "window height in pixels (default: 84)"),

@@ -102,9 +102,7 @@ def within(graph: Graph, head: Continuous, name: str, value: str) -> str:
     middle = (low + high) / 2
     half = (high - low) / 2
     scaled = graph.add(
-        "Div",
-        graph.add("Sub", value, graph.constant(f"{name}.middle", middle)),
-        graph.constant(f"{name}.half", half),
+        "Div", graph.add("Sub", value, graph.constant(f"{name}.middle", middle)), graph.constant(f"{name}.half", half)
     )
     return graph.add("Clip", scaled, min=-1.0, max=1.0)
 

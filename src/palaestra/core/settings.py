@@ -34,11 +34,7 @@ class Settings(BaseModel):
     """A group of settings. Unknown keys, wrong types and out-of-range numbers raise pydantic's ValidationError."""
 
     model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        allow_inf_nan=False,
-        use_attribute_docstrings=True,
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
 
     ignores_unknown: ClassVar[bool] = False

@@ -68,10 +68,7 @@ class SharedTables:
 
     @classmethod
     def create(
-        cls,
-        steps: Mapping[str, TimeStep],
-        specs: Mapping[str, BehaviorSpec],
-        block: type[LocalBlock] = SharedBlock,
+        cls, steps: Mapping[str, TimeStep], specs: Mapping[str, BehaviorSpec], block: type[LocalBlock] = SharedBlock
     ) -> SharedTables:
         """Reserves memory for these tables, by default memory to share. Raises OSError if there is no room."""
         offset = 0

@@ -66,12 +66,7 @@ def open_on_runners(
     if games.log is not None and (missing := cluster.missing_room()):
         games.log("warning", f"{missing}: the run waits for room, {limit:g} s at most")
     pool = EnvPool(
-        links,
-        timeout=timeout,
-        start_timeout=limit,
-        restarts=given.restarts,
-        log=games.log,
-        afterwards=cluster.close,
+        links, timeout=timeout, start_timeout=limit, restarts=given.restarts, log=games.log, afterwards=cluster.close
     )
     if games.log is not None:
         games.log("info", _summary(links, games.copies))

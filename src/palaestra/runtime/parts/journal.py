@@ -21,7 +21,7 @@ class Journal:
     def __init__(self, statistics: Statistics) -> None:
         self.statistics = statistics
         self._targets: dict[str, Callable[..., object]] = {
-            **{name: getattr(statistics, name) for name in ("extend", "total", "latest", "spread", "episodes")},
+            **{name: getattr(statistics, name) for name in ("extend", "total", "latest", "spread", "episodes")}
         }
 
     def passes_on(self, kind: str, take: Callable[..., object]) -> None:

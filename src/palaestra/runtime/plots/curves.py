@@ -55,13 +55,7 @@ OVERVIEW = (
     LEARNING_RATE,
 )
 """Panels of `curves.png`. The learning rate is left out in self-play."""
-UNITS = {
-    REWARD: "per episode",
-    GROUP_REWARD: "per group",
-    LENGTH: "decisions",
-    ELO: "rating",
-    "Policy/Entropy": "nats",
-}
+UNITS = {REWARD: "per episode", GROUP_REWARD: "per group", LENGTH: "decisions", ELO: "rating", "Policy/Entropy": "nats"}
 LEGEND_COLUMNS, LEGEND_LETTERS = 5, 60
 """Number of behaviors, and total length of their names, that fit into the legend above the panels of one run."""
 MOST_DRAWN, MOST_PANELS = 1000, 64

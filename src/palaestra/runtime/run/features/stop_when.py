@@ -22,10 +22,7 @@ class StopWhen(RunPart):
     name = "stop_when"
 
     def __init__(
-        self,
-        context: RunContext,
-        still_training: Callable[[], Iterable[str]],
-        lessons_are_over: Callable[[], bool],
+        self, context: RunContext, still_training: Callable[[], Iterable[str]], lessons_are_over: Callable[[], bool]
     ) -> None:
         """`still_training`: behaviors below max_steps. `lessons_are_over`: whether no lesson is to come."""
         self.goals = Goals(context.console.warning)
