@@ -70,8 +70,11 @@ def records(file: Path) -> list[Any]:
 @pytest.mark.slow
 def test_weights_and_biases_gets_a_run_with_its_models_offline_and_goes_on_with_it(tmp_path: Path):
     pytest.importorskip("wandb", reason="needs palaestra[wandb]")
-    trained_and_resumed(tmp_path, "--track=wandb:mode=offline,project=tests,tags=[t]")
+    output = trained_and_resumed(tmp_path, "--track=wandb:mode=offline,project=tests,tags=[t]")
     files = sorted((tmp_path / "results" / "a" / "b" / "wandb").glob("offline-run-*/*.wandb"))
+    folders = [file.parent.relative_to(tmp_path) for file in files]
+    assert all(f"Weights & Biases: recorded offline in {folder}\n" in output for folder in folders)
+    assert all(f"Weights & Biases: `wandb sync {folder}` sends the run\n" in output for folder in folders)
     assert len(files) == 2
     begun, resumed = (records(file) for file in files)
     opened = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from palaestra.api.given_runs import GameOptions, Run, Runs, game_flags, listed, word_of
 from palaestra.api.python_calls import python_call
@@ -28,7 +28,7 @@ def evaluate(
     env: Environment | None = None,
     episodes: int = 100,
     deterministic: bool = False,
-    step: int | None = None,
+    step: int | Literal["best"] | None = None,
     num_areas: int | None = None,
     seed: int = 0,
     results_dir: str | Path = "results",
@@ -47,13 +47,13 @@ def evaluate(
     >>> palaestra.evaluate(policy, env="CartPole", episodes=20, deterministic=True).returns.shape
     (20,)
 
-    runs: a run id, a run's folder, the `Result` of a training, a model file (.onnx, .nn), "hub:user/repository", a
-        policy (with `env`), policies by behavior in a dictionary, or a list of these.
+    runs: a run id, RUN@STEP, RUN@best, a run's folder, the `Result` of a training, a model file (.onnx, .nn),
+        "hub:user/repository", a policy (with `env`), policies by behavior in a dictionary, or a list of these.
     env: the environment to play in: a name, your own, or a function that makes one, as for `palaestra.train`; None: the
         one of the training.
     episodes: episodes to play for each behavior, and for each team of one.
     deterministic: take the most likely action instead of sampling.
-    step: play the models of this step; None: the newest.
+    step: play the models of this step, or "best": those that `keep_best` kept; None: the newest.
     num_areas: copies that are played at once; None: as many as episodes, 100 at most.
     seed: of the environment and of the actions.
     results_dir: folder of all runs.
@@ -80,7 +80,7 @@ def evaluate(
     return evaluate_all(contestants, wanted)
 
 
-def _contestant(one: Any, wanted: PlayOptions, step: int | None, results: Path, trust: bool) -> Contestant:
+def _contestant(one: Any, wanted: PlayOptions, step: int | str | None, results: Path, trust: bool) -> Contestant:
     if isinstance(one, Policy | Mapping):
         policies = {one.path.stem: one} if isinstance(one, Policy) else dict(one)
         for name, policy in policies.items():

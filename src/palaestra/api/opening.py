@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from palaestra.api.python_calls import python_call
 from palaestra.brains.model import Policy
@@ -43,6 +43,7 @@ def load_policy(
     model: str | Path | Result,
     *,
     behavior: str | None = None,
+    step: int | Literal["best"] | None = None,
     seed: int | None = None,
     results_dir: str | Path = "results",
 ) -> Policy:
@@ -56,9 +57,10 @@ def load_policy(
     >>> palaestra.load_policy("pole").obs_shapes
     ((4,),)
 
-    model: a model file, a run id, a run's folder, RUN@STEP, the `Result` of a training, or
+    model: a model file, a run id, a run's folder, RUN@STEP, RUN@best, the `Result` of a training, or
         "hub:user/repository[/FILE.onnx][@REVISION]".
     behavior: which of several behaviors of a training.
+    step: the model of this step, or "best": the one that `keep_best` kept; None: the newest.
     seed: with a seed the same calls give the same actions; without one they differ from policy to policy.
     results_dir: folder of all runs.
 
@@ -67,17 +69,19 @@ def load_policy(
     """
     if seed is not None and seed < 0:
         raise PolicyError(f"seed is {seed}; expected at least 0")
-    if isinstance(model, str | Path) or not hasattr(model, "run_id"):
-        if not isinstance(model, str | Path) or not str(model).strip():
-            raise PolicyError(f"{model!r:.80} is no model: expected a file, a run, or the Result of a training")
-        if Path(model).is_file() or str(model).endswith(MODEL_FILES) or is_hub_name(str(model)):
-            return load_model(model, seed=seed)
+    own = not isinstance(model, str | Path) and hasattr(model, "run_id")
+    if not own and (not isinstance(model, str | Path) or not str(model).strip()):
+        raise PolicyError(f"{model!r:.80} is no model: expected a file, a run, or the Result of a training")
+    word = str(model.folder if own else model)
+    if own and step is None:
+        run, files = model.run_id, model.models
+    elif step is None and (Path(word).is_file() or word.endswith(MODEL_FILES) or is_hub_name(word)):
+        return load_model(word, seed=seed)
+    else:
         from palaestra.runtime.play.run_models import find_models
 
-        found = find_models(str(model), Path(results_dir))
-        run, files = found.run, dict(found.files)
-    else:
-        run, files = model.run_id, model.models
+        found = find_models(word, Path(results_dir), step=step)
+        run, files = found.run, found.files
     chosen = [file for name, file in files.items() if behavior in (None, name)]
     if len(chosen) != 1:
         several = (

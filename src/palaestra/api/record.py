@@ -24,7 +24,7 @@ def record(
     areas: int | None = None,
     seconds: float = 8.0,
     episodes: int | None = None,
-    fps: int = 10,
+    fps: int | None = None,
     width: int | None = None,
     sampled: bool = False,
     seed: int = 0,
@@ -42,14 +42,15 @@ def record(
     >>> recording.pictures
     10
 
-    runs: a run id, a run's folder, RUN@STEP, the `Result` of a training, or a model file; several: side by side.
+    runs: a run id, a run's folder, RUN@STEP, RUN@best, the `Result` of a training, or a model file; several: side by
+        side.
     out: the .gif, .mp4 or .webm to write; None: recording.gif in the run's folder.
     steps: the run's models of these steps, side by side.
     env: the environment, as for `evaluate`; None: the one of the training.
     areas: copies that are shown side by side; None: 4, or 1 of each of several models.
     seconds: its length.
     episodes: stop when every agent has played so many.
-    fps: pictures per second, one per decision.
+    fps: pictures per second, one per decision; None: real time where the environment has one, else 10.
     width: width in pixels; None: 640, or 320 for each model.
     sampled: sample actions as in training, instead of the most likely ones.
     title: its title; None: the run's name.

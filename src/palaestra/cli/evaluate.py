@@ -13,6 +13,7 @@ from palaestra.cli.game_flags import add_game_flags, given_flags
 
 EXAMPLES = """\
 palaestra evaluate first
+palaestra evaluate first@best
 palaestra evaluate first --deterministic --episodes=500
 palaestra evaluate first second results/third/3DBall.onnx
 palaestra evaluate first --env=Game.x86_64 --no-graphics
@@ -21,9 +22,10 @@ palaestra evaluate first --env=Game.x86_64 --no-graphics
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra evaluate`."""
-    runs = "a run id, a run's folder, a model file (.onnx, .nn), or hub:user/repo; several give a table"
+    runs = "run ids, RUN@STEP, RUN@best, run folders, model files (.onnx, .nn), or hub:user/repo; several give a table"
     parser.add_argument("runs", nargs="+", metavar="RUN", help=runs)
-    option(parser, "--step", "N", "play the models of this step (default: the newest)", type=int)
+    step = "play the models of this step, or 'best': those that keep_best kept (default: the newest)"
+    option(parser, "--step", "N", step)
     env_of_run(parser)
     option(parser, "--episodes", "N", "episodes to play", 100)
     switch(parser, "--deterministic", "take the most likely action instead of sampling")

@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from palaestra.cli.flags import option, results_dir, switch, trust
-from palaestra.core.display import escaped, escaped_lines, listed
+from palaestra.core.display import escaped_lines
 from palaestra.core.errors import PalaestraError, exception_summary
 from palaestra.runtime.logging.waiting import on_stderr
 
@@ -58,36 +58,8 @@ def main(options: argparse.Namespace) -> None:
         ):
             _record(folder, options)
 
-    done = push(
-        options.run,
-        options.repo,
-        results_dir=options.results_dir,
-        private=options.private,
-        message=options.message,
-        revision=options.revision,
-        checkpoints=options.checkpoints,
-        evaluate=options.evaluate,
-        force=options.force,
-        trust=options.trust,
-        dry_run=options.dry_run,
-        prepare=prepare,
-    )
-    if options.dry_run:
-        for path, size in sorted(done.files.items()):
-            print(escaped(f"{size:>12,}  {path}"))
-    for note in done.notes:
-        on_stderr(escaped_lines(f"note: {note}"))
-    if done.left_out:
-        print(escaped(f"left out: {listed(done.left_out)}"))
-    size = sum(done.files.values()) / 1e6
-    if options.dry_run:
-        print(escaped(f"would push {len(done.files)} files ({size:.1f} MB) to {done.url}; nothing was uploaded"))
-    elif not done.changed:
-        print(escaped(f"{done.url} has all of this already"))
-    else:
-        how = "a new repository" if done.created else "a new commit of the existing repository"
-        gone = f"; removed {len(done.removed)} files of an earlier push" if done.removed else ""
-        print(escaped(f"pushed {len(done.files)} files ({size:.1f} MB) to {done.url}, {how}{gone}"))
+    names = ["results_dir", "private", "message", "revision", "checkpoints", "evaluate", "force", "trust", "dry_run"]
+    print(push(options.run, options.repo, prepare=prepare, **{name: getattr(options, name) for name in names}))
 
 
 def _record(folder: Path, options: argparse.Namespace) -> None:

@@ -28,7 +28,7 @@ palaestra record --demo --env=Game.x86_64 --brain model:first --no-graphics --ti
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra record`."""
-    runs = "a run id, a run's folder, RUN@STEP, or a model file (.onnx, .nn); several: side by side"
+    runs = "a run id, a run's folder, RUN@STEP, RUN@best, or a model file (.onnx, .nn); several: side by side"
     parser.add_argument("runs", nargs="*", metavar="RUN", help=runs)
     out = "the .gif, .mp4 or .webm to write (default: recording.gif in the run's folder, or recording-2 and so on)"
     option(parser, "--out", "FILE", out, type=Path)
@@ -43,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=8.0, metavar="S", help="length (default: 8)")
     episodes = "stop when every agent has played so many (default: no limit; with --demo: 10)"
     option(parser, "--episodes", "N", episodes, type=int)
-    option(parser, "--fps", "N", "pictures per second, one per decision", 10)
+    fps = "pictures per second, one per decision (default: real time where the environment has one, else 10)"
+    option(parser, "--fps", "N", fps, type=int)
     width = "width of the picture (default: 640, or 320 for each model); with --demo, of a Unity game's window (84)"
     option(parser, "--width", "PIXELS", width, type=int)
     switch(parser, "--sampled", "sample actions as in training, instead of the most likely ones")
@@ -97,29 +98,17 @@ def draw(options: argparse.Namespace) -> None:
     """Writes the GIF or the video."""
     from palaestra.runtime.recording.filming import Film, record_film
 
-    film = Film(
-        areas=options.areas,
-        seconds=options.seconds,
-        episodes=options.episodes,
-        fps=options.fps,
-        width=options.width,
-        sampled=options.sampled,
-        seed=options.seed,
-        titles=not options.no_titles,
-        title=options.title,
-        force=options.force,
-        options=given_env_options(options),
-    )
-    flags = given_flags(options, without=("width",))
+    names = ["areas", "seconds", "episodes", "fps", "width", "sampled", "seed", "title", "force"]
+    known = {name: getattr(options, name) for name in names}
     made = record_film(
         options.runs,
         options.out,
-        film,
+        Film(**known, titles=not options.no_titles, options=given_env_options(options)),
         steps=options.steps,
         env=options.env,
         results=options.results_dir,
         trust=options.trust,
-        flags=flags,
+        flags=given_flags(options, without=("width",)),
     )
     print(made)
 

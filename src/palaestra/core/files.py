@@ -113,6 +113,11 @@ def file_name(name: str) -> str:
     return f"{likeness}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
+def best_file(folder: Path, behavior: str) -> Path:
+    """Returns the file of a behavior's best model in a run's folder."""
+    return folder / f"{file_name(behavior)}-best.onnx"
+
+
 MOST_READ = 64 << 20
 """Largest file that is read whole, unless a caller sets another limit."""
 

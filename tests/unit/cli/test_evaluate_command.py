@@ -53,6 +53,18 @@ def results(tmp_path_factory: pytest.TempPathFactory, registered: None) -> Path:
     return folder
 
 
+def test_a_success_rate_is_shown_while_training_and_after(results: Path, capsys: pytest.CaptureFixture[str]):
+    result = palaestra.train(env="gymnasium:Reaches-v0", run_id="seen", results_dir=results, max_steps=400, force=True)
+    out = capsys.readouterr().out
+    (share,) = (f"{100 * share:.0f} %" for share in result.success_rates.values())
+    assert f". Training. Success: {share}." in out
+    assert f", success {share} (last" in out
+    assert f"  {share}  " in str(result)
+    titles = [(axes.get_title(loc="left"), axes.get_title(loc="right")) for axes in result.plot().axes]
+    assert ("Success Rate", "share of episodes") in titles
+    assert ("Episode Length", "decisions after the first") in titles
+
+
 def evaluate(results: Path, *arguments: str | Path, code: int = 0) -> None:
     assert main(["evaluate", *map(str, arguments), "--episodes=8", f"--results-dir={results}"]) == code
 

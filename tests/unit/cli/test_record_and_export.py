@@ -1,4 +1,5 @@
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,11 +9,13 @@ from tiny_envs import Scripted, network_settings
 import palaestra
 from palaestra.cli.main import main
 from palaestra.core.errors import PolicyError
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.onnx_export.onnx import export
-from palaestra.runtime.recording.filming import Film, scenes
+from palaestra.runtime.recording.filming import Film, in_real_time, scenes
 from palaestra.runtime.recording.video_files import GIF_BYTES
 
+GIF = Path("x.gif")
 SETTINGS = {
     "behaviors": {
         "Basic": {
@@ -46,6 +49,22 @@ def test_a_run_is_recorded_as_an_animated_gif_that_loops(results, capsys):
         assert gif.is_animated
         assert gif.info["loop"] == 0
         assert path.stat().st_size < GIF_BYTES
+
+
+def test_a_recording_plays_in_real_time_with_as_many_pictures_as_its_format_has_time_for():
+    crawler, cartpole, basic = (
+        EnvWrapper.of(palaestra.make(name, areas=1)) for name in ("Crawler", "CartPole", "Basic")
+    )
+    known = [(film.fps, film.every) for film in (in_real_time(Film(), env, GIF) for env in (cartpole, crawler, basic))]
+    assert known == [(25, 2), (pytest.approx(15, rel=0.01), 1), (1 / basic.tick_seconds, 1)]
+    assert in_real_time(Film(), cartpole, GIF.with_suffix(".mp4")).fps == 50
+    assert in_real_time(Film(fps=8), cartpole, GIF) == Film(fps=8)
+
+
+def test_a_recording_of_a_model_file_lies_in_its_runs_folder_and_is_named_as_that_is(results, monkeypatch):
+    monkeypatch.chdir(results.parent)
+    made = palaestra.record(f"{results.name}/first/Basic.onnx", seconds=0.2, width=100)
+    assert made.file.parent == Path(results.name, "first")
 
 
 def test_a_recording_is_overwritten_only_by_force(results, tmp_path, capsys):

@@ -69,7 +69,8 @@ def compare_groups(groups: Sequence[RunGroup], folders: Mapping[str, Path], meas
     overall = _overall(groups, list(metrics), bounds, results, measure, notes)
     pairs = list(combinations([group.name for group in groups], 2))
     pairs = pairs if len(groups) <= MOST_PAIRS_OF else [pair for pair in pairs if pair[0] == groups[0].name]
-    between = {pair: one for pair in pairs if (one := _improvement(pair, list(metrics), results, measure)) is not None}
+    found = [_improvement(pair, list(metrics), results, measure) for pair in pairs]
+    between = dict(one for one in found if one is not None)
     notes = [*remarks(groups, results, measure), *notes]
     differ = differences(groups, folders) if len(groups) > 1 else {}
     said = tuple(dict.fromkeys(map(voiced, notes)))
@@ -175,14 +176,17 @@ def _overall(
 
 def _improvement(
     pair: tuple[str, str], tasks: Sequence[str], results: Mapping[tuple[str, str], TaskScores], measure: Measure
-) -> Estimate | None:
-    """Returns how probably the first group is better than the second; None without a task of both."""
+) -> tuple[tuple[str, str], Estimate] | None:
+    """Returns a pair of groups, the better one first, and how probably that is better; None without a task of both."""
     shared = [task for task in tasks if all((name, task) in results for name in pair)]
     if not shared:
         return None
     sign = -1.0 if measure.lower else 1.0
     left, right = ([sign * results[name, task].scores for task in shared] for name in pair)
-    return improvement(left, right, confidence=measure.confidence)
+    one = improvement(left, right, confidence=measure.confidence)
+    if one.value >= 0.5:
+        return pair, one
+    return (pair[1], pair[0]), improvement(right, left, confidence=measure.confidence)
 
 
 def remarks(groups: Sequence[RunGroup], results: Mapping[tuple[str, str], TaskScores], measure: Measure) -> list[str]:

@@ -93,8 +93,12 @@ def _bands(
         last = max(last, float(x[-1] / seconds))
     if found.measure.bar is not None:
         axes.axhline(found.measure.bar, color=SOFT, linewidth=1.0, linestyle=(0, (4, 3)))
-        place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right", "va": "top"}
-        axes.annotate(f"{found.measure.bar:g}", (1, found.measure.bar), (0, -3), fontsize=9, color=SOFT, **place)
+        place = {
+            "xycoords": ("axes fraction", "data"),
+            "textcoords": "offset points",
+            "va": "top" if found.measure.lower else "bottom",
+        }
+        axes.annotate(f"{found.measure.bar:g}", (0, found.measure.bar), (3, 0), fontsize=9, color=SOFT, **place)
     dress(axes, 9.5)
     dress_x(axes, last, 9.5, f"training time ({unit})" if by_time else "decisions")
     metric = found.metrics[task].rpartition("/")[2]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from palaestra.core.metrics import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD
+from palaestra.core.metrics import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD, SUCCESS
 from palaestra.runtime.logging.tracker import Summary, Tracker
 from palaestra.runtime.logging.tracker_set import TrackerSet
 
@@ -32,6 +32,7 @@ class LastReward:
     group: float | None  # mean of what whole groups earned; None: there are no groups
     # mean and count of the returns that runs are compared by; a group counts once, with its group return
     judged: tuple[float, int]
+    success: float | None = None  # share of successful episodes, where the environment reports it
 
 
 @dataclass
@@ -234,7 +235,9 @@ def _last_reward(period: _Period, step: int | None) -> LastReward | None:
         return None
     mean = sum(returns) / len(returns)
     group = sum(groups) / len(groups) if groups else None
-    return LastReward(step, len(returns), mean, group, (total / count, int(count)) if count else (mean, len(returns)))
+    judged = (total / count, int(count)) if count else (mean, len(returns))
+    successes, known = period.means.get(SUCCESS, (0.0, 0))
+    return LastReward(step, len(returns), mean, group, judged, successes / known if known else None)
 
 
 def _add(sum_and_count: list[float], numbers: Sequence[float]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 from palaestra.brains.model import Policy, load_policy
 from palaestra.core.errors import ConfigError, EnvError, PalaestraError, RunError
-from palaestra.core.files import MODEL_FILES, file_name
+from palaestra.core.files import MODEL_FILES, best_file, file_name
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.hub.contents import models
 from palaestra.hub.hub_names import is_hub_name, read_name
@@ -27,8 +27,10 @@ from palaestra.runtime.storage.writer_lock import is_written
 
 Log = Callable[[str, str], None]
 """Takes a level ('info' or 'warning') and a message of a Unity game."""
-AT_STEP = re.compile(r"(?P<run>.+)@(?P<step>\d+)")
-"""A run's models of one step, as `first@500000`."""
+BEST = "best"
+"""In place of a step: the best models, which `keep_best` keeps."""
+AT_STEP = re.compile(rf"(?P<run>.+)@(?P<step>\d+|{BEST})")
+"""A run's models of one step, as `first@500000`, or its best ones."""
 OF_RUN = re.compile(r"-(\d+|best)$")
 """End of a model's file name that is not part of its behavior's name."""
 
@@ -61,18 +63,19 @@ def run_folder(run: str, results: Path) -> RunFolder:
     return folder
 
 
-def find_models(run: str, results: Path, trust: bool = False, step: int | None = None) -> Models:
-    """Finds the newest model of each behavior of a run, or those of `step` or RUN@STEP; or one model file. Runs no
-    code. Raises RunError.
+def find_models(run: str, results: Path, trust: bool = False, step: int | str | None = None) -> Models:
+    """Finds the newest model of each behavior of a run, or those of `step` or RUN@STEP, which may be 'best'; or one
+    model file. Runs no code. Raises RunError.
 
     `hub:user/repository` is a run on the Hub, of which settings and models are downloaded.
     A model file in a run's folder is played in the run's environment; other behaviors of the run play their newest
     models.
     `trust`: its environment may be opened although someone else wrote the run's folder.
     """
-    if step is not None and step < 0:
+    step = int(step) if isinstance(step, str) and step.isdecimal() else step
+    if step != BEST and (isinstance(step, str) or (step or 0) < 0):
         raise ConfigError(
-            f"--step is {step}; expected a count of decisions, such as those in the names of a run's models"
+            f"--step is {step}; expected '{BEST}' or a count of decisions, such as those in the names of a run's models"
         )
     if is_hub_name(run):
         return _of_hub(run, trust, step)
@@ -86,15 +89,15 @@ def find_models(run: str, results: Path, trust: bool = False, step: int | None =
     return _of_run(run_folder(run, results), trust, named if step is None else step)
 
 
-def split_step(run: str, results: Path) -> tuple[str, int | None]:
-    """Returns run and step of RUN@STEP; without a step for any other text, and for a run of that very name."""
+def split_step(run: str, results: Path) -> tuple[str, int | str | None]:
+    """Returns run and step of RUN@STEP or RUN@best; without a step for other texts, and for a run of that name."""
     match = AT_STEP.fullmatch(run)
     if match is None or (results / run).is_dir() or Path(run).is_dir():
         return run, None
-    return match["run"], int(match["step"])
+    return match["run"], BEST if match["step"] == BEST else int(match["step"])
 
 
-def _of_hub(run: str, trust: bool, step: int | None) -> Models:
+def _of_hub(run: str, trust: bool, step: int | str | None) -> Models:
     from palaestra.hub.fetching import fetch_model, fetch_run
 
     name = read_name(run)
@@ -138,7 +141,7 @@ def _of_file(file: Path, trust: bool) -> Models:
     return alone
 
 
-def _of_run(folder: RunFolder, trust: bool, step: int | None) -> Models:
+def _of_run(folder: RunFolder, trust: bool, step: int | str | None) -> Models:
     configuration = folder.path / CONFIGURATION
     if not configuration.is_file():
         raise RunError(f"{folder.path} is no run: {tensorflow_run(folder.path) or f'it has no {CONFIGURATION}'}")
@@ -151,8 +154,10 @@ def _of_run(folder: RunFolder, trust: bool, step: int | None) -> Models:
     found = {name: file for name, file in files.items() if file is not None}
     if not found:
         raise RunError(f"the run '{folder.run_id}' has no model yet ({folder.path}){_how_to_get_one(folder)}")
-    if step is not None:
-        found = _at_step(folder, list(found), step)
+    if step == BEST:
+        found |= _best(folder, found)
+    elif step is not None:
+        found = _at_step(folder, list(found), int(step))
     reached = {name: status.lesson(name) or 0 for name in settings.environment_parameters or {}}
     return Models(found, settings, folder.run_id, reached, folder.path, trust)
 
@@ -164,6 +169,14 @@ def _how_to_get_one(folder: RunFolder) -> str:
             f": 'palaestra export {folder.path}{' --out=FILE.onnx' if learns else ''}' writes one from its checkpoint"
         )
     return ": the first one comes with its first checkpoint" if learns else ", and no checkpoint to write one from"
+
+
+def _best(folder: RunFolder, names: Iterable[str]) -> dict[str, Path]:
+    """Returns the best models that a run has kept; other behaviors play their newest."""
+    found = {name: file for name in names if (file := best_file(folder.path, name)).is_file()}
+    if not found:
+        raise RunError(f"the run '{folder.run_id}' has no best model: a run keeps one with --keep-best")
+    return found
 
 
 def _at_step(folder: RunFolder, names: Sequence[str], step: int) -> dict[str, Path]:

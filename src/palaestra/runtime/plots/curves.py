@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palaestra.core.errors import PalaestraError, RunError
-from palaestra.core.metrics import ELO, GROUP_REWARD, LENGTH, REWARD
+from palaestra.core.metrics import ELO, GROUP_REWARD, LENGTH, REWARD, SUCCESS
 from palaestra.runtime.logging.history import History, read_history, tags
 from palaestra.runtime.plots.chart_style import (
     COLORS,
@@ -42,20 +42,27 @@ Key = tuple[str, str]
 """Run and behavior of a line."""
 
 SKILL, LEARNING_RATE = "Self-play/Skill", "Policy/Learning Rate"
-RATINGS = {ELO, SKILL}
 OVERVIEW = (
     REWARD,
     GROUP_REWARD,
     ELO,
     SKILL,
+    SUCCESS,
     LENGTH,
     "Policy/Entropy",
     "Losses/Policy Loss",
     "Losses/Value Loss",
     LEARNING_RATE,
 )
-"""Panels of `curves.png`. The learning rate is left out in self-play."""
-UNITS = {REWARD: "per episode", GROUP_REWARD: "per group", LENGTH: "decisions", ELO: "rating", "Policy/Entropy": "nats"}
+"""Panels of `curves.png`. The learning rate makes room for ratings and a success rate."""
+UNITS = {
+    REWARD: "per episode",
+    GROUP_REWARD: "per group",
+    SUCCESS: "share of episodes",
+    LENGTH: "decisions after the first",
+    ELO: "rating",
+    "Policy/Entropy": "nats",
+}
 LEGEND_COLUMNS, LEGEND_LETTERS = 5, 60
 """Number of behaviors, and total length of their names, that fit into the legend above the panels of one run."""
 MOST_DRAWN, MOST_PANELS = 1000, 64
@@ -136,8 +143,8 @@ def overview(history: History, run: str = "", environment: str = "") -> Figure:
     panels = [tag for tag in OVERVIEW if any(tag in tagged for tagged in history.values())] or tags([history])[:6]
     if GROUP_REWARD in panels:
         panels.remove(REWARD)  # for agents that are rewarded as a group it is 0 or small
-    if RATINGS & set(panels) and LEARNING_RATE in panels:
-        panels.remove(LEARNING_RATE)  # in self-play, rewards say little about progress
+    if {ELO, SKILL, SUCCESS} & set(panels) and LEARNING_RATE in panels:
+        panels.remove(LEARNING_RATE)
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     width = 3.9 * columns + 0.3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -47,6 +48,8 @@ WIDTH, PANEL_WIDTH = 640, 320  # pixels: of a single panel, and of each of sever
 FINER = 1.25
 """How much finer than on the picture built-in environments are drawn, so that edges are smooth."""
 MOST_PANELS = 16
+USUAL_FPS, MOST_GIF_FPS, MOST_VIDEO_FPS = 10, 30, 60
+"""Pictures a second where the environment has no time, and the most that real time gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +62,8 @@ class Film:
     """Length."""
     episodes: int | None = None
     """Episodes of each agent after which it ends; None: no limit."""
-    fps: int = 10
-    """Pictures a second, one for each decision."""
+    fps: float | None = None
+    """Pictures a second; None: real time where the environment has one, else 10."""
     width: int | None = None
     """Width in pixels; None: 640 for a single panel, else 320 for each."""
     sampled: bool = False
@@ -75,6 +78,8 @@ class Film:
     """Whether a file that exists is overwritten."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Options of the environment that go before those of the run."""
+    every: int = 1
+    """Decisions from one picture to the next."""
 
     def __post_init__(self) -> None:
         for flag, least, most in (
@@ -119,7 +124,7 @@ def record_film(
     """
     sources, notes = find_sources(runs, steps, results, trust=trust)
     out = file_to_write(out, out or _usual_place(runs, sources, results, trust), force=film.force)
-    check_format(out, film.fps)
+    check_format(out, film.fps or 1)
     names = [env_name(source.models, env) if env is None or isinstance(env, str) else "python:" for source in sources]
     if game := next((name for name in names if is_game(name)), None):
         if game.endswith(".py"):
@@ -151,12 +156,24 @@ def record_film(
                 opened = EnvWrapper.of(made)
             if is_ours:
                 stack.enter_context(closing_safely(opened, f"the environment of {source.title}", notes.append))
+            film = in_real_time(film, opened, out)
             shown = film.areas or areas
             policies = source.models.policies(film.seed)
             playing.append(scenes(opened, policies, film, source.title, shown=shown, width=width // len(sources)))
         pictures = (partial(_picture, frame, titles=film.titles) for frame in _together(playing))
-        count = write_recording(out, pictures, width, film.fps)
-    return Recording(out, count, count / film.fps, out.stat().st_size, tuple(notes))
+        count = write_recording(out, pictures, width, film.fps or USUAL_FPS)
+    return Recording(out, count, count / (film.fps or USUAL_FPS), out.stat().st_size, tuple(notes))
+
+
+def in_real_time(film: Film, env: EnvWrapper, out: Path) -> Film:
+    """Returns a film whose pictures a second are given: by itself, by the time of the environment, of which its format
+    may have fewer pictures, or as usual.
+    """
+    if film.fps is not None:
+        return film
+    rate = max(1.0, 1 / env.tick_seconds) if env.tick_seconds else USUAL_FPS
+    every = math.ceil(round(rate / (MOST_GIF_FPS if out.suffix.lower() == ".gif" else MOST_VIDEO_FPS), 3))
+    return replace(film, fps=rate / every, every=every)
 
 
 def _picture(frame: Sequence[Panel], width: int, *, titles: bool) -> Any:
@@ -173,7 +190,8 @@ def find_sources(
         if not steps:
             models = find_models(run, results, trust)
             name, step = split_step(run, results)
-            sources.append(FilmSource(models, Path(name).name if step is None else f"{Path(name).name} step {step:,}"))
+            which = "" if step is None else f" step {step:,}" if isinstance(step, int) else f" {step}"
+            sources.append(FilmSource(models, Path(name).name + which))
             continue
         for step, there in nearest_steps(run, steps, results).items():
             if there != step:
@@ -217,13 +235,13 @@ def _usual_place(runs: Sequence[str], sources: Sequence[FilmSource], results: Pa
         return Path(f"{Path(runs[0]).stem}.gif")
     folder = sources[0].models.folder or run_folder(runs[0], results).path
     must_stay_inside(folder, trust)
-    return folder / "recording.gif"
+    return Path(folder if Path(runs[0]).is_absolute() else os.path.relpath(folder)) / "recording.gif"
 
 
 def scenes(
     env: Env, policies: Mapping[str, Policy], film: Film, title: str = "", shown: int = AREAS, width: int = WIDTH
 ) -> Iterator[Panel]:
-    """Yields a panel before each decision, until its time is over or every agent shown has played its episodes."""
+    """Yields a panel before each decision, or every few of them, until every agent has played or time is over."""
     shown = min(env.num_areas, shown)
     finer = round(FINER * width / columns_of(shown))
 
@@ -238,11 +256,12 @@ def scenes(
     brains = model_brains(env, policies, deterministic=not film.sampled)
     players = Players(env, brains, lambda agents: (film.episodes or 10**9) * agents, shown)
     players.note(steps)
-    for _ in range(1, math.ceil(film.seconds * film.fps)):
+    for decision in range(1, math.ceil(film.seconds * (film.fps or USUAL_FPS) * film.every)):
         steps = env.step(players.act(steps))
         players.note(steps)
         tally.note(steps)
-        yield panel()
+        if decision % film.every == 0 or players.done:
+            yield panel()
         if players.done:
             return
 

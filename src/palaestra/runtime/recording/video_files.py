@@ -37,7 +37,7 @@ MOST_FPS = {".gif": 50, ".mp4": 60, ".webm": 60}
 """Greatest rate of each format; a GIF's pictures last hundredths of a second."""
 
 
-def check_format(file: Path, fps: int) -> None:
+def check_format(file: Path, fps: float) -> None:
     """Raises ConfigError for a wrong suffix or rate, and PluginError where the extra `video` is missing."""
     suffix = file.suffix.lower()
     if suffix not in MOST_FPS:
@@ -55,7 +55,7 @@ def require_video() -> None:
         raise PluginError("videos need imageio-ffmpeg, which is not installed: pip install 'palaestra[video]'")
 
 
-def write_recording(file: Path, pictures: Iterable[Callable[[int], Image.Image]], width: int, fps: int) -> int:
+def write_recording(file: Path, pictures: Iterable[Callable[[int], Image.Image]], width: int, fps: float) -> int:
     """Writes a recording in the format of its name, and returns the number of pictures. Each is made at the width it is
     asked for.
 
@@ -81,7 +81,7 @@ def write_recording(file: Path, pictures: Iterable[Callable[[int], Image.Image]]
         raise RunError(f"{file} cannot be written: {explain(error)}") from error
 
 
-def write_video(file: Path, images: Iterable[Image.Image], fps: int) -> None:
+def write_video(file: Path, images: Iterable[Image.Image], fps: float) -> None:
     """Writes an MP4 or WebM video; the images have one size, and odd ones get a white edge. Readers see a whole file or
     none.
 
@@ -131,7 +131,7 @@ def write_video(file: Path, images: Iterable[Image.Image], fps: int) -> None:
             beside.unlink(missing_ok=True)
 
 
-def encode_video(images: Iterable[Image.Image], fps: int, suffix: str = ".mp4") -> bytes:
+def encode_video(images: Iterable[Image.Image], fps: float, suffix: str = ".mp4") -> bytes:
     """Returns a video as bytes, such as a browser downloads. Raises PluginError or RunError."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / f"recording{suffix}"
@@ -153,7 +153,7 @@ def _even(images: Iterable[Image.Image]) -> Iterator[Image.Image]:
             yield image
 
 
-def encode_gif(pictures: Sequence[Callable[[int], Image.Image]], width: int, fps: int) -> bytes:
+def encode_gif(pictures: Sequence[Callable[[int], Image.Image]], width: int, fps: float) -> bytes:
     """Encodes an endless GIF, `width` pixels wide, or less to stay within GIF_BYTES."""
     while True:
         content = _gif([make(width) for make in pictures], fps)
@@ -209,7 +209,7 @@ def _cells(colors: NDArray[np.uint8]) -> NDArray[np.int32]:
     return red << 12 | green << 6 | blue
 
 
-def _gif(images: Sequence[Image.Image], fps: int) -> bytes:
+def _gif(images: Sequence[Image.Image], fps: float) -> bytes:
     flat = flattened(images)
     buffer = BytesIO()
     flat[0].save(buffer, "GIF", save_all=True, append_images=flat[1:], duration=round(1000 / fps), loop=0, disposal=1)

@@ -51,6 +51,7 @@ def finish(run: Run) -> Result:
         models=finals,
         finished=run.finished,
         endings={name: course.ending for name, course in endings.items()},
+        success_rates={name: one.success for name, one in last.items() if one is not None and one.success is not None},
         unwritten=lacking or (),
     )
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 
 from palaestra.core.errors import PalaestraError, RunError
-from palaestra.core.files import explain, file_name, write_whole
+from palaestra.core.files import best_file, explain, file_name, write_whole
 from palaestra.models.trunk import Trunk
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.parts.run_context import RunContext
@@ -68,7 +68,7 @@ class ModelWriter:
 
     def write_best(self, learner: Learner, network: Trunk, value: float) -> Path | None:
         """Writes `<run>/<Behavior>-best.onnx`. Returns None if that failed, which is logged."""
-        target = self._folder.path / f"{file_name(learner.name)}-best.onnx"
+        target = best_file(self._folder.path, learner.name)
         try:
             from palaestra.onnx_export import onnx
 

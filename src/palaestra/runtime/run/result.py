@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from palaestra.core.errors import RunError
+from palaestra.core.files import best_file
 from palaestra.core.metrics import ELO, GROUP_REWARD, REWARD
 from palaestra.runtime.logging.history import History, find_tags, read_history, tags
 from palaestra.runtime.presentation.data_frames import metrics_frame
@@ -48,6 +49,8 @@ class Result(Shown):
     """The number of the signal that stopped it."""
     endings: dict[str, str] = field(default_factory=dict)
     """By behavior, "goal" or "no progress", where stop_when ended the run."""
+    success_rates: dict[str, float] = field(default_factory=dict)
+    """Share of successful episodes of each behavior's last summary, where the environment reports it."""
     unwritten: tuple[str, ...] = ()
     """Behaviors whose final model could not be written."""
     env: Any = field(default=None, compare=False)
@@ -57,6 +60,11 @@ class Result(Shown):
     def run_id(self) -> str:
         """The run's name."""
         return self.folder.name
+
+    @property
+    def best(self) -> dict[str, Path]:
+        """The best model of each behavior that keeps one, as `keep_best` says; empty without."""
+        return {name: file for name in self.steps if (file := best_file(self.folder, name)).is_file()}
 
     def frame(self) -> pandas.DataFrame:
         """Returns all metrics as a data frame: a row for each behavior and summary, a column for each metric. Raises
@@ -89,12 +97,13 @@ class Result(Shown):
         return "finished" if self.finished else "stopped"
 
     def _tables(self) -> Sequence[ResultTable]:
-        head = ["behavior", "steps", "reward", "episodes", "model"]
+        head = ["behavior", "steps", "reward", "success", "episodes", "model"]
         rows = [
             [
                 name,
                 f"{steps:,}",
                 "-" if (reward := self.rewards.get(name)) is None else f"{reward:.3f}",
+                "" if (share := self.success_rates.get(name)) is None else f"{100 * share:.0f} %",
                 str(self.episodes.get(name, 0)),
                 "not written" if name in self.unwritten else str(self.models.get(name, "-")),
             ]

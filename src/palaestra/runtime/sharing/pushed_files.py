@@ -6,6 +6,8 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from filecmp import cmp
+from itertools import combinations
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -33,7 +35,7 @@ class Chosen:
 
 
 def choose(run: Path, checkpoints: Kept) -> Chosen:
-    """Chooses what is pushed. Links are left out: they may lead anywhere."""
+    """Chooses what is pushed. Links are left out, as they may lead anywhere, and recordings that are there twice."""
     found = sorted(_files(run))
     steps = [
         int(match["step"])
@@ -42,6 +44,9 @@ def choose(run: Path, checkpoints: Kept) -> Chosen:
     ]
     newest = max(steps, default=None)
     taken = [path for path in found if _is_taken(path, checkpoints, newest) and not (run / path).is_symlink()]
+    films = sorted((path for path in taken if path.endswith((".gif", ".mp4", ".webm"))), key=len)
+    twice = {later for first, later in combinations(films, 2) if cmp(run / first, run / later, shallow=False)}
+    taken = [path for path in taken if path not in twice]
     return Chosen(tuple(taken), tuple(sorted(set(found) - set(taken))))
 
 

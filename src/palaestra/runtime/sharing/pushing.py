@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from palaestra.core.display import listed
 from palaestra.core.errors import ConfigError, HubError
 from palaestra.hub.contents import CONFIGURATION, belongs, is_run, models
 from palaestra.hub.hub_client import (
@@ -29,15 +30,17 @@ from palaestra.hub.hub_client import (
 )
 from palaestra.hub.hub_names import HubName, read_repository
 from palaestra.runtime.play.run_models import OF_RUN, Models, find_models, run_folder
+from palaestra.runtime.presentation.result_tables import ResultTable
+from palaestra.runtime.presentation.shown import Shown
 from palaestra.runtime.sharing.card import MARK, model_card
 from palaestra.runtime.sharing.gathering import Gathered
 from palaestra.runtime.sharing.pushed_files import CARD, KINDS, REPLAY, SETTINGS_JSON, Kept, is_pushed
 from palaestra.runtime.sharing.results import evaluations_of, rows_of
 
 
-@dataclass(frozen=True, slots=True)
-class Pushed:
-    """Result of a push."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Pushed(Shown):
+    """Result of a push, or of one that was only tried: what is there, and where."""
 
     url: str
     commit: str | None  # None: nothing was uploaded (dry run)
@@ -47,6 +50,21 @@ class Pushed:
     removed: tuple[str, ...]  # of an earlier push
     left_out: tuple[str, ...]
     notes: tuple[str, ...]  # what was cleaned or not replaced, one sentence each
+
+    def _line(self) -> str:
+        what = f"{len(self.files)} files ({sum(self.files.values()) / 1e6:.1f} MB) to {self.url}"
+        if self.commit is None:
+            return f"would push {what}; nothing was uploaded"
+        if not self.changed:
+            return f"{self.url} has all of this already"
+        gone = f"; removed {len(self.removed)} files of an earlier push" if self.removed else ""
+        return f"pushed {what}, a new {'repository' if self.created else 'commit of the existing repository'}{gone}"
+
+    def _tables(self) -> Sequence[ResultTable]:
+        rows = [[f"{size:,}", path] for path, size in sorted(self.files.items()) if self.commit is None]
+        notes = [f"note: {note}" for note in self.notes]
+        notes += [f"left out: {listed(self.left_out)}"] * bool(self.left_out)
+        return [ResultTable(["bytes", "file"] * bool(rows), rows, left=0, notes=[*notes, self._line()])]
 
 
 def push(  # noqa: PLR0913 - keywords for the flags of the command

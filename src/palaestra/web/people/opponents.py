@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from palaestra.core.errors import PalaestraError
-from palaestra.core.files import MODEL_FILES, file_name
+from palaestra.core.files import MODEL_FILES, best_file, file_name
 from palaestra.core.metrics import ELO
 from palaestra.runtime.monitor.bounded_reading import ResultsFiles
 from palaestra.runtime.monitor.metrics_reader import MetricsReader
@@ -30,6 +30,8 @@ def choices(results: Path, runs: Sequence[str], behavior: str) -> dict[str, str]
         if not steps and not (folder.path / f"{file_name(behavior)}.onnx").is_file():
             continue
         found[f"model:{run}"] = f"run {run}"
+        if best_file(folder.path, behavior).is_file():
+            found[f"model:{run}@best"] = f"run {run}, best"
         found |= {f"model:{run}@{step}": f"run {run}, step {step:,}" for step in reversed(steps)}
     return found
 
@@ -41,7 +43,7 @@ def rating(results: Path, model: str, behavior: str) -> float | None:
         folder = run_folder(run, results)
     except PalaestraError:
         return None
-    if step is not None:
+    if isinstance(step, int):
         reader = MetricsReader(ResultsFiles(results), folder.path / "metrics.jsonl")
         reader.refresh()
         metrics = reader.behaviors.get(behavior)

@@ -35,7 +35,8 @@ def test_settings_are_compared_by_the_interquartile_means_of_their_seeds(results
     assert bad.score.value == pytest.approx((2 + 3 + 4) / 3)
     assert good.score.low < 10 < good.score.high
     assert sorted(good.scores.tolist()) == [8, 9, 10, 11, 12]
-    assert found.improvements["bad", "good"].value == pytest.approx(1.5 / 25)  # 9 beats 8, and ties with 9
+    assert found.improvements["good", "bad"].value == pytest.approx(23.5 / 25)  # 8 loses to 9, and 9 ties with 9
+    assert list(found.improvements) == [("good", "bad")]  # the better one first
     assert found.settings == {"behaviors.A.rate": [2, 1]}
     assert found.notes == ()
 

@@ -163,7 +163,7 @@ def test_a_picture_names_the_run_the_environment_and_the_units(tmp_path):
     assert environment_name([run]) == "CartPole-v1"
     figure = overview(history, "steep", "CartPole-v1")
     assert {text.get_text() for text in figure.texts} == {"steep", "CartPole-v1  ·  B  ·  2,000,000 decisions"}
-    assert [axes.get_title(loc="right") for axes in figure.axes] == ["per episode", "decisions"]
+    assert [axes.get_title(loc="right") for axes in figure.axes] == ["per episode", "decisions after the first"]
     axes = learning_curves({"steep": history}, [REWARD], environment="CartPole-v1").axes[0]
     assert axes.texts[0].get_text() == "per episode  ·  steep  ·  CartPole-v1  ·  B"
     assert axes.get_xlabel() == "decisions"

@@ -49,13 +49,21 @@ def test_locks_logs_signatures_and_older_checkpoints_stay_here(hub: Hub, first: 
     for name in (".lock", ".writer.json", "notes.py", *(f"run_logs/{name}" for name in LOGS)):
         (run / name).write_text("private", encoding="utf-8")
     (run / "secret.gif").symlink_to("/etc/hostname")
+    for name in ("recording.gif", "recording-2.gif"):
+        (run / name).write_bytes(b"the same")
     done = push(str(run), REPO)
     there = hub.repos[REPO].files
     assert not [path for path, body in there.items() if body == b"private"]
     assert not {"run_logs/signature", "secret.gif", ".lock"} & set(there)
     assert len(checkpoints_in(there)) == 1
-    assert {"notes.py", "secret.gif", "run_logs/Player-0.log", "checkpoints/0/"} <= set(done.left_out)
-    assert "notes.py" not in palaestra.push(str(run), REPO, checkpoints="all", dry_run=True).files
+    assert {"notes.py", "secret.gif", "run_logs/Player-0.log", "checkpoints/0/", "recording-2.gif"} <= set(
+        done.left_out
+    )
+    tried = palaestra.push(str(run), REPO, checkpoints="all", dry_run=True)
+    assert "notes.py" not in tried.files
+    assert "recording.gif" in str(tried)
+    assert repr(tried).startswith(f"<Pushed would push {len(tried.files)} files (0.")
+    assert "nothing was uploaded" in tried._repr_html_()
 
 
 def test_all_checkpoints_or_none_can_be_pushed(hub: Hub, first: Path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -107,6 +108,11 @@ class WandbTracker:
                 f"Weights & Biases has not received everything after {PATIENCE:g} s; `wandb sync "
                 f"{self._run.folder / 'wandb'}/run-*` sends the rest later"
             )
+        elif self._there is not None and self._there.offline:
+            self._run.info(f"Weights & Biases: `wandb sync {shlex.quote(str(self._offline_folder()))}` sends the run")
+
+    def _offline_folder(self) -> Path:
+        return self._run.folder / "wandb" / Path(self._there.dir).parent.name
 
     def _open(self) -> Any:
         if self._there is None:
@@ -116,17 +122,16 @@ class WandbTracker:
                 self._there = self._init(given, self._mode)
             except self._wandb.errors.CommError as error:
                 first = str(error).splitlines()[0]
-                self._run.info(
-                    f"Weights & Biases cannot be reached ({first}): the run is recorded offline, for `wandb sync` to "
-                    "send later"
-                )
+                self._run.info(f"Weights & Biases cannot be reached ({first}): the run is recorded offline")
                 if known:
                     self._wandb.teardown()  # the id is taken until the attempt is forgotten
                 self._there = self._init({**given, "id": known or uuid4().hex[:8]}, "offline")
             self._id.keep(
                 self._there.id, url=self._there.url if self._mode == "online" and not self._there.offline else None
             )
-            if not self._there.offline and self._there.url:
+            if self._there.offline:
+                self._run.info(f"Weights & Biases: recorded offline in {self._offline_folder()}")
+            elif self._there.url:
                 self._run.info(f"Weights & Biases: {self._there.url}")
         return self._there
 

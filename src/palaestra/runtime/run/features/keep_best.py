@@ -15,7 +15,7 @@ import numpy as np
 
 from palaestra.core.display import readable
 from palaestra.core.errors import STOPS, ConfigError
-from palaestra.core.files import file_name
+from palaestra.core.files import best_file, file_name
 from palaestra.core.metrics import REWARD
 from palaestra.models.trunk import Trunk
 from palaestra.parallel.closing import reason_of
@@ -212,7 +212,7 @@ class KeepBest(RunPart):
     def report(self) -> Iterator[tuple[str, str]]:
         """Yields the best model of each behavior that keeps one, with its value, and that of the final policy."""
         for name, learner in self._run.learners.items():
-            path = self._run.folder.path / f"{file_name(name)}-best.onnx"
+            path = best_file(self._run.folder.path, name)
             wanted, best = self._wanted(learner), self._best.get(name)
             if wanted is None or best is None or best.value is None or not path.is_file():
                 continue

@@ -64,13 +64,14 @@ def last_reward(last: LastReward | None, learner: Learner) -> str:
         return "no episode ended"
     group = "" if last.group is None else f", group reward {last.group:.3f}"
     rating = "" if learner.rating is None else f", Elo {learner.rating:.0f}"
+    success = "" if last.success is None else f", success {100 * last.success:.0f} %"
     count = "episode" if last.episodes == 1 else f"{last.episodes:,} episodes"
     if last.step is None:
         which = f"{'1 ' if last.episodes == 1 else ''}{count} so far; first summary at step {learner.next_summary:,}"
     else:
         newer = learner.next_summary - last.step > learner.settings.summary_freq  # without an episode
         which = f"last {count}{f', until step {last.step:,}' if newer else ''}"
-    return f"reward {last.mean:.3f}{group}{rating} ({which})"
+    return f"reward {last.mean:.3f}{group}{rating}{success} ({which})"
 
 
 def _files(run: Run, finals: Mapping[str, Path]) -> Iterator[str]:

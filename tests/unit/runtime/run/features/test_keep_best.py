@@ -13,12 +13,14 @@ from sacrifice_env import Sacrifice
 from small_runs import differences, settings, state
 
 import palaestra
-from palaestra.core.errors import ConfigError
+from palaestra.core.errors import ConfigError, RunError
 from palaestra.core.metrics import GROUP_REWARD, REWARD
 from palaestra.envs.builtin.basic.env import Basic
 from palaestra.runtime.play.best_models import untouched_random_numbers
+from palaestra.runtime.recording.filming import find_sources
 from palaestra.runtime.run.result import Result
 from palaestra.runtime.storage.checkpoints import Checkpoints
+from palaestra.web.people.opponents import choices
 
 
 def run(folder: Path, keep: dict[str, Any] | None, env: Any = "Basic", run_id: str = "a", **more: Any) -> Result:
@@ -63,6 +65,27 @@ def test_the_best_model_is_the_best_of_all_that_were_evaluated_and_has_its_check
     assert values[best["steps"]] == max(values.values())
     (step,) = Checkpoints(result.folder / "Basic" / "best" / "checkpoints", 1).steps()
     assert step == best["steps"]
+
+
+def test_a_best_model_is_named_by_its_run(tmp_path: Path):
+    result = run(tmp_path, {"every": 500, "episodes": 8})
+    assert result.best == {"Basic": result.folder / "Basic-best.onnx"}
+    for policy in (
+        palaestra.load_policy(result, step="best"),
+        palaestra.load_policy("a", step="best", results_dir=tmp_path),
+        palaestra.load_policy("a@best", results_dir=tmp_path),
+    ):
+        assert policy.path == result.best["Basic"]
+    assert palaestra.load_policy("a", results_dir=tmp_path).path == result.models["Basic"]
+    assert find_sources(["a@best", "a"], (), tmp_path)[0][0].title == "a best"
+    assert "run a, best" in choices(tmp_path, ["a"], "Basic").values()
+    assert palaestra.evaluate(result, step="best", episodes=2, quiet=True).runs[0].name == "a"
+    result.best["Basic"].unlink()
+    assert result.best == {}
+    with pytest.raises(RunError, match="the run 'a' has no best model: a run keeps one with keep_best=True"):
+        palaestra.evaluate("a@best", results_dir=tmp_path)
+    with pytest.raises(ConfigError, match="step is bets; expected 'best' or a count of decisions"):
+        palaestra.evaluate("a", step="bets", results_dir=tmp_path)
 
 
 def evaluated(out: str) -> list[int]:
