@@ -39,8 +39,8 @@ def record(
 
     >>> import palaestra
     >>> recording = palaestra.record("pole", "pole.gif", seconds=1, force=True)
-    >>> recording.pictures
-    10
+    >>> recording.pictures  # of 50 decisions
+    25
 
     runs: a run id, a run's folder, RUN@STEP, RUN@best, the `Result` of a training, or a model file; several: side by
         side.

@@ -235,7 +235,8 @@ def _usual_place(runs: Sequence[str], sources: Sequence[FilmSource], results: Pa
         return Path(f"{Path(runs[0]).stem}.gif")
     folder = sources[0].models.folder or run_folder(runs[0], results).path
     must_stay_inside(folder, trust)
-    return Path(folder if Path(runs[0]).is_absolute() else os.path.relpath(folder)) / "recording.gif"
+    of_file = runs[0].endswith(MODEL_FILES) and not Path(runs[0]).is_absolute()  # whose folder is absolute
+    return Path(os.path.relpath(folder) if of_file else folder) / "recording.gif"
 
 
 def scenes(
