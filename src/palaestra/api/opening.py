@@ -69,12 +69,13 @@ def load_policy(
     """
     if seed is not None and seed < 0:
         raise PolicyError(f"seed is {seed}; expected at least 0")
-    own = not isinstance(model, str | Path) and hasattr(model, "run_id")
-    if not own and (not isinstance(model, str | Path) or not str(model).strip()):
-        raise PolicyError(f"{model!r:.80} is no model: expected a file, a run, or the Result of a training")
-    word = str(model.folder if own else model)
-    if own and step is None:
-        run, files = model.run_id, model.models
+    given: Any = model
+    is_named = isinstance(given, str | Path)
+    if (not is_named and not hasattr(given, "run_id")) or not str(given).strip():
+        raise PolicyError(f"{given!r:.80} is no model: expected a file, a run, or the Result of a training")
+    word = str(given if is_named else given.folder)
+    if not is_named and step is None:
+        run, files = given.run_id, given.models
     elif step is None and (Path(word).is_file() or word.endswith(MODEL_FILES) or is_hub_name(word)):
         return load_model(word, seed=seed)
     else:

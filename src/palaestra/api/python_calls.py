@@ -76,6 +76,7 @@ def spelled_out(function: Callable[..., object]) -> Signature:
 KINDS = {
     "bool": "True or False",
     "int": "a whole number",
+    "int | Literal['best']": "'best' or a count of decisions",
     "float": "a number",
     "str": "text",
     "str | Path": "a path",
@@ -96,6 +97,8 @@ def converted(given: object, kind: str) -> Any:
         return bool(value)
     if kind == "int" and not isinstance(value, bool | str):
         return int(value) if hasattr(value, "is_integer") and value.is_integer() else index(value)
+    if kind == "int | Literal['best']":
+        return value if value == "best" else converted(value, "int")
     if kind == "float" and not isinstance(value, bool) and hasattr(value, "__float__"):
         return value if isinstance(value, int) else float(value)
     if kind == "str" and (isinstance(value, str | os.PathLike | int) or type(value).__name__ == "device"):

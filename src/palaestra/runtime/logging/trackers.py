@@ -120,15 +120,8 @@ class JSONLTracker:
 
     def write(self, summary: Summary) -> None:
         """Writes one line; infinities and NaN are null."""
-        head: dict[str, Any] = {
-            "behavior": summary.behavior,
-            "step": summary.step,
-            "time": summary.time,
-            "elapsed": summary.elapsed,
-            "training": summary.training,
-            "episodes": summary.episodes,
-            "std": _finite(summary.std),
-        }
+        names = ("behavior", "step", "time", "elapsed", "training", "episodes")
+        head: dict[str, Any] = {name: getattr(summary, name) for name in names} | {"std": _finite(summary.std)}
         values = {
             f"{tag} (stat)" if tag in head or tag == "times" else tag: _finite(value)
             for tag, value in summary.values.items()

@@ -103,13 +103,7 @@ def write_video(file: Path, images: Iterable[Image.Image], fps: float) -> None:
     try:
         beside.unlink(missing_ok=True)  # of a process that was killed, or a link that leads elsewhere
         beside.touch(exist_ok=False)  # says at once, and by the system's own reason, if the folder cannot be written to
-        options: dict[str, Any] = {
-            "fps": fps,
-            "codec": codec,
-            "quality": None,
-            "macro_block_size": 1,
-            "output_params": parameters,
-        }
+        options: Any = {"fps": fps, "codec": codec, "quality": None, "macro_block_size": 1, "output_params": parameters}
         writer = imageio_ffmpeg.write_frames(str(beside), first.size, ffmpeg_log_level="error", **options)
         writer.send(None)
         try:

@@ -13,7 +13,7 @@ from sacrifice_env import Sacrifice
 from small_runs import differences, settings, state
 
 import palaestra
-from palaestra.core.errors import ConfigError, RunError
+from palaestra.core.errors import CallError, ConfigError, RunError
 from palaestra.core.metrics import GROUP_REWARD, REWARD
 from palaestra.envs.builtin.basic.env import Basic
 from palaestra.runtime.play.best_models import untouched_random_numbers
@@ -84,8 +84,8 @@ def test_a_best_model_is_named_by_its_run(tmp_path: Path):
     assert result.best == {}
     with pytest.raises(RunError, match="the run 'a' has no best model: a run keeps one with keep_best=True"):
         palaestra.evaluate("a@best", results_dir=tmp_path)
-    with pytest.raises(ConfigError, match="step is bets; expected 'best' or a count of decisions"):
-        palaestra.evaluate("a", step="bets", results_dir=tmp_path)
+    with pytest.raises(CallError, match="step: expected 'best' or a count of decisions, got 'bets'"):
+        palaestra.evaluate("a", step="bets", results_dir=tmp_path)  # pyright: ignore[reportArgumentType]
 
 
 def evaluated(out: str) -> list[int]:
