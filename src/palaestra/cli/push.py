@@ -51,11 +51,8 @@ def main(options: argparse.Namespace) -> None:
     from palaestra.runtime.sharing.pushing import push
 
     def prepare(folder: Path) -> None:
-        if (
-            not options.no_video
-            and not options.dry_run
-            and not any(next(folder.glob(kind), None) for kind in RECORDINGS)
-        ):
+        recorded = any(next(folder.glob(kind), None) for kind in RECORDINGS)
+        if not (recorded or options.no_video or options.dry_run):
             _record(folder, options)
 
     names = ["results_dir", "private", "message", "revision", "checkpoints", "evaluate", "force", "trust", "dry_run"]

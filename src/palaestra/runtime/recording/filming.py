@@ -82,21 +82,18 @@ class Film:
     """Decisions from one picture to the next."""
 
     def __post_init__(self) -> None:
-        for flag, least, most in (
-            ("areas", 1, 100),
-            ("seconds", 0.1, 600),
-            ("episodes", 1, math.inf),
-            ("seed", 0, math.inf),
-            ("fps", 1, 60),
-            ("width", 32, 4096),
-        ):
+        ends = {
+            "areas": (1, 100),
+            "seconds": (0.1, 600),
+            "episodes": (1, math.inf),
+            "fps": (1, 60),
+            "width": (32, 4096),
+        }
+        for flag, (least, most) in ends.items():
             value = getattr(self, flag)
             if value is not None and not least <= value <= most:
-                raise ConfigError(
-                    f"--{flag} is {value:g}; expected {least:g} to {most:g}"
-                    if most < math.inf
-                    else f"--{flag} is {value}; expected at least {least}"
-                )
+                span = f"{least:g} to {most:g}" if most < math.inf else f"at least {least}"
+                raise ConfigError(f"--{flag} is {value:g}; expected {span}")
 
 
 @dataclass(frozen=True, slots=True)

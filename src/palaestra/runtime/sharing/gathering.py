@@ -19,7 +19,6 @@ from palaestra.runtime.sharing.shareable import shareable, tells_home
 
 ATTEMPTS = 3
 """Times that files are gathered anew while the run trains and replaces them."""
-
 MOST_BYTES = 50_000_000_000
 """Largest file that the Hub takes."""
 
