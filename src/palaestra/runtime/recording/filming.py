@@ -82,13 +82,8 @@ class Film:
     """Decisions from one picture to the next."""
 
     def __post_init__(self) -> None:
-        ends = {
-            "areas": (1, 100),
-            "seconds": (0.1, 600),
-            "episodes": (1, math.inf),
-            "fps": (1, 60),
-            "width": (32, 4096),
-        }
+        ends = {"areas": (1, 100), "seconds": (0.1, 600), "episodes": (1, math.inf), "seed": (0, math.inf)}
+        ends |= {"fps": (1, 60), "width": (32, 4096)}
         for flag, (least, most) in ends.items():
             value = getattr(self, flag)
             if value is not None and not least <= value <= most:
