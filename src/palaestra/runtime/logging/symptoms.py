@@ -103,7 +103,7 @@ class Symptoms:
         what = f"all {_episodes(seen):,} episodes earned {readable(seen.span[_judge(seen)][0])}"
         if signals := _seekers(settings):
             return f"{what}: {signals} led to nothing better yet (see the guide '{GUIDE}')"
-        given = "is a better one ever given?" if env is None else f"`palaestra doctor {env}` shows what is given."
+        given = "Is one ever given?" if env is None else f"`palaestra doctor {env}` shows what is given."
         return (
             f"{what}: more steps will not help, unless random actions find a better reward. {given} The guide "
             f"'{GUIDE}' says what to do where rewards are rare"

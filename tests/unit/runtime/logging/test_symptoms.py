@@ -246,7 +246,8 @@ def test_a_run_whose_rewards_are_noise_says_that_nothing_is_learned(tmp_path, ca
 def test_a_run_that_has_met_no_reward_says_so_at_its_end_and_offers_no_more_steps(tmp_path, capsys):
     run(Nothing(8, branches=(2,)), tmp_path / "nothing")
     end = capsys.readouterr().out.partition("Finished")[2]
-    assert " episodes earned 0: more steps will not help" in end
+    assert " episodes earned 0: more steps will not help, unless random actions find a better" in end
+    assert "Is one ever given?" in end
     assert "max_steps" not in end
     run(Bandit(8, branches=(2,)), tmp_path / "easy")
     assert "max_steps" in capsys.readouterr().out.partition("Finished")[2]
