@@ -99,7 +99,7 @@ class Console:
             self.info(text)
             return
         self._keep("INFO", text)
-        if not self._brief and self._notebook.add(escaped_lines(self._voiced(text)), due=self.due()):
+        if not self._brief and self._notebook.add(f"[INFO] {escaped_lines(self._voiced(text))}", due=self.due()):
             self._due = time.monotonic() + PAUSE
 
     def log(self, level: str, text: str) -> None:
@@ -200,6 +200,7 @@ class Console:
         line = f"{place} {text}"
         if self._notebook is not None:
             line = "\n".join(part for one in line.splitlines() for part in _folded(one))
+            self._notebook.leave()
         try:
             if self._terminal is not None:
                 from rich.text import Text
@@ -249,6 +250,13 @@ class NotebookBlock:
         """Leaves the summaries alone."""
         self.bars = []
         self.show()
+
+    def leave(self) -> None:
+        """Leaves the summaries so far above what is printed next."""
+        if self._summaries:
+            self.end()
+            self._summaries = deque(maxlen=SUMMARIES)
+            self._lines = NotebookLines()
 
     def clear(self) -> None:
         """Leaves nothing."""

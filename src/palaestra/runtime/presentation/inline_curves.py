@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 from collections.abc import Mapping
 from itertools import takewhile
@@ -44,6 +45,7 @@ def svg(curves: Mapping[str, Curve], title: str = "", x_name: str = "decisions")
     high = max(float(y.max()) for _, y in shown.values())
     if 0 < low <= NEAR_ZERO * high:
         low = 0.0
+    low, high = _round_ends(low, high)
     span = high - low or abs(high) or 1.0
     width = WIDTH - LEFT - 10
     height = HEIGHT - BOTTOM - TOP
@@ -90,7 +92,7 @@ def _ends(names: list[str]) -> list[str]:
     """Returns long names without the words that all begin with: "seed-1" of "Walker-20260131-094500-seed-1"."""
     if len(names) < 2:
         return names
-    words = [re.split(r"(?<=[-_ /])", name)[:-2] for name in names]
+    words = [re.split(r"(?<=[-_/])", name)[:-2] for name in names]
     common = takewhile(lambda column: len(set(column)) == 1, zip(*words, strict=False))
     cut = sum(len(column[0]) for column in common) if max(map(len, names)) > SHORT_NAME else 0
     return [name[cut:] for name in names]
@@ -98,6 +100,14 @@ def _ends(names: list[str]) -> list[str]:
 
 def _cut(name: str) -> str:
     return name if len(name) <= NAME else f"{name[: NAME // 2]}...{name[-NAME // 3 :]}"
+
+
+def _round_ends(low: float, high: float) -> tuple[float, float]:
+    """Returns the ends of an axis: round numbers around the values, such as 500 above 497.9."""
+    if not low < high:
+        return low, high
+    unit = 10.0 ** math.floor(math.log10(high - low)) / 5
+    return math.floor(low / unit + 1e-9) * unit, math.ceil(high / unit - 1e-9) * unit
 
 
 def _finite(x: NDArray[np.float64], y: NDArray[np.float64]) -> Curve:

@@ -75,8 +75,11 @@ def test_a_notebook_shows_the_newest_summaries_in_one_place_and_the_log_has_all(
     console.summary("summary 9")
     assert shown[-1][0] == (0.1, "B: step 100 of 1,000 (10%)")
     console.close()
-    assert [text for _, text in shown[-1]] == [f"summary {number}" for number in range(5, 10)]
+    assert [text for _, text in shown[-1]] == [f"[INFO] summary {number}" for number in range(5, 10)]
     assert (len(shown), len(logged), capsys.readouterr().out) == (4, 10, "")
+    console.info("between")  # summaries after it stand below it
+    console.summary("summary 10")
+    assert [text for _, text in shown[-1]] == ["[INFO] summary 10"]
 
 
 def test_progress_looks_at_most_four_times_a_second(monkeypatch):

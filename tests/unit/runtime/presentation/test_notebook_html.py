@@ -24,6 +24,7 @@ def test_a_curve_above_zero_begins_there_and_has_a_title():
     assert drawn.startswith('<div style="opacity:.75">Cumulative &lt;Reward&gt;</div><svg')
     far = svg({"one": (CURVE[0], CURVE[1] + 1000)})
     assert re.findall(r">([^<>]+)</text>", far)[:2] == ["1,500", "1,020"]
+    assert re.findall(r">([^<>]+)</text>", svg({"one": (CURVE[0], CURVE[1] * 0.9958)}))[0] == "500"
     point = CURVE[0][:1], CURVE[1][:1]
     assert svg({"one": point}, "title") == ""
     assert svg({"one": CURVE, "other": point}).count("<circle") == 1
@@ -36,6 +37,7 @@ def test_long_names_of_several_curves_are_shown_without_what_they_share():
     runs = [f"Walker-v5-20260131-094500-seed-{seed}" for seed in (1, 10)]
     assert names(*runs) == ["seed-1", "seed-10"]
     assert names("pole-1", "pole-2") == ["pole-1", "pole-2"]
+    assert names("learning rate 0.0005", "learning rate 0.002") == ["learning rate 0.0005", "learning rate 0.002"]
     none = np.empty(0), np.empty(0)
     assert "&#9632;" not in svg({"Striker": CURVE})
     assert re.findall(r"</span> ([^<]+)<", svg({"Striker": CURVE, "Goalie": none})) == ["Striker"]
