@@ -113,7 +113,7 @@ class Progress:
     def __call__(self, done: int, total: int) -> None:
         """Prints progress, given the number of games so far, and of all."""
         if not done:
-            print_now(f"{total:,} games are played, {self._each:,} of each pair on each side (--games)", sys.stderr)
+            print_now(f"{total:,} games are played, {self._each:,} of each pairing (--games)", sys.stderr)
         terminal = is_terminal(sys.stderr)
         percent = 100 * done // total
         step = percent if terminal else percent // 10

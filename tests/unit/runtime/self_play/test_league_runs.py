@@ -69,7 +69,7 @@ def test_an_interrupted_league_shows_what_was_played_and_keeps_the_files_of_the_
     (run / "league.json").write_text("before")
     assert main([*LEAGUE, "--games=90", f"--env=python:{__name__}:Interrupted", "--num-areas=2", "--trust"]) == 130
     out, err = capsys.readouterr()
-    assert "games are played, 90 of each pair on each side (--games)" in err
+    assert "games are played, 90 of each pairing (--games)" in err
     assert "interrupted after 10 games: the table counts these" in err
     assert "Duel, score in percent" in out
     assert (run / "league.json").read_text() == "before"
