@@ -110,9 +110,9 @@ def test_a_run_leaves_snapshots_that_a_league_can_play(tmp_path, capsys):
     told, progress = capsys.readouterr()
     assert "Pair: the last wins" in told
     assert "Giant: the last wins" in told
-    assert progress.splitlines()[0] == "0 of 36 games, 0 %"
+    assert progress.splitlines()[:2] == ["36 games are played, 4 of each pairing (--games)", "0 of 36 games, 0 %"]
     assert progress.splitlines()[-1] == "36 of 36 games, 100 %"
-    assert len(progress.splitlines()) <= 11
+    assert len(progress.splitlines()) <= 12
     table = json.loads((result.folder / "league.json").read_text())
     assert [entry["behavior"] for entry in table["entries"]] == ["Pair"] * 3 + ["Giant"] * 3
     games = np.array(table["games"])
