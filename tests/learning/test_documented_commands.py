@@ -65,7 +65,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name, text in saved_files(page).items():
             (folder / name).write_text(text, "utf-8")
     save_brain(folder)
-    often = "--set behaviors.*.checkpoint_interval=200"
+    often = "--keep-best --set behaviors.*.checkpoint_interval=200"
     for name in ("first", "second"):
         run(f"palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id={name} {often}", folder)
     for trainer, env in (("ppo", "3DBall"), ("ppo", "Basic"), ("sac", "3DBall"), ("sac", "Basic")):
