@@ -120,12 +120,12 @@ class SavedRun:
     def tell_of_new_episodes(self, areas: int, info: Callable[[str], object], warn: Callable[[str], object]) -> None:
         """Says why episodes do not go on: a warning, unless the environment never can. `areas`: there are now."""
         before = self.run["collector"]["areas"]
-        if not self.run["collector"]["env"]:
-            info("Episodes begin anew, as this environment cannot be saved; weights, optimizer and steps go on")
-            return
         if not self.same_ranks:
             processes = "processes" if self._ranks > 1 else "process"
             why = f"this run was trained in {self._ranks} {processes} and goes on in {self._group.size}"
+        elif not self.run["collector"]["env"]:
+            info("Episodes begin anew, as this environment cannot be saved; weights, optimizer and steps go on")
+            return
         elif before != areas:
             why = f"this run was trained in {before} {'area' if before == 1 else 'areas'} and goes on in {areas}"
         else:
