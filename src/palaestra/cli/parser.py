@@ -26,7 +26,7 @@ VALUES = {"N": "4", "S": "60", "ENV": "gymnasium:CartPole-v1", "ID": "first", "D
 
 
 OURS = {
-    r"the following arguments are required: (.+)": "{0} is missing{like}",
+    r"the following arguments are required: (.+)": "expected also {0}{like}",
     r"ambiguous option: (.+) could match (.+)": "'{0}' may mean one of {1}; write out the one that is meant",
     r"argument .+: expected .*one argument": "{flag}: expected a value{such}, got none",
     r"argument .+?: ignored explicit argument (.+)": "{flag}: expected no value, got {0}; write {flag} alone",

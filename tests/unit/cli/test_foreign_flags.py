@@ -54,8 +54,8 @@ WRONG = {
     "plot a --x=foo": "--x: expected step or time, got 'foo'",
     "doctor --ticks=5 --seconds=4": "--seconds and --ticks exclude each other; leave out one",
     "doctor --time-scales": "--time-scales: expected a value, such as --time-scales 1, got none",
-    "push first": "REPO is missing, as in `palaestra push first ",
-    "upgrade": "IN, OUT is missing, as in `palaestra upgrade ",
+    "push first": "expected also REPO, as in `palaestra push first ",
+    "upgrade": "expected also IN, OUT, as in `palaestra upgrade ",
 }
 
 
