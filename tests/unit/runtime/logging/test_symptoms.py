@@ -245,7 +245,7 @@ def test_a_run_whose_rewards_are_noise_says_that_nothing_is_learned(tmp_path, ca
 
 def test_a_run_that_has_met_no_reward_says_so_at_its_end_and_offers_no_more_steps(tmp_path, capsys):
     run(Nothing(8, branches=(2,)), tmp_path / "nothing")
-    end = capsys.readouterr().out.partition("Finished")[2]
+    end = " ".join(capsys.readouterr().out.partition("Finished")[2].split())
     assert " episodes earned 0: more steps will not help, unless random actions find a better" in end
     assert "Is one ever given?" in end
     assert "max_steps" not in end

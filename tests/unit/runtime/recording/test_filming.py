@@ -29,7 +29,8 @@ def steps_of(results):
 def test_models_of_several_steps_are_recorded_side_by_side_in_a_video(results, tmp_path):
     steps = steps_of(results)[:3]
     assert len(steps) == 3
-    made = palaestra.record("first", tmp_path / "x.mp4", steps=steps, seconds=0.5, width=301, results_dir=results)
+    film = {"seconds": 0.5, "fps": 10, "width": 301}
+    made = palaestra.record("first", tmp_path / "x.mp4", steps=steps, results_dir=results, **film)
     assert (made.pictures, made.seconds, made.notes) == (5, 0.5, ())
     assert imageio_ffmpeg.count_frames_and_secs(str(made.file)) == (5, 0.5)
 
