@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from palaestra.core.errors import ConfigError
 from palaestra.data.rollout import Rollout
@@ -10,13 +10,12 @@ from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.collect.collector import FEW, BehaviorCollector
 from palaestra.runtime.collect.trainer_process import TrainerProcess
 from palaestra.runtime.settings import BehaviorSettings
+from palaestra.runtime.settings.warnings import of_length
 from palaestra.trainers.base import Remarks, Trainer, Warns
-from palaestra.trainers.settings import POCASettings, PPOSettings, SACSettings
+from palaestra.trainers.settings import POCASettings, PPOSettings
 
 ENOUGH = 128
 """Decisions of each agent, or `time_horizon` if it is less, that a rollout waits for where `buffer_size` holds few."""
-FEW_UPDATES = 3
-"""A new run that makes fewer updates warns."""
 
 Send = Callable[[str], object]
 
@@ -54,31 +53,9 @@ class LearnerMessages:
 
     def begin(self, step: int, warning: Send) -> None:
         """Warns as a session begins after `step` decisions, if it is too short for what its settings ask."""
-        for text in () if self._inference or step >= self._settings.max_steps else self._about_session(step):
+        held = 0 if self._collector.buffer is None else self._collector.buffer.decisions
+        for text in () if self._inference else of_length(self._settings, step, held, self._group.share):
             warning(f"{self._collector.name}: {text}")
-
-    def _about_session(self, step: int) -> Iterator[str]:
-        hyper, most, play = self._settings.hyperparameters, self._settings.max_steps, self._settings.self_play
-        end = "the run ends before the first update; a larger --max-steps or a smaller"
-        if play is not None and play.team_change > most:
-            yield f"team_change {play.team_change:,} is more than max_steps ({most:,}): the learning team never changes"
-        if isinstance(hyper, SACSettings):
-            key = "buffer_init_steps" if hyper.buffer_init_steps >= hyper.batch_size else "batch_size"
-            if not step and (first := getattr(hyper, key)) >= most:
-                yield f"{key} {first:,} is not less than max_steps ({most:,}): {end} {key} lets it learn"
-        elif isinstance(hyper, PPOSettings | POCASettings):
-            buffer = self._collector.buffer
-            held = 0 if buffer is None else buffer.decisions
-            updates = (self._group.share(most - step) + held) // self._group.share(hyper.buffer_size)
-            size = f"buffer_size {hyper.buffer_size:,}"
-            if step and not updates:
-                left = f"the {most - step:,} decisions until max_steps ({most:,})"
-                yield f"{size} is more than {left}: this session makes no update; a larger --max-steps does"
-            elif not updates:
-                yield f"{size} is more than max_steps ({most:,}): {end} buffer_size lets it learn"
-            elif not step and updates < FEW_UPDATES:
-                count = f"{updates} update{'s' * (updates > 1)}"
-                yield f"max_steps ({most:,}) is enough for {count} of {size}: a smaller one learns more often"
 
     def send_warnings(self, warning: Send, rollout: Rollout | None = None) -> None:
         """Sends the trainer's warnings since the last call, and those about a `rollout` that was learned from."""

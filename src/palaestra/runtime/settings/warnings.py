@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import CuriositySettings, ExtrinsicSettings, GAILSettings, RNDSettings
@@ -21,6 +21,8 @@ NOT_OF_SIGNALS = {
     "compile": "a reward signal's network is not compiled",
 }
 """Keys of network_settings that have no effect in a reward signal, and why."""
+FEW_UPDATES = 3
+"""A new run that makes fewer updates warns."""
 
 
 def remarks(settings: RunSettings) -> Iterator[tuple[Key, str]]:
@@ -91,3 +93,31 @@ def _of_cloning(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]
     hyper = behavior.hyperparameters
     if isinstance(hyper, BCSettings) and not hyper.teacher_plays and hyper.teacher_behavior not in (None, at[-1]):
         yield (*at, "hyperparameters", "teacher_plays"), "not used: the teacher acts for another behavior"
+
+
+def of_length(behavior: BehaviorSettings, step: int, held: int, share: Callable[[int], int]) -> Iterator[str]:
+    """Yields a sentence if a session that begins after `step` decisions is too short for what its settings ask.
+
+    `held`: decisions that a restored rollout has already. `share`: what one process collects of so many decisions.
+    """
+    hyper, most, play = behavior.hyperparameters, behavior.max_steps, behavior.self_play
+    if step >= most:
+        return
+    end = "the run ends before the first update; a larger --max-steps or a smaller"
+    if play is not None and play.team_change > most:
+        yield f"team_change {play.team_change:,} is more than max_steps ({most:,}): the learning team never changes"
+    if isinstance(hyper, SACSettings):
+        key = "buffer_init_steps" if hyper.buffer_init_steps >= hyper.batch_size else "batch_size"
+        if not step and (first := getattr(hyper, key)) >= most:
+            yield f"{key} {first:,} is not less than max_steps ({most:,}): {end} {key} lets it learn"
+    elif isinstance(hyper, PPOSettings | POCASettings):
+        updates = (share(most - step) + held) // share(hyper.buffer_size)
+        size = f"buffer_size {hyper.buffer_size:,}"
+        if step and not updates:
+            left = f"the {most - step:,} decisions until max_steps ({most:,})"
+            yield f"{size} is more than {left}: this session makes no update; a larger --max-steps does"
+        elif not updates:
+            yield f"{size} is more than max_steps ({most:,}): {end} buffer_size lets it learn"
+        elif not step and updates < FEW_UPDATES:
+            count = f"{updates} update{'s' * (updates > 1)}"
+            yield f"max_steps ({most:,}) is enough for {count} of {size}: a smaller one learns more often"
