@@ -31,7 +31,7 @@ ELSEWHERE = {
     r"cuda": "needs a GPU",
     r"^(ray|srun|sbatch) |HOME/results": "needs a cluster",
     r"from-a-friend": "the page shows its refusal",
-    r"mine\.onnx|CartPole\.onnx|convert (ppo_pendulum|model_1500|model)\.": "needs a model of another program",
+    r"mine\.onnx|CartPole-v1\.onnx|convert (ppo_pendulum|model_1500|model)\.": "needs a model of another program",
     r"^(?!.*--dry-run).*ann/ppo-3DBall": "needs the Hugging Face Hub; tests of `push` and `pull` have one of their own",
     r"--run-id=new --initialize-from=old": "needs a run of ML-Agents; tests of `--initialize-from` have them",
     r"minari:D4RL/": "needs a dataset that the line before downloads",
