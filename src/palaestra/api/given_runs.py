@@ -59,8 +59,11 @@ def word_of(run: object) -> str:
         return str(run.folder)
     if isinstance(run, Path) or (isinstance(run, str) and run.strip()):
         return str(run)
-    what = repr(run) if isinstance(run, str) else f"an instance of {type(run).__name__}"
-    raise CallError(f"{what} is no run: expected a run id, a run's folder, or the Result of a training")
+    if isinstance(run, type):
+        what = f"the class {run.__name__}"
+    else:
+        what = repr(run) if isinstance(run, str) else f"an instance of {type(run).__name__}"
+    raise CallError(f"expected a run (a run id, a run's folder, or the Result of a training), got {what}")
 
 
 def words_of(runs: object) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,10 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
     if search:
         tree["search"] = search
     if options.max_steps is not None:
-        tree["behaviors"] = {"*": {"max_steps": options.max_steps}}
+        steps = options.max_steps
+        with suppress(ValueError):  # any other text is refused with the settings
+            steps = int(number) if (number := float(steps)).is_integer() else number
+        tree["behaviors"] = {"*": {"max_steps": steps}}
     return tree
 
 

@@ -5,11 +5,26 @@ the other process cannot import.
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from collections import ChainMap
+from io import BytesIO
+from types import CodeType
+from typing import Any, ClassVar
 
 import cloudpickle
 
 from palaestra.core.errors import ConfigError, exception_summary
+
+_REDUCERS: Any = cloudpickle.Pickler.dispatch_table
+
+
+def _code(code: CodeType) -> tuple[Any, ...]:
+    """Reduces code as cloudpickle does, but keeps the name of its file, which errors in the other process tell."""
+    make, args = _REDUCERS[CodeType](code)
+    return make, tuple(code.co_filename if isinstance(one, str) and one == "<dynamic-code>" else one for one in args)
+
+
+class _ProgramPickler(cloudpickle.Pickler):
+    dispatch_table: ClassVar[Any] = ChainMap({CodeType: _code}, _REDUCERS)
 
 
 def packed(what: object, title: str) -> bytes:
@@ -18,7 +33,9 @@ def packed(what: object, title: str) -> bytes:
     `title` begins the message. Raises ConfigError for what cannot be given to another process.
     """
     try:
-        return cloudpickle.dumps(what)
+        file = BytesIO()
+        _ProgramPickler(file).dump(what)
+        return file.getvalue()
     except Exception as error:  # an object of a program may raise anything
         raise ConfigError(
             f"{title} cannot be given to another process: {exception_summary(error)}. Make what cannot be copied, such "

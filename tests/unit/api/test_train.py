@@ -133,6 +133,25 @@ def test_what_a_run_says_to_a_program_is_python(capsys):
     assert "palaestra learn" not in said
 
 
+def test_a_crash_in_the_first_step_offers_nothing_to_go_on_from_and_leaves_the_name_free(capsys):
+    class Broken(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(0, 1, (1,), np.float32)
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+            return np.zeros(1, np.float32), {}
+
+        def step(self, action: Any) -> Any:
+            return np.zeros(1, np.float32), 0.0, False, {}
+
+    for _ in range(2):
+        with pytest.raises(
+            palaestra.PalaestraError, match=r"`step` returned 4 values.* in a function that you give as"
+        ):
+            palaestra.train(env=Broken, run_id="first", **FEW)
+    assert "resume" not in capsys.readouterr().out
+
+
 def test_seeds_are_trained_in_the_environment_of_a_function():
     found = palaestra.train_seeds(
         env=cartpole, seeds=[4], quiet=True, **{key: FEW[key] for key in FEW if key != "seed"}

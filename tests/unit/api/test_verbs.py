@@ -189,7 +189,8 @@ def test_a_recurrent_policy_predicts_with_its_state():
     ("call", "message"),
     [
         (lambda: palaestra.evaluate("pole", episode=3), "no argument 'episode'; did you mean 'episodes'"),
-        (lambda: palaestra.evaluate(3), "an instance of int is no run"),
+        (lambda: palaestra.evaluate(3), r"expected a run \(.*\), got an instance of int"),
+        (lambda: palaestra.evaluate(gymnasium.Env), r"expected a run \(.*\), got the class Env"),
         (lambda: palaestra.evaluate("pole", episodes=0), "^episodes is 0"),
         (lambda: palaestra.run("CartPole", "player"), "page in the browser"),
         (lambda: palaestra.run("CartPole", []), "no brain is given"),

@@ -22,7 +22,7 @@ def test_flags_are_keys_of_the_search_and_of_the_environment():
         "search": {"trials": "3", "seed": "4", "objectives": ["reward"]},
         "env_settings": {"env_path": "3DBall"},
         "engine_settings": {"time_scale": 5.0},
-        "behaviors": {"*": {"max_steps": "1e5"}},
+        "behaviors": {"*": {"max_steps": 100_000}},
     }
 
 

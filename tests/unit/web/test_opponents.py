@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("nicegui")
 
+from palaestra.core.errors import RunError
 from palaestra.runtime.play.run_models import split_step
 from palaestra.web.people.opponents import choices, rating
 
@@ -59,5 +60,8 @@ def test_a_step_is_split_from_a_run_unless_a_run_has_that_very_name(tmp_path: Pa
     assert split_step("first@500", tmp_path) == ("first", 500)
     assert split_step("first", tmp_path) == ("first", None)
     assert split_step("me@home", tmp_path) == ("me@home", None)
+    make_run(tmp_path, "me", "Duel", [])
+    with pytest.raises(RunError, match="'me@bst': expected me@best, or me@STEP with a count of decisions, got 'bst'"):
+        split_step("me@bst", tmp_path)
     (tmp_path / "first@500").mkdir()
     assert split_step("first@500", tmp_path) == ("first@500", None)

@@ -67,6 +67,7 @@ PHRASES = {
     "got false": "got False",
     "got null": "got None",
     " on the command line": "",
+    "for python:module:function": "that you give as env",
     "; --debug shows the whole traceback": "",
     "--groups ppo='ppo-*' sac='sac-*'": 'groups={"ppo": "ppo-*", "sac": "sac-*"}',
 }

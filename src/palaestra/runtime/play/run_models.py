@@ -90,9 +90,16 @@ def find_models(run: str, results: Path, trust: bool = False, step: int | str | 
 
 
 def split_step(run: str, results: Path) -> tuple[str, int | str | None]:
-    """Returns run and step of RUN@STEP or RUN@best; without a step for other texts, and for a run of that name."""
+    """Returns run and step of RUN@STEP or RUN@best; without a step for other texts, and for a run of that name. Raises
+    RunError for something else after the `@` of a run.
+    """
+    if (results / run).is_dir() or Path(run).is_dir():
+        return run, None
     match = AT_STEP.fullmatch(run)
-    if match is None or (results / run).is_dir() or Path(run).is_dir():
+    if match is None:
+        name, _, step = run.rpartition("@")
+        if name and RunFolder(results, name).exists:
+            raise RunError(f"'{run}': expected {name}@{BEST}, or {name}@STEP with a count of decisions, got '{step}'")
         return run, None
     return match["run"], BEST if match["step"] == BEST else int(match["step"])
 

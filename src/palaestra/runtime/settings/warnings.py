@@ -58,9 +58,13 @@ def _of_behavior(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str
         isinstance(hyper, PPOSettings | POCASettings | SACSettings | BCSettings)
         and hyper.batch_size > hyper.buffer_size
     ):
-        whole = "the whole replay" if isinstance(hyper, SACSettings) else "a whole rollout"
         what = f"{hyper.batch_size} is more than buffer_size ({hyper.buffer_size})"
-        yield (*at, "hyperparameters", "batch_size"), f"{what}: a minibatch cannot be more than {whole}"
+        used = (
+            "minibatches draw the same decisions several times"
+            if isinstance(hyper, SACSettings)
+            else f"each minibatch is a whole rollout, of about {hyper.buffer_size} decisions"
+        )
+        yield (*at, "hyperparameters", "batch_size"), f"{what}: {used}"
     if behavior.self_play and not 0 <= (ratio := behavior.self_play.play_against_latest_model_ratio) <= 1:
         yield (*at, "self_play", "play_against_latest_model_ratio"), f"expected a share within 0..1, got {ratio}"
 

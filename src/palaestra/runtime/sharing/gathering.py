@@ -94,12 +94,11 @@ class Gathered:
         target.parent.mkdir(parents=True, exist_ok=True)
         if path == CONFIGURATION or path.startswith("run_logs/"):
             try:
-                body, changed = shareable(source)
+                body, taken = shareable(source)
             except (ValueError, RecursionError, yaml.YAMLError):
                 return False
             self.write(path, source.read_bytes() if body is None else body)
-            if changed:
-                self.notes.append(f"paths of this machine and secrets were taken out of {path}: {listed(changed)}")
+            self.notes += [f"{what} were taken out of {path}: {listed(places)}" for what, places in taken.items()]
             return True
         if path.endswith(".jsonl") or "tfevents" in path:
             shutil.copyfile(source, target)  # a run that trains adds to it

@@ -23,10 +23,11 @@ _WORDS = re.compile(r"([\s=:,;'\"\[\]()]+)")
 
 
 class Cleaner:
-    """Cleans trees of plain values; notes the paths of the values that it changed."""
+    """Cleans trees of plain values; notes where values with paths of this machine were, and where secrets."""
 
     def __init__(self) -> None:
-        self.changed: list[str] = []
+        self.paths: list[str] = []
+        self.secrets: list[str] = []
 
     def tree(self, value: Any, at: str = "") -> Any:
         """Returns a tree without private paths and secrets."""
@@ -41,14 +42,17 @@ class Cleaner:
 
     def text(self, text: str, at: str) -> str:
         """Returns a text with the last part of each absolute path in it, and without secrets."""
-        clean = _cleaned(text)
-        if clean != text:
-            self.changed.append(at)
+        hidden = _without_secrets(text)
+        clean = _without_paths(hidden)
+        if hidden != text:
+            self.secrets.append(at)
+        if clean != hidden:
+            self.paths.append(at)
         return clean
 
     def _entry(self, key: str, value: Any, at: str) -> Any:
         if _SECRET_KEY.fullmatch(key) and isinstance(value, str) and value:
-            self.changed.append(at)
+            self.secrets.append(at)
             return HIDDEN
         return self.tree(value, at)
 
@@ -56,27 +60,31 @@ class Cleaner:
         secret = False  # whether the item before was a flag such as --token
         for value in values:
             if secret and isinstance(value, str) and not value.startswith("-"):
-                self.changed.append(at)
+                self.secrets.append(at)
                 yield HIDDEN
             else:
                 yield self.tree(value, at)
             secret = isinstance(value, str) and value.startswith("-") and bool(_SECRET_KEY.fullmatch(value.lstrip("-")))
 
 
-def shareable(file: Path) -> tuple[bytes | None, list[str]]:
-    """Returns the content of a settings or JSON file without secrets, or None if unchanged, and what was changed."""
+def shareable(file: Path) -> tuple[bytes | None, dict[str, list[str]]]:
+    """Returns the content of a settings or JSON file without secrets, or None if unchanged, and what was taken out
+    where.
+    """
     cleaner = Cleaner()
     text = read_whole(file).decode("utf-8", "replace")
     tree = json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
     clean = cleaner.tree(tree)
-    if not cleaner.changed:
-        return None, []
+    found = {"paths of this machine": cleaner.paths, "secrets": cleaner.secrets}
+    taken = {what: list(dict.fromkeys(places)) for what, places in found.items() if places}
+    if not taken:
+        return None, taken
     body = (
         json.dumps(clean, indent=4)
         if file.suffix == ".json"
         else yaml.safe_dump(clean, sort_keys=False, allow_unicode=True)
     )
-    return body.encode(), list(dict.fromkeys(cleaner.changed))
+    return body.encode(), taken
 
 
 def tells_home(file: Path) -> bool:
@@ -96,9 +104,12 @@ def tells_home(file: Path) -> bool:
 _TOKEN = re.compile(rb"\bhf_[A-Za-z]{30,}\b")
 
 
-def _cleaned(text: str) -> str:
+def _without_secrets(text: str) -> str:
     text = SECRETS.sub(HIDDEN, text)
-    text = _SECRET_WORD.sub(lambda found: f"{found['key']}{found['sign']}{HIDDEN}", text)
+    return _SECRET_WORD.sub(lambda found: f"{found['key']}{found['sign']}{HIDDEN}", text)
+
+
+def _without_paths(text: str) -> str:
     if _is_absolute(text):
         return _last(text)
     text = _WINDOWS.sub(lambda found: _last(found.group()), text)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
-from palaestra.core.display import shortened
+from palaestra.core.display import listed, shortened
 from palaestra.core.errors import ConfigError, FolderLost, RunError
 from palaestra.core.files import MODEL_FILES, explain, file_name, read_end, tensorflow_files, write_whole
 from palaestra.hub.fetching import checkpoint_folder
@@ -163,7 +163,7 @@ class RunFolder:
         names = [name for name in _names_in(self.results) if name != self.run_id]
         near = get_close_matches(self.run_id, names, n=3)
         hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
-        there = "" if near else f" (runs there: {', '.join(names[:10])})" if names else ", which has none"
+        there = "" if near else f" (runs there: {listed(names, 10)})" if names else ", which has none"
         anew = f" ({leave} to start a new one)" if purpose == "resume" else ""
         if asked and purpose != "resume":
             anew = f" ({asked} asks for it: give --set checkpoint_settings.initialize_from=null to start without one)"

@@ -99,16 +99,19 @@ def reward_at_end(endings: Sequence[Ending]) -> float:
     return sum(each.reward for each in endings) / len(endings)
 
 
-def describe_missed(endings: Sequence[Ending], bar: float) -> str:
-    """Returns a sentence about a trial of which not every training reached the bar."""
+def describe_missed(endings: Sequence[Ending], bar: float, episodes: int) -> str:
+    """Returns a sentence about a trial of which not every training reached the bar. `episodes`: how many count."""
     short = missed(endings)
     if len(short) < len(endings):
         end = f"{reward_at_end(short):.4g} at the end of the {'other' if len(short) == 1 else 'others'}"
         return f"{bar:g} reached with {len(endings) - len(short)} of {len(endings)} seeds ({end})"
     seeds = f" with any of {len(endings)} seeds" if len(endings) > 1 else ""
-    few = ", over too few episodes" if reward_at_end(short) >= bar else ""
+    mean = f"{reward_at_end(short):.4g}"
+    end = f"the mean of the newest {episodes} episodes was {mean}"
+    if reward_at_end(short) >= bar:
+        end = f"the mean was {mean}, of fewer than {episodes} episodes"
     steps = max(each.step for each in short)
-    return f"{bar:g} not reached{seeds} in {steps:,} decisions ({reward_at_end(short):.4g} at the end{few})"
+    return f"{bar:g} not reached{seeds} in {steps:,} decisions ({end})"
 
 
 def shortfall(value: float, bar: float) -> float:

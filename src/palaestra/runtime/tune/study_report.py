@@ -111,7 +111,7 @@ def write_best(study: TuneStudy, best: FrozenTrial) -> None:
         reached = ", ".join("not reached" if value is None else plain(value) for value in measured(study, trial))
         comment = f"Trial {number} of the study {study.folder.name}: {measures(search)}: {reached}."
         if search.bar is not None and missed(endings := study.endings(trial)):
-            comment += f"\n{describe_missed(endings, search.bar)}"
+            comment += f"\n{describe_missed(endings, search.bar, search.episodes)}"
             comment += f"; no trial reached {search.bar:g}." if study.none_reached() else "."
         write_whole(study.folder.path / name, study.plan.text_of(study.values(trial), comment).encode())
     settings = load(study.folder.path / BEST, own_code=False).settings

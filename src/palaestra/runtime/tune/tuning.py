@@ -276,7 +276,7 @@ class Tuning:
             pairs = zip(search.wanted, trial.values, strict=True)
             parts = [f"{name} {plain(value)}" for name, value in pairs if name == "reward" or not short]
             if short and search.bar is not None:
-                parts.append(describe_missed(trial.endings, search.bar))
+                parts.append(describe_missed(trial.endings, search.bar, search.episodes))
             self._show(f"trial {trial.number}: {', '.join(parts)}")
 
     def _shown(self, values: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ import pytest
 import palaestra
 from palaestra.core.errors import ConfigError, EnvError
 from palaestra.envs.unity.options import UnityOptions
-from palaestra.parallel.by_value import packed
+from palaestra.parallel.by_value import packed, unpacked
 from palaestra.runtime.environments.make import copies_of, make_program_copy
 from palaestra.runtime.environments.unity_games import GameSettings
 
@@ -39,6 +39,7 @@ def test_a_class_that_cannot_be_imported_is_made_in_another_process():
     env = make_program_copy(packed(env_of_a_notebook(), "env"), {}, areas=3)
     assert env.num_areas == 3
     assert [*env.behaviors] == ["Walk"]
+    assert unpacked(packed(env_of_a_notebook, "env")).__code__.co_filename == __file__  # errors there name the line
 
 
 def test_what_cannot_be_copied_is_refused_with_what_to_do():

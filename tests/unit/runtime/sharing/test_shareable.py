@@ -38,7 +38,7 @@ def test_paths_and_secrets_are_taken_out_of_a_text(text: str, shared: str):
 def test_other_texts_stay(text: str):
     cleaner = Cleaner()
     assert cleaner.text(text, "here") == text
-    assert cleaner.changed == []
+    assert cleaner.paths == cleaner.secrets == []
 
 
 def test_values_of_secret_keys_and_flags_are_hidden():
@@ -55,12 +55,12 @@ def test_values_of_secret_keys_and_flags_are_hidden():
         "args": ["--password", "***", "--x", "abc"],
         "tokens": 3,
     }
-    assert cleaner.changed == ["api_key", "wandb.init.token", "args"]
+    assert (cleaner.paths, cleaner.secrets) == ([], ["api_key", "wandb.init.token", "args"])
 
 
 def test_a_file_without_anything_private_is_shared_as_it_is(tmp_path: Path):
     (tmp_path / "configuration.yaml").write_text("env_settings:   {env_path: 3DBall}  # my comment\n")
-    assert shareable(tmp_path / "configuration.yaml") == (None, [])
+    assert shareable(tmp_path / "configuration.yaml") == (None, {})
 
 
 def test_a_cleaned_file_is_of_the_same_format(tmp_path: Path):
@@ -68,9 +68,9 @@ def test_a_cleaned_file_is_of_the_same_format(tmp_path: Path):
     (tmp_path / "a.json").write_text(json.dumps(tree))
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(tree))
     clean = {"metadata": {"command_line_arguments": "palaestra learn", "n": 1.5}}
-    body, changed = shareable(tmp_path / "a.json")
+    body, taken = shareable(tmp_path / "a.json")
     assert json.loads(body or b"") == clean
-    assert changed == ["metadata.command_line_arguments"]
+    assert taken == {"paths of this machine": ["metadata.command_line_arguments"]}  # no secret is named
     assert yaml.safe_load(shareable(tmp_path / "a.yaml")[0] or b"") == clean
 
 

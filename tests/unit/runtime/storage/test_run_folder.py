@@ -77,6 +77,11 @@ def test_a_run_that_is_missing_is_told_from_its_neighbors(tmp_path):
         RunFolder(tmp_path, "bask").must_exist("open")
     with pytest.raises(RunError, match="which has none"):
         RunFolder(tmp_path / "nowhere", "zzz").must_exist("play")
+    for name in map(str, range(8)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / CONFIGURATION).touch()
+    with pytest.raises(RunError, match=r"ball-2 and 2 more\)$"):
+        RunFolder(tmp_path, "zzz").must_exist("open")
 
 
 def test_a_run_in_the_folders_of_old_ml_agents_is_recognized(tmp_path, monkeypatch):

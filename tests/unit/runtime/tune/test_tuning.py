@@ -243,7 +243,9 @@ def test_where_no_trial_reached_the_bar_nothing_claims_that_one_did(tmp_path):
         best = write_report(study, lines.append)
         ends = [study.endings(trial)[0].reward for trial in study.all()]
         assert study.endings(best)[0].reward == max(ends)
-        assert f"trial 0: 500 not reached in 400 decisions ({ends[0]:.4g} at the end)" in lines
+        assert (
+            f"trial 0: 500 not reached in 400 decisions (the mean of the newest 5 episodes was {ends[0]:.4g})" in lines
+        )
         text = "\n".join(lines)
         assert "No trial reached 500" in text
         assert "Train with it" not in text
@@ -266,7 +268,7 @@ def test_a_trial_that_reached_the_bar_is_better_than_a_short_one_that_did_not(tm
         Tuning(study, Here(), lines.append).run()
         short, other = study.all()
         assert short.values[0] < other.values[0]
-        assert "5 not reached in 104 decisions (13 at the end, over too few episodes)" in "\n".join(lines)
+        assert "5 not reached in 104 decisions (the mean was 13, of fewer than 5 episodes)" in "\n".join(lines)
         assert write_report(study, lines.append).number == other.number
         assert measured(study, study.all()[0]) == [None]
         assert f"Wrote {study.folder.path / 'best.yaml'} (trial {other.number})" in "\n".join(lines)

@@ -143,9 +143,9 @@ class Saving(RunPart):
         self._saved_at = perf_counter()
 
     def show_saved(self) -> None:
-        """Prints, after an error, how much of the run is saved."""
+        """Prints, after an error, how much of the run is saved, if it has learned anything."""
         run = self._run
-        if not run.inference and (steps := self._checkpoints.steps()):
+        if not run.inference and (steps := self._checkpoints.steps()) and steps[-1]:
             again = continue_command(run)
             run.console.info(f"The run is saved as it was at step {steps[-1]:,}; to go on from there: {again}")
 
