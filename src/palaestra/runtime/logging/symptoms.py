@@ -19,8 +19,8 @@ from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.settings import BCSettings, SACSettings
 from palaestra.trainers.update_metrics import AT_BOUNDS, explained_tag
 
-GUIDE = "It does not learn"
-"""Title of the guide that says what to do."""
+GUIDE = "docs/guides/it-does-not-learn.md"
+"""The guide that says what to do."""
 ENTROPY = "Policy/Entropy"
 LEARNING_RATE = "Policy/Learning Rate"
 VALUES = explained_tag(EXTRINSIC)
@@ -62,6 +62,7 @@ class _Seen:
     updated: int = 0  # summaries with an update
     signs: dict[str, list[float]] = field(default_factory=dict)  # by tag: the newest values of metrics
     named: list[str] = field(default_factory=list)
+    present: list[str] = field(default_factory=list)  # those that the newest summary shows
 
 
 class Symptoms:
@@ -81,10 +82,12 @@ class Symptoms:
             return []
         _keep(seen, summary)
         found = []
+        seen.present = []
         for cause, sentence in _signs(seen, summary, settings, action):
+            seen.present.append(cause)
             if cause not in seen.named:
                 seen.named.append(cause)
-                found.append(f"{summary.behavior}: {sentence} (see the guide '{GUIDE}')")
+                found.append(f"{summary.behavior}: {sentence} (see {GUIDE})")
         return found
 
     def unrewarded(
@@ -102,12 +105,33 @@ class Symptoms:
             return None
         what = f"all {_episodes(seen):,} episodes earned {readable(seen.span[_judge(seen)][0])}"
         if signals := _seekers(settings):
-            return f"{what}: {signals} led to nothing better yet (see the guide '{GUIDE}')"
+            return f"{what}: {signals} led to nothing better yet (see {GUIDE})"
         given = "Is one ever given?" if env is None else f"`palaestra doctor {env}` shows what is given."
         return (
-            f"{what}: more steps will not help, unless random actions find a better reward. {given} The guide "
-            f"'{GUIDE}' says what to do where rewards are rare"
+            f"{what}: more steps will not help, unless random actions find a better reward. {given} {GUIDE} "
+            "says what to do where rewards are rare"
         )
+
+    def lasting(self, behavior: str, settings: BehaviorSettings) -> tuple[str, bool] | None:
+        """Returns in short what the newest summary still shows of a reward that has not risen, and whether more steps
+        promise little; None if it shows nothing.
+        """
+        seen = self._seen.get(behavior, _Seen())
+        signs = {"values", "entropy", "reward"}.intersection(seen.present)
+        if not signs or _constant(seen):  # of which `unrewarded` speaks
+            return None
+        since = _flat_since(seen, LONG_SHARE * settings.max_steps) if "reward" not in signs else None
+        what = "did not rise" if since is None else f"has been flat since step {since:,}"
+        if "values" in signs:
+            what += ", and the critic predicts nothing (observations may lack what rewards depend on)"
+        elif "entropy" in signs:
+            what += ", and the policy has stopped exploring"
+        elif _seems_risen(seen):
+            return (
+                f"the mean reward did not rise by more than chance: it does not learn, or not yet; see {GUIDE}",
+                False,
+            )
+        return f"the mean reward {what}: more steps alone are unlikely to help; see {GUIDE}", True
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state in plain types."""
@@ -304,12 +328,17 @@ def _judge(seen: _Seen) -> str:
     return GROUP_REWARD if GROUP_REWARD in seen.span else REWARD
 
 
+def _seems_risen(seen: _Seen) -> bool:
+    tag = _judge(seen)
+    return float(f"{_pooled(seen.course[tag][-SHORT:])[0]:.3g}") > float(f"{seen.first[tag][0]:.3g}")
+
+
 def _then_and_now(seen: _Seen) -> str:
     tag = _judge(seen)
     what = "mean group reward" if tag == GROUP_REWARD else "mean reward"
     first = f"{seen.first[tag][0]:.3g}"
     now = f"{_pooled(seen.course[tag][-SHORT:])[0]:.3g}"
-    chance = " by more than chance" if float(now) > float(first) else ""
+    chance = " by more than chance" if _seems_risen(seen) else ""
     return f"the {what} has not risen{chance} ({first} in the first summary, {now} now)"
 
 

@@ -10,6 +10,8 @@ from palaestra.core.errors import EnvError
 from palaestra.envs.base import Env
 from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.parts.part import endings_of, part_of
+from palaestra.runtime.play.run_models import BEST
+from palaestra.runtime.run.features.keep_best import has_better_than_last
 from palaestra.runtime.run.features.report import Report
 from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.storage.run_folder import RunFolder
@@ -56,13 +58,14 @@ def next_commands(run: Run, *, models: bool) -> list[str]:
     place = shlex.quote(folder.run_id if folder.results == Path("results") else str(folder.path))
     if not models:
         return [f"palaestra export {place}", continue_command(run)]
+    chosen = f"{place}@{BEST}" if has_better_than_last(run) else place
     commands = []
     if name or run.kind == "own":
-        commands.append(f"palaestra evaluate {place}{_own_env(run)}")
+        commands.append(f"palaestra evaluate {chosen}{_own_env(run)}")
     if name:
         hidden = bool(run.settings.engine_settings.no_graphics)
         play = f"{_learn(folder)} --inference"
-        watch = watch_command(name, run.env, f"palaestra record {place}", play, no_graphics=hidden)
+        watch = watch_command(name, run.env, f"palaestra record {chosen}", play, no_graphics=hidden)
         commands += [] if watch is None else [watch]
     if find_spec("nicegui") is not None:
         commands.append(f"palaestra view {place}")

@@ -12,7 +12,7 @@ from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.settings import BehaviorSettings, RunSettings, behavior_settings
 from palaestra.trainers.settings import LAST_LEARNING_RATE
 
-NOTABLE = 1.1
+NOTABLE = 1.5
 """Factor by which a rate must rise for a warning."""
 LOW_SHARE = 0.1
 """Share of a run's first rate that is offered if its last rate was too low to learn anything."""
@@ -56,26 +56,26 @@ def _jump(learner: Learner, before: BehaviorSettings, max_steps: int) -> RateJum
     first: float = now.learning_rate  # type: ignore[attr-defined]
     at = [scheduled("linear", first, LAST_LEARNING_RATE, learner.step, most) for most in (before.max_steps, max_steps)]
     jump = RateJump(learner.name, at[0], at[1], first, (before.max_steps, max_steps))
-    return jump if jump.new > NOTABLE * jump.old else None
+    return jump if jump.new > NOTABLE * jump.kept else None
 
 
 def low_rate(jump: RateJump, behaviors: int) -> str:
-    """Returns command-line arguments that keep the rate where it was."""
-    block = f"behaviors.{'*' if behaviors == 1 else jump.behavior}.hyperparameters"
-    constant = shlex.quote(f"{block}.learning_rate_schedule=constant")
+    """Returns command-line arguments that keep the rate where it was, and go on by as many steps once more, so that
+    they work after the run's end too.
+    """
+    before, now = jump.max_steps
+    block = f"behaviors.{'*' if behaviors == 1 else jump.behavior}"
+    constant = f" --set {shlex.quote(f'{block}.hyperparameters.learning_rate_schedule=constant')}"
     if behaviors == 1:
-        return f" --learning-rate={jump.kept:g} --set {constant}"
-    return f" --set {shlex.quote(f'{block}.learning_rate={jump.kept:g}')} --set {constant}"
+        return f" --max-steps={2 * now - before} --learning-rate={jump.kept:g}{constant}"
+    values = f"{block}.max_steps={2 * now - before}", f"{block}.hyperparameters.learning_rate={jump.kept:g}"
+    return "".join(f" --set {shlex.quote(value)}" for value in values) + constant
 
 
 def sentence(jump: RateJump, command: str, behaviors: int) -> str:
     """Returns a warning: what happens, why, and how to avoid it."""
-    nothing = "" if jump.kept <= 1.05 * jump.old else f" (at {jump.old:.1e} nothing would be learned)"
-    before, now = jump.max_steps
     return (
-        f"{jump.behavior}: the learning rate rises from {jump.old:.1e} to {jump.new:.1e}, as it falls from "
-        f"{jump.first:g} to zero at max_steps, which went from {before:,} to {now:,}; the reward may fall at first. "
-        f"To hold the rate at {jump.kept:g}{nothing}, stop this run and enter (once it has ended: with a larger "
-        f"--max-steps as well):\n  {command}"
-        f"{low_rate(jump, behaviors)}"
+        f"{jump.behavior}: the learning rate goes back up from {jump.old:.2g} to {jump.new:.2g}, because it falls to "
+        "zero at max_steps; the reward may dip. For a low, constant rate instead, once this run has stopped or ended:"
+        f"\n  {command}{low_rate(jump, behaviors)}"
     )

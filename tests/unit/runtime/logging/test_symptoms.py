@@ -67,7 +67,7 @@ CEILING = [[0.0, 1.0, 2.0], *[[9.0, 9.0, 9.0]] * 19]
 def test_a_reward_that_does_not_rise_is_told_once_with_the_guide():
     (message,) = reported(FLAT)
     assert message.startswith("B: the mean reward has not risen (1 in the first summary, 1 now), after 1,000")
-    assert message.endswith(f"(see the guide '{GUIDE}')")
+    assert message.endswith(f"(see {GUIDE})")
 
 
 def test_a_reward_that_has_risen_within_chance_is_not_called_flat():
@@ -80,8 +80,7 @@ def test_of_a_reward_that_has_more_than_doubled_by_two_standard_errors_nothing_i
 
 
 def test_the_guide_that_warnings_name_is_there():
-    guide = Path(__file__).parents[4] / "docs" / "guides" / "it-does-not-learn.md"
-    assert guide.read_text(encoding="utf-8").startswith(f"# {GUIDE}\n")
+    assert (Path(__file__).parents[4] / GUIDE).read_text(encoding="utf-8").startswith("# It does not learn\n")
 
 
 def test_a_reward_that_is_always_the_same_is_told_as_such():
@@ -103,7 +102,7 @@ def test_a_reward_that_is_always_the_same_is_told_however_few_updates_there_were
     assert "`palaestra doctor Maze`" in last
     curious = BehaviorSettings.model_validate({"reward_signals": {"extrinsic": {}, "rnd": {}}})
     last = symptoms.unrewarded("B", curious, {}, None)
-    assert last == f"all 20 episodes earned 0: rnd led to nothing better yet (see the guide '{GUIDE}')"
+    assert last == f"all 20 episodes earned 0: rnd led to nothing better yet (see {GUIDE})"
     assert symptoms.unrewarded("B", PPO, {REWARD: [1.0]}, "Maze") is None
     symptoms.note(summary(11, [0.5]), PPO, CHOICES)
     for number in range(12, 20):
@@ -166,6 +165,31 @@ def test_values_that_explain_nothing_are_told_where_the_reward_has_not_risen():
     _, message = reported(FLAT, values=0.01)
     assert "its critic does not predict what agents earn (explained variance 0.01; 1 is perfect)" in message
     assert len(reported(FLAT, values=0.4)) == 1
+
+
+def test_in_the_end_the_sign_that_the_newest_summary_shows_is_told_in_short():
+    symptoms = Symptoms()
+    reported(FLAT[:12], symptoms=symptoms, values=0.01)
+    assert symptoms.lasting("B", PPO) == (
+        "the mean reward did not rise, and the critic predicts nothing (observations may lack what rewards depend on): "
+        f"more steps alone are unlikely to help; see {GUIDE}",
+        True,
+    )
+    reported([[9.0, 9.1, 9.2]] * 6, symptoms=symptoms, values=0.01)
+    assert symptoms.lasting("B", PPO) is None  # it rose later
+    reported([[0.1] * 18 + [1.0] * 2] * 2 + [[0.0, 1.0] * 10] * 14, symptoms=(plateau := Symptoms()), values=0.01)
+    assert "flat since step 300, and the critic predicts nothing" in str(plateau.lasting("B", PPO))
+    reported(FLAT, symptoms=(plain := Symptoms()), values=0.4)
+    assert "the mean reward did not rise: more steps" in str(plain.lasting("B", PPO))
+    reported([[0.0, 2.08]] + [[0.0, 3.36]] * 19, symptoms=(slow := Symptoms()))
+    assert slow.lasting("B", PPO) == (
+        f"the mean reward did not rise by more than chance: it does not learn, or not yet; see {GUIDE}",
+        False,
+    )
+    reported(RISING, action=NUMBERS, symptoms=(bounded := Symptoms()), bounds=0.83)
+    assert bounded.lasting("B", PPO) is None
+    reported([[0.0, 0.0]] * 20, symptoms=(constant := Symptoms()), values=0.0)
+    assert constant.lasting("B", PPO) is None  # `unrewarded` tells it
 
 
 def test_actions_at_their_bounds_are_told_whatever_the_reward():
@@ -241,6 +265,10 @@ def test_a_run_whose_rewards_are_noise_says_that_nothing_is_learned(tmp_path, ca
     out = capsys.readouterr().out
     assert out.count("the mean reward has not risen (") >= 1
     assert out.count("its critic does not predict what agents earn") == 1
+    end = " ".join(out.partition("Finished")[2].split())
+    assert "note the mean reward did not rise" in end
+    assert "more steps alone are unlikely to help; see docs/guides/it-does-not-learn.md" in end
+    assert "max_steps" not in end
 
 
 def test_a_run_that_has_met_no_reward_says_so_at_its_end_and_offers_no_more_steps(tmp_path, capsys):

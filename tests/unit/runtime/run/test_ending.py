@@ -90,28 +90,29 @@ def test_more_steps_say_how_far_they_raise_the_learning_rate_and_how_to_hold_it(
     assert further[-1] == "--max-steps=1600"
     assert main(further) == 0
     message = capsys.readouterr().out
-    assert "[WARNING] Basic: the learning rate rises from 1.0e-10 to 1.5e-04" in message
-    assert "max_steps, which went from 800 to 1,600" in message
-
-    hold = offered(message)[0]
-    assert main([*hold, "--max-steps=2400"]) == 0
-    assert "learning rate rises" not in capsys.readouterr().out
+    assert "[WARNING] Basic: the learning rate goes back up from 1e-10 to 0.00015, because it falls to zero" in message
+    assert main(offered(message)[0]) == 0  # as it is, although the run has ended
+    message = capsys.readouterr().out
+    assert "Finished at step 2,4" in message
+    assert "learning rate goes" not in message
     assert set(rates(folder)[-3:]) == {3e-5}
 
 
 def test_the_rate_of_a_run_that_was_not_finished_is_offered_as_it_was(tmp_path, capsys):
     train(tmp_path, 800, callbacks=[lambda summary: summary.step >= 400], quiet=True)
-    train(tmp_path, 1600, resume=True, callbacks=[lambda summary: True])
+    train(tmp_path, 1000, resume=True, callbacks=[lambda summary: True])
+    assert "learning rate goes" not in capsys.readouterr().out  # a fifth more
+    train(tmp_path, 8000, resume=True, callbacks=[lambda summary: True])
     message = capsys.readouterr().out
-    assert "the learning rate rises from 1.5e-04 to 2.2e-04" in message
-    assert re.search("learning.rate=0.00015", message)
+    assert "the learning rate goes back up from 0.0001" in message
+    assert re.search("learning.rate=0.0001", message)
 
 
 def test_of_several_behaviors_the_one_whose_rate_rises_is_named():
     jump = RateJump("Wall", 1e-4, 2e-4, 3e-4, (100, 200))
     message = sentence(jump, "palaestra learn", 2)
-    assert message.startswith("Wall: the learning rate rises from 1.0e-04 to 2.0e-04, as it falls from 0.0003 to zero")
-    hold = "--set behaviors.Wall.hyperparameters.learning_rate=0.0001"
+    assert message.startswith("Wall: the learning rate goes back up from 0.0001 to 0.0002, because it falls to zero")
+    hold = "--set behaviors.Wall.max_steps=300 --set behaviors.Wall.hyperparameters.learning_rate=0.0001"
     assert message.endswith(
         f"palaestra learn {hold} --set behaviors.Wall.hyperparameters.learning_rate_schedule=constant"
     )
@@ -121,7 +122,7 @@ def test_of_several_behaviors_the_one_whose_rate_rises_is_named():
 def test_rates_that_do_not_rise_are_not_spoken_of(more, tmp_path, capsys):
     train(tmp_path, 400, settings=more, callbacks=[lambda summary: True])
     train(tmp_path, 800 if more else 400, settings=more, resume=True)
-    assert "learning rate rises" not in capsys.readouterr().out
+    assert "learning rate goes" not in capsys.readouterr().out
 
 
 def test_behaviors_that_come_late_have_their_settings_in_tensorboard_as_text(tmp_path):

@@ -23,7 +23,7 @@ from palaestra.runtime.collect.learner import Learner, must_be_finite
 from palaestra.runtime.environments.make import EDITOR
 from palaestra.runtime.logging.bottleneck import EVALUATION
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.parts.part import RunPart
+from palaestra.runtime.parts.part import RunPart, part_of
 from palaestra.runtime.play.best_models import LeftOut, Reopen, Trials
 from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.storage.checkpoints import Checkpoints
@@ -239,6 +239,16 @@ class KeepBest(RunPart):
     def close(self) -> None:
         """Closes the environment of evaluations, if it was opened."""
         self._trials.close()
+
+
+def has_better_than_last(run: Run) -> bool:
+    """Whether the best model of a behavior is another than its last one, and not just as good."""
+    for name, state in part_of(run.parts, KeepBest).state_dict().items():
+        best, last = Best(**state), run.learners[name].step if name in run.learners else None
+        is_last = last in (None, best.step) or (best.measured == last and best.latest == best.value)
+        if best.value is not None and not is_last and best_file(run.folder.path, name).is_file():
+            return True
+    return False
 
 
 def _network(learner: Learner, summary: Summary | None) -> Trunk:

@@ -10,7 +10,7 @@ from palaestra.runtime.logging.bottleneck import bottleneck
 from palaestra.runtime.logging.console import ProgressRow
 from palaestra.runtime.logging.symptoms import Symptoms
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.parts.part import RunPart
+from palaestra.runtime.parts.part import RunPart, endings_of
 from palaestra.runtime.run.training_run import Run, setup_of
 
 LONG = 60.0
@@ -71,11 +71,12 @@ class Report(RunPart):
         run.console.progress(rows, shares, [remark for part in run.parts for remark in part.remarks()])
 
     def report(self) -> Iterator[tuple[str, str]]:
-        """Yields the behaviors whose episodes have all earned the same."""
-        for name, sentence in self.unrewarded().items():
+        """Yields the behaviors of which nothing suggests that they learn."""
+        unrisen = {name: sentence for name, (sentence, _) in self._unrisen().items()}
+        for name, sentence in (self._unrewarded() | unrisen).items():
             yield "note", sentence if len(self._run.learners) == 1 else f"{name}: {sentence}"
 
-    def unrewarded(self) -> dict[str, str]:
+    def _unrewarded(self) -> dict[str, str]:
         """Returns by behavior a sentence where all episodes have earned the same."""
         run, found = self._run, dict[str, str]()
         env = None if run.kind == "own" else run.settings.env_settings.env_path
@@ -85,11 +86,24 @@ class Report(RunPart):
                 found[name] = sentence
         return {} if run.inference else found
 
+    def _unrisen(self) -> dict[str, tuple[str, bool]]:
+        """Returns by behavior a sentence where the reward has not risen until the end, and whether more steps promise
+        little.
+        """
+        good = any(course.ending == "goal" for course in endings_of(self._run.parts).values())
+        learners = {} if self._run.inference or good else self._run.learners
+        found = {name: self._symptoms.lasting(name, learner.settings) for name, learner in learners.items()}
+        return {name: one for name, one in found.items() if one is not None}
+
     @property
     def hopeless(self) -> bool:
-        """Whether more steps alone promise nothing: no behavior has met a reward, and none has another to go by."""
-        alone = all(len(learner.settings.reward_signals) == 1 for learner in self._run.learners.values())
-        return alone and self.unrewarded().keys() == self._run.learners.keys()
+        """Whether more steps alone promise nothing: no behavior's reward has risen, and none that has met no reward has
+        another signal to go by.
+        """
+        learners = self._run.learners
+        lost = {name for name, (_, is_lost) in self._unrisen().items() if is_lost}
+        alone = {name for name in self._unrewarded() if len(learners[name].settings.reward_signals) == 1}
+        return alone | lost == learners.keys()
 
     def state_dict(self) -> Mapping[str, Any]:
         """Returns what the signs of trouble depend on."""

@@ -42,13 +42,14 @@ class PassedBar:
     def sentence(self, name: str) -> str:
         """Returns what happened, and the flag that ends such a run. `name`: the environment."""
         bar = f"{self.reward:g}"
-        where = f"at step {self.step:,}, {100 * self.share:.0f} % of the run"
+        what = f"the reward has hardly changed since it passed {bar}"
+        why = ""
         if self.known:
-            newest = f"the mean of the newest {EPISODES} episodes passed {bar}, the benchmark of {name},"
-            all_long = EPISODES * self.length
-            why = f" ({EPISODES} of {self.length:,} decisions are {all_long:,})" if all_long > LONG * self.step else ""
-            return f"{newest} {where}{why}: --stop-at={bar} ends there"
-        return f"the reward has hardly changed since it passed {bar} {where}: --stop-at={bar} ends there"
+            what = f"the mean of the newest {EPISODES} episodes passed {bar}, the benchmark of {name},"
+            if (all_long := EPISODES * self.length) > LONG * self.step:
+                why = f"; {EPISODES} episodes of {self.length:,} decisions take {all_long:,}"
+        where = f"at step {self.step:,} ({100 * self.share:.0f} % of the run{why})"
+        return f"{what} {where}: `--stop-at={bar}` ends there"
 
 
 class _Value(NamedTuple):

@@ -88,6 +88,16 @@ def test_a_best_model_is_named_by_its_run(tmp_path: Path):
         palaestra.evaluate("a", step="bets", results_dir=tmp_path)  # pyright: ignore[reportArgumentType]
 
 
+def test_the_last_lines_name_the_best_model_where_the_last_is_worse(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    block = {"hyperparameters": {"buffer_size": 256, "batch_size": 64}, "max_steps": 1500}
+    for keep, name in (({"metric": "Policy/Learning Rate"}, "a@best"), (None, "a")):  # the rate falls
+        run(Path("results"), keep, quiet=False, block=block, force=True)
+        end = capsys.readouterr().out.partition("Finished")[2]
+        assert f'palaestra.evaluate("{name}")' in end
+        assert f'palaestra.record("{name}")' in end
+
+
 def evaluated(out: str) -> list[int]:
     lines = [line for line in out.splitlines() if "episodes of keep_best" in line]
     return [int(line.split("at step ")[1].split(":")[0].replace(",", "")) for line in lines]

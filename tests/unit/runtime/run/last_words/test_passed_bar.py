@@ -28,8 +28,8 @@ def test_a_known_bar_is_named_with_the_step_at_which_stop_at_would_have_ended_th
     found = passed_bar(written(tmp_path, RISE, tag=tag), "B", 475.0)
     assert found == PassedBar(475.0, 6000, 6 / 25, known=True)
     assert found.sentence("Pole") == (
-        "the mean of the newest 100 episodes passed 475, the benchmark of Pole, at step 6,000, 24 % of the run: "
-        "--stop-at=475 ends there"
+        "the mean of the newest 100 episodes passed 475, the benchmark of Pole, at step 6,000 (24 % of the run): "
+        "`--stop-at=475` ends there"
     )
 
 
@@ -42,8 +42,8 @@ def test_the_bar_is_passed_where_a_hundred_episodes_together_reach_it(tmp_path: 
 
 def test_of_long_episodes_it_is_told_that_a_hundred_take_long():
     assert PassedBar(475.0, 70_000, 0.7, known=True, length=500).sentence("Pole") == (
-        "the mean of the newest 100 episodes passed 475, the benchmark of Pole, at step 70,000, 70 % of the run (100 "
-        "of 500 decisions are 50,000): --stop-at=475 ends there"
+        "the mean of the newest 100 episodes passed 475, the benchmark of Pole, at step 70,000 (70 % of the run; 100 "
+        "episodes of 500 decisions take 50,000): `--stop-at=475` ends there"
     )
 
 
