@@ -13,7 +13,7 @@ from palaestra.runtime.logging.tracker import TrackedRun, Tracker
 from palaestra.runtime.logging.tracker_plugins import make_trackers
 from palaestra.runtime.logging.trackers import ConsoleTracker
 from palaestra.runtime.logging.waiting import WaitingNotice
-from palaestra.runtime.run.commands import continue_command, farthest, limit, resume_command
+from palaestra.runtime.run.commands import continue_command, farthest, limit, own_env, resume_command
 from palaestra.runtime.run.rate_jumps import raised, sentence
 from palaestra.runtime.run.resuming import steps_in
 from palaestra.runtime.run.training_run import Run
@@ -104,7 +104,7 @@ def _raised_rates(run: Run) -> list[str]:
         before = load(run.folder.path / CONFIGURATION, own_code=False).settings
     except PalaestraError:
         return []
-    command = resume_command(run.folder)
+    command = resume_command(run.folder, own_env(run))
     return [sentence(jump, command, len(run.learners)) for jump in raised(before, run.learners)]
 
 

@@ -33,7 +33,7 @@ def _learn(folder: RunFolder) -> str:
 def continue_command(run: Run) -> str:
     """Returns the command that continues the run, with more steps if it is finished."""
     further = f" --max-steps={more_steps(run)}" if run.finished else ""
-    return resume_command(run.folder, _own_env(run)) + further
+    return resume_command(run.folder, own_env(run)) + further
 
 
 def more_steps(run: Run) -> str:
@@ -45,7 +45,7 @@ def more_steps(run: Run) -> str:
     return f"{mantissa[0]}e{int(exponent)}" if rounded >= 1_000_000 and mantissa.endswith(".0") else str(rounded)
 
 
-def _own_env(run: Run) -> str:
+def own_env(run: Run) -> str:
     """Returns the flag that stands for an environment that a program has made."""
     return " --env=..." if run.kind == "own" else ""
 
@@ -61,7 +61,7 @@ def next_commands(run: Run, *, models: bool) -> list[str]:
     chosen = f"{place}@{BEST}" if has_better_than_last(run) else place
     commands = []
     if name or run.kind == "own":
-        commands.append(f"palaestra evaluate {chosen}{_own_env(run)}")
+        commands.append(f"palaestra evaluate {chosen}{own_env(run)}")
     if name:
         hidden = bool(run.settings.engine_settings.no_graphics)
         play = f"{_learn(folder)} --inference"
