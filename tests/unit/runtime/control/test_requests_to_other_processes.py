@@ -61,7 +61,7 @@ def test_a_trainer_in_a_process_of_its_own_obeys(tmp_path):
 def test_all_ranks_obey(tmp_path):
     file = tmp_path / "settings.yaml"
     run = tmp_path / "ranks"
-    file.write_text(yaml.safe_dump(small(30_000)))
+    file.write_text(yaml.safe_dump(small(120_000)))
     command = [sys.executable, "-m", "palaestra", "learn", str(file), "--env=3DBall", "--processes=2", "--run-id=ranks"]
     command.append(f"--results-dir={tmp_path}")
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
@@ -69,7 +69,7 @@ def test_all_ranks_obey(tmp_path):
     try:
         for requests, share in ((CHANGES, 0.02), ([RunRequest("stop")], 0.3)):
             end = time.monotonic() + 60
-            while (progress := read_progress(run)) is None or progress["behaviors"]["3DBall"]["step"] < share * 30_000:
+            while (progress := read_progress(run)) is None or progress["behaviors"]["3DBall"]["step"] < share * 120_000:
                 assert process.poll() is None, process.communicate()[0]
                 assert time.monotonic() < end
                 time.sleep(0.05)
@@ -84,5 +84,5 @@ def test_all_ranks_obey(tmp_path):
     assert rates(run)[-1] == 2e-5
     resumed = subprocess.run([*command, "--resume"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
-    assert state_of(run) == ("finished", 30_000)
+    assert state_of(run) == ("finished", 120_000)
     assert rates(run)[-1] == 2e-5
