@@ -23,7 +23,7 @@ Ending = Literal["goal", "no progress"]
 
 @dataclass
 class Period:
-    """The values of one summary: of rewards one for each episode, of another metric one or none."""
+    """The values of one summary: rewards of the episodes that a mean may need, or one of another metric, or none."""
 
     step: int
     episodes: int
@@ -107,7 +107,7 @@ class Goals:
         course = self.courses.setdefault(summary.behavior, Course())
         if course.ending or mixed:
             return None
-        course.newest.append(_period(summary, settings.metric))
+        course.newest.append(_period(summary, settings))
         self._look_for(summary, settings.metric)
         course.forget(settings)
         value = course.value(settings)
@@ -169,19 +169,20 @@ class Goals:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores the courses that `state_dict` returned."""
+        """Restores the courses that `state_dict` returned. Summaries in a form of another version are left out."""
         self._mixed = {name for name, one in state.items() if one["mixed"]}
         self.courses = {}
         for name, one in state.items():
             kept = {key: value for key, value in one.items() if key != "mixed"}
-            self.courses[name] = Course(**{**kept, "newest": [Period(**period) for period in one["newest"]]})
+            newest = [Period(**period) for period in one["newest"] if isinstance(period, Mapping)]
+            self.courses[name] = Course(**{**kept, "newest": newest})
 
 
-def _period(summary: Summary, metric: str) -> Period:
-    if metric == REWARD:
-        returns = summary.judged.tolist()
-        return Period(summary.step, len(returns), returns)
-    values = [float(summary.values[metric])] if metric in summary.values else []
+def _period(summary: Summary, settings: StopSettings) -> Period:
+    if settings.metric == REWARD:
+        needed = len(summary.judged) if settings.summaries > 1 else settings.episodes
+        return Period(summary.step, len(summary.judged), summary.judged[-needed:].tolist())
+    values = [float(summary.values[settings.metric])] if settings.metric in summary.values else []
     return Period(summary.step, summary.episodes, values)
 
 

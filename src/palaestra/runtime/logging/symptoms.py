@@ -138,8 +138,9 @@ class Symptoms:
         return {name: asdict(seen) for name, seen in self._seen.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores `state_dict`."""
-        self._seen = {name: _Seen(**seen) for name, seen in state.items()}
+        """Restores `state_dict`; what another version noted in another form is left out."""
+        known = set(asdict(_Seen()))
+        self._seen = {name: _Seen(**seen) for name, seen in state.items() if set(seen) == known}
 
 
 def _keep(seen: _Seen, summary: Summary) -> None:

@@ -33,12 +33,12 @@ class SideEpisodes:
 
     @property
     def grouped(self) -> bool:
-        """Whether groups are rewarded as one."""
-        return bool(self.group_returns.any())
+        """Whether groups of agents played, which are judged as one, also where they earned nothing as such."""
+        return bool(len(self.group_returns))
 
     @property
     def rewards(self) -> NDArray[np.float64]:
-        """Rewards to judge by: of each group where groups are rewarded as one, else of each episode."""
+        """Rewards to judge by: of each group where there are groups, else of each episode."""
         return self.group_returns if self.grouped else self.returns
 
     @property

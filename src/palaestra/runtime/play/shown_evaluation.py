@@ -38,8 +38,8 @@ class Evaluation(Shown):
     """Episodes of one or several runs and behaviors.
 
     `mean`, `returns` and the others are those of the only behavior of the only run; of several choose first, by run,
-    behavior or both: `evaluation["first"]["Striker"].mean`. Iterating gives the names to choose from. Where groups are
-    rewarded as one, the rewards are those of groups, and `frame` has each agent's.
+    behavior or both: `evaluation["first"]["Striker"].mean`. Iterating gives the names to choose from. Where there are
+    groups, the rewards are those of whole groups, and `frame` has each agent's.
     """
 
     rows: tuple[EvaluatedSide, ...]

@@ -113,6 +113,19 @@ def test_a_metric_that_never_comes_is_named_once_with_the_nearest():
     assert f"did you mean '{REWARD}'" in told[0]
 
 
+def test_only_rewards_that_a_mean_may_need_are_kept_and_those_in_a_form_of_another_version_are_left_out():
+    goals = Goals()
+    wanted = StopSettings(at_least=9.0, episodes=2)
+    goals.note(summary(1, [9.0, 1.0, 2.0]), wanted)
+    saved = goals.state_dict()
+    assert saved["A"]["newest"] == [{"step": 1, "episodes": 3, "values": [1.0, 2.0]}]
+    saved["A"]["newest"] = [[12.0, 3.0, 3.0]]
+    again = Goals()
+    again.load_state_dict(saved)
+    assert again.courses["A"].newest == []
+    assert again.note(summary(2, [9.0, 9.0]), wanted).ending == "goal"
+
+
 def test_what_is_saved_goes_on_and_what_has_ended_begins_anew():
     goals = Goals()
     wanted = StopSettings(at_least=3.0, no_progress=100, episodes=4)

@@ -246,6 +246,12 @@ class Nothing(Bandit):
         }
 
 
+def test_what_another_version_noted_is_left_out():
+    symptoms = Symptoms()
+    symptoms.load_state_dict({"A": {"judged": True, "recent": {}}})
+    assert symptoms.state_dict() == {}
+
+
 def run(env: Bandit, results: Path, **hyper: Any) -> None:
     given = {"batch_size": 32, "buffer_size": 128, "learning_rate": 0.02, **hyper}
     palaestra.train(
