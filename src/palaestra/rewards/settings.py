@@ -8,7 +8,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from palaestra.core.errors import PluginError
 from palaestra.core.plugins import find_class, nearest, registry
-from palaestra.core.settings import Settings
+from palaestra.core.settings import Settings, field_error
+from palaestra.datasets.minari_library import MINARI
 from palaestra.models.settings import NetworkSettings
 
 
@@ -91,6 +92,35 @@ class GAILSettings(EncodingSize, SignalFields, Settings):
     """A variational bottleneck in the discriminator. Peng et al. 2018, https://arxiv.org/abs/1810.00821."""
     demo_path: DemoPath
     """A demonstration file, a folder of them, `minari:ID`, or several of these: a list, or with commas between."""
+
+
+class PriorDataSettings(Settings):
+    """Experience from elsewhere in each minibatch. Ball et al. 2023, https://arxiv.org/abs/2302.02948."""
+
+    demo_path: DemoPath | None = None
+    """Demonstration files with rewards, a folder of them, `minari:ID`, or several of these: a list, or with commas
+    between.
+    """
+    minari: str | None = None
+    """A dataset of Minari: the same as `demo_path: minari:ID`."""
+    run: str | None = None
+    """An earlier run whose checkpoint has its replay (save_replay_buffer): its name or its folder."""
+    share: float = Field(default=0.5, gt=0, lt=1)
+    """Share of each minibatch."""
+
+    @property
+    def sources(self) -> list[str | tuple[str, ...]]:
+        """Demonstrations, as `load_demonstrations` takes them."""
+        named = None if self.minari is None else f"{MINARI}{self.minari.removeprefix(MINARI)}"
+        return [source for source in (self.demo_path, named) if source is not None]
+
+    @model_validator(mode="after")
+    def _has_a_source(self) -> PriorDataSettings:
+        if not self.sources and self.run is None:
+            raise field_error(
+                type(self), "demo_path", "expected `demo_path`, `minari` or `run`: where the data come from", None
+            )
+        return self
 
 
 class SignalSettings(SignalFields, Settings):

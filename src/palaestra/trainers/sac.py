@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from weakref import WeakSet
 
@@ -25,6 +26,7 @@ from palaestra.models.optimizer import scheduled
 from palaestra.models.policy import NetworkPolicy
 from palaestra.models.sac_networks import SoftActorCritic
 from palaestra.parallel.rank_group import ALONE, RankGroup
+from palaestra.rewards.prior_data import PriorData
 from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.forward import bfloat16_pays
@@ -80,6 +82,10 @@ class SAC:
         self.replay = Replay(
             spec, group.share(self.hyper.buffer_size), device, memory=self.network.memory_size, stretch=stretch
         )
+        prior = self.hyper.prior_data
+        self.prior = (
+            None if prior is None else PriorData(prior, spec, device, memory=self.replay.memory, stretch=stretch)
+        )
         collected = self.hyper.steps_per_update * (STEPS_AT_ONCE if settings.threaded else 1)
         self.rollout_size = max(1, group.share(int(min(collected, MOST_COLLECTED)), rounded_down=True))
         self.needs = self.signals.needs
@@ -122,8 +128,9 @@ class SAC:
 
     def remarks(self) -> list[str]:
         """Returns the replay's size and whether it is saved, once. Raises ConfigError where memory is too small."""
+        prior = [] if self.prior is None else self.prior.remarks()
         if self._remarked:
-            return []
+            return prior
         check_room(self.replay)
         self._remarked = True
         kept = "is" if self.saves_replay else "is not"
@@ -143,6 +150,7 @@ class SAC:
             f"Its replay of {self.replay.size:,} decisions takes up to {size}{why} and {kept} saved in checkpoints "
             "(save_replay_buffer)",
             *([passes] if beside > STEPS_BESIDE else []),
+            *prior,
         ]
 
     def warnings(self) -> list[str]:
@@ -214,6 +222,10 @@ class SAC:
     def after_update(self, rollout: Rollout, step: int) -> None:
         """Called at the end of each update. The rollout is overwritten afterwards: see `KeptRollout`."""
 
+    def _draw(self) -> ReplayBatch:
+        draw = self.replay.draw if self.prior is None else partial(self.prior.mixed, self.replay)
+        return draw(self.batch_size, self.replay_rng)
+
     def _learn(self, decisions: int, step: int) -> None:
         """Takes the gradient steps that so many new decisions make due."""
         metrics = self.metrics
@@ -228,7 +240,7 @@ class SAC:
         rate = self.schedule(step)
         self.gradient.set_learning_rate(rate)
         for _ in range(steps):
-            metrics.add(self.gradient(self.replay.draw(self.batch_size, self.replay_rng), self))
+            metrics.add(self.gradient(self._draw(), self))
             if self.cloning is not None:
                 metrics.add(self.cloning.update(step, usual=STEPS_BESIDE))
         for _ in range(signal_steps if self.signals.learned else 0):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from palaestra.core.settings import Settings, field_error
-from palaestra.rewards.settings import DemoPath, must_be_paths
+from palaestra.rewards.settings import DemoPath, PriorDataSettings, must_be_paths
 
 LAST_LEARNING_RATE, LAST_EPSILON, LAST_BETA = 1e-10, 0.1, 1e-5
 """Values at which linear schedules end, as in ML-Agents."""
@@ -123,6 +123,8 @@ class SACSettings(Settings):
     """Decisions for each gradient step of the reward signals. Unset: steps_per_update."""
     learning_rate_schedule: Schedule = "constant"
     """How the step size falls until max_steps; `linear` ends near zero."""
+    prior_data: PriorDataSettings | None = None
+    """Recordings or an earlier run's replay, of which each minibatch has a share (RLPD); null: none."""
 
     @model_validator(mode="after")
     def _rewards_follow(self) -> SACSettings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -40,6 +41,10 @@ class TrainerHere:
     def reseed(self, seed: int) -> None:
         """Gives the trainer's streams of random numbers new seeds."""
         reseed(self._trainer, seed)
+
+    def take_prior(self, replays: Sequence[Mapping[str, Any]], run: str) -> None:
+        """Gives a trainer with prior data the replays that the ranks of an earlier run saved."""
+        cast(Any, self._trainer).prior.take(replays, run)
 
     def newest_network(self) -> Trunk:
         """Returns the network, in which every update takes effect at once."""
@@ -118,3 +123,5 @@ def trainer_and_warnings(
 def _demo_paths(settings: BehaviorSettings) -> Iterator[str | Sequence[str]]:
     learners = (*settings.reward_signals.values(), settings.behavioral_cloning, settings.hyperparameters)
     yield from (path for one in learners if (path := getattr(one, "demo_path", None)) is not None)
+    prior = getattr(settings.hyperparameters, "prior_data", None)
+    yield from () if prior is None else prior.sources

@@ -230,6 +230,10 @@ class TrainerProcess:
         outcome = None if pipeline is None else pipeline["outcome"]
         self._updated = None if outcome is None else Updated(**outcome, messages=Messages([], []), seconds=0.0)
 
+    def take_prior(self, replays: Sequence[Mapping[str, Any]], run: str) -> None:
+        """Gives a trainer with prior data the replays that the ranks of an earlier run saved."""
+        self._messages = self._ask("prior", (replays, run))
+
     def reseed(self, seed: int) -> None:
         """Gives the trainer's streams of random numbers new seeds."""
         self._ask("reseed", seed)
@@ -300,6 +304,9 @@ def serve(
                 reply = trainer.state_dict()
             case "load":
                 trainer.load_state_dict(value)
+                reply = _messages_of(trainer)
+            case "prior":
+                cast(Any, trainer).prior.take(*value)
                 reply = _messages_of(trainer)
             case "reseed":
                 reseed(trainer, value)

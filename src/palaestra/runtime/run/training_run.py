@@ -32,6 +32,7 @@ from palaestra.runtime.run.resuming import SavedRun
 from palaestra.runtime.settings import RunSettings, behavior_seed, behavior_settings
 from palaestra.runtime.storage.checkpoints import Checkpoint
 from palaestra.runtime.storage.origins import initialize
+from palaestra.runtime.storage.saved_replays import take_prior_data
 
 
 class Run:
@@ -132,6 +133,7 @@ class Run:
         if not restored and not self.inference:
             late = self.console.warning if self.begun else None
             initialize(learner, self.settings.checkpoint_settings, self.folder, self.group, self.console.info, late)
+        take_prior_data(learner, self.folder.results)
         for part in self.parts:
             part.joined(learner)
         with self.saved.explaining_mismatches(self.settings, self.folder, self.learners):

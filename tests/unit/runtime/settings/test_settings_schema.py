@@ -31,8 +31,9 @@ KEYS = {
     ),
     "SACSettings": (
         "batch_size buffer_size learning_rate learning_rate_schedule buffer_init_steps tau steps_per_update "
-        "reward_signal_steps_per_update save_replay_buffer init_entcoef"
+        "reward_signal_steps_per_update save_replay_buffer init_entcoef prior_data"
     ),
+    "PriorDataSettings": "demo_path minari run share",
     "BCSettings": (
         "batch_size buffer_size learning_rate learning_rate_schedule num_epoch demo_path teacher teacher_behavior "
         "teacher_plays"

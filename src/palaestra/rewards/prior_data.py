@@ -1,0 +1,105 @@
+"""Prior data: experience from elsewhere, of which each minibatch of an off-policy trainer has a share.
+
+Ball et al. 2023, https://arxiv.org/abs/2302.02948.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from palaestra.core.errors import ConfigError, DemoError, EmptyDemo
+from palaestra.core.specs import BehaviorSpec
+from palaestra.data.recorded_replay import recorded_replay, side_by_side
+from palaestra.data.replay import Replay, ReplayBatch, randint
+from palaestra.datasets import read_demo
+from palaestra.rewards.demonstrations import demo_files, must_fit
+from palaestra.rewards.settings import PriorDataSettings
+
+
+class PriorData:
+    """Recorded decisions and those of an earlier run's replay; each is drawn with equal probability."""
+
+    def __init__(
+        self, settings: PriorDataSettings, spec: BehaviorSpec, device: torch.device, *, memory: int, stretch: int
+    ) -> None:
+        """`memory` and `stretch` as `Replay` has them. Reads the recordings, not the run: see `take`. Raises
+        DemoError.
+        """
+        self.run = settings.run
+        """The run whose replay is wanted; None: none."""
+        self._share = settings.share
+        self._wanted = len(settings.sources) + (settings.run is not None)
+        self._form = spec, device, memory, stretch
+        self._replays: list[Replay] = []
+        self._read: list[str] = []
+        """What was read and has not been told."""
+        for source in settings.sources:
+            self._record(source)
+
+    def _record(self, demo_path: str | Sequence[str]) -> None:
+        spec, device, memory, stretch = self._form
+        demos = []
+        for source in demo_files(demo_path):
+            try:
+                demos.append(read_demo(source))
+            except EmptyDemo:
+                continue  # its warning is among the demonstrations'
+        for demo in demos:
+            must_fit(demo, spec)
+        episodes = [episode for demo in demos for episode in demo.episodes()]
+        if not episodes:
+            raise DemoError(f"prior_data: not one decision was recorded in {demo_path}")
+        replay = recorded_replay(episodes, spec, device, memory=memory, stretch=stretch)
+        self._replays.append(replay)
+        self._read.append(f"{len(replay):,} recorded decisions of {len(episodes):,} episodes")
+
+    def take(self, saved: Sequence[Mapping[str, Any]], run: str) -> None:
+        """Adds the replays that the ranks of an earlier run saved. Raises ConfigError where its sequences are of
+        another length.
+        """
+        spec, device, memory, stretch = self._form
+        count = 0
+        for state in saved:
+            replay = Replay(spec, state["size"], device, memory=memory, stretch=stretch)
+            of_sequences = {} if stretch else {"sequence_length": 0}
+            remembered = state["decisions"]["recurrent_state"].shape[1]
+            if not replay.load_state_dict({**state, **of_sequences}) or (stretch and remembered != memory):
+                raise ConfigError(
+                    f"prior_data.run: the replay of {run} has sequences of {state['sequence_length']} decisions and "
+                    f"{remembered} numbers of memory; expected {stretch} and {memory}, as network_settings.memory says"
+                )
+            count += len(replay)
+            self._replays.append(replay)
+        self._read.append(f"{count:,} decisions of {run}")
+
+    def remarks(self) -> list[str]:
+        """Returns what each minibatch has of it, once all was read."""
+        if not self._read or len(self._replays) < self._wanted:
+            return []
+        read, self._read = self._read, []
+        return [f"{self._share:.0%} of each minibatch are prior data: {' and '.join(read)}"]
+
+    def mixed(self, replay: Replay, count: int, generator: torch.Generator) -> ReplayBatch:
+        """Draws `count` decisions, the share of prior data among them; at least one of each."""
+        prior = min(max(1, round(count * self._share)), max(1, count - 1))
+        batch = replay.draw(max(1, count - prior), generator)
+        for source, number in zip(self._replays, self._numbers(prior, generator), strict=True):
+            if number:
+                batch = side_by_side(batch, source.draw(number, generator))
+        return batch
+
+    def _numbers(self, count: int, generator: torch.Generator) -> list[int]:
+        """Returns how many decisions to draw from each replay, at random in proportion to their sizes."""
+        sizes = [len(replay) for replay in self._replays]
+        if len(sizes) == 1:
+            return [count]
+        drawn = torch.from_numpy(randint(sum(sizes), count, generator))
+        bounds = torch.tensor([0, *sizes]).cumsum(0)
+        return (
+            torch.histc(torch.bucketize(drawn, bounds[1:], right=True).float(), len(sizes), 0, len(sizes) - 1)
+            .int()
+            .tolist()
+        )
