@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from palaestra.core.settings import Settings
 from palaestra.models.settings import MemorySettings, NetworkSettings
-from palaestra.rewards.settings import REWARDS
+from palaestra.rewards.settings import REWARDS, PriorDataSettings
 from palaestra.runtime.settings import CheckpointSettings, EngineSettings, EnvSettings, RunSettings, TorchSettings
 from palaestra.runtime.settings.search_settings import RangeSettings, SearchSettings
 from palaestra.scenario.ending_settings import KeepBestSettings, StopSettings
@@ -48,6 +48,7 @@ SECTIONS: list[tuple[str, type[Settings]]] = [
     *((f"`reward_signals.{name}`", settings) for name, settings in REWARDS.items()),
     ("`stop_when`", StopSettings),
     ("`keep_best`", KeepBestSettings),
+    ("`hyperparameters.prior_data` (sac)", PriorDataSettings),
     ("`behavioral_cloning`", BehavioralCloningSettings),
     ("`self_play`", SelfPlaySettings),
     ("`environment_parameters.NAME` as a sampler", SamplerSettings),
