@@ -122,7 +122,7 @@ class TrainerProcess:
         self._receiver = SharedReceiver()
         keep_freed_memory()  # as the trainer would here: rollouts and networks' outputs reuse it
         try:
-            facts: TrainerFacts = self._receive()
+            facts: TrainerFacts = received(self._worker, self._receiver)
         except PalaestraError:
             self.close()
             raise
@@ -186,7 +186,7 @@ class TrainerProcess:
         if not self._updating:
             return
         start = perf_counter()
-        done: Updated = self._receive()
+        done: Updated = received(self._worker, self._receiver)
         self.waiting_seconds += perf_counter() - start
         self.learning_seconds += done.seconds
         self._updating = False
@@ -248,16 +248,18 @@ class TrainerProcess:
         """Ends the process at once. Safe in a signal handler."""
         self._worker.kill()
 
-    def _receive(self) -> Any:
-        message = self._worker.receive()
-        try:
-            return self._receiver.unpack(message)
-        except (OSError, ValueError) as error:  # someone has cleared /dev/shm
-            raise WorkerLost(f"{self._worker.title} has lost its shared memory ({error})") from error
-
     def _ask(self, request: str, value: object = None) -> Any:
         self._worker.send(self._sender.pack((request, value)))
-        return self._receive()
+        return received(self._worker, self._receiver)
+
+
+def received(worker: WorkerProcess, receiver: SharedReceiver) -> Any:
+    """Returns a worker's next answer. Raises WorkerLost."""
+    message = worker.receive()
+    try:
+        return receiver.unpack(message)
+    except (OSError, ValueError) as error:  # someone has cleared /dev/shm
+        raise WorkerLost(f"{worker.title} has lost its shared memory ({error})") from error
 
 
 def serve(
