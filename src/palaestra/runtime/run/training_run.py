@@ -31,8 +31,7 @@ from palaestra.runtime.run.model_writer import ModelWriter
 from palaestra.runtime.run.resuming import SavedRun
 from palaestra.runtime.settings import RunSettings, behavior_seed, behavior_settings
 from palaestra.runtime.storage.checkpoints import Checkpoint
-from palaestra.runtime.storage.origins import initialize
-from palaestra.runtime.storage.saved_replays import take_prior_data
+from palaestra.runtime.storage.origins import initialize, take_prior_data
 
 
 class Run:
