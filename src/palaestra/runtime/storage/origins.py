@@ -1,4 +1,4 @@
-"""Finds what a run takes from an earlier one: its first networks, also from ML-Agents' `checkpoint.pt`, and prior data."""
+"""Finds what a run takes from an earlier one: first networks, also ML-Agents' `checkpoint.pt`, and prior data."""
 
 from __future__ import annotations
 
