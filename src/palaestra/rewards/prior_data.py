@@ -35,7 +35,7 @@ class PriorData:
         self._form = spec, device, memory, stretch
         self._replays: list[Replay] = []
         self._read: list[str] = []
-        """What was read and has not been told."""
+        """Sources that the user has not been told of."""
         for source in settings.sources:
             self._record(source)
 
