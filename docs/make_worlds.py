@@ -13,8 +13,10 @@ import torch
 from PIL import Image
 
 from palaestra.cli.agreement import reached, stated
+from palaestra.core.plugins import registry
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.agreement import agreements
+from palaestra.envs.builtin.sensors.truth import numbers_of
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.environments.make import make_env
 from palaestra.runtime.recording.filming import drawn
@@ -51,6 +53,10 @@ A built-in environment with the name of one of Unity's examples is that example:
 rewards and physics, so that models cross over both ways. What agrees, what is approximated, and what the models that
 Unity trained in its own example reach here, their actions sampled as in Unity, is below; `palaestra envs NAME
 --unity` shows it for one.
+
+DungeonEscape, FoodCollector, Hallway, Pyramids, SoccerTwos and VisualFoodCollector can also tell what their agents do
+not see: with `env_options: {state: true}` each agent has one more observation, `truth`, for a critic that may see more
+than the agents. Its numbers stand in the sections; all are about 1 in size.
 
 """
 
@@ -97,7 +103,22 @@ def section(name: str) -> str:
     lines += ["The same as in Unity:", "", *(f"- {fact}" for fact in agreement.same), ""]
     if agreement.approximate:
         lines += ["Different:", "", *(f"- {fact}" for fact in agreement.approximate), ""]
+    lines += truth(name)
     return "\n".join(lines)
+
+
+def truth(name: str) -> list[str]:
+    """Returns the table of an environment's observation `truth`, if it has one."""
+    parts = getattr(registry("envs").get(name), "truth", ())
+    if not parts:
+        return []
+    lines = [f"The observation `truth`, {numbers_of(parts)} numbers, with `env_options: {{state: true}}`:", ""]
+    lines += ["| numbers | what |", "|---|---|"]
+    at = 0
+    for words, size in parts:
+        lines.append(f"| {at} | {words} |" if size == 1 else f"| {at} to {at + size - 1} | {words} |")
+        at += size
+    return [*lines, ""]
 
 
 def draw() -> None:

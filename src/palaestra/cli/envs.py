@@ -85,9 +85,11 @@ def main(args: argparse.Namespace) -> None:
     refuse_flags(name, flags)
     built_in = name.removeprefix("builtin:")
     known = built_in in registry("envs")
+    factory = registry("envs").get(built_in) if known else None
     env = EnvWrapper.of(make_env(f"builtin:{built_in}" if known else name, options=chosen))
     with closing_safely(env, "the environment", on_stderr):
-        _show(console, name, env, _options(registry("envs").get(built_in)) if known else [])
+        truth = getattr(factory, "truth", ()) if chosen.get("state") else ()
+        _show(console, name, env, _options(factory) if factory else (), truth)
 
 
 def _list(console: Console) -> None:
@@ -138,7 +140,14 @@ def _options(factory: Callable[..., Any]) -> list[str]:
     ]
 
 
-def _show(console: Console, name: str, env: EnvWrapper, options: Sequence[str] = ()) -> None:
+def _show(
+    console: Console,
+    name: str,
+    env: EnvWrapper,
+    options: Sequence[str] = (),
+    truth: Sequence[tuple[str, int]] = (),
+) -> None:
+    """Prints an environment; `truth`: the parts of that observation."""
     console.print(f"[bold cyan]{escape(name)}[/]  {escape(env.traits.summary)}\n")
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
@@ -149,6 +158,11 @@ def _show(console: Console, name: str, env: EnvWrapper, options: Sequence[str] =
     _add_facts(table, env)
     for i, option in enumerate(options):
         table.add_row("options" if i == 0 else "", escape(option))
+    at = 0
+    for words, size in truth:
+        places = f"{at}" if size == 1 else f"{at} to {at + size - 1}"
+        table.add_row("truth" if at == 0 else "", f"{places}: {escape(words)}")
+        at += size
     console.print(table)
     first, *others = _configs(name, env) or [""]
     given = f"{first} " if first else ""

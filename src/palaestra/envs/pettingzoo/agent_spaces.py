@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,26 +19,43 @@ from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.conventions import Conventions
 from palaestra.envs.spaces.mask_source import MaskSource
 from palaestra.envs.spaces.observation_leaves import NUMBERS, Leaf, WrongObservation, pick, wrong_observation
-from palaestra.envs.spaces.observation_spaces import entry_names
+from palaestra.envs.spaces.observation_spaces import entry_names, observation_leaves
+
+TRUTH = "truth"
+"""Name of the environment's state among an agent's observations."""
 
 
 class AgentSpaces:
     """Converts between a behavior's spaces and its spec."""
 
-    def __init__(self, observation: spaces.Space, action: spaces.Space, where: str, conventions: Conventions) -> None:
-        """`where` begins messages. Raises EnvError for unsupported spaces."""
+    def __init__(
+        self,
+        observation: spaces.Space,
+        action: spaces.Space,
+        where: str,
+        conventions: Conventions,
+        state: spaces.Space | None = None,
+    ) -> None:
+        """`where` begins messages; `state` is the space of the environment's state, if agents observe that too. Raises
+        EnvError for unsupported spaces.
+        """
         self._where = where
         self._first = True
         try:
             self._actions = SpaceActions(action)
             self._masks = MaskSource(where, observation, action, self._actions.spec, conventions)
-            self._leaves = conventions.leaves_of_one(observation, self._masks.name)
+            leaves = conventions.leaves_of_one(observation, self._masks.name)
+            self._leaves = [replace(leaf, path=(0, *leaf.path)) for leaf in leaves]
+            if state is not None:
+                self._leaves += _state_leaves(state, [leaf.spec.name for leaf in leaves])
         except EnvError as error:
             raise EnvError(f"{where}: {error}") from error
         self.spec = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec)
 
     def columns(self, observations: Sequence[Any], agents: Sequence[str], behavior: str) -> tuple[Tensor, ...]:
-        """Converts N observations to a column (N, *shape) for each part. Raises EnvError for other shapes or NaN."""
+        """Converts N observations, each with the environment's state, to a column (N, *shape) for each part. Raises
+        EnvError for other shapes or NaN.
+        """
         columns = []
         for leaf in self._leaves:
             try:
@@ -107,6 +125,18 @@ class AgentSpaces:
         at = torch.from_numpy(rows)
         batched = self._actions.batch(Action(action.continuous[at], action.discrete[at]))
         return list(self._actions.single(batched, len(rows)))
+
+
+def _state_leaves(space: spaces.Space, names: Sequence[str]) -> list[Leaf]:
+    """Returns the leaves of an environment's state, `truth` or with names that begin so."""
+    leaves = observation_leaves(space)
+    named = [TRUTH if len(leaf.path) == 0 else f"{TRUTH}.{leaf.spec.name}" for leaf in leaves]
+    if twice := [name for name in named if name in names]:
+        raise EnvError(f"agents have an observation '{twice[0]}' already; leave out env_options.state")
+    return [
+        replace(leaf, path=(1, *leaf.path), spec=replace(leaf.spec, name=name))
+        for leaf, name in zip(leaves, named, strict=True)
+    ]
 
 
 def check_left_out(conventions: Conventions, observations: Sequence[spaces.Space], where: str) -> None:

@@ -126,7 +126,9 @@ class AgentTable:
 
     def _columns(self, rows: Sequence[tuple[int, AgentView]]) -> tuple[Tensor, ...]:
         return self.spaces.columns(
-            [view.obs for _, view in rows], [_name(area, view.agent) for area, view in rows], self.behavior
+            [(view.obs, view.state) for _, view in rows],
+            [_name(area, view.agent) for area, view in rows],
+            self.behavior,
         )
 
     def _mask(self, slots: np.ndarray, rows: Sequence[tuple[int, AgentView]], size: int) -> Tensor | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -32,6 +33,8 @@ class AgentView:
     reward: float = 0.0
     group_reward: float = 0.0
     truncated: bool = False  # of an ended episode: it was cut; else it terminated
+    state: Any = None
+    """The environment's `state()`, where it is observed."""
 
 
 @dataclass(slots=True)
@@ -66,6 +69,10 @@ class Area:
             raise self.wrong(what)
         self.group_of: Callable[[Agent], int] | None = None
         """Returns the group that an agent shares rewards with, -1 without one; None: nothing is shared."""
+        self.observes_state = False
+        """Whether agents observe what `state()` returns."""
+        self.state: Any = None
+        """The newest of these."""
         self._warned = set[str]()
         self.parameters: EpisodeParameters | None = None
         """Parameters of all areas; None until the environment is open."""
@@ -208,3 +215,23 @@ class Area:
             "episode counts as truncated. Set one of the two on the step with which an agent leaves",
             "left without an end",
         )
+
+
+def read_state(area: Area) -> None:
+    """Asks for the environment's state, if it is observed."""
+    if area.observes_state:
+        area.state = deepcopy(area.guarded("state", area.env.state))  # some return an array that they change
+
+
+def state_space_of(area: Area) -> spaces.Space:
+    """Returns the space of the environment's state. Raises EnvError if there is no state."""
+    inner = area.env.unwrapped
+    if getattr(type(inner), "state", None) in (AECEnv.state, ParallelEnv.state) and "state" not in vars(inner):
+        raise area.wrong(
+            "its class defines no `state`, which env_options.state=true asks for (expected a method state(self) that "
+            "returns an array, and its space as `state_space`)"
+        )
+    if isinstance(space := getattr(area.env, "state_space", None), spaces.Space):
+        return space
+    area.guarded("reset", area.env.reset, seed=0)
+    return spaces.Box(-np.inf, np.inf, np.shape(area.guarded("state", area.env.state)))

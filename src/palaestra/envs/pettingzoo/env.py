@@ -18,12 +18,12 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.given_actions import unknown
 from palaestra.envs.pettingzoo.agent_spaces import AgentSpaces, check_left_out
 from palaestra.envs.pettingzoo.agent_table import AgentTable, Member
-from palaestra.envs.pettingzoo.area import AgentView, Area, AreaTick
+from palaestra.envs.pettingzoo.area import AgentView, Area, AreaTick, state_space_of
 from palaestra.envs.pettingzoo.roster import Roster, Spaces
 from palaestra.envs.pettingzoo.turns import ParallelArea, TurnArea
 from palaestra.envs.spaces.conventions import Conventions, tick_seconds
 from palaestra.envs.spaces.episode_parameters import EpisodeParameters
-from palaestra.envs.spaces.option_names import OF_RUN, ZOO_OPTIONS
+from palaestra.envs.spaces.option_names import OF_RUN, STATE, ZOO_OPTIONS
 from palaestra.envs.traits import EnvTraits
 from palaestra.parallel.closing import close_all
 
@@ -37,8 +37,8 @@ class PettingZooEnv:
     def __init__(
         self, envs: Sequence[ParallelEnv | AECEnv], name: str, options: Mapping[str, Any] | None = None
     ) -> None:
-        """`options`: `behaviors`, `teams` and `groups` map agents or patterns of their names; `shared_reward` is a
-        switch; `Conventions` has the others.
+        """`options`: `behaviors`, `teams` and `groups` map agents or patterns of their names; `shared_reward` and
+        `state` are switches; `Conventions` has the others.
 
         `name` is for messages. Raises EnvError for options that fit no agent and for unsupported spaces.
         """
@@ -81,6 +81,9 @@ class PettingZooEnv:
             opponents=tuple(self._roster.opponents),
             timed=True,
         )
+        self._state_space = state_space_of(self._areas[0]) if _state_wanted(options, name) else None
+        for area in self._areas:
+            area.observes_state = self._state_space is not None
         self._tables: dict[str, AgentTable] = {}
         self._specs: dict[str, BehaviorSpec] = {}
         self.behaviors: Mapping[str, BehaviorSpec] = self._specs
@@ -144,7 +147,8 @@ class PettingZooEnv:
 
     def _add(self, behavior: str, members: Sequence[Member]) -> None:
         observation, action = self._spaces(self._roster.kinds[behavior])
-        spaces = AgentSpaces(observation, action, f"{self.name}, behavior '{behavior}'", self._conventions)
+        where = f"{self.name}, behavior '{behavior}'"
+        spaces = AgentSpaces(observation, action, where, self._conventions, self._state_space)
         self._tables[behavior] = table = AgentTable(behavior, spaces, self._roster, members)
         self._specs[behavior] = table.spaces.spec
         for area in self._areas:
@@ -164,6 +168,13 @@ class PettingZooEnv:
                     self._add(behavior, ())
                 found.setdefault(behavior, []).append((area, view))
         return found
+
+
+def _state_wanted(options: Mapping[str, Any], name: str) -> bool:
+    """Whether agents are to observe the environment's state. Raises EnvError for anything but true and false."""
+    if not isinstance(wanted := options.get(STATE, False), bool):
+        raise EnvError(f"{name}: env_options.state is {wanted!r}; expected true or false")
+    return wanted
 
 
 def _metadata(env: ParallelEnv | AECEnv, name: str) -> Mapping[str, Any]:

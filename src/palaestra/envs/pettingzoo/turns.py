@@ -13,7 +13,7 @@ from pettingzoo.utils.env import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
 from palaestra.core.errors import EnvError
-from palaestra.envs.pettingzoo.area import Agent, AgentView, Area, AreaTick
+from palaestra.envs.pettingzoo.area import Agent, AgentView, Area, AreaTick, read_state
 
 MOST_DEAD_TURNS = 100_000
 """Turns of dead agents in a row after which a game is taken to repeat one of them forever."""
@@ -49,6 +49,7 @@ class ParallelArea(Area):
             )
         self._living = self.names("agents")
         self._last = given[0]
+        read_state(self)
         if not self._living:
             raise self.wrong("no agent is there after reset; expected at least one in `agents`")
         infos = self._infos(given[1])
@@ -67,6 +68,7 @@ class ParallelArea(Area):
                     f"step returned {type(values).__name__} as {what}; expected a dict with an entry for each agent"
                 )
         obs, rewards, terminations, truncations, infos = given
+        read_state(self)
         infos = self._infos(infos)
         over = self._flags(terminations, PARTS[2])
         cut = self._flags(truncations, PARTS[3])
@@ -89,7 +91,7 @@ class ParallelArea(Area):
                 self.unflagged(agent)
             last = self._last[agent] if obs.get(agent) is None else obs[agent]  # some games show nothing to the dead
             tick.ended.append(
-                AgentView(agent, last, infos.get(agent) or {}, earned[agent] - part, part, not terminated)
+                AgentView(agent, last, infos.get(agent) or {}, earned[agent] - part, part, not terminated, self.state)
             )
         if not living:
             tick.asking = self.reset(None).asking
@@ -103,7 +105,8 @@ class ParallelArea(Area):
         self, agent: Agent, obs: Mapping[Agent, Any], infos: Mapping[Agent, Any], own: float = 0.0, part: float = 0.0
     ) -> AgentView:
         """Returns the view of an agent that awaits an action."""
-        return AgentView(agent, self._of(obs, agent, "observations"), self.info(infos.get(agent), agent), own, part)
+        seen = self._of(obs, agent, "observations")
+        return AgentView(agent, seen, self.info(infos.get(agent), agent), own, part, state=self.state)
 
     def _flags(self, given: Mapping[Agent, Any], what: str) -> dict[Agent, bool]:
         """Returns the flag of each agent that acted or is there. Raises EnvError for one that is missing or is no flag.
@@ -185,6 +188,7 @@ class TurnArea(Area):
     def _advance(self, tick: AreaTick) -> bool:
         """Takes the turns of dead agents up to that of a living one. Returns False if the episode is over."""
         env = self.env
+        read_state(self)
         turns = 0
         while agents := env.agents:
             if len(self._open) > len(agents) or not self._open.keys() <= set(agents):
@@ -201,7 +205,8 @@ class TurnArea(Area):
             terminated = self.flag(terminated, agent, PARTS[2])
             truncated = self.flag(truncated, agent, PARTS[3])
             is_over = terminated or truncated  # the dead have no mask
-            view = AgentView(agent, obs, {} if is_over else self.info(info, agent), own, part, truncated=not terminated)
+            info = {} if is_over else self.info(info, agent)
+            view = AgentView(agent, obs, info, own, part, truncated=not terminated, state=self.state)
             if not terminated and not truncated:
                 self._open[agent] = view
                 tick.asking.append(view)
@@ -251,7 +256,7 @@ class TurnArea(Area):
             last = self._open.pop(agent)
             part = self._parts.pop(agent, 0.0)
             own = self.number_of(sums.get(agent, part), agent) - part
-            tick.ended.append(AgentView(agent, last.obs, last.info, own, part, truncated=not terminated))
+            tick.ended.append(AgentView(agent, last.obs, last.info, own, part, not terminated, self.state))
 
 
 def _form(given: Any) -> str:

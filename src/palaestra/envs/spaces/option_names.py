@@ -16,5 +16,7 @@ OF_RUN = "environment_parameters"
 """Option under which a run itself gives the names of the parameters that it sets."""
 MAPPINGS = ("behaviors", "teams", "groups", "shared_reward")
 """Options of PettingZoo environments that map agents."""
-ZOO_OPTIONS = (*MAPPINGS, *NAMES)
+STATE = "state"
+"""Option of PettingZoo environments with which every agent also observes what `state()` returns."""
+ZOO_OPTIONS = (*MAPPINGS, STATE, *NAMES)
 """All options of PettingZoo environments that are ours; others go to the environment's constructor."""

@@ -19,10 +19,10 @@ from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_sum
 from palaestra.core.plugins import import_user_module, lacks, nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.envs.base import Env
-from palaestra.envs.spaces.option_names import MAPPINGS, OF_RUN, PARAMETERS
+from palaestra.envs.spaces.option_names import MAPPINGS, OF_RUN, PARAMETERS, STATE
 from palaestra.parallel.closing import close_safely
 
-OURS = (*MAPPINGS, PARAMETERS)
+OURS = (*MAPPINGS, STATE, PARAMETERS)
 """Options that are ours unless a factory takes one of the same name."""
 NO_OPTIONS: Mapping[str, Any] = {}
 KINDS = (

@@ -237,8 +237,18 @@ def _builtin(name: str, areas: int | None, device: str, options: Mapping[str, An
             f"(built in: {known}; others as gymnasium:ID, envpool:TASK, pettingzoo:module or python:module:factory)"
         )
     factory = envs.get(name)
+    if "state" in options and _lacks_state(factory):
+        told = ", ".join(other for other in envs.names() if not _lacks_state(envs.get(other)))
+        raise EnvError(
+            f"{name} has no true state to observe (env_options.state); these built-in environments have one: {told}"
+        )
     check_option_types(name, factory, options)
     return cast(Env, call(factory, name, areas, device, options))
+
+
+def _lacks_state(factory: Any) -> bool:
+    """Whether a class is one of ours that cannot tell the true state of its world."""
+    return getattr(factory, "truth", None) == ()
 
 
 def _meant(name: str, envs: Registry) -> str:

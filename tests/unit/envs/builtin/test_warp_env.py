@@ -175,7 +175,7 @@ def test_messages_name_the_environment_as_it_was_asked_for(name: str):
 
 def test_a_world_has_the_columns_of_its_groups_and_one_for_each_last_observation():
     names = [name for name in SoccerTwos.program.world.vars if "obs" in name or name in ("reward", "pending", "ball")]
-    seen = ["obs_ahead", "obs_behind"]
+    seen = ["obs_ahead", "obs_behind", "obs_truth"]
     assert names == ["reward", "pending", "ball", *seen, *(f"final_{name}" for name in seen)]
 
 

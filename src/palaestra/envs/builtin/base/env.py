@@ -103,6 +103,8 @@ class WarpEnv:
     """Number of episodes that `queue_parameters` takes values for."""
     ray_fans: ClassVar[Mapping[str, Sequence[RayFan]]] = {}
     """Where rays are in its observations, by behavior."""
+    truth: ClassVar[tuple[tuple[str, int], ...]] = ()
+    """Parts of the observation `truth`, words and size of each; empty: the world cannot tell its true state."""
     board: ClassVar[SwapBoard | None] = None
     """The board, if its moves exchange two pieces."""
 
@@ -276,18 +278,20 @@ class WarpEnv:
         return self._parameters.episodes
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Returns a copy of every column."""
-        return {name: column.clone() for name, column in self._columns.items()}
+        """Returns a copy of every column, but of empty ones."""
+        return {name: column.clone() for name, column in self._columns.items() if column.numel()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restores a saved state. Raises StateOfAnotherVersion if it has other columns, EnvError if it is of another
         number of areas.
         """
-        if state.keys() != self._columns.keys():
+        state = {name: column for name, column in state.items() if column.numel()}
+        columns = {name: column for name, column in self._columns.items() if column.numel()}
+        if state.keys() != columns.keys():
             raise StateOfAnotherVersion(
-                f"{self.title}: the state has columns {sorted(state)}, expected {sorted(self._columns)}"
+                f"{self.title}: the state has columns {sorted(state)}, expected {sorted(columns)}"
             )
-        for name, column in self._columns.items():
+        for name, column in columns.items():
             if state[name].shape != column.shape:
                 wrong = (
                     f"{self.title}: the state's '{name}' has shape {tuple(state[name].shape)}, expected "
@@ -298,8 +302,8 @@ class WarpEnv:
                 raise EnvError(f"{wrong}; was it saved with another number of areas?")
         if self._images is not None:
             self._images.turn()  # what is current may be held
-        for name, column in self._columns.items():
-            column.copy_(state[name])
+        for name, saved in state.items():
+            self._columns[name].copy_(saved)
         self._started = True
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:

@@ -43,12 +43,14 @@ from palaestra.envs.builtin.dungeon.observations import (
     ROOM,
     STONE_HALF,
     TAGS,
+    TRUTH,
 )
 from palaestra.envs.builtin.dungeon.rules import MOST_TICKS, PROGRAM
 from palaestra.envs.builtin.physics.contact_solver import contact_sizes
 from palaestra.envs.builtin.physics.pusher import CHOICES, GRAVITY, HALF, NUMBERS, run_over
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.pushblock.rules import TICKS
+from palaestra.envs.builtin.sensors.truth import set_truth
 from palaestra.envs.ray_fans import RayFan, unity_order
 from palaestra.envs.solids import (
     BLUE,
@@ -209,3 +211,9 @@ class DungeonEscape(WarpEnv):
     sizes = contact_sizes(AGENTS, MOST_CONTACTS)
     rule = staticmethod(escape)
     picture = staticmethod(draw_room)
+    truth = TRUTH
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, state: bool = False) -> None:
+        """`state`: agents also observe `truth`, the true state of their area."""
+        set_truth(self, state)
+        super().__init__(areas, device)

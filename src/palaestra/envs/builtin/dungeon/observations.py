@@ -12,6 +12,7 @@ from palaestra.envs.builtin.physics.pusher import HALF, observe_body
 from palaestra.envs.builtin.physics.rigid_bodies import cross
 from palaestra.envs.builtin.sensors.rays import MISS, clear_frames, heading, shift_frames, write_ray
 from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_four_walls, cast_upright_box, touches_box
+from palaestra.envs.builtin.sensors.truth import seen_from, tell, tell_motion, tell_one
 
 AGENTS = wp.constant(3)
 ROOM = wp.constant(12.5)  # half the side of the floor
@@ -77,6 +78,7 @@ class World(EndColumns, ParameterColumns, ContactColumns):
     obs_body: wp.array2d(dtype=wp.float32)
     obs_rays: wp.array2d(dtype=wp.float32)
     obs_key: wp.array2d(dtype=wp.float32)
+    obs_truth: wp.array2d(dtype=wp.float32)
     group_reward: wp.array(dtype=wp.float32)
 
 
@@ -202,9 +204,64 @@ def look(world: World, i: int, agent: int):
     return sight
 
 
+MATE = (
+    ("whether a mate is in the room; zeros follow if not", 1),
+    ("the mate, ahead and to the left, / 25 m", 2),
+    ("whether the mate carries the key", 1),
+)
+TRUTH = (
+    ("place, to the right and ahead as seen from above, / 25 m", 2),
+    ("heading, in the same directions", 2),
+    ("velocity ahead and to the left, / 10 m/s", 2),
+    ("whether it carries the key", 1),
+    *MATE,
+    *MATE,
+    ("whether the dragon lives; zeros follow if not", 1),
+    ("the dragon, ahead and to the left, / 25 m", 2),
+    ("the dragon's pace, / 10 m/s", 1),
+    ("the dragon's distance from the middle of its portal, / 25 m", 1),
+    ("whether the key lies on the floor; zeros follow if not", 1),
+    ("the key, ahead and to the left, / 25 m", 2),
+    ("whether a tombstone stands; zeros follow if not", 1),
+    ("the tombstone, ahead and to the left, / 25 m", 2),
+    ("time left, as a share of the longest episode", 1),
+)
+UNITS = wp.constant(wp.vec2(25.0, 10.0))  # m and m/s
+MOST_TICKS = wp.constant(15000)  # physics ticks of an episode
+
+
 @wp.func
-def observe(world: World, i: int, agent: int):
-    """Writes an agent's observations, with a new frame of rays."""
+def tell_where(world: World, slot: int, at: int, is_there: bool, sight: RaySight, place: wp.vec2):
+    """Writes whether something is there, and where for this agent, or zeros; returns the column after them."""
+    at = tell_one(world.obs_truth, slot, at, wp.where(is_there, 1.0, 0.0))
+    to = wp.where(is_there, seen_from(sight.ahead, place - sight.eye), wp.vec2(0.0, 0.0))
+    return tell(world.obs_truth, slot, at, to, UNITS[0])
+
+
+@wp.func
+def tell_truth(world: World, i: int, agent: int, sight: RaySight, ticks: int):
+    """Writes what the agent may not see, so many physics ticks after its episode began."""
+    slot = i * AGENTS + agent
+    truth = world.obs_truth
+    at = tell_motion(truth, slot, sight.eye, sight.ahead, world.body_velocity[i, agent], UNITS)
+    at = tell_one(truth, slot, at, wp.where(world.holds_key[slot], 1.0, 0.0))
+    for k in range(1, AGENTS):
+        mate = (agent + k) % AGENTS
+        is_there = world.acting[i * AGENTS + mate]
+        at = tell_where(world, slot, at, is_there, sight, world.body_position[i, mate])
+        at = tell_one(truth, slot, at, wp.where(is_there and world.holds_key[i * AGENTS + mate], 1.0, 0.0))
+    lives = wp.where(world.dragon_lives[i], 1.0, 0.0)
+    at = tell_where(world, slot, at, world.dragon_lives[i], sight, world.dragon[i])
+    at = tell_one(truth, slot, at, lives * world.dragon_pace[i] / UNITS[1])
+    at = tell_one(truth, slot, at, lives * wp.length(PORTAL - world.dragon[i]) / UNITS[0])
+    at = tell_where(world, slot, at, world.key_lies[i], sight, world.key[i])
+    at = tell_where(world, slot, at, world.stone_stands[i], sight, world.stone[i])
+    tell_one(truth, slot, at, 1.0 - float(ticks) / float(MOST_TICKS))
+
+
+@wp.func
+def observe(world: World, i: int, agent: int, ticks: int):
+    """Writes an agent's observations, with a new frame of rays, so many physics ticks after its episode began."""
     slot = i * AGENTS + agent
     sight = look(world, i, agent)
     observe_body(world, i, agent, slot, sight.ahead)
@@ -215,12 +272,15 @@ def observe(world: World, i: int, agent: int):
         far = sight.reach[ray]
         kind = wp.where(far <= RAY_LENGTH, sight.kind[ray], -1)
         write_ray(world.obs_rays, slot, newest + k * (KINDS + 2), KINDS, kind, far / RAY_LENGTH)
+    if world.obs_truth.shape[1] > 0:
+        tell_truth(world, i, agent, sight, ticks)
 
 
 @wp.func
 def forget(world: World, slot: int):
     """Clears an agent's observations and earlier frames."""
     clear_frames(world.obs_rays, slot)
+    clear_frames(world.obs_truth, slot)
     for k in range(world.obs_body.shape[1]):
         world.obs_body[slot, k] = 0.0
     world.obs_key[slot, 0] = 0.0

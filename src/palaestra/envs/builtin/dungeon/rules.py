@@ -15,6 +15,7 @@ from palaestra.envs.builtin.dungeon.observations import (
     KEY_HALF,
     LOCK,
     LOCK_HALF,
+    MOST_TICKS,
     PORTAL,
     PORTAL_ANGLE,
     PORTAL_HALF,
@@ -138,7 +139,6 @@ def meet(world: World, i: int, agent: int):
     return outcome, leaves
 
 
-MOST_TICKS = wp.constant(15000)  # physics ticks of an episode
 COLUMN_FRICTION = wp.constant(0.3)
 DRAGON_START = wp.constant(8.0)  # from the middle
 # m/s of the dragon
@@ -241,10 +241,10 @@ def find_contacts(world: World, i: int):
 
 
 @wp.func
-def leave(world: World, i: int, agent: int):
+def leave(world: World, i: int, agent: int, ticks: int):
     """Takes an agent out of the room: its episode ends."""
     slot = i * AGENTS + agent
-    observe(world, i, agent)
+    observe(world, i, agent, ticks)
     store_final_obs(world, slot)
     forget(world, slot)
     world.acting[slot] = False
@@ -258,15 +258,16 @@ def store_final_obs(world: World, slot: int):
     save_final_obs(world.obs_body, world.final_obs_body, slot)
     save_final_obs(world.obs_rays, world.final_obs_rays, slot)
     save_final_obs(world.obs_key, world.final_obs_key, slot)
+    save_final_obs(world.obs_truth, world.final_obs_truth, slot)
 
 
 @wp.func
-def finish(world: World, i: int, lead: int, outcome: int):
+def finish(world: World, i: int, lead: int, outcome: int, ticks: int):
     """Ends the episode of all agents in the room and starts the next; an outcome of GOES_ON truncates it."""
     for agent in range(AGENTS):
         slot = i * AGENTS + agent
         if world.acting[slot]:
-            observe(world, i, agent)
+            observe(world, i, agent, ticks)
             store_final_obs(world, slot)
             world.terminated[slot] = outcome != GOES_ON
             world.truncated[slot] = outcome == GOES_ON
@@ -295,6 +296,12 @@ def step(world: World, i: int, active: bool):
     return outcome, leaver
 
 
+@wp.func
+def ticks_passed(world: World, i: int):
+    """Returns the physics ticks of the episode before this decision."""
+    return world.lead[i] + TICKS * world.age[i]
+
+
 @wp.kernel
 def begin(world: World):
     """Starts a new episode in every area."""
@@ -306,7 +313,7 @@ def begin(world: World):
         world.body_shape[i, agent] = box_shape(wp.vec2(HALF, HALF), MASS, False)
     start(world, i, 0)
     for agent in range(AGENTS):
-        observe(world, i, agent)
+        observe(world, i, agent, 0)
 
 
 @wp.kernel
@@ -321,23 +328,24 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         world.truncated[slot] = False
     ended = bool(False)  # Warp takes a literal for a constant
     for k in range(TICKS):
-        if not ended and world.lead[i] + TICKS * world.age[i] + k + 1 >= MOST_TICKS:
+        ticks = ticks_passed(world, i) + k + 1
+        if not ended and ticks >= MOST_TICKS:
             ended = True
-            finish(world, i, TICKS - 1 - k, GOES_ON)
+            finish(world, i, TICKS - 1 - k, GOES_ON, ticks)
         outcome, leaver = step(world, i, not ended)
         if leaver >= 0:
             report[0] = 1
-            leave(world, i, leaver)
+            leave(world, i, leaver, ticks)
         if outcome != GOES_ON and not ended:
             ended = True
-            finish(world, i, TICKS - 1 - k, outcome)
+            finish(world, i, TICKS - 1 - k, outcome, ticks)
     if ended:
         report[0] = 1
     else:
         world.age[i] += 1
     for agent in range(AGENTS):
         if world.acting[i * AGENTS + agent]:
-            observe(world, i, agent)
+            observe(world, i, agent, ticks_passed(world, i))
 
 
 BY_AREA = (

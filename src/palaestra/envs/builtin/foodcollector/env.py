@@ -32,9 +32,11 @@ from palaestra.envs.builtin.foodcollector.floor import (
     THINGS,
 )
 from palaestra.envs.builtin.foodcollector.rules import BEAM, GRID, MOST_TICKS, TICKS, TURN, VISUAL
+from palaestra.envs.builtin.foodcollector.true_state import TRUTH
 from palaestra.envs.builtin.physics.contact_solver import contact_sizes
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.camera import BALL, STRIPS
+from palaestra.envs.builtin.sensors.truth import set_truth
 from palaestra.envs.solids import BLUE, GOLD, GRAY, GREEN, RED, Drawing, on_plane, solids, upright
 
 MOST_WRITTEN = 400
@@ -135,6 +137,12 @@ class FoodCollector(WarpEnv):
     sizes = _sizes(IMAGE, MOST_WRITTEN, 0)
     rule = staticmethod(gather)
     picture = staticmethod(draw_floor)
+    truth = TRUTH
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, state: bool = False) -> None:
+        """`state`: agents also observe `truth`, the true state of their area."""
+        set_truth(self, state)
+        super().__init__(areas, device)
 
 
 class VisualFoodCollector(WarpEnv, like=FoodCollector):
@@ -146,12 +154,21 @@ class VisualFoodCollector(WarpEnv, like=FoodCollector):
     program = VISUAL
 
     def __init__(
-        self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 84, width: int = 84
+        self,
+        areas: int | None = None,
+        device: str | torch.device = "cpu",
+        *,
+        height: int = 84,
+        width: int = 84,
+        state: bool = False,
     ) -> None:
-        """`height` and `width` are those of the image, in pixels. Raises EnvError for too small or too large ones."""
+        """`height` and `width` are those of the image, in pixels; `state`: agents also observe `truth`. Raises EnvError
+        for too small or too large images.
+        """
         if min(height, width) < 20 or max(height, width) > 512:
             raise EnvError(f"{self.behavior} with an image of {height} x {width}: expected 20 to 512 pixels each way")
         image = ObsSpec("CameraSensor", (3, height, width))
         self.spec = BehaviorSpec((image, ObsSpec("VectorSensor_size1", (1,))), ACTION, steady=True)
         self.sizes = _sizes(image, 0, width)
+        set_truth(self, state)
         super().__init__(areas, device)

@@ -82,6 +82,7 @@ class World(EndColumns, ParameterColumns, ContactColumns):
     final_balls: wp.array3d(dtype=wp.float32)
     obs_image: wp.array4d(dtype=wp.float32)
     obs_vector: wp.array2d(dtype=wp.float32)
+    obs_truth: wp.array2d(dtype=wp.float32)
 
 
 @wp.func

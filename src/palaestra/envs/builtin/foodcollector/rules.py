@@ -33,6 +33,7 @@ from palaestra.envs.builtin.foodcollector.floor import (
     random_place,
     scatter_food,
 )
+from palaestra.envs.builtin.foodcollector.true_state import tell_truth
 from palaestra.envs.builtin.physics.contact_solver import add_patch, box_shape, fall, near_body, side_contact, solve
 from palaestra.envs.builtin.physics.pressing import MARGIN
 from palaestra.envs.builtin.physics.rigid_bodies import GRAVITY, SECONDS, box_box
@@ -236,8 +237,18 @@ def simulate(world: World, i: int, counts: bool):
 
 
 @wp.func
+def show(world: World, i: int, ticks: int):
+    """Writes the observations of each agent of an area, so many physics ticks after its episode began."""
+    observe(world, i)
+    if world.obs_truth.shape[1] > 0:
+        for agent in range(AGENTS):
+            tell_truth(world, i, agent, 1.0 - float(ticks) / float(MOST_TICKS))
+
+
+@wp.func
 def store_final_obs(world: World, slot: int):
     """Saves an agent's final observation."""
+    save_final_obs(world.obs_truth, world.final_obs_truth, slot)
     if world.is_visual == 1:
         save_final_obs(world.obs_vector, world.final_obs_vector, slot)
         save_final_rows(world.strips[slot], world.final_strips[slot])
@@ -252,7 +263,7 @@ def begin(world: World):
     i = wp.tid()
     scatter_food(world, i)
     start(world, i, 0)
-    observe(world, i)
+    show(world, i, 0)
 
 
 @wp.func
@@ -273,7 +284,7 @@ def check_action(world: World, slot: int):
 @wp.func
 def cut(world: World, i: int, lead: int):
     """Truncates the episode where it is and starts the next."""
-    observe(world, i)
+    show(world, i, MOST_TICKS)
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         store_final_obs(world, slot)
     start(world, i, lead)
@@ -303,7 +314,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         world.age[i] += 1
     for slot in range(first, first + AGENTS):
         world.truncated[slot] = ended
-    observe(world, i)
+    show(world, i, world.lead[i] + TICKS * world.age[i])
 
 
 @wp.kernel

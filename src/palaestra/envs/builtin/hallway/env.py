@@ -39,6 +39,7 @@ from palaestra.envs.builtin.hallway.rules import (
     observe,
 )
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
+from palaestra.envs.builtin.sensors.truth import set_truth
 from palaestra.envs.ray_fans import RayFan, unity_order
 from palaestra.envs.solids import GREEN, RED, VIOLET, Drawing, on_plane, solids
 
@@ -124,6 +125,7 @@ def finish(world: World, i: int, reward: float, terminated: bool):
     observe(world, i, world.age[i])
     save_final_obs(world.obs, world.final_obs, i)
     save_final_obs(world.obs_time, world.final_obs_time, i)
+    save_final_obs(world.obs_truth, world.final_obs_truth, i)
     rules.start(world, i)
 
 
@@ -244,3 +246,9 @@ class Hallway(WarpEnv):
     )
     rule = staticmethod(go_to_matching_goal)
     picture = staticmethod(draw_hall)
+    truth = rules.TRUTH
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, state: bool = False) -> None:
+        """`state`: agents also observe `truth`, the true state of their area."""
+        set_truth(self, state)
+        super().__init__(areas, device)

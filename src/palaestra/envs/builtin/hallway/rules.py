@@ -42,6 +42,7 @@ from palaestra.envs.builtin.sensors.rays import (
     write_ray,
 )
 from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_four_walls, cast_upright_box, reach_beside
+from palaestra.envs.builtin.sensors.truth import seen_from, tell, tell_motion, tell_one
 
 MOST_TICKS = wp.constant(3000)
 HALL = wp.constant(wp.vec2(9.5, 24.75))  # half the hall's sides, between its walls
@@ -87,6 +88,7 @@ class World(EndColumns, ParameterColumns):
     action: wp.array2d(dtype=wp.int64)  # 0: nothing, 1: forward, 2: back, 3: turn right, 4: turn left
     obs: wp.array2d(dtype=wp.float32)  # rays of each frame, the oldest first
     obs_time: wp.array2d(dtype=wp.float32)  # time of each frame, as a share of the longest episode
+    obs_truth: wp.array2d(dtype=wp.float32)
 
 
 @wp.func
@@ -236,6 +238,32 @@ def observe_ray(world: World, i: int, direction: wp.vec2, at: int):
     write_ray(world.obs, i, at, TAGS, wp.where(nearest <= LENGTH, tag, -1), nearest / LENGTH)
 
 
+TRUTH = (
+    ("place across the hall, to the right, and along it, / 25 m", 2),
+    ("heading, in the same directions", 2),
+    ("velocity ahead and to the left, / 20 m/s", 2),
+    ("the symbol's mark: 1 for X, 0 for O", 1),
+    ("the symbol, ahead and to the left, / 25 m", 2),
+    ("the goal of that mark, ahead and to the left, / 25 m", 2),
+    ("that goal's side: 1 for the right, -1 for the left", 1),
+    ("time left, as a share of the longest episode", 1),
+)
+UNITS = wp.constant(wp.vec2(25.0, 20.0))  # m and m/s
+
+
+@wp.func
+def tell_truth(world: World, i: int, age: int, ahead: wp.vec2):
+    """Writes what the agent may not see."""
+    place = world.place[i]
+    side = wp.where(world.left_goal[i] == world.symbol[i], 0, 1)
+    at = tell_motion(world.obs_truth, i, place, ahead, world.velocity[i], UNITS)
+    at = tell_one(world.obs_truth, i, at, float(world.symbol[i]))
+    at = tell(world.obs_truth, i, at, seen_from(ahead, world.symbol_place[i] - place), UNITS[0])
+    at = tell(world.obs_truth, i, at, seen_from(ahead, goal_place(side) - place), UNITS[0])
+    at = tell_one(world.obs_truth, i, at, float(2 * side - 1))
+    tell_one(world.obs_truth, i, at, 1.0 - float(age) / float(MOST_TICKS))
+
+
 @wp.func
 def observe(world: World, i: int, age: int):
     """Writes the observation at this age of the episode, in physics ticks, after moving older frames back by one."""
@@ -247,3 +275,5 @@ def observe(world: World, i: int, age: int):
         turn = next_turn(turn, ray, RAY_TURN)
     newest = shift_frames(world.obs_time, i, 1)
     world.obs_time[i, newest] = float(age) / float(MOST_TICKS)
+    if world.obs_truth.shape[1] > 0:
+        tell_truth(world, i, age, ahead)

@@ -35,8 +35,9 @@ from palaestra.envs.builtin.base.world_columns import INLINE_MORE, Rows, checked
 from palaestra.envs.builtin.drawing import figures
 from palaestra.envs.builtin.pyramids import rooms
 from palaestra.envs.builtin.pyramids.motion import piles_near, step_agent, switch_bottom, turn
-from palaestra.envs.builtin.pyramids.observations import LENGTH, RAY_SIZE, RAYS, SIDE_RAYS, observe
+from palaestra.envs.builtin.pyramids.observations import LENGTH, MOST_TICKS, RAY_SIZE, RAYS, SIDE_RAYS, TRUTH, observe
 from palaestra.envs.builtin.pyramids.rooms import APART, BRICKS, CUBES, EDGE, GOLD, LINE, STANDING, World
+from palaestra.envs.builtin.sensors.truth import set_truth
 from palaestra.envs.ray_fans import RayFan, unity_order
 from palaestra.envs.solids import GOLD as YELLOW
 from palaestra.envs.solids import GRAY, GREEN, RED, Drawing, Solids, on_plane, solids, upright
@@ -192,7 +193,6 @@ def _walls(areas: int) -> tuple[Solids, ...]:
 
 
 TICKS = wp.constant(5)  # physics ticks per decision
-MOST_TICKS = wp.constant(5000)
 COST = wp.constant(0.0002)  # of a tick
 PRIZE = wp.constant(2.0)
 TAG_NAMES = ("block", "wall", "goal", "switchOff", "switchOn", "stone")
@@ -250,6 +250,7 @@ def save_last(world: World, i: int):
     save_final_obs(world.obs_middle, world.final_obs_middle, i)
     save_final_obs(world.obs_high, world.final_obs_high, i)
     save_final_obs(world.obs_vector, world.final_obs_vector, i)
+    save_final_obs(world.obs_truth, world.final_obs_truth, i)
 
 
 @wp.kernel
@@ -328,3 +329,9 @@ class Pyramids(WarpEnv):
     }
     rule = staticmethod(fetch_gold)
     picture = staticmethod(draw_rooms)
+    truth = TRUTH
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, state: bool = False) -> None:
+        """`state`: agents also observe `truth`, the true state of their area."""
+        set_truth(self, state)
+        super().__init__(areas, device)

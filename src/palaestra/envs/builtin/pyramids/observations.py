@@ -30,7 +30,9 @@ from palaestra.envs.builtin.sensors.sphere_casts import (
     gap_to_box,
     reach_beside,
 )
+from palaestra.envs.builtin.sensors.truth import seen_from, tell, tell_motion, tell_one
 
+MOST_TICKS = wp.constant(5000)  # of an episode
 FANS = wp.constant(3)
 RAYS = wp.constant(7)  # rays of a fan
 LENGTH = wp.constant(35.0)  # horizontal length of a ray
@@ -253,6 +255,45 @@ def fan_ray(world: World, i: int, rise: float):
     return ray
 
 
+TRUTH = (
+    ("place, to the right and ahead as seen from above, / 50 m", 2),
+    ("heading, in the same directions", 2),
+    ("velocity ahead and to the left, / 40 m/s", 2),
+    ("whether the switch is pressed", 1),
+    ("the switch, ahead and to the left, / 50 m", 2),
+    ("the golden block, or where it will appear, ahead and to the left, / 50 m", 2),
+    ("the golden block's height, / 5 m; 0 before it appears", 1),
+    ("time left, as a share of the longest episode", 1),
+)
+UNITS = wp.constant(wp.vec2(50.0, 40.0))  # m and m/s
+
+
+@wp.func
+def golden_block(world: World, i: int):
+    """Returns the middle of the golden block; while there is none, the place on the floor above which it will be."""
+    if world.pile[i, rooms.BRICKS] > rooms.STANDING:
+        return world.cube[i, rooms.BRICKS * rooms.CUBES + rooms.GOLD]
+    place = world.pile_place[i, rooms.BRICKS]
+    block = rooms.layer_middle(rooms.BRICKS, 4, world.pressed_age[i]) + wp.vec3(place[0], place[1], 0.0)
+    if world.pile[i, rooms.BRICKS] == rooms.ABSENT:
+        block[2] = 0.0
+    return block
+
+
+@wp.func
+def tell_truth(world: World, i: int, ahead: wp.vec2):
+    """Writes what the agent may not see."""
+    place = world.place[i]
+    velocity = world.velocity[i]
+    block = golden_block(world, i)
+    at = tell_motion(world.obs_truth, i, place, ahead, wp.vec2(velocity[0], velocity[1]), UNITS)
+    at = tell_one(world.obs_truth, i, at, float(world.pressed[i]))
+    at = tell(world.obs_truth, i, at, seen_from(ahead, world.switch_place[i] - place), UNITS[0])
+    at = tell(world.obs_truth, i, at, seen_from(ahead, wp.vec2(block[0], block[1]) - place), UNITS[0])
+    at = tell_one(world.obs_truth, i, at, block[2] / 5.0)
+    tell_one(world.obs_truth, i, at, 1.0 - float(wp.max(world.age[i], 0)) / float(MOST_TICKS))
+
+
 @wp.func
 def observe(world: World, i: int, bottom: float):
     """Writes the current observation, each fan from its rightmost ray on; the switch's lower side is at `bottom`."""
@@ -282,3 +323,5 @@ def observe(world: World, i: int, bottom: float):
     world.obs_vector[i, 1] = velocity[0] * ahead[1] - velocity[1] * ahead[0]
     world.obs_vector[i, 2] = velocity[2]
     world.obs_vector[i, 3] = velocity[0] * ahead[0] + velocity[1] * ahead[1]
+    if world.obs_truth.shape[1] > 0:
+        tell_truth(world, i, ahead)

@@ -86,6 +86,7 @@ class World(EndColumns):
     obs_middle: wp.array2d(dtype=wp.float32)
     obs_high: wp.array2d(dtype=wp.float32)
     obs_vector: wp.array2d(dtype=wp.float32)
+    obs_truth: wp.array2d(dtype=wp.float32)
 
 
 @wp.func

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
+import torch
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
@@ -25,6 +26,7 @@ from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Pr
 from palaestra.envs.builtin.base.world_columns import save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.rays import clear_frames, heading
+from palaestra.envs.builtin.sensors.truth import set_truth, tell, tell_one
 from palaestra.envs.builtin.soccer import rules
 from palaestra.envs.builtin.soccer.field_drawing import draw_field
 from palaestra.envs.builtin.soccer.heuristic import chase
@@ -60,16 +62,56 @@ class World(EndColumns, ParameterColumns, FieldColumns):
 
     obs_ahead: wp.array2d(dtype=wp.float32)
     obs_behind: wp.array2d(dtype=wp.float32)
+    obs_truth: wp.array2d(dtype=wp.float32)
+
+
+PLAYER = (
+    ("{}: its place toward the opponents' goal and to the left of that way, / 15 m", 2),
+    ("heading, in the same directions", 2),
+    ("velocity, in the same directions, / 30 m/s", 2),
+)
+TRUTH = (
+    *(
+        (words.format(who), size)
+        for who in ("the player", "its mate", "an opponent", "the other")
+        for words, size in PLAYER
+    ),
+    ("the ball's place, in the same directions, / 15 m", 2),
+    ("the ball's velocity, / 30 m/s", 2),
+    ("the ball's spin to the left, / 7 rad/s", 1),
+    ("time left, as a share of the longest episode", 1),
+)
+METERS, METERS_A_SECOND, MOST_SPIN = (wp.constant(unit) for unit in (15.0, 30.0, 7.0))
 
 
 @wp.func
-def observe(world: World, i: int):
-    """Writes each player's current frame, after moving older frames back."""
+def tell_truth(world: World, i: int, k: int, ticks: int):
+    """Writes what the area's k-th player may not see; all is as if its team played toward the right."""
+    row = i * PLAYERS + k
+    side = wp.where(k < MATES, 1.0, -1.0)
+    at = int(0)
+    for nth in range(PLAYERS):  # its team, then the other, each from the player's place in its team on
+        team = (k // MATES + nth // MATES) % 2
+        slot = i * PLAYERS + team * MATES + (k + nth) % MATES
+        at = tell(world.obs_truth, row, at, side * world.position[slot], METERS)
+        at = tell(world.obs_truth, row, at, side * heading(world.angle[slot]), 1.0)
+        at = tell(world.obs_truth, row, at, side * world.velocity[slot], METERS_A_SECOND)
+    at = tell(world.obs_truth, row, at, side * world.ball[i], METERS)
+    at = tell(world.obs_truth, row, at, side * world.ball_velocity[i], METERS_A_SECOND)
+    at = tell_one(world.obs_truth, row, at, world.ball_spin[i] / MOST_SPIN)
+    tell_one(world.obs_truth, row, at, 1.0 - float(ticks) / float(rules.MOST_TICKS))
+
+
+@wp.func
+def observe(world: World, i: int, ticks: int):
+    """Writes each player's current frame, after moving older frames back, so many ticks after the episode began."""
     for slot in range(i * PLAYERS, (i + 1) * PLAYERS):
         ahead = heading(world.angle[slot])
         seen = wp.where(slot - i * PLAYERS < MATES, LEFT_TEAM_TAGS, RIGHT_TEAM_TAGS)
         observe_fan(world, PLAYERS, slot, ahead, AHEAD_TURN, seen, world.obs_ahead, slot)
         observe_fan(world, PLAYERS, slot, -ahead, BEHIND_TURN, seen, world.obs_behind, slot)
+        if world.obs_truth.shape[1] > 0:
+            tell_truth(world, i, slot - i * PLAYERS, ticks)
 
 
 @wp.func
@@ -90,7 +132,7 @@ def begin(world: World):
     """Starts a new episode in every area."""
     i = wp.tid()
     start(world, i)
-    observe(world, i)
+    observe(world, i, 0)
 
 
 @wp.kernel
@@ -103,7 +145,8 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     end, passed = rules.simulate(world, i, PLAYERS)
     is_goal = end == 1 or end == -1
     # this decision is in `age` by now
-    played = float(rules.ticks_played(world, i, passed - rules.TICKS)) / float(rules.MOST_TICKS)
+    ticks = rules.ticks_played(world, i, passed - rules.TICKS)
+    played = float(ticks) / float(rules.MOST_TICKS)
     for k in range(PLAYERS):
         slot = i * PLAYERS + k
         scored = (end == 1) == (k < MATES)
@@ -112,13 +155,14 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         world.truncated[slot] = end == rules.TIME_OUT
     if end != 0:
         report[0] = 1
-        observe(world, i)
+        observe(world, i, ticks)
         for k in range(PLAYERS):
             save_final_obs(world.obs_ahead, world.final_obs_ahead, i * PLAYERS + k)
             save_final_obs(world.obs_behind, world.final_obs_behind, i * PLAYERS + k)
+            save_final_obs(world.obs_truth, world.final_obs_truth, i * PLAYERS + k)
         start(world, i)
         rules.wait(world, i, PLAYERS, end, passed)
-    observe(world, i)
+    observe(world, i, rules.ticks_played(world, i, 0))
 
 
 class SoccerTwos(WarpEnv):
@@ -148,7 +192,13 @@ class SoccerTwos(WarpEnv):
         steady=True,
     )
     sizes: Mapping[str, Any] = {"strikers": 0}
+    truth = TRUTH
     rule = staticmethod(partial(chase, teams=teams))
     picture = staticmethod(
         partial(draw_field, sides=((behavior, (0, 1), BLUE), (behavior, (2, 3), VIOLET)), goals=(-1, 1))
     )
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, state: bool = False) -> None:
+        """`state`: agents also observe `truth`, the true state of their area."""
+        set_truth(self, state)
+        super().__init__(areas, device)

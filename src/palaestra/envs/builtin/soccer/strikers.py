@@ -164,6 +164,7 @@ class StrikersVsGoalie(WarpEnv, like=SoccerTwos):
 
     behavior = "StrikersVsGoalie"
     roles = ("Striker", "Striker", "Goalie")
+    truth = ()
     agents = PLAYERS
     teams = (0, 0, 1)
     summary = "Two Strikers try to score before time is up; a Goalie, of another behavior, keeps the ball out."

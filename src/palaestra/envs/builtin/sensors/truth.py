@@ -1,0 +1,68 @@
+"""The observation `truth`: what is true of an area, beyond what an agent sees, for critics that may know it.
+
+A game lists its numbers in `WarpEnv.truth` and writes them, where the column has any width, as each of its agents
+observes. Directions are ahead of the agent and to its left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import warp as wp
+
+from palaestra.core.specs import BehaviorSpec, ObsSpec
+
+if TYPE_CHECKING:
+    from palaestra.envs.builtin.base.env import WarpEnv
+
+TRUTH_SENSOR = "truth"
+
+
+def set_truth(env: WarpEnv, state: bool) -> None:
+    """Adds the observation `truth` to what a new environment observes if `state`; without it the column is empty."""
+    spec = env.spec
+    assert isinstance(spec, BehaviorSpec)
+    width = numbers_of(env.truth) if state else 0
+    if width:
+        env.spec = replace(spec, obs=(*spec.obs, ObsSpec(TRUTH_SENSOR, (width,))))
+    env.sizes = env.sizes | dict.fromkeys(("obs_truth", "final_obs_truth"), width)
+
+
+def numbers_of(parts: Sequence[tuple[str, int]]) -> int:
+    """Returns how many numbers there are in parts of an observation, each given by its words and its size."""
+    return sum(size for _, size in parts)
+
+
+@wp.func
+def seen_from(ahead: wp.vec2, to: wp.vec2):
+    """Returns a vector as an agent sees it that looks in the unit direction `ahead`: ahead, and to its left."""
+    return wp.vec2(wp.dot(ahead, to), ahead[0] * to[1] - ahead[1] * to[0])
+
+
+@wp.func
+def tell(truth: wp.array2d(dtype=wp.float32), row: int, at: int, pair: wp.vec2, unit: float):
+    """Writes two numbers from column `at` on, in this unit; returns the column after them."""
+    truth[row, at] = pair[0] / unit
+    truth[row, at + 1] = pair[1] / unit
+    return at + 2
+
+
+@wp.func
+def tell_one(truth: wp.array2d(dtype=wp.float32), row: int, at: int, number: float):
+    """Writes a number to column `at`; returns the column after it."""
+    truth[row, at] = number
+    return at + 1
+
+
+@wp.func
+def tell_motion(
+    truth: wp.array2d(dtype=wp.float32), row: int, place: wp.vec2, ahead: wp.vec2, velocity: wp.vec2, units: wp.vec2
+):
+    """Writes the first six numbers of every world but soccer: an agent's place, heading and velocity, ahead and to the
+    left, in the `units` of length and speed; returns the column after them.
+    """
+    at = tell(truth, row, 0, place, units[0])
+    at = tell(truth, row, at, ahead, 1.0)
+    return tell(truth, row, at, seen_from(ahead, velocity), units[1])
