@@ -20,6 +20,7 @@ from palaestra.scenario.settings import (
     SAMPLERS,
     CompletionCriteriaSettings,
     LessonSettings,
+    PrioritySettings,
     SamplerSettings,
     SelfPlaySettings,
 )
@@ -51,6 +52,7 @@ SECTIONS: list[tuple[str, type[Settings]]] = [
     ("`hyperparameters.prior_data` (sac)", PriorDataSettings),
     ("`behavioral_cloning`", BehavioralCloningSettings),
     ("`self_play`", SelfPlaySettings),
+    ("`self_play.priority`", PrioritySettings),
     ("`environment_parameters.NAME` as a sampler", SamplerSettings),
     *((f"`sampler_parameters` with `sampler_type: {name}`", settings) for name, settings in SAMPLERS.items()),
     ("`environment_parameters.NAME.curriculum`, each lesson", LessonSettings),

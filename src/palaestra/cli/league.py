@@ -27,6 +27,7 @@ from palaestra.cli.flags import (
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.core.display import escaped, is_terminal, print_now
 from palaestra.core.errors import ConfigError
+from palaestra.core.metrics import standing, standing_in_words
 
 if TYPE_CHECKING:
     from palaestra.runtime.self_play.league import League
@@ -157,6 +158,7 @@ def show(league: League) -> None:
             f"no game of the last against the first{other} was decided"
             if math.isnan(won)
             else f"the last wins {100 * won:.1f} % of decided games against the first{other}",
+            *([f"it {words}"] if (words := standing_in_words(standing(league.standings(name)))) else []),
             *([] if math.isnan(agreement) else [f"ratings and mean scores have a rank correlation of {agreement:.2f}"]),
         ]
         print(f"{name}: {'; '.join(ratings)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from palaestra.core.rng_state import restore_rng, save_rng
 from palaestra.scenario.settings import SelfPlaySettings
+from palaestra.scenario.win_rates import WinRates
 
 LEARNING = -1
 """Number of a behavior's learning policy; snapshots count from 0, fixed opponents down from -2."""
@@ -85,26 +86,45 @@ class Pool:
         """Seeds the random stream, a different one for each behavior name."""
         self.settings = settings
         self.numbers = list[int]()
+        self.rates = WinRates(settings.priority)
+        """Win rates against the snapshots."""
         self._generator = np.random.default_rng([seed, *name.encode()])
 
     def admit(self, number: int) -> None:
-        """Adds a snapshot; removes the oldest beyond `window`."""
-        self.numbers = [*self.numbers, number][-self.settings.window :]
+        """Adds a snapshot; beyond `window` removes the oldest or easiest of the others."""
+        if self.settings.drop == "easiest" and len(self.numbers) >= self.settings.window:
+            self.numbers.remove(self.rates.easiest(self.numbers))
+        self._keep([*self.numbers, number])
 
-    def draw(self) -> int:
-        """Returns a random opponent: a snapshot, all equally likely; LEARNING; or one of the fixed opponents."""
+    def _keep(self, numbers: Sequence[int]) -> None:
+        """Keeps the newest of these that the window holds, and what is known of them."""
+        self.numbers = list(numbers)[-self.settings.window :]
+        self.rates.keep(self.numbers)
+
+    def draw(self, learners: Collection[str] = ()) -> int:
+        """Returns a random opponent: a snapshot, LEARNING or one of the fixed opponents. `learners`: the behaviors of
+        the learning team; prioritized snapshots are drawn by their win rates.
+        """
         settings = self.settings
-        if settings.opponents and self._generator.random() < settings.play_against_opponents_ratio:
-            return FIRST_FIXED - int(self._generator.integers(len(settings.opponents)))
+        if settings.brains and self._generator.random() < settings.play_against_opponents_ratio:
+            return FIRST_FIXED - int(self._generator.integers(len(settings.brains)))
         if self._generator.random() < settings.play_against_latest_model_ratio:
             return LEARNING
+        if settings.prioritized and learners:
+            chances = self.rates.chances(learners, self.numbers)
+            return self.numbers[int(self._generator.choice(len(chances), p=chances))]
         return self.numbers[int(self._generator.integers(len(self.numbers)))]
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the snapshots' numbers and the state of the random stream."""
-        return {"numbers": list(self.numbers), "chance": save_rng(self._generator)}
+        return {
+            "numbers": list(self.numbers),
+            "chance": save_rng(self._generator),
+            "rates": self.rates.state_dict(),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores `state_dict`; a smaller window keeps the newest."""
-        self.numbers = list(state["numbers"])[-self.settings.window :]
+        self.rates.load_state_dict(state["rates"])
+        self._keep(state["numbers"])
         restore_rng(self._generator, state["chance"])

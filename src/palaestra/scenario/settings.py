@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
+from palaestra.core.plugins import nearest
 from palaestra.core.settings import Settings, field_error
 
 
@@ -198,6 +199,25 @@ def constant(parameter: float | SamplerSettings | CurriculumSettings) -> float |
     return None if isinstance(parameter, SamplerSettings) else float(parameter)
 
 
+class PrioritySettings(Settings):
+    """How often each copy is drawn with `opponents: prioritized`. x is the learning policy's win rate against it."""
+
+    weights: Literal["hard", "even"] = "hard"
+    """Weight of a copy: hard, (1 - x) ** power, for those that it loses to; even, x * (1 - x), for equals."""
+    power: float = Field(default=2.0, gt=0)
+    """Exponent of `hard`; usually 1 to 3."""
+    decay: float = Field(default=0.99, gt=0, le=1)
+    """Factor by which a game counts less after each later one against the same copy; usually 0.98 to 0.999."""
+    floor: float = Field(default=0.1, ge=0, le=1)
+    """Share of the draws in which all copies are equally likely, so that each is judged again; usually 0.05 to 0.3."""
+    prior: float = Field(default=0.5, ge=0, le=1)
+    """Win rate that is assumed before the first game, and counts as two games; less draws new copies more often."""
+
+
+UNIFORM, PRIORITIZED = "uniform", "prioritized"
+"""Words of `opponents` for how copies are drawn; all others name brains."""
+
+
 class SelfPlaySettings(Settings):
     """Training against frozen copies of the learning policy."""
 
@@ -217,10 +237,40 @@ class SelfPlaySettings(Settings):
     """Initial rating."""
     elo_k: float = Field(default=1.0, gt=0)
     """Largest change of a rating by one game: Elo's K. 1, as in ML-Agents, moves slowly; chess uses 10 to 40."""
-    opponents: tuple[str, ...] = ()
-    """Opponents that never learn: random, heuristic, FILE.onnx, model:RUN or package.module:Class."""
+    opponents: str | tuple[str, ...] = ()
+    """How copies are drawn from the pool, `uniform` or `prioritized` by win rates, and opponents that never learn:
+    random, heuristic, FILE.onnx, model:RUN or package.module:Class. A word, or a list such as `[prioritized, random]`.
+    """
     play_against_opponents_ratio: float = Field(default=1.0, ge=0, le=1)
-    """Probability that the opponent is one of `opponents`, if there are any, rather than a copy of the policy."""
+    """Probability that the opponent is a brain of `opponents`, if there are any, rather than a copy of the policy."""
+
+    priority: PrioritySettings = PrioritySettings()
+    """Weights of the copies with `opponents: prioritized`."""
+    drop: Literal["oldest", "easiest"] = "oldest"
+    """Copy that leaves a full pool: the oldest, or the one that the learning policies beat most often."""
+
+    @field_validator("opponents")
+    @classmethod
+    def _are_drawn_in_one_way(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        texts = (value,) if isinstance(value, str) else value
+        if {UNIFORM, PRIORITIZED} <= {*texts}:
+            raise ValueError(f"expected one of {UNIFORM} and {PRIORITIZED} beside the names of brains, got both")
+        for text in texts:
+            near = "" if text in (UNIFORM, PRIORITIZED) or ":" in text else nearest(text, (UNIFORM, PRIORITIZED))
+            if near:
+                raise ValueError(f"expected {UNIFORM}, {PRIORITIZED} or the name of a brain, got {text!r}{near}")
+        return value
+
+    @property
+    def brains(self) -> tuple[str, ...]:
+        """The opponents that never learn."""
+        texts = (self.opponents,) if isinstance(self.opponents, str) else self.opponents
+        return tuple(text for text in texts if text not in (UNIFORM, PRIORITIZED))
+
+    @property
+    def prioritized(self) -> bool:
+        """Whether copies are drawn by win rates."""
+        return PRIORITIZED in ((self.opponents,) if isinstance(self.opponents, str) else self.opponents)
 
     @model_validator(mode="after")
     def _teams_change_rarely(self) -> SelfPlaySettings:

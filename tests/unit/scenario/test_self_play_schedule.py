@@ -4,6 +4,7 @@ import json
 from collections import Counter
 
 import pytest
+from pydantic import ValidationError
 
 from palaestra.scenario.self_play_schedule import LEARNING, Pool, Schedule, fixed, next_team
 from palaestra.scenario.settings import SelfPlaySettings
@@ -53,6 +54,59 @@ def test_opponents_are_drawn_by_the_ratio_and_evenly_from_the_pool(ratio: float)
     drawn = Counter(pool.draw() for _ in range(4000))
     assert drawn[LEARNING] / 4000 == pytest.approx(ratio, abs=0.03)
     assert all(drawn[number] / 4000 == pytest.approx((1 - ratio) / 4, abs=0.03) for number in range(4))
+
+
+def test_prioritized_snapshots_are_drawn_by_win_rates_and_beside_fixed_opponents():
+    play = {"opponents": ["random", "prioritized"], "play_against_opponents_ratio": 0.25}
+    pool = Pool(settings(**play, play_against_latest_model_ratio=0, priority={"floor": 0.0, "decay": 1.0}), seed=1)
+    for number in (0, 1):
+        pool.admit(number)
+    for result in (0.0, 0.0):  # against 0; its rate is (0 + 1) / 4, the other's 1/2: weights 9 and 4
+        pool.rates.add("Fighter", 0, result)
+    drawn = Counter(pool.draw(["Fighter"]) for _ in range(4000))
+    assert drawn[-2] / 4000 == pytest.approx(0.25, abs=0.03)
+    assert drawn[0] / 4000 == pytest.approx(0.75 * 9 / 13, abs=0.03)
+    assert drawn[1] / 4000 == pytest.approx(0.75 * 4 / 13, abs=0.03)
+
+
+def test_the_easiest_snapshot_leaves_a_full_pool_but_never_the_new_one():
+    pool = Pool(settings(window=3, drop="easiest"), seed=0)
+    for number in range(3):
+        pool.admit(number)
+    pool.rates.add("Fighter", 1, 1.0)
+    pool.rates.add("Fighter", 0, 0.0)
+    pool.admit(3)
+    assert pool.numbers == [0, 2, 3]
+    pool.admit(4)  # 2 and 3 are as easy: the older one
+    assert pool.numbers == [0, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("given", "brains", "prioritized"),
+    [
+        ([], (), False),
+        ("prioritized", (), True),
+        ("uniform", (), False),
+        ("random", ("random",), False),
+        (["heuristic", "prioritized", "model:soccer"], ("heuristic", "model:soccer"), True),
+    ],
+)
+def test_opponents_are_a_word_or_brains_or_both(given: object, brains: tuple[str, ...], prioritized: bool):
+    play = settings(opponents=given)
+    assert (play.brains, play.prioritized) == (brains, prioritized)
+    assert settings(**play.model_dump(mode="json")) == play
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["uniform", "prioritized"], "expected one of uniform and prioritized beside the names of brains, got both"),
+        ("prioritised", "or the name of a brain, got 'prioritised'; did you mean 'prioritized'"),
+    ],
+)
+def test_words_for_opponents_are_checked(given: object, message: str):
+    with pytest.raises(ValidationError, match=message):
+        settings(opponents=given)
 
 
 def test_fixed_opponents_are_drawn_by_their_own_ratio():

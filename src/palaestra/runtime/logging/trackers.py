@@ -21,7 +21,7 @@ import numpy as np
 from palaestra.core.display import indented
 from palaestra.core.errors import RunError
 from palaestra.core.files import MOST_LINES, explain, file_name, read_whole, write_whole
-from palaestra.core.metrics import ELO, GROUP_REWARD, SUCCESS
+from palaestra.core.metrics import ELO, GROUP_REWARD, SUCCESS, standing_in_words
 from palaestra.runtime.logging.tracker import Summary, TrackedRun
 
 if TYPE_CHECKING:
@@ -208,6 +208,8 @@ class ConsoleTracker:
         parts.append("Training" if summary.training else "Not Training")
         if ELO in summary.values:
             parts.append(f"ELO: {summary.values[ELO]:.3f}")
+        if against := standing_in_words(summary.values):
+            parts.append(f"{against[0].upper()}{against[1:]}")
         if SUCCESS in summary.values:
             parts.append(f"Success: {100 * summary.values[SUCCESS]:.0f} %")
         (self._run.summary or self._run.info)(". ".join(parts) + ".")

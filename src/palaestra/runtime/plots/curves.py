@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palaestra.core.errors import PalaestraError, RunError
-from palaestra.core.metrics import ELO, GROUP_REWARD, LENGTH, REWARD, SUCCESS
+from palaestra.core.metrics import ELO, GROUP_REWARD, LENGTH, REWARD, SUCCESS, WORST_RATE
 from palaestra.runtime.logging.history import History, read_history, tags
 from palaestra.runtime.plots.chart_style import (
     COLORS,
@@ -47,6 +47,7 @@ OVERVIEW = (
     GROUP_REWARD,
     ELO,
     SKILL,
+    WORST_RATE,
     SUCCESS,
     LENGTH,
     "Policy/Entropy",
@@ -61,6 +62,7 @@ UNITS = {
     SUCCESS: "share of episodes",
     LENGTH: "decisions after the first",
     ELO: "rating",
+    WORST_RATE: "of all snapshots",
     "Policy/Entropy": "nats",
 }
 LEGEND_COLUMNS, LEGEND_LETTERS = 5, 60

@@ -78,6 +78,15 @@ class League:
         lost = self.games - self.wins - self.draws
         return np.divide(self.wins, self.wins + lost, out=np.full(self.games.shape, np.nan), where=self.wins + lost > 0)
 
+    def standings(self, behavior: str) -> list[tuple[float, int]]:
+        """Returns the score of a behavior's last entry against each other, and that one's step."""
+        last = max(i for i, entry in enumerate(self.entries) if entry.behavior == behavior)
+        return [
+            (float(score), entry.step)
+            for score, entry in zip(self.scores[last], self.entries, strict=True)
+            if not np.isnan(score)
+        ]
+
     def agreement(self, behavior: str) -> float:
         """Spearman's rank correlation of a behavior's ratings with its mean scores; NaN for fewer than two entries."""
         mine = [i for i, entry in enumerate(self.entries) if entry.behavior == behavior and self.games[i].any()]

@@ -13,6 +13,7 @@ from torch import nn
 
 from palaestra.core.errors import RunError
 from palaestra.core.files import explain, write_whole
+from palaestra.core.metrics import standing, standing_in_words
 from palaestra.envs.base import Env
 from palaestra.models.policy import NetworkPolicy
 from palaestra.runtime.plots.chart_style import INK, SOFT, add_title, new_figure, save, short_number
@@ -125,11 +126,14 @@ def as_json(league: League) -> dict[str, Any]:
         "wins": league.wins.tolist(),
         "draws": league.draws.tolist(),
         "rank_correlation": {name: _number(league.agreement(name)) for name in names},
+        "last": {name: standing(league.standings(name)) for name in names},
     }
 
 
 def heat_map(league: League, run: str = "") -> Figure:
     """Draws scores of rows against columns under the run's name: blue if the row wins, red if it loses."""
+    from matplotlib.patches import Rectangle
+
     names = list(dict.fromkeys(entry.behavior for entry in league.entries))
     rows = [i for i, entry in enumerate(league.entries) if entry.behavior == names[0]]
     columns = [i for i, entry in enumerate(league.entries) if entry.behavior == names[-1]]
@@ -145,7 +149,12 @@ def heat_map(league: League, run: str = "") -> Figure:
     across, down = ([short_number(league.entries[i].step) for i in shown] for shown in (columns, rows))
     axes.set_xticks(range(len(columns)), across, rotation=60, fontsize=8, color=SOFT)
     axes.set_yticks(range(len(rows)), down, fontsize=8, color=SOFT)
-    axes.set_xlabel(f"{names[-1]} at step", fontsize=9, color=SOFT)
+    below = f"{names[-1]} at step"
+    if words := standing_in_words(standing(league.standings(names[0]))):
+        below += f"\n\nThe last {words} (framed)"
+        frame = {"fill": False, "edgecolor": INK, "linewidth": 1.6, "clip_on": False}
+        axes.add_patch(Rectangle((np.nanargmin(scores[-1]) - 0.5, len(rows) - 1.5), 1, 1, **frame))
+    axes.set_xlabel(below, fontsize=9, color=SOFT)
     axes.set_ylabel(f"{names[0]} at step", fontsize=9, color=SOFT)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)

@@ -71,12 +71,15 @@ class MatchRatings:
         for row in ((sides >= 0) & is_learning & ~has_mates_left).nonzero()[0].tolist():
             team = self._sides.all[int(sides[row])].team
             others = [(i, side.behavior) for i, side in enumerate(self._sides.all) if side.team != team]
+            opponents = [(behavior, int(players[row, i])) for i, behavior in others]
             if not by_skill:
-                opponents = [(behavior, int(players[row, i])) for i, behavior in others]
                 self._change_elo(name, opponents, result_of(float(reward[row])))
                 self._journal.add(name, ELO, ratings.elo)
-            opponents = sorted({behavior for _, behavior in others})
-            elos = [elo for one in opponents for elo in self._sides.behaviors[one].ratings.opponent_elos]
+            if self._players.by_slot:  # else areas are judged as a whole
+                for other, number in opponents:
+                    self._sides.behaviors[other].games.add(name, number, result_of(float(reward[row])))
+            behaviors = sorted({behavior for _, behavior in others})
+            elos = [elo for one in behaviors for elo in self._sides.behaviors[one].ratings.opponent_elos]
             if elos:  # else it is a team without opponents
                 self._journal.latest(name, OPPONENT_ELO, float(np.mean(elos)))
                 self._journal.latest(name, OPPONENT_DEVIATION, float(np.std(elos)))
@@ -112,8 +115,17 @@ class MatchRatings:
             results = [result_of(score) for score in of_teams.values()]
             if len(teams) > 1 and not self._warned and not sums_to_zero(results):
                 self._warn_of_imbalance(of_teams)
+            self._judge(self._players.of_areas[area], of_teams)
             if len(teams) > 2 or grouped:
                 self._rate_skills(self._players.of_areas[area], of_sides)
+
+    def _judge(self, players: Numbers, scores: Mapping[int, float]) -> None:
+        """Takes in the learning team's results against each other player: its team's higher score wins."""
+        for own, learner in zip(self._sides.all, players.tolist(), strict=True):
+            for side, number in zip(self._sides.all, players.tolist(), strict=True) if learner == LEARNING else ():
+                if side.team != own.team:
+                    result = result_of(scores[own.team] - scores[side.team])
+                    self._sides.behaviors[side.behavior].games.add(own.behavior, number, result)
 
     def _note_last(self, steps: Mapping[str, TimeStep]) -> None:
         shape = (len(self._players.of_areas), len(self._sides.all))

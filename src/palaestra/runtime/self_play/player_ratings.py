@@ -1,16 +1,18 @@
-"""Elo and skill of the players of one behavior in self-play."""
+"""Elo, skill and win rates of the players of one behavior in self-play."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.collect.learner import Learner
 from palaestra.scenario.ratings import COPY_SPREAD, Skill
-from palaestra.scenario.self_play_schedule import LEARNING
+from palaestra.scenario.self_play_schedule import LEARNING, Pool
 
+Game = tuple[str, int, float]
+"""A learning behavior, the number of its opponent, and its result."""
 RatingChanges = tuple[dict[int, float], dict[int, "tuple[float, float]"]]
 """Changes of Elo and evidence of skill, by player."""
 
@@ -114,6 +116,55 @@ class PlayerRatings:
             for key in ("skills", "agreed_skills")
         )
         self._learner.rating = self.elo
+
+
+class PoolGames:
+    """Games of learning policies against the snapshots of a pool; ranks add them to its win rates where they meet."""
+
+    def __init__(self, pool: Pool, group: RankGroup) -> None:
+        self._pool = pool
+        self._group = group
+        self._unknown: list[Game] = []
+        """Games that the other ranks do not know yet."""
+        self.taken: dict[int, int] = {}
+        """By number of a snapshot, the step at which it was taken."""
+
+    def add(self, learner: str, number: int, result: float) -> None:
+        """Adds a game against the player of that number, if it is a snapshot of the pool."""
+        if number in self._pool.numbers:
+            self._unknown.append((learner, number, result))
+            if self._group.known(now=True, when_met=False):
+                self.join([self.take()])
+
+    def take(self) -> list[Game]:
+        """Returns the games since the last call."""
+        games = self._unknown
+        self._unknown = []
+        return games
+
+    def join(self, games: Iterable[Sequence[Game]]) -> None:
+        """Adds the games of all ranks to the win rates."""
+        for learner, number, result in (game for some in games for game in some):
+            if number in self._pool.numbers:
+                self._pool.rates.add(learner, number, result)
+
+    def standings(self, learner: str) -> list[tuple[float, int]]:
+        """Returns a learning policy's win rate against each snapshot that was judged, and that one's step."""
+        rates = [(self._pool.rates.seen(learner, number), self.taken[number]) for number in self._pool.numbers]
+        return [(rate, step) for rate, step in rates if rate is not None]
+
+    def keep(self, numbers: Collection[int]) -> None:
+        """Forgets all other snapshots."""
+        self.taken = {number: step for number, step in self.taken.items() if number in numbers}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the games that the other ranks do not know, and the snapshots' steps."""
+        return {"unknown": [list(game) for game in self._unknown], "taken": _saved(self.taken)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores them."""
+        self._unknown = [(learner, number, result) for learner, number, result in state["unknown"]]
+        self.taken = _loaded(state["taken"])
 
 
 def _saved(ratings: Mapping[int, Any]) -> dict[str, Any]:

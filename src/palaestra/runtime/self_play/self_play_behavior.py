@@ -14,13 +14,15 @@ from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.play.brain_policy import BrainPolicy
 from palaestra.runtime.play.teachers import teacher_spec
 from palaestra.runtime.self_play.opponent_policy import MixedPolicy
-from palaestra.runtime.self_play.player_ratings import PlayerRatings, RatingChanges
+from palaestra.runtime.self_play.player_ratings import Game, PlayerRatings, PoolGames, RatingChanges
 from palaestra.runtime.self_play.policy_snapshots import PolicySnapshots
 from palaestra.runtime.storage.shared_tensors import Shared
 from palaestra.runtime.storage.snapshots import SnapshotFiles, too_many
 from palaestra.scenario.self_play_schedule import LEARNING, Pool, Schedule
 from palaestra.scenario.settings import SelfPlaySettings
 from palaestra.trainers.behavior_settings import trainer_class
+
+Changes = tuple[RatingChanges, int, list[Game]]
 
 
 class SelfPlayBehavior:
@@ -47,6 +49,7 @@ class SelfPlayBehavior:
         self._files = files
         self._snapshots = policy.snapshots
         self._pool = Pool(settings, seed, learner.name)
+        self.games = PoolGames(self._pool, group)
         self._steps_when_met = 0
         self._steps_since = 0
         """Decisions by fixed policies until the ranks last met, and since then on this rank."""
@@ -79,20 +82,23 @@ class SelfPlayBehavior:
             steady = self.learner.spec.steady
             self._steps_since += self.policy.fixed_slots if steady else int((step.acting & ~learned).sum())
 
-    def changes(self) -> tuple[RatingChanges, int]:
-        """Returns how ratings have changed since the ranks last met, and the decisions of fixed policies."""
+    def changes(self) -> Changes:
+        """Returns what came since the ranks last met: to ratings, decisions of fixed policies, and games."""
         steps = self._steps_since
         self._steps_since = 0
-        return self.ratings.changes(), steps
+        return self.ratings.changes(), steps, self.games.take()
 
-    def join(self, changes: Sequence[tuple[RatingChanges, int]]) -> None:
+    def join(self, changes: Sequence[Changes]) -> None:
         """Adds the changes of all ranks to that on which they agreed."""
-        self._steps_when_met += sum(steps for _, steps in changes)
-        self.ratings.join([ratings for ratings, _ in changes])
+        self._steps_when_met += sum(steps for _, steps, _ in changes)
+        self.ratings.join([ratings for ratings, _, _ in changes])
+        self.games.join([games for _, _, games in changes])
 
-    def opponent(self) -> int:
-        """Draws the next player: a number of the pool, of a fixed opponent, or of a copy made now."""
-        number = self._pool.draw()
+    def opponent(self, learners: Sequence[str]) -> int:
+        """Draws the next player against a team of these behaviors: a number of the pool, of a fixed opponent, or of a
+        copy made now.
+        """
+        number = self._pool.draw(learners)
         if number != LEARNING:
             return number
         if self._copy[1] != self.updates:
@@ -131,12 +137,14 @@ class SelfPlayBehavior:
     def keep(self, playing: set[int]) -> None:
         """Drops snapshots that are outside the pool and play nowhere."""
         self._snapshots.keep({*self._pool.numbers, *playing, self._copy[0]})
+        self.games.keep(self._snapshots.numbers)
         self.ratings.keep(self._snapshots.numbers)
 
     def _take(self) -> int:
         number = self._next
         self._next = self._next + 1
         self._snapshots.take(number)
+        self.games.taken[number] = self.learner.step
         return number
 
     def state_dict(self) -> dict[str, Any]:
@@ -146,6 +154,7 @@ class SelfPlayBehavior:
             "pool": self._pool.state_dict(),
             "snapshots": self._snapshots.state_dict(),
             "ratings": self.ratings.state_dict(),
+            "games": self.games.state_dict(),
             "fixed_steps": self.fixed_steps,
             "fixed_steps_since": self._group.known(0, self._steps_since),
             "numbers": [self._next, *self._copy, self.updates, self.first],
@@ -158,6 +167,7 @@ class SelfPlayBehavior:
         self._pool.load_state_dict(state["pool"])
         self._snapshots.load_state_dict(state["snapshots"])
         self.ratings.load_state_dict(state["ratings"])
+        self.games.load_state_dict(state["games"])
         self._steps_when_met = state["fixed_steps"]
         self._steps_since = state["fixed_steps_since"]
         self._next, copy, updates_then, self.updates, self.first = state["numbers"]
@@ -173,7 +183,7 @@ def join_self_play(learner: Learner, settings: SelfPlaySettings, context: RunCon
         trainer.network,
         lambda: trainer_class(learner.settings.trainer_type).make_network(learner.spec, learner.settings).to(device),
     )
-    fixed = [_fixed_opponent(text, learner, context) for text in settings.opponents]
+    fixed = [_fixed_opponent(text, learner, context) for text in settings.brains]
     policy = MixedPolicy(trainer.policy, snapshots, fixed)
     learner.collector.policy = policy
     learner.collector.shared = True

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 import torch
 
+from palaestra.core.metrics import standing_in_words
 from palaestra.core.timestep import TimeStep
 from palaestra.parallel.closing import warning_of_failure
 from palaestra.runtime.collect.learner import Learner
@@ -69,7 +70,7 @@ class SelfPlay(RunPart):
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
         """Starts new episodes in all areas."""
         self._steps = steps
-        mine = self._mine(steps)
+        mine = _those_of(self._behaviors, steps)
         self._players.begin(mine)
         self._ratings.begin()
         self._players.register(mine)
@@ -77,7 +78,7 @@ class SelfPlay(RunPart):
 
     def tick(self, steps: Mapping[str, TimeStep]) -> None:
         """Rates the episodes that ended, then chooses the players for these tables."""
-        mine = self._mine(steps)
+        mine = _those_of(self._behaviors, steps)
         if not mine:
             return
         by_slot = self._players.by_slot
@@ -101,9 +102,6 @@ class SelfPlay(RunPart):
             self._assign(mine, over)
         for name, step in mine.items():
             self._behaviors[name].count_fixed(step)
-
-    def _mine(self, steps: Mapping[str, TimeStep]) -> dict[str, TimeStep]:
-        return {name: step for name, step in steps.items() if name in self._behaviors}
 
     def _warn_once(self, text: str) -> None:
         if text not in self._warned:
@@ -156,6 +154,14 @@ class SelfPlay(RunPart):
                 counts = {"Learning Team": self._sides.learning, **counts}
             for title, count in counts.items():
                 self._context.journal.latest(name, f"Self-play/{title}", count)
+            for tag, value in self._sides.standing(name).items():
+                self._context.journal.latest(name, tag, value)
+
+    def report(self) -> Iterator[tuple[str, str]]:
+        """Yields how the policies fare against the snapshots."""
+        for name in self._behaviors:
+            if words := standing_in_words(self._sides.standing(name)):
+                yield "pool", words if len(self._behaviors) == 1 else f"{name} {words}"
 
     def saved(self) -> None:
         """Writes the new snapshots, and lists the ratings."""
@@ -189,13 +195,17 @@ class SelfPlay(RunPart):
         if not restored:
             self.begin(self._steps)
             return
-        mine = self._mine(self._steps)
+        mine = _those_of(self._behaviors, self._steps)
         self._players.load_state_dict(state, here)
         if len(here) == len(state["sides"]):
             self._ratings.load_state_dict(state["results"])
         self._players.register(mine)
         for name, step in mine.items():
             self._behaviors[name].policy.assign(self._players.of_slots(name, step))
+
+
+def _those_of(behaviors: Container[str], steps: Mapping[str, TimeStep]) -> dict[str, TimeStep]:
+    return {name: step for name, step in steps.items() if name in behaviors}
 
 
 def _widened(mask: torch.Tensor | None, slots: int) -> torch.Tensor | None:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from palaestra.core.metrics import standing
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
 from palaestra.scenario.self_play_schedule import FIRST_FIXED, LEARNING, next_team
@@ -48,6 +49,15 @@ class Sides:
         """The teams of all sides."""
         return {side.team for side in self.all}
 
+    @property
+    def learners(self) -> list[str]:
+        """The behaviors of the learning team, in an order that all ranks have."""
+        return sorted({side.behavior for side in self.all if side.team == self.learning})
+
+    def standing(self, behavior: str) -> dict[str, float]:
+        """Returns how a policy fares against the snapshots of all pools, as metrics; empty before it has met any."""
+        return standing([one for other in self.behaviors.values() for one in other.games.standings(behavior)])
+
     def of(self, behavior: str) -> list[int]:
         """Returns the numbers of a behavior's sides."""
         return [i for i, side in enumerate(self.all) if side.behavior == behavior]
@@ -60,7 +70,7 @@ class Sides:
             self.learn(side.team)
             return
         behavior = self.behaviors[side.behavior]
-        opponent = behavior.opponent() if begun and self.decided_alone else behavior.first
+        opponent = behavior.opponent(self.learners) if begun and self.decided_alone else behavior.first
         self.chosen = np.append(self.chosen, LEARNING if side.team == self.learning else opponent)
 
     def learn(self, team: int | None) -> None:
@@ -77,7 +87,7 @@ class Sides:
             if behavior.schedule.swap_due(behavior.fixed_steps, behavior.settings):
                 for i, side in self._in_order():
                     if side.behavior == name and side.team != self.learning:
-                        self.chosen[i] = behavior.opponent()
+                        self.chosen[i] = behavior.opponent(self.learners)
         turn = [self.behaviors[side.behavior] for side in self.all if side.team == self.learning]
         if any(one.change_due() for one in turn) or not any(one.learner.training for one in turn):
             self._change_team(turn)
@@ -103,16 +113,16 @@ class Sides:
             if side.team == self.learning:
                 self.chosen[i] = LEARNING
             elif side.team == before:
-                self.chosen[i] = self.behaviors[side.behavior].opponent()
+                self.chosen[i] = self.behaviors[side.behavior].opponent(self.learners)
 
     def able(self, players: Numbers) -> Numbers:
         """Returns a copy (..., sides) in which fixed opponents that no longer exist are replaced."""
         players = players.copy()
         for i, side in enumerate(self.all):
             behavior = self.behaviors[side.behavior]
-            gone = players[..., i] < FIRST_FIXED + 1 - len(behavior.settings.opponents)
+            gone = players[..., i] < FIRST_FIXED + 1 - len(behavior.settings.brains)
             if gone.any():
-                players[..., i] = np.where(gone, behavior.opponent(), players[..., i])
+                players[..., i] = np.where(gone, behavior.opponent(self.learners), players[..., i])
         return players
 
     def state_dict(self) -> dict[str, Any]:

@@ -34,6 +34,7 @@ _OF_TRAINERS = {
 _OF_SELF_PLAY = {
     ELO_TAG,
     *(f"Self-play/{what}" for what in ("Opponent ELO Mean", "Opponent ELO Deviation", "Skill", "Skill Deviation")),
+    *(f"Self-play/{what}" for what in ("Snapshots Beaten", "Snapshots Judged", "Worst Win Rate", "Worst Snapshot")),
     *(f"Self-play/{what}" for what in ("Learning Team", "Snapshots", "Swaps", "Team Changes", "Ghost Steps")),
 }
 _ESTIMATES = {

@@ -225,7 +225,7 @@ def agent_code(settings: RunSettings) -> list[Code]:
         teacher = getattr(block.hyperparameters, "teacher", None)
         if isinstance(teacher, str) and is_user_brain(teacher):
             found.append(((*at, "hyperparameters", "teacher"), teacher))
-        opponents = block.self_play.opponents if block.self_play else ()
+        opponents = block.self_play.brains if block.self_play else ()
         found += [((*at, "self_play", "opponents"), opponent) for opponent in opponents if is_user_brain(opponent)]
     return found
 

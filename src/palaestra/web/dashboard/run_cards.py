@@ -35,14 +35,14 @@ def show_lessons(place: ui.column, found: Sequence[LessonStatus]) -> None:
                 quiet(escaped(each.needs) if each.needs else "the last lesson")
 
 
-def show_ratings(place: ui.column, elo: Mapping[str, float], run_id: str, table: LeagueTable | None) -> None:
-    """Shows the Elo of each behavior in self-play, and the league or the command that plays one."""
+def show_ratings(place: ui.column, ratings: Mapping[str, str], run_id: str, table: LeagueTable | None) -> None:
+    """Shows the ratings of each behavior in self-play, and the league or the command that plays one."""
     place.clear()
-    if not elo and table is None:
+    if not ratings and table is None:
         return
     with place, card("Self-play"):
-        for name, rating in elo.items():
-            ui.label(f"{escaped(name)}: Elo {rating:,.0f}").classes("text-sm")
+        for name, rating in ratings.items():
+            ui.label(f"{escaped(name)}: {rating}").classes("text-sm")
         if table is None:
             quiet("A league plays all snapshots against each other and shows which are strongest:")
             ui.label(f"palaestra league {escaped(run_id)}").classes("p-log")

@@ -10,7 +10,7 @@ from nicegui import run as worker
 from nicegui import ui
 
 from palaestra.core.display import escaped, readable
-from palaestra.core.metrics import ELO
+from palaestra.core.metrics import ELO, standing_in_words
 from palaestra.core.plugins import registry
 from palaestra.runtime.monitor.run_facts import (
     LeagueTable,
@@ -55,9 +55,13 @@ class RunView:
     """Why the run cannot be watched; empty if nothing speaks against it."""
 
     @property
-    def ratings(self) -> dict[str, float]:
-        """Elo of each behavior in self-play."""
-        return {each.name: each.values[ELO] for each in self.status.behaviors if ELO in each.values}
+    def ratings(self) -> dict[str, str]:
+        """Elo of each behavior in self-play, and how it fares against its snapshots."""
+        return {
+            each.name: "; ".join(filter(None, (f"Elo {each.values[ELO]:,.0f}", standing_in_words(each.values))))
+            for each in self.status.behaviors
+            if ELO in each.values
+        }
 
 
 def add_run_page(site: Site, index: RunIndex) -> None:

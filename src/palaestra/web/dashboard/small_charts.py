@@ -6,7 +6,7 @@ from nicegui import run as worker
 from nicegui import ui
 
 from palaestra.core.display import escaped
-from palaestra.core.metrics import ELO, GROUP_REWARD, LENGTH, REWARD, SUCCESS
+from palaestra.core.metrics import ELO, GROUP_REWARD, LENGTH, REWARD, SUCCESS, WORST_RATE
 from palaestra.runtime.monitor.run_index import RunIndex
 from palaestra.runtime.monitor.thinning import CurveView
 from palaestra.web.dashboard.chart_options import CurveLine, curve_options
@@ -17,6 +17,7 @@ MAIN = (
     GROUP_REWARD,
     SUCCESS,
     ELO,
+    WORST_RATE,
     LENGTH,
     "Policy/Entropy",
     "Losses/Policy Loss",

@@ -78,7 +78,9 @@ def test_the_heat_map_calls_percent_percent():
     league.add([0, 1], [1.0, 0.0])
     axes = heat_map(league, "boxers").axes[0]
     assert axes.get_title(loc="left") == "boxers"
-    assert {text.get_text() for text in axes.texts} == {"0", "100", "score of the row against the column, in percent"}
+    below = "score of the row against the column, in percent"
+    assert {text.get_text() for text in axes.texts} == {"0", "100", below}
+    assert axes.get_xlabel().endswith("The last beats 0 of 1 snapshots; worst: 0 % against step 0 (framed)")
 
 
 def test_rank_correlation_of_equal_reversed_and_tied_orders():

@@ -1,5 +1,6 @@
 """Whole runs of self-play: who plays whom, when that changes, and that stopping changes nothing."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,7 +58,7 @@ MEMORY = {"network_settings": {"hidden_units": 16, "num_layers": 1, "memory": {"
         pytest.param("symmetric", ["Fighter"], {"trainer_type": "sac", "hyperparameters": SAC}, marks=pytest.mark.slow),
         pytest.param("two_against_one", ["Pair", "Giant"], {}, marks=pytest.mark.slow),
         ("two_against_one", ["Pair", "Giant"], {"trainer_type": "poca"}),
-        pytest.param("three_teams", ["Fighter"], {}, marks=pytest.mark.slow),
+        ("three_teams", ["Fighter"], {"self_play": {"opponents": "prioritized", "drop": "easiest"}}),
         pytest.param(
             "symmetric",
             ["Fighter"],
@@ -150,6 +151,23 @@ def test_with_a_ratio_of_none_the_side_that_does_not_learn_plays_snapshots_alone
         message[team].setdefault(count, set()).update(round(number, 5) for (number,) in named)
     assert max(map(len, message[0].values())) > 1
     assert max(map(len, message[1].values())) == 1
+
+
+def test_summaries_say_how_many_snapshots_are_beaten(tmp_path, capsys):
+    play = {"play_against_latest_model_ratio": 0.0, "team_change": 10_000}
+    result = train(config("Pair", "Giant", self_play=play), "two_against_one", tmp_path, until=800, quiet=False)
+    saved = behavior_state(result, "Giant")
+    won, weight, games = saved["pool"]["rates"]["Pair"][str(saved["pool"]["numbers"][0])]
+    assert games >= 10
+    last = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
+    (pair,) = [line for line in last if line["behavior"] == "Pair" and line["step"] == 800]
+    rate = won / weight
+    worst = {"Self-play/Worst Win Rate": pytest.approx(rate), "Self-play/Worst Snapshot": 0.0}
+    counts = {"Self-play/Snapshots Beaten": float(rate > 0.5), "Self-play/Snapshots Judged": 1.0}
+    assert {tag: pair[tag] for tag in (*worst, *counts)} == {**worst, **counts}
+    said = f"Beats {rate > 0.5:d} of 1 snapshots; worst: {100 * rate:.0f} % against step 0."
+    assert said in capsys.readouterr().out
+    assert not saved["pool"]["rates"].keys() - {"Pair"}
 
 
 def test_ratings_reach_the_status_file(tmp_path):

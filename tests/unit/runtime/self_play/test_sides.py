@@ -142,6 +142,11 @@ def test_who_was_knocked_out_early_counts_in_the_skills(tmp_path):
 
 def rated(players: list[int], rewards: list[float]) -> dict[int, Skill]:
     """Skills after a game of three sides, one agent each, that began as equals."""
+    return played(players, rewards)[0]
+
+
+def played(players: list[int], rewards: list[float]) -> tuple[dict[int, Skill], list[tuple[str, int, float]]]:
+    """Also the results of the learning policy."""
     env = EnvWrapper(Ball(areas=1))
     ratings = PlayerRatings(cast(Learner, SimpleNamespace(rating=None)), 1200.0, ALONE)
     for number in set(players):
@@ -149,7 +154,14 @@ def rated(players: list[int], rewards: list[float]) -> dict[int, Skill]:
             ratings.admit(number)
         ratings.set_skill(number, Skill(deviation=2.0))
     learner = SimpleNamespace(spec=SimpleNamespace(steady=False))
-    fighter = SimpleNamespace(ratings=ratings, settings=SelfPlaySettings(), learner=learner)
+
+    def judge(*game: Any) -> None:
+        games.append(game)
+
+    games: list[Any] = []
+    fighter = SimpleNamespace(
+        ratings=ratings, settings=SelfPlaySettings(), learner=learner, games=SimpleNamespace(add=judge)
+    )
     sides = Sides({"Fighter": cast(SelfPlayBehavior, fighter)}, ALONE, print)
     sides.all = [Side("Fighter", team) for team in range(3)]
     step = replace(
@@ -165,7 +177,7 @@ def rated(players: list[int], rewards: list[float]) -> dict[int, Skill]:
     slots.assign({"Fighter": step}, None)
     over = slots.areas.over({"Fighter": step})
     MatchRatings(sides, slots, Journal(Statistics()), print).rate({"Fighter": step}, over)
-    return {number: ratings.skill_of(number) for number in set(players)}
+    return {number: ratings.skill_of(number) for number in set(players)}, games
 
 
 def test_a_player_of_two_sides_is_rated_by_both():
@@ -177,6 +189,11 @@ def test_a_player_of_two_sides_is_rated_by_both():
     # equals win two games of three on two sides of three: on average nothing is learned of either
     assert 2 * won[LEARNING].mean + lost[LEARNING].mean == pytest.approx(3 * START, abs=0.05)
     assert 2 * won[0].mean + lost[0].mean == pytest.approx(3 * START, abs=0.05)
+
+
+def test_each_player_of_three_sides_is_judged_by_who_got_more():
+    assert played([LEARNING, 4, 0], [-1, -1, 1])[1] == [("Fighter", 4, 0.5), ("Fighter", 0, 0.0)]
+    assert played([5, 4, LEARNING], [-1, -1, 1])[1] == [("Fighter", 5, 1.0), ("Fighter", 4, 1.0)]
 
 
 def test_a_player_of_all_sides_is_not_rated():

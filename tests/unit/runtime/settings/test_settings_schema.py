@@ -48,8 +48,9 @@ KEYS = {
     "demo_path",
     "SelfPlaySettings": (
         "save_steps team_change swap_steps window play_against_latest_model_ratio initial_elo elo_k opponents "
-        "play_against_opponents_ratio"
+        "play_against_opponents_ratio priority drop"
     ),
+    "PrioritySettings": "weights power decay floor prior",
     "BehavioralCloningSettings": "demo_path steps strength samples_per_update num_epoch batch_size",
     "StopSettings": "metric at_least at_most episodes summaries no_progress",
     "KeepBestSettings": "metric every episodes deterministic seed",
