@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from palaestra.brains.base import best_choices
-from palaestra.brains.model_layout import MASK, MEMORY_IN, MEMORY_OUT, read_layout
+from palaestra.brains.model_layout import MASK, MEMORY_IN, MEMORY_OUT, ModelLayout, read_layout
 from palaestra.brains.observations import Inputs, floats, turn, turned_inputs
 from palaestra.brains.session import Arrays, Session
 from palaestra.core.errors import PolicyError
@@ -68,7 +68,7 @@ class Policy:
         self.seed = seed
         self.rng = np.random.default_rng(seed)
         """Random generator for choices; a checkpoint saves its state."""
-        content = _content(path)
+        content = model_content(path)
         self._session = Session(content, str(path), seed)
         layout = self._layout = read_layout(self._session)
         self._turned = turned_inputs(content, layout.obs)
@@ -140,16 +140,8 @@ class Policy:
         """
         arrays, single = self._inputs.arrays(obs)
         rows = len(arrays[0]) if arrays else 1
-        feeds = {
-            name: turn(array) if name in self._turned else array
-            for name, array in zip(self._layout.obs, arrays, strict=True)
-        }
         mask = self._mask(action_mask, rows)
-        if mask is not None and self._layout.masked:
-            feeds[MASK] = mask.astype(np.float32)
-        remembered = self._memory(memory, rows)
-        if remembered is not None:
-            feeds[MEMORY_IN] = remembered
+        feeds = feeds_of(self, arrays, mask, self._memory(memory, rows))
         action = self._action(self._run(feeds, rows, deterministic), mask, rows, deterministic)
         if rescale:
             action = self._rescaled(action, rows)
@@ -293,7 +285,32 @@ class Policy:
         return PolicyAction(continuous, discrete, memory, native)
 
 
-def _content(path: Path) -> str | bytes:
+def layout_of(policy: Policy) -> ModelLayout:
+    """Returns the tensors of a policy's file."""
+    return policy._layout
+
+
+def feeds_of(
+    policy: Policy, arrays: Sequence[np.ndarray], mask: np.ndarray | None, memory: np.ndarray | None
+) -> Arrays:
+    """Returns what a policy's graph takes, of observations (N, *shape) float32, a mask (N, choices) bool and the memory
+    (N, memory_size); without them every choice is allowed, and nothing is remembered.
+    """
+    layout = policy._layout
+    rows = len(arrays[0]) if arrays else 1
+    feeds = {
+        name: turn(array) if name in policy._turned else array for name, array in zip(layout.obs, arrays, strict=True)
+    }
+    if layout.masked:
+        feeds[MASK] = np.ones((rows, layout.choices), np.float32) if mask is None else mask.astype(np.float32)
+    if layout.memory_size:
+        zeros = np.zeros((rows, 1, layout.memory_size), np.float32)
+        feeds[MEMORY_IN] = zeros if memory is None else memory.reshape(zeros.shape)
+    return feeds
+
+
+def model_content(path: Path) -> str | bytes:
+    """Returns what onnxruntime opens: the file's name, or the graph that a `.nn` file is converted to."""
     if path.suffix.lower() != ".nn":
         return str(path)
     from palaestra.brains.barracuda.nn_policy import load_nn  # imports onnx, which only these need

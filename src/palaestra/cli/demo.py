@@ -1,5 +1,5 @@
 """Show what is in demonstrations: behaviors, episodes, rewards, actions, and problems. Join them, and Minari
-datasets, to one file.
+datasets, to one file. Compare recorded actions with a model's.
 
 Reads the files that Unity's recorder and `palaestra record --demo` write, of every version, however large, and Minari
 datasets on this machine (minari:ID, or minari:FOLDER).
@@ -13,7 +13,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.cli.flags import option, switch
+from palaestra.cli.demo_model import compared, lines_of, models_of
+from palaestra.cli.flags import option, repeated, switch
 from palaestra.core.display import escaped
 from palaestra.core.errors import ConfigError, DemoError, EmptyDemo
 from palaestra.core.files import must_be_new
@@ -26,6 +27,7 @@ EXAMPLES = """\
 palaestra demo Expert.demo
 palaestra demo Assets/Demonstrations --plot demos.png
 palaestra demo *.demo --json | jq '.[].reward.mean'
+palaestra demo Played.demo --model results/first/3DBall.onnx
 palaestra demo minari:D4RL/pen/human-v2
 palaestra demo minari:cartpole/expert-v0 --to-demo CartPole-v1.demo
 """
@@ -41,13 +43,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option(parser, "--plot", "OUT.png", "draw rewards, actions and ranges of observations", type=Path)
     switch(parser, "--force", "overwrite an existing file")
     group = parser.add_argument_group(
+        "To see whether a game plays what was trained",
+        "Recordings of a game that plays a model itself are compared with what the model says to what was seen. The "
+        "exit status is 1 where they differ; what differs is named.",
+    )
+    model = "the model (.onnx or .nn) that the game plays; others, or a folder, are compared where it is not the first"
+    repeated(group, "--model", "FILE", model)
+    group = parser.add_argument_group(
         "To write one file of them", "Everything named, which must be of one behavior, becomes one recording."
     )
     option(group, "--to-demo", "FILE.demo", "write a demonstration file", type=Path)
 
 
 def main(options: argparse.Namespace) -> int:
-    """Shows each file; returns 1 if one of them cannot be read. Raises DemoError if there is none."""
+    """Shows each file; returns 1 if one cannot be read or differs from its model. Raises DemoError if there is none."""
     from palaestra.datasets import read_demo
     from palaestra.demos.summary import summarize
 
@@ -55,17 +64,20 @@ def main(options: argparse.Namespace) -> int:
     if options.force and options.to_demo is None and options.plot is None:
         raise ConfigError("--force overwrites a file that --plot or --to-demo names: add one of them")
     if options.to_demo is not None:
-        if given := next((flag for flag in ("json", "plot") if getattr(options, flag)), None):
+        if given := next((flag for flag in ("json", "plot", "model") if getattr(options, flag)), None):
             raise ConfigError(f"--{given} shows demonstrations, and --to-demo converts them: one after the other")
         return _convert(files, options.to_demo, force=options.force)
     if options.plot is not None:
         must_be_new(options.plot, force=options.force)
+    models = models_of(options.model)
     shown: list[dict[str, Any]] = []
     summaries: list[DemoSummary] = []
     failed: list[DemoError] = []
     for file in files:
         try:
-            summary = summarize(read_demo(file))
+            demo = read_demo(file)
+            found = {"model": compared(demo, models)} if models else {}
+            summary = summarize(demo)
         except EmptyDemo as error:
             shown.append({"file": str(file), "empty": True, "warnings": [str(error)]})
         except DemoError as error:
@@ -75,7 +87,7 @@ def main(options: argparse.Namespace) -> int:
             shown.append({"file": str(file), "error": str(error)})
         else:
             summaries.append(summary)
-            shown.append(as_dict(summary))
+            shown.append(as_dict(summary) | found)
         if not options.json:
             _print(shown[-1])
     if options.json:
@@ -84,7 +96,8 @@ def main(options: argparse.Namespace) -> int:
         _draw(summaries, options.plot)
         if not options.json:
             print(f"Wrote {options.plot}")
-    return 1 if failed else 0
+    other = any(each["model"]["verdict"] != "plays" for each in shown if "model" in each)
+    return 1 if failed or other else 0
 
 
 def _draw(summaries: list[DemoSummary], file: Path) -> None:
@@ -197,6 +210,11 @@ def _finite(value: float) -> float | None:
 
 def _print(shown: dict[str, Any]) -> None:
     _say(shown["file"])
+    if "model" in shown:
+        for word, sentence in lines_of(shown["model"]):
+            _say(f"  {word:<14}{sentence}")
+        print()
+        return
     if kind := next((kind for kind in ("error", "empty") if kind in shown), None):
         _say(f"  {kind:<14}{shown.get('error') or shown['warnings'][0]}")
         print()

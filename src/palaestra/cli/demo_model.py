@@ -1,0 +1,154 @@
+"""Compare recorded actions with those of a model (`palaestra demo FILE.demo --model M.onnx`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from palaestra.core.errors import ConfigError, DemoError, PolicyError
+
+if TYPE_CHECKING:
+    from palaestra.brains.model import Policy
+    from palaestra.demos import DemoSource
+    from palaestra.runtime.recorded_play.play_check import PlayVerdict
+
+FEW = 20
+"""Decisions below which agreement proves little."""
+LISTED = 5
+"""Differences that are listed."""
+
+
+def models_of(names: Sequence[str]) -> list[Policy]:
+    """Returns the named models, and those in named folders. Raises PolicyError."""
+    from palaestra.brains.model import load_policy
+    from palaestra.core.files import MODEL_FILES
+    from palaestra.hub.hub_names import is_hub_name
+
+    files: list[Path | str] = []
+    for name in names:
+        path = Path(name)
+        if is_hub_name(name) or not path.is_dir():
+            files.append(name)
+            continue
+        inside = sorted(file for file in path.rglob("*") if file.suffix in MODEL_FILES)
+        if not inside:
+            raise ConfigError(f"--model {path}: the folder has no model files ({', '.join(MODEL_FILES)})")
+        files += sorted(inside, key=lambda file: len(file.relative_to(path).parts))  # a run's newest before older ones
+    return [load_policy(file) for file in files]
+
+
+def compared(demo: DemoSource, models: Sequence[Policy]) -> dict[str, Any]:
+    """Compares a recording with the model of its behavior. Raises PolicyError if none of the models fits it."""
+    from palaestra.runtime.recorded_play.model_odds import inputs_of
+    from palaestra.runtime.recorded_play.play_check import check_play
+    from palaestra.runtime.recorded_play.played_decisions import played_decisions
+
+    spec = demo.spec
+    fitting: list[Policy] = []
+    refused: list[PolicyError] = []
+    for model in models:
+        try:
+            inputs_of(model, [obs.name for obs in spec.obs], [obs.shape for obs in spec.obs])
+            if (model.continuous_size, model.branches) != (spec.action.continuous, spec.action.branches):
+                raise PolicyError(
+                    f"{model.path} gives {_actions(model.continuous_size, model.branches)}; the recording has "
+                    f"{_actions(spec.action.continuous, spec.action.branches)}"
+                )
+        except PolicyError as error:
+            refused.append(error)
+        else:
+            fitting.append(model)
+    if not fitting:
+        raise DemoError(f"{demo.title}: {refused[0]}")
+    name = demo.behavior
+    fitting.sort(key=lambda model: (model.path.stem != name, not model.path.stem.startswith(f"{name}-")))
+    return as_json(check_play(fitting, played_decisions(demo)))
+
+
+def _actions(continuous: int, branches: Sequence[int]) -> str:
+    parts = [f"{continuous} continuous actions"] if continuous else []
+    return " and ".join([*parts, *([f"branches of {' x '.join(map(str, branches))} choices"] if branches else [])])
+
+
+def as_json(verdict: PlayVerdict) -> dict[str, Any]:
+    """Returns a verdict as plain values."""
+    before = verdict.before
+    after = verdict.after
+    fewer = verdict.decisions
+    kind = "plays" if verdict.plays else "explained" if verdict.explained else "unexplained"
+    wrong = [] if before.agreement == 1 or before.drawn else [int(row) for row in (~before.same).nonzero()[0][:LISTED]]
+    causes = [{"key": cause.key, "what": cause.what, "advice": cause.advice} for cause in verdict.causes]
+    if (other := verdict.instead) is not None:
+        advice = f"put {verdict.model.path.name} into the game's Behavior Parameters"
+        causes = [{"key": "another_model", "what": f"the game plays {other.path}", "advice": advice}]
+    return {
+        "file": str(verdict.model.path),
+        "verdict": kind,
+        "decisions": len(fewer),
+        "episodes": fewer.episodes,
+        "agreement": round(before.agreement, 6),
+        "sampled": verdict.sampled,
+        "expected_if_sampled": round(after.expected, 6),
+        "agreement_with_causes": round(after.agreement, 6),
+        "causes": causes,
+        "tried": verdict.tried,
+        "first_differences": [{"decision": row, "of_episode": int(fewer.age[row])} for row in wrong],
+        "constant": verdict.constant,
+        "undecided": verdict.sampled and not after.informed,
+    }
+
+
+def lines_of(shown: dict[str, Any]) -> list[tuple[str, str]]:
+    """Returns what a comparison has found: a word and a sentence for each line."""
+    count = shown["decisions"]
+    many = f"{count:,} decisions of {shown['episodes']:,} episode{'' if shown['episodes'] == 1 else 's'}"
+    lines = [("model", f"{shown['file']}, compared with {many}")]
+    same = f"{shown['agreement']:.1%} of the recorded actions are the model's likeliest ones"
+    if shown["verdict"] == "plays":
+        lines.append(("agreement", same + _sampling(shown)))
+        lines.append(("verdict", f"the game plays this model as it was trained{_how(shown)}"))
+    elif shown["verdict"] == "explained":
+        lines.append(("agreement", same))
+        lines += [("cause", cause["what"]) for cause in shown["causes"]]
+        changed = f"{shown['agreement_with_causes']:.1%} of the actions are the model's likeliest ones"
+        lines.append(("then", changed + _sampling(shown)))
+        lines += [("to change", cause["advice"]) for cause in shown["causes"]]
+        lines.append(("verdict", f"the game does not play what was trained{_how(shown)}"))
+    else:
+        lines.append(("agreement", f"{same}, and they were not drawn from its distribution either"))
+        lines += [
+            ("difference", f"decision {one['decision']}, the episode's number {one['of_episode']}")
+            for one in shown["first_differences"]
+        ]
+        lines.append(
+            (
+                "verdict",
+                f"not this model's actions, and none of {shown['tried']:,} explanations holds: another version "
+                "of the model (name several with --model, or their folder), a person, or a heuristic",
+            )
+        )
+    if count < FEW:
+        lines.append(("warning", f"{count} decisions prove little; record a few episodes"))
+    if shown["undecided"]:
+        little = "the model is so undecided about these observations that drawn actions prove little"
+        lines.append(("warning", f"{little}; tick Deterministic Inference in Behavior Parameters and record again"))
+    if shown["constant"]:
+        lines.append(("warning", "the model says the same to all of these observations, which proves little"))
+    return lines
+
+
+def _sampling(shown: dict[str, Any]) -> str:
+    if not shown["sampled"]:
+        return ""
+    expected = shown["expected_if_sampled"]
+    share = f" (of drawn actions {expected:.1%} are expected to be)" if expected else ""
+    return f"; they were drawn from its distribution{share}"
+
+
+def _how(shown: dict[str, Any]) -> str:
+    if not shown["sampled"]:
+        return ""
+    return (
+        "; its actions are drawn at random: tick Deterministic Inference in Behavior Parameters for the likeliest ones"
+    )

@@ -1,0 +1,316 @@
+"""Finds out whether recorded actions are a model's, and if not, under which change of what was recorded they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.brains.model import Policy
+from palaestra.runtime.recorded_play.model_odds import NOISE, SAME, AskedModel, Odds, inputs_of
+from palaestra.runtime.recorded_play.play_causes import Cause, Recorded, possible_causes
+from palaestra.runtime.recorded_play.played_decisions import PlayedDecisions
+
+AGREES = 0.98
+"""Least share of decisions that are the model's likeliest actions where a game plays those."""
+SCREENED = 192
+"""Decisions with which all causes are tried; the best are tried again with all."""
+AROUND = 8
+"""Decisions around each of the first episodes' begins that are tried, too."""
+MOST_CAUSES = 3
+KEPT = 6
+"""Sets of causes that are continued with one more."""
+LEAST_EXPLAINED = 3
+"""Least number of differing decisions that a cause must explain."""
+CLEAR = 6.0
+"""Standard errors by which a cause must explain sampled actions better."""
+LOOSE = 4.0
+"""Standard errors by which what was drawn may differ from what is expected."""
+SPREAD = (0.95, 1.05)
+"""Variance of what was drawn, relative to the model's own, that counts as the same whatever its standard error."""
+MEAN_NOISE, MEAN_CHANCE = 0.05, 0.01
+"""Differences of means that count as none, likewise: in standard deviations, and in nats."""
+
+ROUNDING, FAR = 1e-5, 50.0
+"""Difference of clipped numbers that is none; most noise that an action counts as."""
+
+Plan = tuple[Cause, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlayFit:
+    """How well a model explains recorded actions."""
+
+    same: NDArray[np.bool_]  # (N,) the action is the model's likeliest
+    score: NDArray[np.float64]  # (N,) how likely it is, with a bound on what a single one can lose
+    expected: float
+    """Share of `same` where actions are drawn from the model's distribution; with continuous actions 0."""
+    drawn: bool
+    """Whether the actions can have been drawn from it."""
+    informed: bool
+    """Whether it knows more of the actions than how often each occurs."""
+
+    @property
+    def agreement(self) -> float:
+        """Share of decisions with the model's likeliest action."""
+        return float(self.same.mean()) if len(self.same) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlayVerdict:
+    """What the comparison of a recording with a model has found."""
+
+    model: Policy
+    decisions: PlayedDecisions
+    before: PlayFit
+    causes: Plan
+    after: PlayFit
+    tried: int
+    """Number of sets of causes that were tried."""
+    constant: bool = False
+    """Whether the model's likeliest actions are the same for all observations."""
+    instead: Policy | None = None
+    """Another of the given models, which the game plays."""
+
+    @property
+    def plays(self) -> bool:
+        """Whether the game plays the model as it was trained."""
+        return not self.causes and self.instead is None and (self.before.agreement >= AGREES or self.before.drawn)
+
+    @property
+    def explained(self) -> bool:
+        """Whether it is known what differs."""
+        return bool(self.causes) or self.instead is not None
+
+    @property
+    def sampled(self) -> bool:
+        """Whether the game draws actions in place of taking the likeliest."""
+        return self.after.agreement < AGREES and self.after.drawn
+
+
+class PlayCheck:
+    """Compares one recording with one model. Raises PolicyError where it does not fit."""
+
+    def __init__(self, policy: Policy, decisions: PlayedDecisions) -> None:
+        spec = decisions.spec
+        self.model = AskedModel(policy)
+        self.decisions = decisions
+        self._taken = inputs_of(policy, [obs.name for obs in spec.obs], [obs.shape for obs in spec.obs])
+        self._odds: dict[tuple[int, tuple[int, ...]], Odds] = {}
+        self.tried = 0
+
+    def verdict(self) -> PlayVerdict:
+        """Tries all causes where the recorded actions are not already the model's."""
+        before = self.fit((), self.decisions)
+        plan: Plan = ()
+        after = before
+        if before.agreement < 1:
+            fits = {found: self.fit(found, self.decisions) for found in self._search(before)}
+            for found in sorted(_best(fits), key=len):  # more causes only where they explain more
+                if explains(fits[found], after):
+                    plan, after = found, fits[found]
+            for cause in plan if len(plan) > 1 else ():  # one that changes nothing is no cause
+                fewer = tuple(other for other in plan if other is not cause)
+                if _rank(fit := self.fit(fewer, self.decisions)) >= _rank(after):
+                    plan, after = fewer, fit
+        likeliest = self._ask((), self.decisions)
+        numbers = likeliest.likeliest
+        constant = bool((np.ptp(numbers, 0) <= SAME).all() and (np.ptp(likeliest.choices, 0) == 0).all())
+        return PlayVerdict(self.model.policy, self.decisions, before, plan, after, self.tried, constant)
+
+    def _search(self, whole: PlayFit) -> list[Plan]:
+        """Returns the best plans on some decisions, and those that only concern the begins of episodes."""
+        rows = self._screened()
+        some = _rows(self.decisions, rows)
+        base = self.fit((), some)
+        policy = self.model.policy
+        joined = any(len(taken) > 1 for taken in self._taken)
+        causes = possible_causes(some, joined, bool(policy.memory_size))
+        images = [cause for cause in causes if cause.part.startswith("image")]
+        plans: list[Plan] = [(cause,) for cause in causes]
+        plans += [(a, b) for a, b in combinations(images, 2) if a.part != b.part]
+        fits = {plan: self.fit(plan, some) for plan in plans}
+        best = _best(fits, KEPT)
+        for _ in range(2, MOST_CAUSES + 1):
+            if _convincing(fits[best[0]]):
+                break
+            longer = {
+                plan
+                for start in best
+                for cause in causes
+                if cause.part not in {one.part for one in start}
+                and (plan := tuple(sorted((*start, cause), key=causes.index))) not in fits
+            }
+            fits |= {plan: self.fit(plan, some) for plan in longer}
+            best = _best(fits, KEPT)
+        late = [plan for plan in fits if len(plan) == 1 and plan[0].key in ("stack_filled", "stack_kept")]
+        if len(rows) < len(self.decisions) and whole.agreement < AGREES:
+            late = [plan for plan in late if _rank(fits[plan]) > _rank(base)]
+        return list(dict.fromkeys([*best, *late]))
+
+    def _screened(self) -> NDArray[np.int64]:
+        count = len(self.decisions)
+        rows = np.arange(min(SCREENED, count))
+        if self.model.policy.memory_size:
+            return rows
+        begins = np.flatnonzero(self.decisions.age == 0)[:AROUND]
+        near = (begins[:, None] + np.arange(-AROUND, AROUND)).ravel()
+        return np.union1d(rows, near[(near >= 0) & (near < count)])
+
+    def fit(self, plan: Plan, decisions: PlayedDecisions) -> PlayFit:
+        """Returns how well the model explains the decisions, changed by every cause of a plan."""
+        self.tried += decisions is not self.decisions
+        odds = self._ask(plan, decisions)
+        recorded: Recorded = decisions.continuous, decisions.discrete, np.ones(len(decisions), np.bool_)
+        for cause in plan:
+            if cause.answer is not None:
+                odds = replace(odds, numbers=cause.answer(odds.numbers))
+            if cause.recorded is not None:
+                recorded = cause.recorded(recorded, decisions)
+        return measure(odds, recorded)
+
+    def _ask(self, plan: Plan, decisions: PlayedDecisions) -> Odds:
+        asked = [cause for cause in plan if cause.answer is None and cause.recorded is None]
+        key = len(decisions), tuple(map(id, asked))
+        if key not in self._odds:
+            if len(asked) > 1 and len(self._odds) > 200:
+                self._odds.clear()
+            obs = list(decisions.obs)
+            mask = decisions.mask
+            memory = "carried"
+            for cause in asked:
+                obs = obs if cause.obs is None else cause.obs(obs, decisions)
+                mask = mask if cause.mask is None or mask is None else cause.mask(mask)
+                memory = cause.memory or memory
+            inputs = [np.concatenate([obs[i] for i in taken], 1) for taken in self._taken]
+            contiguous = [np.ascontiguousarray(one, np.float32) for one in inputs]
+            self._odds[key] = self.model.odds(contiguous, mask, decisions.age, memory)
+        return self._odds[key]
+
+
+def measure(odds: Odds, recorded: Recorded) -> PlayFit:
+    """Compares recorded actions with a model's odds."""
+    continuous, discrete, valid = recorded
+    same = np.ones(len(valid), np.bool_)
+    score = np.zeros(len(valid))
+    known = np.zeros(len(valid))  # by how much the model finds an action likelier than its frequency says
+    expected = np.ones(len(valid))
+    drawn = True
+    if continuous.shape[1]:
+        same &= (np.abs(continuous - odds.likeliest) <= SAME).all(1)
+        noise, spread = _noise(odds.numbers, continuous)
+        score -= 2.5 * np.log1p(np.square(noise) / 4).sum(1)  # Student's t: one outlier hides nothing
+        free = spread > ROUNDING
+        drawn &= odds.noisy and _is_noise(noise[valid], free[valid], odds.likeliest[valid])
+        usual = (continuous - continuous.mean(0)) / (deviation := continuous.std(0) + ROUNDING)
+        gain = (np.square(usual) - np.square(noise)) / 2 + np.log(deviation / np.maximum(spread, ROUNDING))
+        known += np.where(free, gain, 0).sum(1)
+        expected[:] = 0
+    for i, end in enumerate(np.cumsum(odds.branches).tolist()):
+        chances = np.exp(odds.log_chances[:, end - odds.branches[i] : end])
+        choice = discrete[:, i].clip(0, chances.shape[1] - 1)
+        taken = np.take_along_axis(chances, choice[:, None], 1)[:, 0]
+        same &= taken >= chances.max(1) - 1e-4
+        score += np.log(0.98 * taken + 0.02 / chances.shape[1])
+        drawn &= _is_draw(chances[valid], taken[valid])
+        known += np.log(np.maximum(taken, 1e-12)) - np.log(np.bincount(choice)[choice] / len(choice))
+        expected *= chances.max(1)
+    if not valid.any():
+        return PlayFit(same[valid], score[valid], 0.0, False, False)
+    error = known[valid].std() / np.sqrt(valid.sum()) + 1e-12
+    informed = bool(known[valid].mean() > CLEAR * error)
+    return PlayFit(same[valid], score[valid], float(expected[valid].mean()), drawn, informed)
+
+
+def _noise(
+    numbers: NDArray[np.float64], action: NDArray[np.float32]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns the noise that makes each number of an action (N, numbers), and the deviation there; 0: any amount does.
+
+    Numbers are known at a few amounts of noise and straight in between; where they are clipped, many amounts do.
+    """
+    at = np.array(NOISE)
+    segment = ((numbers <= action).sum(0) - 1).clip(0, len(at) - 2)
+    low, high = (np.take_along_axis(numbers, (segment + k)[None], 0)[0] for k in (0, 1))
+    slope = high - low
+    noise = at[segment] + (action - low) / np.maximum(slope, ROUNDING)
+    least = np.argsort(np.abs(at))  # from no noise on: where several give the same number, the least counts
+    near = np.abs(numbers[least] - action) <= np.where(at[least] == 0, SAME, ROUNDING)[:, None, None]
+    known = near.any(0)
+    return np.where(known, at[least][near.argmax(0)], noise).clip(-FAR, FAR), np.where(known, 0, slope)
+
+
+def _is_noise(noise: NDArray[np.float64], free: NDArray[np.bool_], likeliest: NDArray[np.float64]) -> bool:
+    """Whether numbers (N, numbers), where they are free, are standard normal, whatever is likeliest."""
+    total = free.sum()
+    if not total:
+        return False
+    inside = np.where(free, noise, 0)
+    count = free.sum(0).clip(1)
+    variance = np.square(inside).sum() / total
+    spread = SPREAD[0] <= variance <= SPREAD[1] or abs(variance - 1) <= LOOSE * np.sqrt(2 / total)
+    usual = (likeliest - likeliest.mean(0)) / (likeliest.std(0) + ROUNDING)
+    allowed = np.maximum(MEAN_NOISE, LOOSE / np.sqrt(count))
+    apart = [np.abs((inside * of).sum(0) / count) <= allowed for of in (np.ones_like(usual), usual)]
+    return bool(spread and np.all(apart))
+
+
+def _is_draw(chances: NDArray[np.float64], taken: NDArray[np.float64]) -> bool:
+    """Whether choices, whose own chances were `taken` (N,), were drawn from the chances (N, choices)."""
+    if not len(taken):
+        return False
+    logs = np.log(np.maximum(chances, 1e-12))
+    entropy = -(chances * logs).sum(1)
+    variance = ((chances * np.square(logs)).sum(1) - np.square(entropy)).clip(0)
+    error = np.sqrt(variance.sum()) / len(taken)
+    off = np.abs((np.log(np.maximum(taken, 1e-12)) + entropy).mean())
+    return bool(off <= max(MEAN_CHANCE, LOOSE * error))
+
+
+def explains(fit: PlayFit, before: PlayFit) -> bool:
+    """Whether a change explains what did not agree before."""
+    missing = len(before.same) - before.same.sum()
+    still = len(fit.same) - fit.same.sum()
+    if fit.agreement >= AGREES:
+        by_chance = before.drawn and missing < (1 - AGREES) * len(fit.same)
+        return bool(missing - still >= LEAST_EXPLAINED and still <= missing / 2 and not by_chance)
+    if not (fit.drawn and fit.informed) or len(fit.score) != len(before.score):
+        return False
+    gain = fit.score - before.score
+    error = gain.std() / np.sqrt(len(gain)) + 1e-12
+    return bool(gain.mean() > CLEAR * error)
+
+
+def _rank(fit: PlayFit) -> tuple[float, float]:
+    return (fit.agreement if fit.agreement >= 0.9 else 0.0, float(fit.score.mean()) if len(fit.score) else -np.inf)
+
+
+def _convincing(fit: PlayFit) -> bool:
+    return bool(fit.same.all()) or (fit.drawn and fit.informed)
+
+
+def _best(fits: dict[Plan, PlayFit], most: int | None = None) -> list[Plan]:
+    return sorted(fits, key=lambda plan: _rank(fits[plan]), reverse=True)[:most]
+
+
+def _rows(decisions: PlayedDecisions, rows: NDArray[np.int64]) -> PlayedDecisions:
+    mask = None if decisions.mask is None else decisions.mask[rows]
+    obs = tuple(one[rows] for one in decisions.obs)
+    columns = decisions.continuous[rows], decisions.discrete[rows], decisions.age[rows]
+    return PlayedDecisions(decisions.spec, obs, mask, *columns)
+
+
+def check_play(policies: Sequence[Policy], decisions: PlayedDecisions) -> PlayVerdict:
+    """Compares a recording with the first of some models; where nothing explains it, with the others as they are."""
+    verdict = PlayCheck(policies[0], decisions).verdict()
+    if verdict.plays:
+        return verdict
+    for other in policies[1:]:
+        check = PlayCheck(other, decisions)
+        fit = check.fit((), decisions)
+        if fit.agreement >= AGREES or (fit.drawn and explains(fit, verdict.before) and not verdict.causes):
+            return replace(verdict, causes=(), after=fit, instead=other)
+    return verdict
