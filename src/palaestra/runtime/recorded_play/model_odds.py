@@ -36,7 +36,7 @@ Numbers = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Odds:
-    """What a model says to N observations."""
+    """A model's answer to N observations."""
 
     numbers: NDArray[np.float64]  # (noise, N, numbers) continuous actions at each of NOISE
     log_chances: NDArray[np.float64]  # (N, choices) of all branches side by side; -inf: forbidden

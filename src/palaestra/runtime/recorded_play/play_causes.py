@@ -1,4 +1,4 @@
-"""What may differ between a game and the training of its model, each as a change of what was recorded."""
+"""Lists what may differ between a game and the training of its model, each as a change of what was recorded."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Cause:
 
     key: str
     what: str
-    """What the game does, as a sentence."""
+    """A sentence: what the game does."""
     advice: str
     part: str
     """Causes of one part exclude one another."""

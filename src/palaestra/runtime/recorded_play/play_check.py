@@ -61,7 +61,7 @@ class PlayFit:
 
 @dataclass(frozen=True, slots=True)
 class PlayVerdict:
-    """What the comparison of a recording with a model has found."""
+    """Result of the comparison of a recording with a model."""
 
     model: Policy
     decisions: PlayedDecisions
