@@ -80,8 +80,13 @@ class ModelBrain:
 
 
 def arranged(policy: Policy, behavior: str, spec: BehaviorSpec) -> list[tuple[int, ...]]:
-    """Returns the observations for each input: one each, but version 2 has all vectors in one. Raises PolicyError."""
+    """Returns the observations for each input: one each, but version 2 has all vectors in one. Of more observations
+    than a model sees, such as those for its critic alone, it gets those of its names. Raises PolicyError.
+    """
     groups: list[tuple[int, ...]] = [(i,) for i in range(len(spec.obs))]
+    names = [obs.name for obs in spec.obs]
+    if len(policy.observations) < len(names) and {*policy.observations} <= {*names}:
+        groups = [(names.index(name),) for name in policy.observations]
     if VECTORS in policy.obs_names and (vectors := tuple(i for i, obs in enumerate(spec.obs) if obs.is_vector)):
         groups = [group for group in groups if group[0] not in vectors]
         groups.insert(policy.obs_names.index(VECTORS), vectors)

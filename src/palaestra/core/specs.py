@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
@@ -194,9 +195,15 @@ class BehaviorSpec:
         return tuple(i for i, obs in enumerate(self.obs) if obs.goal)
 
 
-def describe(spec: BehaviorSpec) -> str:
-    """Returns a line such as 'observations: vector 8; actions: 2 continuous'."""
-    obs = ", ".join(f"{o.name} {shape_text(o.shape)}{' (goal)' if o.goal else ''}" for o in spec.obs)
+def describe(spec: BehaviorSpec, shown: Collection[int] | None = None) -> str:
+    """Returns a line such as 'observations: vector 8; actions: 2 continuous'. `shown`: observations that are not for
+    the critic alone; None: all.
+    """
+    marks = {True: " (goal)", False: ""}
+    obs = ", ".join(
+        f"{o.name} {shape_text(o.shape)}{marks[o.goal]}{'' if shown is None or i in shown else ' (critic only)'}"
+        for i, o in enumerate(spec.obs)
+    )
     action = []
     if spec.action.continuous:
         action.append(

@@ -54,6 +54,10 @@ class NetworkSettings(Settings):
     """
     memory: MemorySettings | None = None
     """Recurrent memory; null: none."""
+    critic_only: tuple[str, ...] | None = None
+    """Observations that the critic alone sees, by name or pattern, such as `[Truth, "truth_*"]`: what the game knows
+    and the agent does not. Policy, model files, reward signals and cloning never see them; null: none.
+    """
     goal_conditioning_type: Literal["hyper", "none"] = "hyper"
     """Use of goal signals: `hyper` generates the layers' weights from them, `none` reads them as any other
     observation.
@@ -68,6 +72,17 @@ class NetworkSettings(Settings):
     """
     deterministic: bool = False
     """Act by the most likely action instead of a drawn one, in training too."""
+
+    @field_validator("critic_only", mode="before")
+    @classmethod
+    def _names_observations(cls, names: Any) -> Any:
+        if names is None or (
+            isinstance(names, list | tuple) and names and all(isinstance(n, str) and n for n in names)
+        ):
+            return names
+        raise ValueError(
+            f"expected a list of observations' names or patterns, such as [Truth, 'truth_*'], got {names!r}"
+        )
 
     @field_validator("vis_encode_type", mode="before")
     @classmethod

@@ -48,6 +48,8 @@ class Trunk(nn.Module):
     """Prefixes of the names of tensors whose shapes follow from the reward signals."""
     zeroed_heads: bool = False
     """Whether `reward_heads` that start anew above layers of another run start at zero."""
+    shown: tuple[int, ...] | None = None
+    """Observations of the behavior that the policy sees, where some are for the critic alone; None: all."""
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, networks: int, extra: int = 0) -> None:
         super().__init__()
@@ -58,6 +60,8 @@ class Trunk(nn.Module):
         self.images = tuple(i for i, obs in enumerate(spec.obs) if obs.is_visual)
         self.entities = tuple(i for i, obs in enumerate(spec.obs) if obs.is_entities)
         self.centered = settings.center_images
+        self.measured = self.vectors
+        """Observations that `learn_statistics` takes."""
         width = sum(spec.obs[i].shape[0] for i in self.vectors)
         self.normalizer = Normalizer(width) if settings.normalize and width else None
         self.encoders = nn.ModuleList(
@@ -157,7 +161,7 @@ class Trunk(nn.Module):
         if not self.encoded:
             return inputs[0] if extra is None else torch.cat([inputs[0], extra], 1)
         images = inputs[1 : 1 + len(self.images)]
-        entities = inputs[1 + len(self.images) :]
+        entities = inputs[1 + len(self.images) :][: len(self.entities)]
         encoders = self.encoders[index]
         assert isinstance(encoders, nn.ModuleList)
         parts = [inputs[0], *(encoder(image) for encoder, image in zip(encoders, images, strict=True))]

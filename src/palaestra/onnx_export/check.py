@@ -37,6 +37,7 @@ def compare(network: Trunk, spec: BehaviorSpec, path: Path, rows: int = 1000, se
     and where a sample lies outside its range or on a forbidden choice. With memory, agents make `DECISIONS` of the
     rows' decisions each, one after another, and what file and network remember is compared too.
     """
+    spec = spec if network.shown is None else network.spec
     reference = copy.deepcopy(network).cpu()
     session = _open(path, spec)
     rng = torch.Generator().manual_seed(seed)

@@ -36,6 +36,7 @@ def export(network: Trunk, spec: BehaviorSpec, path: Path) -> None:
 @torch.no_grad()
 def policy_graph(network: Trunk, spec: BehaviorSpec) -> Graph:
     """Returns the graph, with inputs and outputs in ML-Agents' order."""
+    spec = spec if network.shown is None else network.spec
     graph = Graph(metadata=write_notes(spec))
     action = spec.action
     obs = [graph.input(f"obs_{i}", (BATCH, *one.shape)) for i, one in enumerate(spec.obs)]

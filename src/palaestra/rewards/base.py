@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -51,3 +52,38 @@ class RewardSignal(Protocol):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state."""
         ...
+
+
+class Blinded:
+    """A reward signal that never sees what is for the critic alone."""
+
+    def __init__(self, signal: RewardSignal, shown: tuple[int, ...]) -> None:
+        """`shown`: the observations that `signal` sees."""
+        self.signal = signal
+        self._shown = shown
+        self.ignores_ends = signal.ignores_ends
+        self.state_dict = signal.state_dict
+        self.load_state_dict = signal.load_state_dict
+
+    def reward(self, batch: Transitions) -> Tensor:
+        """Returns the signal's reward of what it sees, (N,)."""
+        return self.signal.reward(self._seen(batch))
+
+    def learn(self, batch: Transitions) -> dict[str, Tensor]:
+        """Takes a gradient step with the signal on what it sees."""
+        return self.signal.learn(self._seen(batch))
+
+    def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
+        """Passes the observations that the signal sees on to it."""
+        self.signal.learn_statistics(self._of(obs))
+
+    def _seen(self, batch: Transitions) -> Transitions:
+        return replace(batch, obs=self._of(batch.obs), next_obs=self._of(batch.next_obs))
+
+    def _of(self, obs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return tuple(obs[i] for i in self._shown)
+
+
+def blinded(signals: Mapping[str, RewardSignal], shown: tuple[int, ...] | None) -> dict[str, Any]:
+    """Returns the signals, which see all observations where `shown` is None, and else only these."""
+    return {name: signal if shown is None else Blinded(signal, shown) for name, signal in signals.items()}

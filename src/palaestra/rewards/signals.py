@@ -14,7 +14,7 @@ from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.data.transitions import Transitions, TransitionTable
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.parallel.rank_setup import make_in_group
-from palaestra.rewards.base import RewardSignal
+from palaestra.rewards.base import RewardSignal, blinded
 from palaestra.rewards.reward_scaling import EpisodeSums, ReturnScale
 from palaestra.rewards.settings import REWARDS, RewardSettings, signal_class
 
@@ -33,11 +33,11 @@ class RewardSignals:
         device: torch.device,
         seed: int,
         group: RankGroup = ALONE,
+        shown: tuple[int, ...] | None = None,
     ) -> None:
-        """Makes the signals, whose weights and random streams come from `seed`.
-
-        `group`: the ranks that learn them together. Raises PluginError, ConfigError, and DemoError where a
-        demonstration does not fit.
+        """Makes the signals, whose weights and random streams come from `seed`. `group`: the ranks that learn them
+        together; `shown`: the observations that `spec` has of those they are given (`Trunk.shown`). Raises PluginError,
+        ConfigError, and DemoError where a demonstration does not fit.
         """
         self.names = tuple(settings)
         self.gammas = tuple(one.gamma for one in settings.values())
@@ -47,6 +47,7 @@ class RewardSignals:
             for i, (name, one) in enumerate(settings.items())
             if name != EXTRINSIC
         }
+        self._learned = blinded(self._learned, shown)
         self._sums = {name: EpisodeSums() for name in self._learned}
         self._scales = {name: ReturnScale(one.gamma, group) for name, one in settings.items() if one.normalize}
 

@@ -113,6 +113,11 @@ def make_trainer(
             raise
         raise PluginError(f"{title} could not be made: {exception_summary(error)}") from error
     check_members(trainer, title)
+    if settings.network_settings.critic_only and getattr(trainer.network, "shown", None) is None:
+        raise ConfigError(
+            f"network_settings.critic_only: the network of {title} shows its policy all observations; leave it out, or "
+            "make the network as PPO.make_network does (palaestra.trainers.trainer_setup.actor_critic_of)"
+        )
     check_overrides(trainer, {"update": is_a(Metrics)})
     return trainer
 

@@ -29,7 +29,7 @@ from palaestra.trainers.base import refuse
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.imitation import Imitation, ImitationBatches, imitation_batches
 from palaestra.trainers.settings import LAST_LEARNING_RATE, BCSettings
-from palaestra.trainers.trainer_setup import Parts, seeded_generator, seeded_network
+from palaestra.trainers.trainer_setup import Parts, actor_critic_of, seeded_generator, seeded_network
 
 LEAST_DEVIATION = 0.02
 """Smallest standard deviation of actions, as the environment gets them: some is left to explore with."""
@@ -77,7 +77,9 @@ class BC:
         self._demonstrated: ImitationBatches | None = None
         if self.hyper.demo_path is not None:
             self._demonstrated = imitation_batches(
-                load_demonstrations(self.hyper.demo_path, spec, device), self.network, self._sequence_length
+                load_demonstrations(self.hyper.demo_path, self.network.spec, device),
+                self.network,
+                self._sequence_length,
             )
             self._learn_statistics(self._demonstrated, ALONE)  # every rank has the same demonstrations
         self._reported = False
@@ -85,7 +87,7 @@ class BC:
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
         """Returns the network of PPO, which may be started from it; its critic keeps its initial weights."""
-        return ActorCritic(spec, settings.network_settings)
+        return actor_critic_of(spec, settings)
 
     def remarks(self) -> list[str]:
         """Returns a remark on how often each demonstration will be seen; only the first call returns it."""
@@ -120,7 +122,8 @@ class BC:
         return metrics
 
     def _batches(self, rollout: Rollout) -> ImitationBatches:
-        obs = tuple(map(rollout.completed, rollout.obs))
+        shown = self.network.shown
+        obs = tuple(map(rollout.completed, rollout.obs if shown is None else (rollout.obs[i] for i in shown)))
         mask = None if rollout.action_mask is None else rollout.completed(rollout.action_mask)
         recurrent_state = rollout.completed(rollout.recurrent_state)
         if not recurrent_state.shape[1]:  # a teacher knows nothing of what its pupils would have remembered

@@ -153,6 +153,12 @@ class BehaviorSettings(Settings):
                 sentence = f"expected at least 1 with even_checkpoints, got {self.keep_checkpoints}"
                 raise field_error(BehaviorSettings, "keep_checkpoints", sentence, self.keep_checkpoints)
             object.__setattr__(self, "checkpoint_interval", max(1, self.max_steps // self.keep_checkpoints))
+        if self.network_settings.critic_only and getattr(self.hyperparameters, "shared_critic", False):
+            sentence = (
+                "with shared_critic: true the critic reads what the actor's layers made, and can see nothing of its "
+                "own; set hyperparameters.shared_critic to false, or leave out critic_only"
+            )
+            raise field_error(BehaviorSettings, "network_settings", sentence, list(self.network_settings.critic_only))
         memory = self.network_settings.memory
         batch_size = getattr(self.hyperparameters, "batch_size", None)
         if memory and isinstance(batch_size, int) and memory.sequence_length > batch_size:

@@ -21,7 +21,7 @@ from palaestra.trainers.forward import Forward
 from palaestra.trainers.group_advantages import GroupRows, GroupValues, group_targets
 from palaestra.trainers.ppo import PPO, Coefficients, Losses, log_ratio_and_entropy
 from palaestra.trainers.settings import POCASettings
-from palaestra.trainers.trainer_setup import initialized
+from palaestra.trainers.trainer_setup import actor_critic_of, initialized
 
 BASELINE_SHARE = 0.5
 """Weight of the baseline's loss, as a share of the value loss's. ML-Agents'."""
@@ -57,7 +57,7 @@ class POCA(PPO):
         hyper = settings.hyperparameters
         assert isinstance(hyper, POCASettings)
         head = partial(GroupCritic, action=spec.action, individual=hyper.individual_values)
-        network = ActorCritic(spec, settings.network_settings, len(settings.reward_signals), hyper.shared_critic, head)
+        network = actor_critic_of(spec, settings, hyper.shared_critic, head)
         assert isinstance(network.value_head, GroupCritic)
         return initialized(network, network.value_head.own_head, settings)
 

@@ -48,6 +48,7 @@ from palaestra.trainers.settings import LAST_BETA, LAST_EPSILON, LAST_LEARNING_R
 from palaestra.trainers.stale_rollouts import WEIGHT, corrected
 from palaestra.trainers.trainer_setup import (
     Parts,
+    actor_critic_of,
     check_overrides,
     initialized,
     on_policy_checks,
@@ -121,7 +122,7 @@ class PPO:
         self.action_rng = seeded_generator(device, seed + 1, group)
         self.shuffle_rng = seeded_generator(device, seed + 2, group)
         self.policy = NetworkPolicy(network, self.action_rng, settings.network_settings.deterministic)
-        self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3, group)
+        self.signals = RewardSignals(network.spec, settings.reward_signals, device, seed + 3, group, network.shown)
         self.cloning: Cloning | None = None
         if settings.behavioral_cloning is not None:
             self.cloning = Cloning(network, self.parameters, settings, device, seed + 4, group)
@@ -148,7 +149,7 @@ class PPO:
         """Returns an actor and a critic with a value for each reward signal."""
         hyper = settings.hyperparameters
         assert isinstance(hyper, PPOSettings)
-        network = ActorCritic(spec, settings.network_settings, len(settings.reward_signals), hyper.shared_critic)
+        network = actor_critic_of(spec, settings, hyper.shared_critic)
         assert isinstance(network.value_head, nn.Linear)
         return initialized(network, network.value_head, settings)
 
@@ -164,7 +165,7 @@ class PPO:
         if self.cloning is not None:
             self.metrics.add(self.cloning.update(step))
         # the normalizer changes after learning, which sees the same numbers as acting did
-        vectors = tuple(rollout.completed(rollout.obs[i]) for i in self.network.vectors)
+        vectors = tuple(rollout.completed(rollout.obs[i]) for i in self.network.measured)
         self.network.learn_statistics(vectors, self.group)
         self.after_update(rollout, step)
         return self.metrics

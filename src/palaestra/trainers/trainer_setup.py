@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,7 @@ from palaestra.data.group_ticks import Earned, GroupTicks
 from palaestra.data.rollout import Rollout
 from palaestra.data.rollout_values import RolloutValues
 from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.critic_only.asymmetric import AsymmetricActorCritic
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.rewards.signals import EXTRINSIC
 from palaestra.trainers.behavior_settings import BehaviorSettings
@@ -39,6 +40,22 @@ def seeded_network(
     keep_freed_memory()
     torch.manual_seed(seed)
     return make(spec, settings).to(device)
+
+
+def actor_critic_of(
+    spec: BehaviorSpec,
+    settings: BehaviorSettings,
+    shared_critic: bool = False,
+    value_head: Callable[[int, int], nn.Module] = nn.Linear,
+) -> ActorCritic:
+    """Returns a new on-policy network with a value for each reward signal, and a critic that sees what its settings
+    say. Raises ConfigError where those do not fit the behavior.
+    """
+    shape = settings.network_settings
+    signals = len(settings.reward_signals)
+    if shape.critic_only is None:
+        return ActorCritic(spec, shape, signals, shared_critic, value_head)
+    return cast(ActorCritic, AsymmetricActorCritic(spec, shape, signals, value_head))  # which has its members
 
 
 @torch.no_grad()

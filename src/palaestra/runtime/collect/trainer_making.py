@@ -116,7 +116,10 @@ def trainer_and_warnings(
     gpus = [device] if device.type == "cuda" else []
     with scratch_in(scratch), torch.random.fork_rng(gpus):  # the program's own random numbers go on as they were
         trainer = make_trainer(spec, settings, device, seed, group)
-        found = [load_demonstrations(path, spec, device) for path in ([] if inference else _demo_paths(settings))]
+        found = [
+            load_demonstrations(path, trainer.network.spec, device)
+            for path in ([] if inference else _demo_paths(settings))
+        ]
     return trainer, list(dict.fromkeys(line for demonstrations in found for line in demonstrations.warnings))
 
 

@@ -126,7 +126,9 @@ class Run:
         taught = self.teachers.add_student(learner)
         with self.saved.explaining_mismatches(self.settings, self.folder, self.learners):
             restored = self.saved.restore(learner, seed)
-        self.console.info(f"{'Behavior' if restored else 'New behavior'} '{name}': {describe(spec)}")
+        self.console.info(
+            f"{'Behavior' if restored else 'New behavior'} '{name}': {describe(spec, learner.trainer.network.shown)}"
+        )
         for warning in learner.demo_warnings:
             self.console.warning(f"{name}: {warning}")
         if not restored and not self.inference:

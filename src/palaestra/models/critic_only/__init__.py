@@ -1,0 +1,1 @@
+"""Networks whose critic sees observations that their actor does not (`network_settings.critic_only`)."""

@@ -1,0 +1,134 @@
+"""An on-policy network whose critic sees more than its actor.
+
+Pinto et al. 2017, https://arxiv.org/abs/1710.06542: the critic is needed for learning alone, so it may see what no
+policy will. It sees what the actor sees too: Baisero and Amato 2022, https://arxiv.org/abs/2105.11674, show that values
+of the state alone mislead a policy that remembers, and values of both do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from palaestra.core.row_index import Sequences
+from palaestra.core.specs import BehaviorSpec
+from palaestra.models.actor_critic import ACTOR, ActorCritic, start_action_head
+from palaestra.models.critic_only.sight import critic_places, joined_inputs, narrowed, shown_to_actor
+from palaestra.models.settings import NetworkSettings
+from palaestra.models.trunk import Inputs, Trunk
+from palaestra.parallel.rank_group import ALONE, RankGroup
+
+
+class CriticTrunk(Trunk):
+    """The critic's encoders, bodies and memory, over all observations."""
+
+    def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, shown: tuple[int, ...]) -> None:
+        """`shown`: the observations that the actor sees too."""
+        super().__init__(spec, settings, 1)
+        self.places = critic_places(spec, shown)
+
+    def _encode(self, index: int, inputs: Inputs, extra: Tensor | None) -> Tensor:
+        return super()._encode(index, tuple(inputs[i] for i in self.places), extra)
+
+
+class AsymmetricActorCritic(Trunk):
+    """Actor and critic with trunks of their own: its own is the actor's, whose spec lacks what `critic` alone sees.
+
+    It has the members of `ActorCritic`, by whose methods it computes; what belongs to the network CRITIC is done by
+    `critic`. Where only the actor's observations are given, as demonstrations have them, it acts and has no values.
+    """
+
+    reward_heads = ("value_head.",)
+
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: NetworkSettings,
+        signals: int = 1,
+        value_head: Callable[[int, int], nn.Module] = nn.Linear,
+    ) -> None:
+        """`spec`: of all observations. Raises ConfigError where `settings.critic_only` does not fit it."""
+        shown = shown_to_actor(spec, settings)
+        super().__init__(narrowed(spec, shown), settings, 1)
+        self.shown = shown
+        self.whole = spec
+        """Observations of the critic, and actions."""
+        self.networks = 2
+        self.signals = signals
+        self.critic = CriticTrunk(spec, settings, shown)
+        self.measured = self.critic.vectors
+        action = spec.action
+        self.action_head = nn.Linear(self.width, action.continuous + action.choices)
+        self.value_head = value_head(self.width, signals)
+        self.log_std = nn.Parameter(torch.zeros(action.continuous))
+        start_action_head(self.action_head, action.continuous)
+        if isinstance(self.value_head, nn.Linear):
+            nn.init.zeros_(self.value_head.weight)
+            nn.init.zeros_(self.value_head.bias)
+
+    act, outputs = ActorCritic.act, ActorCritic.outputs
+    value, value_with = ActorCritic.value, ActorCritic.value_with
+    forward, output_and_features = ActorCritic.forward, ActorCritic.output_and_features
+    draw, drawn_log_prob, for_environment = ActorCritic.draw, ActorCritic.drawn_log_prob, ActorCritic.for_environment
+    played, branch_log_probs = ActorCritic.played, ActorCritic.branch_log_probs
+
+    @property
+    def plain(self) -> bool:
+        """Whether the gradient has a closed form: it has none for two bodies of different inputs."""
+        return False
+
+    def prepare(self, obs: tuple[Tensor, ...]) -> Inputs:
+        """Prepares all observations of the behavior, or those of the actor alone."""
+        if len(obs) == len(self.spec.obs):
+            return super().prepare(obs)
+        actors = super().prepare(tuple(obs[i] for i in self.shown or ()))
+        return joined_inputs(actors, self.critic.prepare(obs), self.critic.places)
+
+    def learn_statistics(self, vectors: tuple[Tensor, ...], group: RankGroup = ALONE) -> None:
+        """Takes rows of vectors, those of `measured` or the actor's alone, into the normalizers of both."""
+        whole = len(vectors) == len(self.measured)
+        mine = [self.measured.index((self.shown or ())[i]) for i in self.vectors] if whole else range(len(vectors))
+        super().learn_statistics(tuple(vectors[i] for i in mine), group)
+        if whole:
+            self.critic.learn_statistics(vectors, group)
+
+    def features(self, index: int, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
+        """Returns the features of the actor or the critic, (N, hidden), before their memory."""
+        trunk = super() if index == ACTOR else self.critic
+        return trunk.features(0, inputs, extra)
+
+    def all_features(self, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
+        """Returns the features of both, (2, N, hidden), before their memory."""
+        return torch.stack([self.features(i, inputs, extra) for i in range(self.networks)])
+
+    def remember(self, index: int, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the features of one of them and its state after a decision; `recurrent_state` (N, L): of both."""
+        if index == ACTOR:
+            return super().remember(0, inputs, recurrent_state)
+        return self.critic.remember(0, inputs, self._of_critic(recurrent_state))
+
+    def unroll(self, index: int, features: Tensor, sequences: Sequences | None) -> Tensor:
+        """Returns features after the memory of one of them, (N, width), along sequences; without it as is."""
+        if index == ACTOR or sequences is None:
+            return super().unroll(0, features, sequences)
+        state = self._of_critic(sequences.recurrent_state)
+        return self.critic.unroll(0, features, replace(sequences, recurrent_state=state))
+
+    def decide(self, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the actor's packed output and the recurrent state (N, L) after this decision, of both where the
+        critic's observations are there.
+        """
+        if self.memory is None:
+            return self.act(inputs), recurrent_state
+        features, after = self.remember(ACTOR, inputs, recurrent_state)
+        critics = self._of_critic(recurrent_state)
+        if len(inputs) > 1 + len(self.images) + len(self.entities):
+            critics = self.critic.remember(0, inputs, critics)[1]
+        return self.action_head(features), torch.cat([after, critics], 1)
+
+    def _of_critic(self, recurrent_state: Tensor) -> Tensor:
+        assert self.memory is not None
+        return recurrent_state[:, self.memory.size :]

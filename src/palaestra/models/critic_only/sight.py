@@ -1,0 +1,59 @@
+"""Who sees which observations, where some are for the critic alone.
+
+Prepared observations of both are one tuple, the actor's first, so that rollouts and replays keep each image once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from itertools import count
+
+from palaestra.core.errors import ConfigError
+from palaestra.core.plugins import nearest
+from palaestra.core.specs import BehaviorSpec
+from palaestra.models.settings import NetworkSettings
+from palaestra.models.trunk import Inputs
+
+KEY = "network_settings.critic_only"
+
+
+def shown_to_actor(spec: BehaviorSpec, settings: NetworkSettings) -> tuple[int, ...]:
+    """Returns the observations that the actor sees. Raises ConfigError where a pattern matches none, or all go."""
+    names = [obs.name for obs in spec.obs]
+    there = f"(it has: {', '.join(names)})"
+    patterns = settings.critic_only or ()
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise ConfigError(f"{KEY}: no observation is named '{pattern}'{nearest(pattern, names)} {there}")
+    shown = tuple(i for i, name in enumerate(names) if not any(fnmatchcase(name, pattern) for pattern in patterns))
+    if not shown:
+        raise ConfigError(f"{KEY}: {', '.join(patterns)} would leave the policy no observation at all {there}")
+    return shown
+
+
+def narrowed(spec: BehaviorSpec, shown: Sequence[int]) -> BehaviorSpec:
+    """Returns the spec of a policy that sees only these observations."""
+    return spec if len(shown) == len(spec.obs) else replace(spec, obs=tuple(spec.obs[i] for i in shown))
+
+
+def seen_by_policy(spec: BehaviorSpec, settings: NetworkSettings) -> BehaviorSpec:
+    """Returns a behavior as its policy sees it. Raises ConfigError as `shown_to_actor` does."""
+    return narrowed(spec, shown_to_actor(spec, settings))
+
+
+def critic_places(spec: BehaviorSpec, shown: Sequence[int]) -> tuple[int, ...]:
+    """Returns where each of the critic's inputs (vector, images, entities) lies among the inputs of both.
+
+    Images and entities that both see are the actor's. Vectors are the critic's own, which normalizes all of them.
+    """
+    every = [i for kind in ("is_visual", "is_entities") for i, obs in enumerate(spec.obs) if getattr(obs, kind)]
+    actors = [i for i in every if i in shown]
+    beyond = count(len(actors) + 2)
+    return (len(actors) + 1, *(actors.index(i) + 1 if i in actors else next(beyond) for i in every))
+
+
+def joined_inputs(actors: Inputs, critics: Inputs, places: Sequence[int]) -> Inputs:
+    """Returns the inputs of both, from the actor's and those of its critic, whose `places` are `critic_places`."""
+    return (*actors, *(x for place, x in zip(places, critics, strict=True) if place >= len(actors)))

@@ -1,0 +1,240 @@
+"""What the critic alone sees reaches no action, whatever the network: `network_settings.critic_only`."""
+
+import copy
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import onnxruntime
+import pytest
+import torch
+from pydantic import ValidationError
+from tiny_envs import CPU, table
+from torch import Tensor
+
+from palaestra.core.errors import ConfigError
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.data.transitions import Transitions
+from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.critic_only.sight import narrowed
+from palaestra.onnx_export.check import compare
+from palaestra.onnx_export.onnx import export
+from palaestra.parallel.rank_group import ALONE, RankGroup
+from palaestra.rewards.settings import SignalSettings
+from palaestra.rewards.signals import RewardSignals
+from palaestra.testing import check_trainer
+from palaestra.trainers.base import make_trainer
+from palaestra.trainers.behavior_settings import BehaviorSettings, trainer_class
+from palaestra.trainers.ppo import PPO
+
+MEMORY = {"memory": {"sequence_length": 4, "memory_size": 8}}
+SPECS = {
+    "vectors": BehaviorSpec((ObsSpec("truth_a", (3,)), ObsSpec("own", (5,))), ActionSpec(continuous=2), steady=True),
+    "all kinds": BehaviorSpec(
+        (
+            ObsSpec("image", (1, 20, 20)),
+            ObsSpec("truth_image", (1, 20, 20)),
+            ObsSpec("own", (5,)),
+            ObsSpec("truth_entities", (4, 3)),
+            ObsSpec("entities", (4, 3)),
+            ObsSpec("truth_goal", (2,), goal=True),
+        ),
+        ActionSpec(continuous=1, branches=(3,)),
+    ),
+    "goal": BehaviorSpec(
+        (ObsSpec("truth_image", (1, 20, 20)), ObsSpec("goal", (2,), goal=True), ObsSpec("own", (5,))),
+        ActionSpec(branches=(3, 2)),
+    ),
+    "no vector of the policy's": BehaviorSpec(
+        (ObsSpec("entities", (4, 3)), ObsSpec("truth", (2,))), ActionSpec(branches=(3,))
+    ),
+}
+
+
+def settings(trainer: str, network: Mapping[str, Any] | None = None, **rest: Any) -> BehaviorSettings:
+    hyper = {"batch_size": 16, "buffer_size": 64, **({"teacher": "heuristic"} if trainer == "bc" else {})}
+    shape = {"critic_only": ["truth*"], "hidden_units": 16, "num_layers": 1, "normalize": True, **(network or {})}
+    return BehaviorSettings.model_validate(
+        {
+            "trainer_type": trainer,
+            "network_settings": shape,
+            **rest,
+            "hyperparameters": {**hyper, **rest.get("hyperparameters", {})},
+        }
+    )
+
+
+SIGNALS = {"extrinsic": {}, **{name: {"network_settings": {"hidden_units": 8}} for name in ("rnd", "curiosity")}}
+
+
+def random_table(spec: BehaviorSpec, rows: int = 6) -> TimeStep:
+    mask = torch.ones(rows, spec.action.choices, dtype=torch.bool) if spec.action.branches else None
+    return table(tuple(torch.rand(rows, *obs.shape) for obs in spec.obs), mask=mask)
+
+
+def with_lies(step: TimeStep, spec: BehaviorSpec) -> TimeStep:
+    """The same table with other numbers for the critic."""
+    pairs = zip(spec.obs, step.obs, strict=True)
+    return replace(step, obs=tuple(torch.rand_like(x) if one.name.startswith("truth") else x for one, x in pairs))
+
+
+def values(network: Any, inputs: tuple[Tensor, ...], state: Tensor) -> Tensor:
+    """What the critic says of these inputs."""
+    return network.value_head(network.remember(-1, inputs, state)[0] if state.numel() else network.features(-1, inputs))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("memory", [{}, MEMORY], ids=["", "memory"])
+@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("kind", ["ppo", "poca"])
+def test_hidden_numbers_change_values_and_nothing_of_the_policy(kind: str, name: str, memory: dict[str, Any]):
+    spec = SPECS[name]
+    trainer: Any = make_trainer(spec, settings(kind, memory), CPU, 3)
+    network = trainer.network
+    head = network.value_head if kind == "ppo" else network.value_head.own_head
+    torch.nn.init.normal_(head.weight)  # values start at 0
+    told, lied = (copy.deepcopy(trainer.policy) for _ in range(2))
+    for _ in range(3):
+        step = random_table(spec)
+        other = with_lies(step, spec)
+        a, b = told.act(step), lied.act(other)
+        assert torch.equal(a.action.continuous, b.action.continuous)
+        assert torch.equal(a.action.discrete, b.action.discrete)
+        assert torch.equal(a.log_prob, b.log_prob)
+        if memory:
+            actors = network.memory.size
+            mine, theirs = told.recurrent_state, lied.recurrent_state
+            assert torch.equal(mine[:, :actors], theirs[:, :actors])
+            assert not torch.equal(mine[:, actors:], theirs[:, actors:])
+        state = told.recurrent_state
+        assert not torch.equal(*(values(network, network.prepare(one.obs), state) for one in (step, other)))
+        trained, misled = copy.deepcopy(network), copy.deepcopy(network)
+        trained.learn_statistics(tuple(step.obs[i] for i in network.measured))
+        misled.learn_statistics(tuple(other.obs[i] for i in network.measured))
+        if network.normalizer is not None:
+            assert torch.equal(trained.normalizer.mean, misled.normalizer.mean)
+        if any(spec.obs[i].name.startswith("truth") for i in network.measured):
+            assert not torch.equal(trained.critic.normalizer.mean, misled.critic.normalizer.mean)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("kind", ["ppo", "poca"])
+def test_trainers_keep_the_contract_with_memory_and_other_signals(kind: str, name: str):
+    check_trainer(trainer_class(kind), settings(kind, MEMORY, reward_signals=SIGNALS), SPECS[name])
+
+
+def test_a_model_file_takes_only_what_the_policy_sees(tmp_path: Path):
+    for kind in ("ppo", "poca"):
+        spec = SPECS["all kinds"]
+        trainer = make_trainer(spec, settings(kind, MEMORY), CPU, 3)
+        export(trainer.network, spec, tmp_path / "model.onnx")
+        session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"))
+        inputs = {one.name: one.shape[1:] for one in session.get_inputs()}
+        assert inputs == {
+            "obs_0": [1, 20, 20],
+            "obs_1": [5],
+            "obs_2": [4, 3],
+            "action_masks": [3],
+            "recurrent_in": [1, 8],
+        }
+        compare(trainer.network, spec, tmp_path / "model.onnx", rows=40)
+
+
+class Watching:
+    """A reward signal that notes what it is shown."""
+
+    Settings = SignalSettings
+    ignores_ends = False
+
+    def __init__(
+        self, settings: SignalSettings, spec: BehaviorSpec, device: torch.device, seed: int, group: RankGroup = ALONE
+    ) -> None:
+        self.names = [obs.name for obs in spec.obs]
+        self.shapes = [obs.shape for obs in spec.obs]
+
+    def reward(self, batch: Transitions) -> Tensor:
+        self._look(batch.obs)
+        self._look(batch.next_obs)
+        return torch.zeros_like(batch.reward)
+
+    def learn(self, batch: Transitions) -> dict[str, Tensor]:
+        self._look(batch.obs)
+        return {}
+
+    def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
+        self._look(obs)
+
+    def _look(self, obs: tuple[Tensor, ...]) -> None:
+        assert self.names == ["image", "own", "entities"]
+        assert [tuple(x.shape[1:]) for x in obs] == self.shapes
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["ppo", "poca"])
+def test_reward_signals_of_a_trainer_see_what_its_policy_sees(kind: str):
+    signals = {"extrinsic": {}, "test_critic_only:Watching": {}}
+    check_trainer(trainer_class(kind), settings(kind, reward_signals=signals), SPECS["all kinds"])
+
+
+def test_reward_signals_see_what_the_policy_sees():
+    spec = SPECS["all kinds"]
+    shown = (0, 2, 4)
+    given = settings("ppo", reward_signals={"test_critic_only:Watching": {}}).reward_signals
+    signals = RewardSignals(narrowed(spec, shown), given, CPU, 0, shown=shown)
+    obs = random_table(spec).obs
+    none = torch.zeros(6)
+    batch = Transitions(
+        obs, Action(torch.zeros(6, 1), torch.zeros(6, 1, dtype=torch.int64)), obs, none, none > 0, none > 0
+    )
+    signals.of_batch(batch)
+    signals.learn(batch)
+    signals.learn_statistics(obs)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "message"),
+    [
+        (
+            ["truht_a"],
+            r"critic_only: no observation is named 'truht_a'; did you mean 'truth_a'\? \(it has: truth_a, own\)",
+        ),
+        (["nothing_*"], r"no observation is named 'nothing_\*' \(it has: truth_a, own\)"),
+        (["truth_a", "o*"], r"truth_a, o\* would leave the policy no observation at all \(it has: truth_a, own\)"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["ppo", "poca", "bc"])
+def test_patterns_that_fit_no_behavior_are_refused(kind: str, patterns: list[str], message: str):
+    with pytest.raises(ConfigError, match=message):
+        make_trainer(SPECS["vectors"], settings(kind, {"critic_only": patterns}), CPU, 0)
+
+
+@pytest.mark.parametrize("given", [[], "truth", [1], [""], {"truth": 1}])
+def test_critic_only_is_a_list_of_names(given: object):
+    with pytest.raises(ValidationError, match="expected a list of observations' names or patterns"):
+        settings("ppo", {"critic_only": given})
+
+
+def test_a_shared_critic_sees_nothing_of_its_own():
+    with pytest.raises(ValidationError, match=r"set hyperparameters.shared_critic to false, or leave out critic_only"):
+        settings("ppo", hyperparameters={"shared_critic": True})
+
+
+def test_a_trainer_whose_network_shows_its_policy_everything_is_refused():
+    class Leaks(PPO):
+        @staticmethod
+        def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
+            return ActorCritic(spec, settings.network_settings)
+
+    sys.modules[__name__].Leaks = Leaks  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match="the network of trainer 'test_critic_only:Leaks' shows its policy all"):
+        make_trainer(SPECS["vectors"], settings("test_critic_only:Leaks"), CPU, 0)
