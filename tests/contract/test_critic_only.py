@@ -20,6 +20,7 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.data.transitions import Transitions
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.critic_only.sight import narrowed
+from palaestra.models.sac_networks import SoftActorCritic
 from palaestra.onnx_export.check import compare
 from palaestra.onnx_export.onnx import export
 from palaestra.parallel.rank_group import ALONE, RankGroup
@@ -82,20 +83,24 @@ def with_lies(step: TimeStep, spec: BehaviorSpec) -> TimeStep:
 
 
 def values(network: Any, inputs: tuple[Tensor, ...], state: Tensor) -> Tensor:
-    """What the critic says of these inputs."""
+    """What the critic says of these inputs, or makes of them."""
+    if isinstance(network, SoftActorCritic):
+        critics = network.critics
+        return critics.after(inputs, network.of_critics(state)) if state.numel() else critics.encoding(inputs)
     return network.value_head(network.remember(-1, inputs, state)[0] if state.numel() else network.features(-1, inputs))
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("memory", [{}, MEMORY], ids=["", "memory"])
 @pytest.mark.parametrize("name", SPECS)
-@pytest.mark.parametrize("kind", ["ppo", "poca"])
+@pytest.mark.parametrize("kind", ["ppo", "poca", "sac"])
 def test_hidden_numbers_change_values_and_nothing_of_the_policy(kind: str, name: str, memory: dict[str, Any]):
     spec = SPECS[name]
     trainer: Any = make_trainer(spec, settings(kind, memory), CPU, 3)
     network = trainer.network
-    head = network.value_head if kind == "ppo" else network.value_head.own_head
-    torch.nn.init.normal_(head.weight)  # values start at 0
+    if kind != "sac":
+        head = network.value_head if kind == "ppo" else network.value_head.own_head
+        torch.nn.init.normal_(head.weight)  # values start at 0
     told, lied = (copy.deepcopy(trainer.policy) for _ in range(2))
     for _ in range(3):
         step = random_table(spec)
@@ -117,18 +122,19 @@ def test_hidden_numbers_change_values_and_nothing_of_the_policy(kind: str, name:
         if network.normalizer is not None:
             assert torch.equal(trained.normalizer.mean, misled.normalizer.mean)
         if any(spec.obs[i].name.startswith("truth") for i in network.measured):
-            assert not torch.equal(trained.critic.normalizer.mean, misled.critic.normalizer.mean)
+            means = [(one.critics if kind == "sac" else one.critic).normalizer.mean for one in (trained, misled)]
+            assert not torch.equal(*means)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SPECS)
-@pytest.mark.parametrize("kind", ["ppo", "poca"])
+@pytest.mark.parametrize("kind", ["ppo", "poca", "sac"])
 def test_trainers_keep_the_contract_with_memory_and_other_signals(kind: str, name: str):
     check_trainer(trainer_class(kind), settings(kind, MEMORY, reward_signals=SIGNALS), SPECS[name])
 
 
 def test_a_model_file_takes_only_what_the_policy_sees(tmp_path: Path):
-    for kind in ("ppo", "poca"):
+    for kind in ("ppo", "poca", "sac"):
         spec = SPECS["all kinds"]
         trainer = make_trainer(spec, settings(kind, MEMORY), CPU, 3)
         export(trainer.network, spec, tmp_path / "model.onnx")
@@ -180,7 +186,7 @@ class Watching:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["ppo", "poca"])
+@pytest.mark.parametrize("kind", ["ppo", "poca", "sac"])
 def test_reward_signals_of_a_trainer_see_what_its_policy_sees(kind: str):
     signals = {"extrinsic": {}, "test_critic_only:Watching": {}}
     check_trainer(trainer_class(kind), settings(kind, reward_signals=signals), SPECS["all kinds"])
@@ -212,7 +218,7 @@ def test_reward_signals_see_what_the_policy_sees():
         (["truth_a", "o*"], r"truth_a, o\* would leave the policy no observation at all \(it has: truth_a, own\)"),
     ],
 )
-@pytest.mark.parametrize("kind", ["ppo", "poca", "bc"])
+@pytest.mark.parametrize("kind", ["ppo", "poca", "sac", "bc"])
 def test_patterns_that_fit_no_behavior_are_refused(kind: str, patterns: list[str], message: str):
     with pytest.raises(ConfigError, match=message):
         make_trainer(SPECS["vectors"], settings(kind, {"critic_only": patterns}), CPU, 0)

@@ -18,10 +18,19 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.models import distributions
 from palaestra.models.actor_critic import start_action_head
+from palaestra.models.critic_only.sight import (
+    critic_places,
+    has_critics_inputs,
+    learn_both,
+    narrowed,
+    prepared,
+    shown_to_actor,
+)
 from palaestra.models.distributions import HALF_LOG_TAU
 from palaestra.models.mirrored_init import mirrored_heads
 from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Inputs, StackedMLP, Trunk, linear
+from palaestra.parallel.rank_group import ALONE, RankGroup
 
 ACTOR = 0
 TWINS = 2
@@ -37,13 +46,19 @@ class SoftCritics(Trunk):
     depends on observations alone.
     """
 
-    def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, signals: int) -> None:
-        """Reads observations that the actor prepared, so it has no normalizer of its own."""
+    def __init__(
+        self, spec: BehaviorSpec, settings: NetworkSettings, signals: int, shown: tuple[int, ...] | None = None
+    ) -> None:
+        """Reads observations that the actor prepared, so it has no normalizer of its own, but where the actor sees some
+        of them alone, which are `shown`.
+        """
         numbers = spec.action.continuous
         recurrent = settings.memory is not None
+        normalize = settings.normalize and shown is not None
         super().__init__(
-            spec, settings.model_copy(update={"normalize": False}), TWINS, extra=0 if recurrent else numbers
+            spec, settings.model_copy(update={"normalize": normalize}), TWINS, extra=0 if recurrent else numbers
         )
+        self.places = None if shown is None else critic_places(spec, shown)
         self.signals = signals
         self.joint = (
             StackedMLP(TWINS, self.width + numbers, settings.hidden_units, 1) if recurrent and numbers else None
@@ -74,6 +89,10 @@ class SoftCritics(Trunk):
             features = encoding if self.joint is None else self.joint(encoding)
         return linear(self.head_bias, features, self.head_weight).unflatten(2, (self.signals, -1))
 
+    def _encode(self, index: int, inputs: Inputs, extra: Tensor | None) -> Tensor:
+        seen = inputs if self.places is None else tuple(inputs[i] for i in self.places)
+        return super()._encode(index, seen, extra)
+
     def _bodies(self, encoding: Tensor) -> Tensor:
         if not self.apart:
             return self.body(encoding)
@@ -90,7 +109,8 @@ class SoftActorCritic(Trunk):
     branch 0, branch 1, ... An action is tanh of a Gaussian; a sample's continuous actions are those before tanh.
     With memory, a row of it has the actor's part and then the critics'. Theirs is worked out while acting too: a
     sequence cut out of an episode begins with what they remembered, so what they say at the end of one was learned at
-    the beginning of another.
+    the beginning of another. With `critic_only` the actor's spec lacks what the critics alone see, and they have a
+    normalizer of their own; where only the actor's observations are given, it acts.
     """
 
     reward_heads = ("critics.head_", "targets.head_")
@@ -101,16 +121,37 @@ class SoftActorCritic(Trunk):
         self, spec: BehaviorSpec, settings: NetworkSettings, signals: int = 1, temperature: float = 1.0
     ) -> None:
         """`temperature`: initial weight of the entropy."""
-        super().__init__(spec, settings, 1)
+        shown = shown_to_actor(spec, settings) if settings.critic_only else None
+        super().__init__(spec if shown is None else narrowed(spec, shown), settings, 1)
+        self.shown = shown
+        self.whole = spec
+        """Observations of the critics, and actions."""
         action = spec.action
         self.action_head = nn.Linear(self.width, 2 * action.continuous + action.choices)
-        self.critics = SoftCritics(spec, settings, signals)
+        self.critics = SoftCritics(spec, settings, signals, shown)
+        self.measured = self.critics.vectors
         self.targets = copy.deepcopy(self.critics).requires_grad_(False)
         self.log_temperature = nn.Parameter(
             torch.full((bool(action.continuous) + len(action.branches),), math.log(temperature))
         )
         """One for all continuous actions, where there are any, then one for each branch."""
         start_action_head(self.action_head, 2 * action.continuous)
+
+    @property
+    def plain(self) -> bool:
+        """Whether only stacked layers lie between prepared inputs and heads, of actor and critics."""
+        return super().plain and self.critics.plain
+
+    def prepare(self, obs: tuple[Tensor, ...]) -> Inputs:
+        """Prepares all observations of the behavior, or those of the actor alone."""
+        return super().prepare(obs) if self.shown is None else prepared(self, self.critics, obs)
+
+    def learn_statistics(self, vectors: tuple[Tensor, ...], group: RankGroup = ALONE) -> None:
+        """Takes rows of vectors, those of `measured` or the actor's alone, into the normalizers."""
+        if self.shown is None:
+            super().learn_statistics(vectors, group)
+        else:
+            learn_both(self, self.critics, vectors, group)
 
     @property
     def memory_size(self) -> int:
@@ -129,9 +170,10 @@ class SoftActorCritic(Trunk):
         if self.memory is None:
             return self.outputs(inputs), recurrent_state
         features, after = self.remember(ACTOR, inputs, recurrent_state)
-        return self.action_head(features), torch.cat(
-            [after, self.critics.after(inputs, self.of_critics(recurrent_state))], 1
-        )
+        critics = self.of_critics(recurrent_state)
+        if has_critics_inputs(self, inputs):
+            critics = self.critics.after(inputs, critics)
+        return self.action_head(features), torch.cat([after, critics], 1)
 
     def of_critics(self, recurrent_state: Tensor) -> Tensor:
         """Returns the critics' part of the recurrent state (N, L)."""

@@ -68,7 +68,8 @@ class SAC:
         self.replay_rng = seeded_generator("cpu", seed + 2, group)
         self.gradient_rng = seeded_generator(device, seed + 4, group)
         self.policy = NetworkPolicy(self.network, self.action_rng, shape.deterministic)
-        self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3, group)
+        network = self.network
+        self.signals = RewardSignals(network.spec, settings.reward_signals, device, seed + 3, group, network.shown)
         bfloat16 = bfloat16_pays(self.network, device) if shape.bfloat16 is None else shape.bfloat16
         self._gamma = torch.tensor(self.signals.gammas, device=device)
         self._ignores_ends = torch.tensor(self.signals.ignore_ends, device=device)
@@ -169,7 +170,7 @@ class SAC:
         needed = self.replay.bytes_needed
         self.replay.add(rollout, action, reward)
         self._remarked &= self.replay.bytes_needed == needed
-        vectors = tuple(rollout.completed(rollout.obs[i]) for i in self.network.vectors)
+        vectors = tuple(rollout.completed(rollout.obs[i]) for i in self.network.measured)
         self.network.learn_statistics(vectors, self.group)
         if self.signals.learned:
             self.signals.learn_statistics(tuple(map(rollout.completed, rollout.obs)))

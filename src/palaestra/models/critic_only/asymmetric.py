@@ -16,7 +16,14 @@ from torch import Tensor, nn
 from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
 from palaestra.models.actor_critic import ACTOR, ActorCritic, start_action_head
-from palaestra.models.critic_only.sight import critic_places, joined_inputs, narrowed, shown_to_actor
+from palaestra.models.critic_only.sight import (
+    critic_places,
+    has_critics_inputs,
+    learn_both,
+    narrowed,
+    prepared,
+    shown_to_actor,
+)
 from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Inputs, Trunk
 from palaestra.parallel.rank_group import ALONE, RankGroup
@@ -82,18 +89,11 @@ class AsymmetricActorCritic(Trunk):
 
     def prepare(self, obs: tuple[Tensor, ...]) -> Inputs:
         """Prepares all observations of the behavior, or those of the actor alone."""
-        if len(obs) == len(self.spec.obs):
-            return super().prepare(obs)
-        actors = super().prepare(tuple(obs[i] for i in self.shown or ()))
-        return joined_inputs(actors, self.critic.prepare(obs), self.critic.places)
+        return prepared(self, self.critic, obs)
 
     def learn_statistics(self, vectors: tuple[Tensor, ...], group: RankGroup = ALONE) -> None:
         """Takes rows of vectors, those of `measured` or the actor's alone, into the normalizers of both."""
-        whole = len(vectors) == len(self.measured)
-        mine = [self.measured.index((self.shown or ())[i]) for i in self.vectors] if whole else range(len(vectors))
-        super().learn_statistics(tuple(vectors[i] for i in mine), group)
-        if whole:
-            self.critic.learn_statistics(vectors, group)
+        learn_both(self, self.critic, vectors, group)
 
     def features(self, index: int, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
         """Returns the features of the actor or the critic, (N, hidden), before their memory."""
@@ -125,7 +125,7 @@ class AsymmetricActorCritic(Trunk):
             return self.act(inputs), recurrent_state
         features, after = self.remember(ACTOR, inputs, recurrent_state)
         critics = self._of_critic(recurrent_state)
-        if len(inputs) > 1 + len(self.images) + len(self.entities):
+        if has_critics_inputs(self, inputs):
             critics = self.critic.remember(0, inputs, critics)[1]
         return self.action_head(features), torch.cat([after, critics], 1)
 

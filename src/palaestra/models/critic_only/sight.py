@@ -1,4 +1,4 @@
-"""Who sees which observations, where some are for the critic alone.
+"""Splits observations between an actor and its critic, where some are for the critic alone.
 
 Prepared observations of both are one tuple, the actor's first, so that rollouts and replays keep each image once.
 """
@@ -10,11 +10,14 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import count
 
+from torch import Tensor
+
 from palaestra.core.errors import ConfigError
 from palaestra.core.plugins import nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.models.settings import NetworkSettings
-from palaestra.models.trunk import Inputs
+from palaestra.models.trunk import Inputs, Trunk
+from palaestra.parallel.rank_group import RankGroup
 
 KEY = "network_settings.critic_only"
 
@@ -54,6 +57,26 @@ def critic_places(spec: BehaviorSpec, shown: Sequence[int]) -> tuple[int, ...]:
     return (len(actors) + 1, *(actors.index(i) + 1 if i in actors else next(beyond) for i in every))
 
 
-def joined_inputs(actors: Inputs, critics: Inputs, places: Sequence[int]) -> Inputs:
-    """Returns the inputs of both, from the actor's and those of its critic, whose `places` are `critic_places`."""
-    return (*actors, *(x for place, x in zip(places, critics, strict=True) if place >= len(actors)))
+def prepared(actor: Trunk, critic: Trunk, obs: tuple[Tensor, ...]) -> Inputs:
+    """Returns the inputs of both, from all observations of the behavior, or the actor's alone, from what it sees."""
+    if len(obs) == len(actor.spec.obs):
+        return Trunk.prepare(actor, obs)
+    shown = actor.shown or ()
+    actors = Trunk.prepare(actor, tuple(obs[i] for i in shown))
+    places = critic_places(critic.spec, shown)
+    return (*actors, *(x for place, x in zip(places, critic.prepare(obs), strict=True) if place >= len(actors)))
+
+
+def has_critics_inputs(actor: Trunk, inputs: Inputs) -> bool:
+    """Whether these are inputs of both, not of the actor alone."""
+    return actor.shown is None or len(inputs) > 1 + len(actor.images) + len(actor.entities)
+
+
+def learn_both(actor: Trunk, critic: Trunk, vectors: tuple[Tensor, ...], group: RankGroup) -> None:
+    """Takes rows of all vectors of the behavior, or of the actor's alone, into the normalizers of both."""
+    shown = actor.shown or ()
+    whole = len(vectors) == len(critic.vectors)
+    mine = [critic.vectors.index(shown[i]) for i in actor.vectors] if whole else range(len(vectors))
+    Trunk.learn_statistics(actor, tuple(vectors[i] for i in mine), group)
+    if whole:
+        critic.learn_statistics(vectors, group)
