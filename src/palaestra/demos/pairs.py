@@ -52,6 +52,15 @@ class Episode:
     ended: bool  # False: the recording stopped before the episode ended
 
 
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Observations in their order, and which of them follow one another in an episode."""
+
+    obs: tuple[NDArray[np.float32], ...]  # each (N, *shape)
+    first: NDArray[np.int64]  # (P,) rows whose next row is what the same agent observed next
+    episode: NDArray[np.int64]  # (P,) number of the episode in the file
+
+
 def pairs_of(chunks: Iterable[DemoColumns], timing: ReadTiming, where: str) -> Iterator[Pairs]:
     """Converts records to pairs. Raises DemoError for a number that is NaN or infinite."""
     for pairs, _, _ in paired(_finite(chunks, where), timing):
@@ -77,6 +86,14 @@ def episodes_of(chunks: Iterable[DemoColumns], timing: ReadTiming, where: str) -
             final = None if gone else tuple(column[after].copy() for column in columns.obs)
     if parts:
         yield _episode(parts, final)
+
+
+def neighbours_of(chunks: Iterable[DemoColumns], timing: ReadTiming, where: str) -> Iterator[Neighbours]:
+    """Converts records to neighbouring observations. Raises DemoError for a number that is NaN or infinite."""
+    for pairs, columns, rows in paired(_finite(chunks, where), timing):
+        # in old files an end shows the next episode's first observation
+        known = np.full(len(rows), True) if timing is ReadTiming.NEXT else ~columns.done[rows + 1]
+        yield Neighbours(columns.obs, rows[known], pairs.episode[known])
 
 
 def check_finite(columns: DemoColumns, where: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.demos.format import DemoRecord, ReadTiming
-from palaestra.demos.pairs import Episode, Pairs, episodes_of, pairs_of
+from palaestra.demos.pairs import Episode, Neighbours, Pairs, episodes_of, neighbours_of, pairs_of
 from palaestra.demos.record_columns import DemoColumns, records_of
 
 
@@ -65,6 +65,10 @@ class DemoSource(ABC):
     def episodes(self) -> Iterator[Episode]:
         """Yields decisions episode by episode; the last may be unfinished. Holds one episode in memory."""
         return episodes_of(self.chunks(), self.timing, self.title)
+
+    def neighbours(self) -> Iterator[Neighbours]:
+        """Yields observations, and which of them follow one another, a chunk at a time. Raises DemoError."""
+        return neighbours_of(self.chunks(), self.timing, self.title)
 
     def __iter__(self) -> Iterator[DemoRecord]:
         """Yields all records in order, one by one."""

@@ -56,17 +56,7 @@ def load_demonstrations(demo_path: str | Sequence[str], spec: BehaviorSpec, devi
     Empty recordings are skipped where others are not (`warnings`). Raises DemoError where there is nothing to read,
     where a file is of other agents than `spec` describes, or where the decisions fit neither on disk nor in memory.
     """
-    demos: list[DemoSource] = []
-    warnings: list[str] = []
-    empty = ""
-    for source in demo_files(demo_path):
-        try:
-            demos.append(read_demo(source))
-        except EmptyDemo as error:
-            empty = empty or str(error)
-            warnings.append(f"{error}; it is passed over")
-    if not demos:
-        raise DemoError(empty)
+    demos, warnings = open_demonstrations(demo_files(demo_path))
     for demo in demos:
         must_fit(demo, spec)
     key = (tuple(demo.identity for demo in demos), tuple(warnings), spec, device)
@@ -74,6 +64,20 @@ def load_demonstrations(demo_path: str | Sequence[str], spec: BehaviorSpec, devi
     if known is None:
         known = _loaded[key] = _load(demos, spec, device, _typed(demo_path), warnings)
     return known
+
+
+def open_demonstrations(sources: Sequence[Path | str]) -> tuple[list[DemoSource], list[str]]:
+    """Returns the demonstrations, and remarks on empty recordings, which are left out. Raises DemoError if all are."""
+    demos: list[DemoSource] = []
+    empty: list[str] = []
+    for source in sources:
+        try:
+            demos.append(read_demo(source))
+        except EmptyDemo as error:
+            empty.append(str(error))
+    if sources and not demos:
+        raise DemoError(empty[0])
+    return demos, [f"{error}; it is passed over" for error in empty]
 
 
 def _load(
@@ -141,29 +145,31 @@ def _free_on_disk(folder: Path) -> int:
     return 0
 
 
-def demo_files(demo_path: str | Sequence[str]) -> list[Path | str]:
-    """Returns what `demo_path` names, each once: files, and Minari datasets as text; a folder stands for its .demo
-    files.
+def demo_files(
+    demo_path: str | Sequence[str], key: str = "demo_path", ends: Sequence[str] = (".demo",)
+) -> list[Path | str]:
+    """Returns what a setting names, each once: files, and Minari datasets as text; a folder stands for its files with
+    these ends.
 
-    Raises DemoError if one is missing.
+    `key`: the setting's name. Raises DemoError if one is missing.
     """
     files: list[Path | str] = []
     for path in _paths(demo_path):
         if isinstance(path, str):
             files.append(path)
         elif path.is_dir():
-            inside = sorted(path.glob("*.demo"))
+            inside = sorted(file for file in path.iterdir() if file.suffix in ends)
             if not inside:
-                raise DemoError(f"demo_path {path}: the folder has no demonstration files (.demo)")
+                raise DemoError(f"{key} {path}: the folder has no demonstration files ({', '.join(ends)})")
             files += inside
         elif path.exists():
             files.append(path)
         else:
-            raise DemoError(f"demo_path {path}: there is no such file or folder{_hint(path)}")
+            raise DemoError(f"{key} {path}: there is no such file or folder{_hint(path)}")
     if not files:
         raise DemoError(
-            "demo_path is empty; expected a demonstration file (.demo), a folder of them, minari:ID, or several of "
-            "these"
+            f"{key} is empty; expected a demonstration file ({', '.join(ends)}), a folder of them, minari:ID, or "
+            "several of these"
         )
     return list(dict.fromkeys(files))
 

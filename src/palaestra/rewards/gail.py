@@ -19,7 +19,7 @@ from palaestra.models.trunk import Inputs, Trunk
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.settings import GAILSettings
-from palaestra.rewards.signal_optimizer import SignalOptimizer, flat, of_signal
+from palaestra.rewards.signal_optimizer import SignalOptimizer, flat, of_signal, scaled_linear
 
 CODE = 128
 """Width of the bottleneck's code."""
@@ -129,7 +129,7 @@ class Discriminator(nn.Module):
         numbers = spec.action.continuous + spec.action.choices + 1 if actions else 0
         self.trunk = Trunk(spec, of_signal(settings), 1, extra=numbers)
         self.bottleneck = Bottleneck(self.trunk.width) if bottleneck else None
-        self.verdict = _linear(CODE if bottleneck else self.trunk.width, 1, VERDICT_GAIN)
+        self.verdict = scaled_linear(CODE if bottleneck else self.trunk.width, 1, VERDICT_GAIN)
 
     def evidence(self, obs: tuple[Tensor, ...], action: Action, ended: Tensor) -> Inputs:
         """Returns inputs for N decisions: prepared observations, and the action (N, numbers) if it sees actions."""
@@ -158,7 +158,7 @@ class Bottleneck(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.mean = _linear(width, CODE, CODE_GAIN)
+        self.mean = scaled_linear(width, CODE, CODE_GAIN)
         self.log_deviation = nn.Parameter(torch.zeros(CODE))
 
     def drawn(self, mean: Tensor, generator: torch.Generator) -> Tensor:
@@ -188,11 +188,3 @@ def steepness(model: Discriminator, ours: Inputs, theirs: Inputs, generator: tor
     squares = sum(slope.square().flatten(1).sum(1) for slope in slopes if slope is not None)
     assert isinstance(squares, Tensor)
     return ((squares + 1e-12).sqrt() - 1).clamp(min=0).square().mean()
-
-
-def _linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
-    """Returns a layer with normal weights of deviation gain / sqrt(inputs) and no bias to start with."""
-    layer = nn.Linear(inputs, outputs)
-    nn.init.normal_(layer.weight, std=gain / math.sqrt(inputs))
-    nn.init.zeros_(layer.bias)
-    return layer

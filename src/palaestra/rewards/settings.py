@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from palaestra.core.errors import PluginError
 from palaestra.core.plugins import find_class, nearest, registry
 from palaestra.core.settings import Settings, field_error
 from palaestra.datasets.minari_library import MINARI
 from palaestra.models.settings import NetworkSettings
+from palaestra.rewards.chosen_numbers import parse_numbers
 
 
 def must_be_paths(value: Any) -> Any:
@@ -18,6 +19,14 @@ def must_be_paths(value: Any) -> Any:
     for path in value if isinstance(value, tuple) else (value,):
         if not isinstance(path, str):
             raise ValueError("expected a demonstration file, a folder of them, minari:ID, or a list of these")
+    return value
+
+
+def must_be_clips(value: Any) -> Any:
+    """Returns the value. Raises ValueError with one sentence."""
+    for path in value if isinstance(value, list | tuple) else (value,):
+        if not isinstance(path, str):
+            raise ValueError("expected a file of clips (.demo, .npz, .csv), a folder, minari:ID, or a list of these")
     return value
 
 
@@ -123,6 +132,40 @@ class PriorDataSettings(Settings):
         return self
 
 
+class AMPSettings(SignalFields, Settings):
+    """Reward for moving as clips do. Peng et al. 2021, https://arxiv.org/abs/2104.02180."""
+
+    network_settings: NetworkSettings = NetworkSettings(hidden_units=256)
+    """The discriminator. Its inputs are scaled by mean and deviation of the clips, never by `normalize`."""
+    learning_rate: float = Field(default=1e-4, ge=0)
+    """Adam's step size."""
+    clips: Annotated[str | tuple[str, ...], BeforeValidator(must_be_clips)]
+    """Motions to learn: `.demo`, `.npz` or `.csv` files, folders of them, `minari:ID`; several: a list, or with commas
+    between.
+    """
+    observations: tuple[str, ...] | None = None
+    """Observations that are compared: names of vector sensors (`*` and `?` stand for others), each with ranges of its
+    numbers if wanted, such as `Body[63:126]` or `Body[0, 4:7]`; null: all vector sensors but goals.
+    """
+    decision_seconds: float | None = Field(default=None, gt=0)
+    """Seconds between two decisions, by which clips with a column `time` are read; null: row after row."""
+    gradient_penalty: float = Field(default=10.0, ge=0)
+    """Weight of the penalty on the discriminator's slope at the clips."""
+    kept_pairs: int = Field(default=100_000, ge=0)
+    """Pairs of earlier policies that the discriminator goes on learning from; they are saved in checkpoints."""
+
+    @field_validator("observations", mode="before")
+    @classmethod
+    def _are_names(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            value = (value,)
+        if value is not None and not (isinstance(value, list | tuple) and value):
+            raise ValueError("expected names of sensors, such as [Body, 'Legs[0:12]']")
+        for entry in value or ():
+            parse_numbers(entry)
+        return value
+
+
 class SignalSettings(SignalFields, Settings):
     """Base class of the settings of your own signals: what every reward signal has."""
 
@@ -134,7 +177,13 @@ class UnreadSignalSettings(SignalFields, Settings):
 
 
 RewardSettings = (
-    ExtrinsicSettings | CuriositySettings | GAILSettings | RNDSettings | SignalSettings | UnreadSignalSettings
+    ExtrinsicSettings
+    | CuriositySettings
+    | GAILSettings
+    | RNDSettings
+    | AMPSettings
+    | SignalSettings
+    | UnreadSignalSettings
 )
 
 REWARDS: dict[str, type[RewardSettings]] = {
@@ -142,6 +191,7 @@ REWARDS: dict[str, type[RewardSettings]] = {
     "curiosity": CuriositySettings,
     "gail": GAILSettings,
     "rnd": RNDSettings,
+    "amp": AMPSettings,
 }
 """Class of each signal's settings, by its name in the YAML."""
 

@@ -50,7 +50,7 @@ class Learner:
         self.settings = settings
         self.inference = inference
         self._group = group
-        self.trainer, self.process, self.demo_warnings = trainer_of(
+        self.trainer, self.process, self.found = trainer_of(
             name, spec, settings, device, seed, scratch, group, inference=inference
         )
         self.collector = BehaviorCollector(

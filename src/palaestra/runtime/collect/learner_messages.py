@@ -8,7 +8,7 @@ from palaestra.core.errors import ConfigError
 from palaestra.data.rollout import Rollout
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.collect.collector import FEW, BehaviorCollector
-from palaestra.runtime.collect.trainer_process import TrainerProcess
+from palaestra.runtime.collect.trainer_process import Messages, TrainerProcess
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.runtime.settings.warnings import of_length
 from palaestra.trainers.base import Remarks, Trainer, Warns
@@ -50,6 +50,12 @@ class LearnerMessages:
         for remark in remarks:
             info(f"{name}: {remark}")
         self.send_warnings(warning)
+
+    def send_found(self, found: Messages, info: Send, warning: Send) -> None:
+        """Sends messages about the demonstrations and clips that it learns from."""
+        for send, texts in ((info, found.remarks), (warning, found.warnings)):
+            for text in texts:
+                send(f"{self._collector.name}: {text}")
 
     def begin(self, step: int, warning: Send) -> None:
         """Warns as a session begins after `step` decisions, if it is too short for what its settings ask."""

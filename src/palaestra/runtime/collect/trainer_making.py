@@ -16,9 +16,11 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.models.custom import OwnModule
 from palaestra.models.trunk import Trunk
 from palaestra.parallel.rank_group import ALONE, RankGroup
+from palaestra.rewards.amp import clips_of, remark_of
 from palaestra.rewards.demonstrations import load_demonstrations
+from palaestra.rewards.settings import AMPSettings
 from palaestra.runtime.collect.random_streams import reseed
-from palaestra.runtime.collect.trainer_process import TrainerProcess
+from palaestra.runtime.collect.trainer_process import Messages, TrainerProcess
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.base import Trainer, make_trainer
 
@@ -71,16 +73,16 @@ def trainer_of(
     group: RankGroup,
     *,
     inference: bool,
-) -> tuple[Trainer | TrainerProcess, TrainerHere | TrainerProcess, list[str]]:
-    """Returns a behavior's trainer, its process, and warnings about its demonstrations. Raises ConfigError,
+) -> tuple[Trainer | TrainerProcess, TrainerHere | TrainerProcess, Messages]:
+    """Returns a behavior's trainer, its process, and messages about its demonstrations. Raises ConfigError,
     PluginError, ExportError, DemoError.
     """
     try:
         if settings.threaded and not inference:
             must_be_importable(settings)
-            process = TrainerProcess(name, spec, settings, device, seed, scratch, trainer_and_warnings, group)
-            return process, process, process.demo_warnings
-        trainer, found = trainer_and_warnings(spec, settings, device, seed, scratch, group, inference=inference)
+            process = TrainerProcess(name, spec, settings, device, seed, scratch, trainer_and_messages, group)
+            return process, process, process.found
+        trainer, found = trainer_and_messages(spec, settings, device, seed, scratch, group, inference=inference)
         if any(isinstance(module, OwnModule) for module in trainer.network.modules()):
             from palaestra.onnx_export.custom import check_exportable
 
@@ -100,7 +102,7 @@ def must_be_importable(settings: BehaviorSettings) -> None:
         )
 
 
-def trainer_and_warnings(
+def trainer_and_messages(
     spec: BehaviorSpec,
     settings: BehaviorSettings,
     device: torch.device,
@@ -109,18 +111,23 @@ def trainer_and_warnings(
     group: RankGroup = ALONE,
     *,
     inference: bool = False,
-) -> tuple[Trainer, list[str]]:
-    """Returns a behavior's trainer, and warnings about its demonstrations. Raises ConfigError, PluginError,
+) -> tuple[Trainer, Messages]:
+    """Returns a behavior's trainer, and messages about its demonstrations and clips. Raises ConfigError, PluginError,
     DemoError. `scratch`: the folder for demonstrations that are too large for memory; None: the system's.
     """
     gpus = [device] if device.type == "cuda" else []
     with scratch_in(scratch), torch.random.fork_rng(gpus):  # the program's own random numbers go on as they were
         trainer = make_trainer(spec, settings, device, seed, group)
-        found = [
-            load_demonstrations(path, trainer.network.spec, device)
-            for path in ([] if inference else _demo_paths(settings))
-        ]
-    return trainer, list(dict.fromkeys(line for demonstrations in found for line in demonstrations.warnings))
+        found = Messages([], []) if inference else _found(trainer.network.spec, settings, device)
+    return trainer, found
+
+
+def _found(spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device) -> Messages:
+    """Returns messages about what was read to learn from, which the trainer has loaded."""
+    priors = [one for one in settings.reward_signals.values() if isinstance(one, AMPSettings)]
+    clips = [clips_of(prior, spec, device) for prior in priors]
+    read = [*(load_demonstrations(path, spec, device) for path in _demo_paths(settings)), *clips]
+    return Messages(list(map(remark_of, priors, clips)), list(dict.fromkeys(x for each in read for x in each.warnings)))
 
 
 def _demo_paths(settings: BehaviorSettings) -> Iterator[str | Sequence[str]]:

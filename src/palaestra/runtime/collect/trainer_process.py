@@ -48,7 +48,7 @@ class TrainerFacts(NamedTuple):
     network: dict[str, Tensor]
     rng: Tensor
     deterministic: bool
-    demo_warnings: list[str]
+    found: Messages
     messages: Messages
 
 
@@ -70,7 +70,7 @@ class Updated(NamedTuple):
 
 
 MakeTrainer = Callable[
-    [BehaviorSpec, BehaviorSettings, torch.device, int, Path | None, RankGroup], tuple[Trainer, list[str]]
+    [BehaviorSpec, BehaviorSettings, torch.device, int, Path | None, RankGroup], tuple[Trainer, Messages]
 ]
 
 
@@ -128,7 +128,7 @@ class TrainerProcess:
             raise
         self.rollout_size = facts.rollout_size
         self.needs = facts.needs
-        self.demo_warnings = facts.demo_warnings
+        self.found = facts.found
         self.network: Trunk = trainer_class(settings.trainer_type).make_network(spec, settings).to(device)
         self.network.load_state_dict(facts.network)
         self._flat = FlatWeights(self.network)
@@ -275,7 +275,7 @@ def serve(
     """Makes a trainer and answers the requests of its `TrainerProcess`, in the process of its own. `place`: that of its
     rank, if any.
     """
-    trainer, demo_warnings = make(spec, settings, torch.device(device), seed, scratch, group_at(place))
+    trainer, found = make(spec, settings, torch.device(device), seed, scratch, group_at(place))
     sender = SharedSender()
     receiver = SharedReceiver()
     flat = FlatWeights(trainer.network)
@@ -287,7 +287,7 @@ def serve(
         policy.generator.get_state(),
         policy.deterministic,
     )
-    connection.send_bytes(sender.pack(TrainerFacts(*facts, demo_warnings, _messages_of(trainer))))
+    connection.send_bytes(sender.pack(TrainerFacts(*facts, found, _messages_of(trainer))))
     while True:
         request, value = receiver.unpack(connection.recv_bytes())
         match request:

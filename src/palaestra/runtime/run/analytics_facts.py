@@ -21,7 +21,10 @@ from palaestra.runtime.settings import RunSettings
 from palaestra.scenario.settings import CurriculumSettings
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
-NAMES = ("env_path", "env_args", "run_id", "initialize_from", "results_dir", "init_path", "demo_path", "run", "minari")
+NAMES = (
+    *("env_path", "env_args", "run_id", "initialize_from", "results_dir", "init_path"),
+    *("demo_path", "run", "minari", "clips"),
+)
 """Settings with texts that are hashed."""
 CODE = ("vis_encode_type", "body")
 """Settings that may name the user's code, as `package.module:Class`."""

@@ -129,8 +129,7 @@ class Run:
         self.console.info(
             f"{'Behavior' if restored else 'New behavior'} '{name}': {describe(spec, learner.trainer.network.shown)}"
         )
-        for warning in learner.demo_warnings:
-            self.console.warning(f"{name}: {warning}")
+        learner.messages.send_found(learner.found, self.console.info, self.console.warning)
         if not restored and not self.inference:
             late = self.console.warning if self.begun else None
             initialize(learner, self.settings.checkpoint_settings, self.folder, self.group, self.console.info, late)

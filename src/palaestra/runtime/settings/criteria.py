@@ -54,6 +54,12 @@ _OF_SIGNALS = {
         "Policy/GAIL Grad Mag Loss",
         "Policy/GAIL Beta",
     },
+    "amp": {
+        "Losses/AMP Loss",
+        "Policy/AMP Policy Estimate",
+        "Policy/AMP Clip Estimate",
+        "Policy/AMP Grad Penalty",
+    },
 }
 
 

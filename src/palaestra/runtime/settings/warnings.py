@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from palaestra.models.settings import NetworkSettings
-from palaestra.rewards.settings import CuriositySettings, ExtrinsicSettings, GAILSettings, RNDSettings
+from palaestra.rewards.settings import AMPSettings, CuriositySettings, ExtrinsicSettings, GAILSettings, RNDSettings
 from palaestra.runtime.settings.look_alikes import odd_character
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
@@ -75,9 +75,15 @@ def _of_signals(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]
         if isinstance(signal, ExtrinsicSettings):
             yield from _of_extrinsic(signal, path, rewarded=not isinstance(behavior.hyperparameters, BCSettings))
             continue
-        if not isinstance(signal, CuriositySettings | GAILSettings | RNDSettings):
+        if not isinstance(signal, CuriositySettings | GAILSettings | RNDSettings | AMPSettings):
             continue
-        if signal.encoding_size is not None:
+        if isinstance(signal, AMPSettings):
+            if signal.network_settings.normalize:
+                yield (
+                    (*path, "network_settings", "normalize"),
+                    "not used: amp scales by the clips' mean and deviation",
+                )
+        elif signal.encoding_size is not None:
             yield (*path, "encoding_size"), "deprecated: use network_settings.hidden_units"
         for key, sentence in NOT_OF_SIGNALS.items():
             if getattr(signal.network_settings, key):

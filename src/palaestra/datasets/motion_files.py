@@ -1,0 +1,177 @@
+"""Reads motions from tables: `.csv` files with a column for each number, `.npz` files with an array for each."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.core.errors import DemoError
+from palaestra.core.plugins import nearest
+
+TABLES = (".csv", ".npz")
+"""Ends of the names of such files."""
+LISTED = 6
+"""Columns that a message lists."""
+UNEVEN = 0.1
+"""Largest difference between the seconds from one row to the next, as a share of them."""
+
+
+@dataclass(frozen=True)
+class MotionFile:
+    """A table of states, a row for each, one episode after another."""
+
+    path: Path
+    columns: Mapping[str, NDArray[np.float32]]  # each (N, *shape) by its name
+    episode: NDArray[np.int64]  # (N,) rising from 0
+    seconds: float | None
+    """Seconds from one row to the next; None: it has no column `time`."""
+
+    def __len__(self) -> int:
+        return len(self.episode)
+
+    def numbers(self, sensor: str, size: int, chosen: tuple[int, ...]) -> NDArray[np.float32]:
+        """Returns the chosen numbers, (N, numbers), of a sensor of `size`. Raises DemoError where they are missing."""
+        whole = self.columns.get(sensor)
+        if whole is not None and (whole.ndim == 2 or size == 1):
+            whole = whole.reshape(len(self), -1)
+            if whole.shape[1] != size:
+                raise DemoError(
+                    f"{self.path}: '{sensor}' has {whole.shape[1]} numbers in a row; the behavior's has {size}"
+                )
+            return whole[:, list(chosen)]
+        return np.stack([self._column(f"{sensor}[{i}]", sensor) for i in chosen], 1)
+
+    def _column(self, name: str, sensor: str) -> NDArray[np.float32]:
+        column = self.columns.get(name)
+        if column is not None and column.ndim == 1:
+            return column
+        line, what = (":1", "column") if self.path.suffix == ".csv" else ("", "array")
+        more = f", ... ({len(self.columns)} in all)" if len(self.columns) > LISTED else ""
+        there = f"{', '.join(list(self.columns)[:LISTED])}{more}"
+        whole = "" if line else f", or one array '{sensor}' of (rows, numbers)"
+        raise DemoError(
+            f"{self.path}{line}: there is no {what} '{name}'{nearest(name, self.columns)}; expected a {what} for each "
+            f"number that is compared{whole}. It has: {there}"
+        )
+
+
+def read_motion(path: Path) -> MotionFile:
+    """Reads a `.csv` or `.npz` file. Raises DemoError."""
+    columns = _read_csv(path) if path.suffix == ".csv" else _read_npz(path)
+    rows = len(next(iter(columns.values())))
+    given = columns.get("episode")
+    changes = np.zeros(rows, np.bool_) if given is None else np.diff(given, prepend=given[:1]) != 0
+    episode = np.cumsum(changes, dtype=np.int64)
+    time = columns.get("time")
+    seconds = None if time is None or time.ndim != 1 else _seconds(path, time, episode)
+    narrow = {name: values.astype(np.float32) for name, values in columns.items()}
+    return MotionFile(path, narrow, episode, seconds)
+
+
+def _seconds(path: Path, time: NDArray[np.float64], episode: NDArray[np.int64]) -> float | None:
+    """Returns the seconds between rows. Raises DemoError where they are not even."""
+    rows = np.flatnonzero(np.diff(episode) == 0) + 1
+    if not len(rows):
+        return None
+    steps = time[rows] - time[rows - 1]
+    usual = float(np.median(steps))
+    uneven = np.flatnonzero(~(np.abs(steps - usual) <= UNEVEN * usual)) if usual > 0 else np.flatnonzero(steps <= 0)
+    if len(uneven):
+        at = int(rows[uneven[0]])
+        raise DemoError(
+            f"{place(path, at)}: time goes from {time[at - 1]:g} to {time[at]:g}; expected even steps, of {usual:g} s "
+            "as in most rows: let another episode begin where a motion was cut"
+        )
+    return usual
+
+
+def place(path: Path, row: int) -> str:
+    """Returns where a row is in a file, such as 'walk.csv:17'."""
+    return f"{path}:{row + 2}" if path.suffix == ".csv" else f"{path}, row {row}"
+
+
+def _read_csv(path: Path) -> dict[str, NDArray[np.float64]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.reader(file)
+            names = [name.strip() for name in next(rows, [])]
+            _must_be_header(path, names)
+            table = list[NDArray[np.float64]]()
+            for row in rows:
+                table.append(_row(path, rows.line_num, names, row))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DemoError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if not table:
+        raise DemoError(f"{path}: it has a header and no rows; expected a state in each row")
+    return dict(zip(names, np.stack(table, 1), strict=True))
+
+
+def _must_be_header(path: Path, names: list[str]) -> None:
+    if not any(names):
+        raise DemoError(f"{path} is empty; expected a line with the columns' names, then a state in each line")
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise DemoError(f"{path}:1: two columns are named '{twice}'")
+    if all(_is_number(name) for name in names):
+        raise DemoError(f"{path}:1: expected the columns' names, such as Body[0]; got numbers ({', '.join(names[:3])})")
+
+
+def _row(path: Path, line: int, names: list[str], row: list[str]) -> NDArray[np.float64]:
+    if len(row) != len(names):
+        raise DemoError(f"{path}:{line}: {len(row)} columns; expected {len(names)}, as in the first line")
+    try:
+        values = np.array(row, np.float64)
+    except ValueError:
+        i = next(i for i, text in enumerate(row) if not _is_number(text))
+        raise DemoError(f"{path}:{line}: column '{names[i]}' is {row[i]!r}; expected a number") from None
+    if not np.isfinite(values).all():
+        i = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise DemoError(f"{path}:{line}: column '{names[i]}' is {values[i]}; expected finite numbers")
+    return values
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_npz(path: Path) -> dict[str, NDArray[np.float64]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise DemoError(f"{path} holds one array; expected an .npz file with arrays by name")
+            columns = {name: file[name] for name in file.files}
+    except (OSError, ValueError, BadZipFile, EOFError) as error:
+        raise DemoError(f"{path} cannot be read as an .npz file: {error}") from error
+    found: dict[str, NDArray[np.float64]] = {}
+    for name, values in columns.items():
+        if values.dtype.kind in "fiub" and values.ndim:  # others are remarks of whoever wrote it
+            flat = values.reshape(len(values), -1) if values.ndim > 2 else values
+            found[name] = flat.astype(np.float64)
+    if not found:
+        raise DemoError(f"{path} holds no array of numbers")
+    rows = {name: len(values) for name, values in found.items()}
+    first = next(iter(rows))
+    other = next((name for name in rows if rows[name] != rows[first]), None)
+    if other is not None:
+        raise DemoError(
+            f"{path}: '{first}' has {rows[first]} rows and '{other}' {rows[other]}; expected as many in all"
+        )
+    if not rows[first]:
+        raise DemoError(f"{path}: its arrays have no rows; expected a state in each row")
+    for name, values in found.items():
+        if not np.isfinite(values).all():
+            row, *number = np.argwhere(~np.isfinite(values))[0].tolist()
+            raise DemoError(
+                f"{path}, row {row}: {name}{number or ''} is {values[(row, *number)]}; expected finite numbers"
+            )
+    return found
