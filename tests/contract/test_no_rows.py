@@ -126,12 +126,14 @@ def test_the_critic_of_groups_takes_no_group_step_and_no_decision(individual: bo
     moves_nothing(critic, [critic(features), critic.value(features, groups), own, context, difference])
 
 
-@pytest.mark.parametrize("name", ["curiosity", "rnd", "gail"])
+@pytest.mark.parametrize("name", ["curiosity", "rnd", "gail", "amp"])
 def test_a_reward_signal_judges_and_learns_from_no_transition(name: str, tmp_path: Path):
     tree: dict[str, object] = {"network_settings": {"hidden_units": 8, "num_layers": 1, "normalize": True}}
     if name == "gail":
         demo = write(tmp_path / "a.demo", episodes(3, spec=EVERYTHING), EVERYTHING)
         tree |= {"use_actions": True, "use_vail": True, "demo_path": str(demo)}
+    if name == "amp":
+        tree["clips"] = str(write(tmp_path / "a.demo", episodes(3, spec=EVERYTHING), EVERYTHING))
     signal = registry("rewards").get(name)(REWARDS[name].model_validate(tree), EVERYTHING, CPU, 0)
     batch = transitions(EVERYTHING, 0)
     assert signal.reward(batch).shape == (0,)

@@ -77,6 +77,14 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
             "behavioral_cloning": {"demo_path": DEMO},
         },
     ),
+    "amp": (
+        "3DBall",
+        {
+            "hyperparameters": WHOLE,
+            "network_settings": SMALL,
+            "reward_signals": {"extrinsic": {}, "amp": {"clips": DEMO, "kept_pairs": 0}},
+        },
+    ),
     "bc": (
         "Basic",
         {"trainer_type": "bc", "hyperparameters": {**WHOLE, "teacher": "heuristic"}, "network_settings": SMALL},

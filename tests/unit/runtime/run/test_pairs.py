@@ -30,7 +30,7 @@ FEATURES: dict[str, tuple[Any, ...]] = {
     "stop_when": (False, True),
     "self_play": (False, True),
     "curriculum": ("", "sampler", "require_reset"),
-    "signals": ("", "gail", "rnd"),
+    "signals": ("", "gail", "rnd", "amp"),
     "memory": (False, True),
     "two_obs": (False, True),
     "masks": (False, True),
@@ -105,6 +105,8 @@ def config(case: Case, place: Path, first: Path | None) -> dict[str, Any]:
         signals[case["signals"]] = {"gamma": 0.9, "strength": 0.1, "network_settings": {"hidden_units": 8}}
     if case["signals"] == "gail":
         signals["gail"]["demo_path"] = str(demonstration(case, place))
+    elif case["signals"] == "amp":
+        signals["amp"] |= {"clips": str(demonstration(case, place)), "kept_pairs": 20}
     block: dict[str, Any] = {
         "trainer_type": case["trainer"],
         "hyperparameters": hyper,

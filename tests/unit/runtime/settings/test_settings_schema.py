@@ -46,6 +46,8 @@ KEYS = {
     "RNDSettings": "gamma strength network_settings normalize learning_rate encoding_size",
     "GAILSettings": "gamma strength network_settings normalize learning_rate encoding_size use_actions use_vail "
     "demo_path",
+    "AMPSettings": "gamma strength network_settings normalize learning_rate clips observations decision_seconds "
+    "gradient_penalty kept_pairs",
     "SelfPlaySettings": (
         "save_steps team_change swap_steps window play_against_latest_model_ratio initial_elo elo_k opponents "
         "play_against_opponents_ratio priority drop"
@@ -109,7 +111,7 @@ def test_hyperparameters_go_by_the_trainer(schema):
 
 def test_reward_signals_go_by_their_names(schema):
     signals = schema["$defs"]["BehaviorSettings"]["properties"]["reward_signals"]
-    assert set(signals["properties"]) == {"extrinsic", "curiosity", "gail", "rnd"}
+    assert set(signals["properties"]) == {"extrinsic", "curiosity", "gail", "rnd", "amp"}
     assert signals["additionalProperties"] is False
 
 
