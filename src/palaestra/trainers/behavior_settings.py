@@ -49,8 +49,8 @@ class BehaviorSettings(Settings):
     network_settings: NetworkSettings = NetworkSettings()
     """The policy's network, and the critic's."""
     reward_signals: dict[str, SerializeAsAny[RewardSettings]] = Field(default={"extrinsic": ExtrinsicSettings()})
-    """Rewards that agents learn from: extrinsic, curiosity, gail, rnd, one of your own as `package.module:Class`, or a
-    plug-in's name.
+    """Rewards that agents learn from: extrinsic, curiosity, gail, rnd, amp, one of your own as `package.module:Class`,
+    or a plug-in's name.
     """
     init_path: str | None = None
     """A run's folder, a checkpoint or a `checkpoint.pt` of ML-Agents to start from; null: a fresh policy."""
