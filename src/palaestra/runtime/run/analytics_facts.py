@@ -23,7 +23,7 @@ from palaestra.trainers.behavior_settings import BehaviorSettings
 
 NAMES = (
     *("env_path", "env_args", "run_id", "initialize_from", "results_dir", "init_path"),
-    *("demo_path", "run", "minari", "clips"),
+    *("demo_path", "run", "minari", "clips", "observations"),
 )
 """Settings with texts that are hashed."""
 CODE = ("vis_encode_type", "body")

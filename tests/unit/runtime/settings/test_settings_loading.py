@@ -65,7 +65,7 @@ def test_numbers_of_any_writing_are_read(write):
     assert settings.hyperparameters == PPOSettings(learning_rate=0.001, buffer_size=10_000, batch_size=64)
 
 
-SIGNALS = "(there are: extrinsic, curiosity, gail, rnd; your own as package.module:Class)"
+SIGNALS = "(there are: extrinsic, curiosity, gail, rnd, amp; your own as package.module:Class)"
 
 
 @pytest.mark.parametrize(
