@@ -144,6 +144,11 @@ class Parameters(RunPart):
     def _next(self) -> Tensor:
         return self._episodes_before + self._queue.episodes
 
+    def rewind(self) -> None:
+        """Draws as for each area's first episodes again."""
+        self._count_from(torch.zeros_like(self._queue.episodes))
+        self._refill()
+
     def _count_from(self, episodes: Tensor) -> None:
         """Counts each area's episodes on from these (areas,), also if there are more or fewer areas now."""
         now = self._queue.episodes
@@ -304,7 +309,8 @@ class EnvWithParameters(EnvWrapper):
             self.parameters = {**env.parameters, **{name: value for name, (value, _, _) in added.items()}}
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
-        """Resets the environment."""
+        """Resets the environment. Parameters are drawn anew: what follows depends on the seeds alone."""
+        self._parameters.rewind()
         steps = super().reset(seed)
         self._parameters.begin(steps)
         return steps

@@ -184,6 +184,20 @@ def test_an_area_of_several_agents_has_one_value_an_episode():
     assert all(a != b for a, b in seen)
 
 
+def test_what_is_played_again_from_a_seed_has_the_same_values_in_each_episode():
+    env = Ball(areas=3)
+    played = with_parameters(EnvWrapper(env), {"mass": uniform(1, 2)}, {}, seed=3)
+    fall = Action(torch.ones(3, 2), torch.zeros(3, 0, dtype=torch.int64))
+
+    def values() -> list[list[list[float]]]:
+        played.reset(0)
+        return [played.step({"3DBall": fall}) and env.state_dict()["parameters"].tolist() for _ in range(60)]
+
+    first = values()
+    assert first[0] != first[-1]
+    assert values() == first
+
+
 def test_episodes_go_on_counting_in_another_number_of_areas():
     few = recorded(uniform(0.5, 10)).parameters
     many = Parameters(EnvWrapper(Ball(areas=5)), {"mass": uniform(0.5, 10)}, seed=5, saved=few.state_dict())
