@@ -27,7 +27,7 @@ class ChosenSensor:
     size: int
     """How many numbers the observation has."""
     numbers: tuple[int, ...]
-    """Those that are chosen, rising."""
+    """Which of them are chosen, rising."""
 
     def __str__(self) -> str:
         return self.name if len(self.numbers) == self.size else f"{self.name}[{_ranges(self.numbers)}]"

@@ -76,7 +76,7 @@ class Parameters(RunPart):
         for _, sentence in invalid_values(env, self._settings):
             raise EnvError(sentence)
         if saved is not None:
-            self._count_from(saved["episode"])
+            self.count_from(saved["episode"])
             known = env.parameters
             self.fixed = {name: value for name, value in saved["fixed"].items() if name in known or not known}
             self._dropped = [name for name in saved["names"] if name not in self._settings and name in known]
@@ -144,15 +144,11 @@ class Parameters(RunPart):
     def _next(self) -> Tensor:
         return self._episodes_before + self._queue.episodes
 
-    def rewind(self) -> None:
-        """Draws as for each area's first episodes again."""
-        self._count_from(torch.zeros_like(self._queue.episodes))
-        self._refill()
-
-    def _count_from(self, episodes: Tensor) -> None:
+    def count_from(self, episodes: Tensor) -> None:
         """Counts each area's episodes on from these (areas,), also if there are more or fewer areas now."""
         now = self._queue.episodes
         self._episodes_before = _resized(episodes, now) - now
+        self._refill()
 
     def _refill(self) -> None:
         self._filled_at = self._next
@@ -207,7 +203,7 @@ class Parameters(RunPart):
         """Lets the restored episodes go on with their values; new ones have begun with those of `saved`."""
         if not restored:
             return
-        self._count_from(state["episode"])
+        self.count_from(state["episode"])
         self._filled_at = _resized(state["filled"], self._queue.episodes)
         self._ticks_left = state["left"]
         if isinstance(self._queue, ParameterQueue) and "areas" in state:
@@ -310,7 +306,7 @@ class EnvWithParameters(EnvWrapper):
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
         """Resets the environment. Parameters are drawn anew: what follows depends on the seeds alone."""
-        self._parameters.rewind()
+        self._parameters.count_from(torch.zeros(0, dtype=torch.int64))
         steps = super().reset(seed)
         self._parameters.begin(steps)
         return steps
