@@ -164,7 +164,7 @@ def learn_from_draw(trainer: SAC, rollout: Rollout, rank: int | None) -> None:
     replay.add(rollout, trainer.network.for_environment(rollout.sample), rollout.reward)
     batch = replay.draw(64, torch.Generator().manual_seed(1))
     batch = batch if rank is None else half(batch, rank)
-    trainer.gradient(batch, trainer)
+    trainer.gradient(batch, trainer, trainer.metrics)
     trainer.signals.learn(batch.transitions())
 
 

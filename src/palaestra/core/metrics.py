@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -53,6 +53,7 @@ class Metrics:
 
     _sums: dict[str, Tensor | float] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
+    _rows: dict[Callable[[list[float]], dict[str, float]], tuple[Tensor, int]] = field(default_factory=dict)
 
     def add(self, values: Mapping[str, Tensor | float]) -> None:
         """Adds one measurement of each name."""
@@ -64,6 +65,14 @@ class Metrics:
                 self._sums[name] = value
                 self._counts[name] = 1
 
+    def add_row(self, row: Tensor, named: Callable[[list[float]], dict[str, float]]) -> None:
+        """Adds a measurement of several numbers, (M,): `named` returns values by name from their means."""
+        total, count = self._rows.get(named, (None, 0))
+        self._rows[named] = (row if total is None else total + row, count + 1)
+
     def read(self) -> dict[str, float]:
         """Returns the mean of each name's measurements."""
-        return {name: float(total) / self._counts[name] for name, total in self._sums.items()}
+        found: dict[str, float] = {}
+        for named, (total, count) in self._rows.items():
+            found |= named([number / count for number in total.tolist()])
+        return found | {name: float(total) / self._counts[name] for name, total in self._sums.items()}

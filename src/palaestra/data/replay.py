@@ -284,7 +284,9 @@ class Replay:
         obs = tuple(decoded(table.index_select(0, rows)) for table in self._obs)
         masks = None if self._masks is None else self._masks.index_select(0, rows)
         decisions = self._decisions
-        action = Action(decisions.continuous.index_select(0, places), decisions.discrete.index_select(0, places).long())
+        discrete = decisions.discrete
+        choices = discrete.index_select(0, places).long() if discrete.shape[1] else places.new_empty((len(places), 0))
+        action = Action(decisions.continuous.index_select(0, places), choices)
         reward, terminated, ended = (
             column.index_select(0, places) for column in (decisions.reward, decisions.terminated, decisions.ended)
         )

@@ -35,10 +35,10 @@ def soft_value(values: Tensor, log_prob: Tensor, branches: Sequence[Tensor], tem
     `branches`: log-probabilities (N, branch) of each; `temperature`: that of the numbers, where there are any, then the
     branches'. Minus its mean is the policy's loss, eq. 7.
     """
+    if not branches:
+        return values[..., 0] - temperature[0] * log_prob.sum(1, keepdim=True)
     rest = iter(temperature)
     bonus = -next(rest) * log_prob.sum(1) if log_prob.shape[1] else 0.0
-    if not branches:
-        return values[..., 0] + torch.as_tensor(bonus).unsqueeze(-1)
     parts = values.split([log_probs.shape[1] for log_probs in branches], -1)
     worth = torch.stack(
         [
@@ -48,6 +48,44 @@ def soft_value(values: Tensor, log_prob: Tensor, branches: Sequence[Tensor], tem
         ]
     ).mean(0)
     return worth + bonus.unsqueeze(1) if isinstance(bonus, Tensor) else worth
+
+
+def value_of_taken_gradient(grad: Tensor, outputs: int, discrete: Tensor, branches: Sequence[int]) -> Tensor:
+    """Returns the gradient of all values, (..., N, K, outputs), from that of `value_of_taken`, (..., N, K)."""
+    if not branches:
+        return grad.unsqueeze(-1)
+    share = grad.unsqueeze(-1) / len(branches)
+    first = [sum(branches[:i]) for i in range(len(branches))]
+    places = (discrete + discrete.new_tensor(first)).unsqueeze(1)
+    places, share = places.expand(*grad.shape, -1), share.expand(*grad.shape, len(branches))
+    return grad.new_zeros((*grad.shape, outputs)).scatter_(-1, places, share)
+
+
+def soft_value_gradient(
+    values: Tensor, log_prob: Tensor, branches: Sequence[Tensor], temperature: Tensor
+) -> tuple[Tensor, Tensor | None, list[Tensor]]:
+    """Returns the gradient of the policy's loss, minus the mean of `soft_value` of the smaller of two critics: that of
+    `values` (2, N, K, outputs), of each log-density, (N, 1), and of `branches`, each (N, branch).
+    """
+    low = values.amin(0)
+    smaller = values == low
+    grad = low.new_full(low.shape[:2], -1 / low[..., 0].numel())
+    if not branches:
+        of_log_prob = grad.sum(1, keepdim=True) * -temperature[0]
+        return smaller * grad.unsqueeze(2) / smaller.sum(0), of_log_prob, []  # critics that agree share it
+    smaller = smaller / smaller.sum(0)
+    rest = iter(temperature)
+    of_log_prob = grad.sum(1, keepdim=True) * -next(rest) if log_prob.shape[1] else None
+    grad = (grad / len(branches)).unsqueeze(2)
+    of_low = []
+    of_branches = []
+    parts = low.split([log_probs.shape[1] for log_probs in branches], -1)
+    for log_probs, part, alpha in zip(branches, parts, rest, strict=True):
+        chance = log_probs.exp()
+        of_low.append(grad * chance.unsqueeze(1))
+        through_chance = (grad * (part - alpha * log_probs.unsqueeze(1))).sum(1) * chance
+        of_branches.append(through_chance - of_low[-1].sum(1) * alpha)
+    return smaller * torch.cat(of_low, -1), of_log_prob, of_branches
 
 
 def backup(reward: Tensor, next_value: Tensor, terminated: Tensor, gamma: Tensor, ignores_ends: Tensor) -> Tensor:
@@ -70,6 +108,18 @@ def temperature_loss(log_temperature: Tensor, excess: Tensor, counts: Tensor) ->
     """
     mean = (excess * counts).sum(0) / counts.sum(0).clamp(min=1)
     return (log_temperature.exp() * mean).sum()
+
+
+def temperature_gradient(
+    log_prob: Tensor, branches: Sequence[Tensor], mask: Tensor | None, temperature: Tensor
+) -> Tensor:
+    """Returns the gradient of `temperature_loss`, that of the temperatures' logarithms, (temperatures,), from what
+    `entropy_excess` takes.
+    """
+    if not branches:
+        return (log_prob.shape[1] - log_prob.sum(1)).mean() * temperature
+    excess, counts = entropy_excess(log_prob, branches, mask)
+    return (excess * counts).sum(0) / counts.sum(0).clamp(min=1) * temperature
 
 
 def entropy_excess(log_prob: Tensor, branches: Sequence[Tensor], mask: Tensor | None) -> tuple[Tensor, Tensor]:

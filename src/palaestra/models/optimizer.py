@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.optim.adam import adam
 
 
 class Adam:
@@ -29,26 +28,24 @@ class Adam:
     @torch.no_grad()
     def step(self) -> None:
         """Moves every parameter by its gradient; those without one, such as frozen layers of a user's, stay."""
-        moving = [
-            part
-            for part in zip(self.parameters, self._exp_avg, self._exp_avg_sq, self._steps, strict=True)
-            if part[0].grad is not None
-        ]
-        parameters, first, second, steps = (list(column) for column in zip(*moving, strict=True))
-        adam(
+        columns = zip(self.parameters, self._exp_avg, self._exp_avg_sq, self._steps, strict=True)
+        moving = [(part[0], part[0].grad, *part[1:]) for part in columns if part[0].grad is not None]
+        parameters, gradients, first, second, steps = (list(column) for column in zip(*moving, strict=True))
+        # what torch.optim calls, without its bookkeeping, which takes as long as a small step
+        torch._foreach_add_(steps, 1)  # pyright: ignore[reportPrivateImportUsage]
+        torch._fused_adam_(  # pyright: ignore[reportPrivateImportUsage]
             parameters,
-            [p.grad for p in parameters],
+            gradients,
             first,
             second,
             [],
             steps,
-            fused=True,
-            amsgrad=False,
+            lr=self.learning_rate,
             beta1=0.9,
             beta2=self.beta2,
-            lr=self.learning_rate,
             weight_decay=0.0,
             eps=1e-8,
+            amsgrad=False,
             maximize=False,
         )
 

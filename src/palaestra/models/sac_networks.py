@@ -89,9 +89,10 @@ class SoftCritics(Trunk):
             features = encoding if self.joint is None else self.joint(encoding)
         return linear(self.head_bias, features, self.head_weight).unflatten(2, (self.signals, -1))
 
-    def _encode(self, index: int, inputs: Inputs, extra: Tensor | None) -> Tensor:
+    def encode(self, index: int, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
+        """Returns what one body sees of the inputs of both, (N, width)."""
         seen = inputs if self.places is None else tuple(inputs[i] for i in self.places)
-        return super()._encode(index, seen, extra)
+        return super().encode(index, seen, extra)
 
     def _bodies(self, encoding: Tensor) -> Tensor:
         if not self.apart:
@@ -237,5 +238,17 @@ def squashed_log_prob(raw: Tensor, noise: Tensor, log_std: Tensor) -> Tensor:
 
     ln(1 - tanh²(x)) = 2 (ln 2 - x - softplus(-2x)), which is exact where tanh has long rounded to 1.
     """
-    stretch = 2 * (math.log(2) - raw - softplus(-2 * raw))
-    return noise.square().mul(-0.5) - (log_std + HALF_LOG_TAU) - stretch
+    half = torch.add(math.log(2) - raw, softplus(raw, -2), alpha=2)  # beta of -2: minus half of softplus(-2x)
+    return torch.add(noise.square().mul(-0.5) - (log_std + HALF_LOG_TAU), half, alpha=-2)
+
+
+def squashed_gradient(
+    raw: Tensor, action: Tensor, noise: Tensor, deviation: Tensor, of_action: Tensor, of_log_prob: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Returns the gradient with respect to mean and logarithm of the deviation, each (N, continuous), from that of the
+    action, tanh(raw), and that of `squashed_log_prob`, (N, 1).
+    """
+    twice = 2 * of_log_prob.expand_as(raw)
+    grad = torch.add(twice, torch.ops.aten.softplus_backward(twice, raw, -2, 20), alpha=-2)
+    grad += torch.ops.aten.tanh_backward(of_action, action)
+    return grad, grad * noise * deviation - of_log_prob

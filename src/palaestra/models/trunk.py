@@ -128,7 +128,7 @@ class Trunk(nn.Module):
 
     def features(self, index: int, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
         """Returns one network's features, (N, hidden), before its memory. `extra` (N, extra)."""
-        encoding = self._encode(index, inputs, extra)
+        encoding = self.encode(index, inputs, extra)
         if self.conditioned:
             return self.bodies[index](encoding, encoding.index_select(1, self.goal_columns))
         return self.bodies[index](encoding) if self.apart else self.body.one(index, encoding)
@@ -142,8 +142,8 @@ class Trunk(nn.Module):
     def stacked(self, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
         """Returns the encoding as each body sees it, (k, N, width)."""
         if not self.encoded:
-            return self._encode(0, inputs, extra).unsqueeze(0).expand(self.networks, -1, -1)
-        return torch.stack([self._encode(i, inputs, extra) for i in range(self.networks)])
+            return self.encode(0, inputs, extra).unsqueeze(0).expand(self.networks, -1, -1)
+        return torch.stack([self.encode(i, inputs, extra) for i in range(self.networks)])
 
     def remember(self, index: int, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
         """Returns one network's features (N, width) and state after a decision; `recurrent_state` (N, L): of all."""
@@ -157,7 +157,8 @@ class Trunk(nn.Module):
         assert sequences is not None
         return self.memory.unroll(index, features, sequences)
 
-    def _encode(self, index: int, inputs: Inputs, extra: Tensor | None) -> Tensor:
+    def encode(self, index: int, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
+        """Returns what one body sees of observations, (N, width)."""
         if not self.encoded:
             return inputs[0] if extra is None else torch.cat([inputs[0], extra], 1)
         images = inputs[1 : 1 + len(self.images)]
@@ -186,12 +187,12 @@ class StackedMLP(nn.Module):
         self.weights = nn.ParameterList(kaiming(networks, i, o) for i, o in pairwise(sizes))
         self.biases = nn.ParameterList(torch.zeros(networks, 1, o) for o in sizes[1:])
         # a ParameterList takes longer to give an item than a small product takes
-        self._layers = list(zip(self.weights, self.biases, strict=True))
+        self.layers = list(zip(self.weights, self.biases, strict=True))
         self._views: dict[int, tuple[int, list[tuple[Tensor, Tensor]]]] = {}
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps (k, N, in) to (k, N, hidden)."""
-        for weight, bias in self._layers:
+        for weight, bias in self.layers:
             x = functional.silu(linear(bias, x, weight))
         return x
 
@@ -203,18 +204,18 @@ class StackedMLP(nn.Module):
 
     def _one(self, index: int) -> list[tuple[Tensor, Tensor]]:
         """Returns one network's layers: without gradients views made once, since making one costs as a product does."""
-        if torch.is_grad_enabled() or not self._layers:
-            return [(weight[index], bias[index]) for weight, bias in self._layers]
+        if torch.is_grad_enabled() or not self.layers:
+            return [(weight[index], bias[index]) for weight, bias in self.layers]
         place, views = self._views.get(index, (0, []))
-        if place != self._layers[0][0].data_ptr():  # new, or moved to another device
-            views = [(weight.detach()[index], bias.detach()[index]) for weight, bias in self._layers]
-            self._views[index] = self._layers[0][0].data_ptr(), views
+        if place != self.layers[0][0].data_ptr():  # new, or moved to another device
+            views = [(weight.detach()[index], bias.detach()[index]) for weight, bias in self.layers]
+            self._views[index] = self.layers[0][0].data_ptr(), views
         return views
 
     def trace(self, x: Tensor) -> tuple[Tensor, Trace]:
         """Runs `forward`, and returns what `backward` needs too; keeps no autograd graph."""
         trace: Trace = []
-        for weight, bias in self._layers:
+        for weight, bias in self.layers:
             sums = linear(bias, x, weight)
             trace.append((x, sums))
             x = functional.silu(sums)
@@ -224,7 +225,7 @@ class StackedMLP(nn.Module):
         """Writes every parameter's `.grad` from the gradient of the outputs, (k, N, hidden): the chain rule by hand."""
         for i in reversed(range(len(trace))):
             x, sums = trace[i]
-            weight, bias = self._layers[i]
+            weight, bias = self.layers[i]
             grad = torch.ops.aten.silu_backward(grad, sums)
             assert weight.grad is not None
             if one_by_one(x):

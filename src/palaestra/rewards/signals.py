@@ -105,8 +105,8 @@ class RewardSignals:
             column = self._reward(name, batch) if name in self._learned else batch.reward
             if name in self._scales:
                 column = column / self._scales[name].deviation
-            columns.append(column * strength)
-        return torch.stack(columns, 1)
+            columns.append(column if strength == 1 else column * strength)
+        return torch.stack(columns, 1) if len(columns) > 1 else columns[0].unsqueeze(1)
 
     def _reward(self, name: str, batch: Transitions) -> Tensor:
         """Returns a learned signal's rewards (N,). Raises PluginError where a user's class returns anything else."""

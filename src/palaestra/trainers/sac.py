@@ -31,9 +31,17 @@ from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.forward import bfloat16_pays
 from palaestra.trainers.imitation import Cloning
+from palaestra.trainers.sac_closed_form import ClosedFormGradient, has_closed_form
 from palaestra.trainers.sac_gradient import DrawnActions, SoftGradient, temperatures
 from palaestra.trainers.settings import LAST_LEARNING_RATE, STEPS_BESIDE, SACSettings
-from palaestra.trainers.trainer_setup import Parts, check_overrides, off_policy_checks, seeded_generator, seeded_network
+from palaestra.trainers.trainer_setup import (
+    Parts,
+    check_overrides,
+    off_policy_checks,
+    replaces,
+    seeded_generator,
+    seeded_network,
+)
 from palaestra.trainers.update_metrics import at_bounds
 
 SAVED_AT_MOST = 1 << 30
@@ -73,7 +81,9 @@ class SAC:
         bfloat16 = bfloat16_pays(self.network, device) if shape.bfloat16 is None else shape.bfloat16
         self._gamma = torch.tensor(self.signals.gammas, device=device)
         self._ignores_ends = torch.tensor(self.signals.ignore_ends, device=device)
-        self.gradient = SoftGradient(
+        own_losses = replaces(self, SAC, "critic_loss", "actor_loss", "temperature_loss")
+        closed_form = has_closed_form(self.network) and not (bfloat16 or own_losses)
+        self.gradient = (ClosedFormGradient if closed_form else SoftGradient)(
             self.network, self.hyper, self.signals, self.gradient_rng, bfloat16=bfloat16, group=group
         )
         self.cloning: Cloning | None = None
@@ -241,7 +251,7 @@ class SAC:
         rate = self.schedule(step)
         self.gradient.set_learning_rate(rate)
         for _ in range(steps):
-            metrics.add(self.gradient(self._draw(), self))
+            self.gradient(self._draw(), self, metrics)
             if self.cloning is not None:
                 metrics.add(self.cloning.update(step, usual=STEPS_BESIDE))
         for _ in range(signal_steps if self.signals.learned else 0):

@@ -11,6 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from palaestra.core.metrics import Metrics
 from palaestra.data.replay import ReplayBatch
 from palaestra.losses.sac import entropy_excess, soft_value, value_of_taken
 from palaestra.models.flat_parameters import optimized
@@ -19,9 +20,9 @@ from palaestra.models.sac_networks import SoftActorCritic, SoftCritics
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.signals import RewardSignals, title
 from palaestra.trainers.settings import SACSettings
-from palaestra.trainers.update_metrics import GRADIENT_NORM, explained_tag, explained_variance
+from palaestra.trainers.update_metrics import GRADIENT_NORM, explained_share, explained_tag
 
-Measured = dict[str, Tensor]
+POLICY_LOSS = "Losses/Policy Loss"
 HEAT_MEMORY = 0.99
 """beta2 of Adam for temperatures. Their gradient is proportional to them; as they fall, Adam's usual average over 1,000
 steps still remembers larger gradients, and none would fall faster than by 0.05 % a step, whatever the learning rate.
@@ -89,6 +90,11 @@ class SoftGradient:
         self._critics = critics
         self._targets = targets
         self._parameters = [*actor, *critics, network.log_temperature]
+        self._encoders = [
+            parameter
+            for name, parameter in network.named_parameters()
+            if parameter.requires_grad and name.removeprefix("critics.").startswith(("encoders.", "attentions."))
+        ]
         self.optimizer = Adam([*actor, *critics], hyper.learning_rate)
         self.temperature_adam = Adam([network.log_temperature], hyper.learning_rate, HEAT_MEMORY)
 
@@ -96,26 +102,29 @@ class SoftGradient:
         """Sets the learning rate of everything that learns, from the next step on."""
         self.optimizer.learning_rate = self.temperature_adam.learning_rate = learning_rate
 
-    def __call__(self, batch: ReplayBatch, losses: SoftLosses) -> Measured:
-        """Takes a gradient step on these decisions. Returns measurements before it, each (), by tag."""
+    def __call__(self, batch: ReplayBatch, losses: SoftLosses, metrics: Metrics) -> None:
+        """Takes a gradient step on these decisions. Adds measurements before it to `metrics`."""
         reward = self.signals.of_batch(batch.transitions())
-        for parameter in self._parameters:
-            if parameter.grad is not None:
-                parameter.grad.zero_()
-        with torch.autocast(reward.device.type, torch.bfloat16, enabled=self.bfloat16):
-            loss, measured = self._losses(batch, reward, losses)
-        loss.backward()
-        self._group.average_gradients(self._parameters, len(reward))
-        measured[GRADIENT_NORM] = gradient_norm(self.optimizer.parameters)
+        self.fill(batch, reward, losses, metrics)
+        self._group.average_gradients(self._parameters, reward.shape[0])
+        metrics.add({GRADIENT_NORM: gradient_norm(self.optimizer.parameters)})
         self.optimizer.step()
         if self.network.log_temperature.grad is not None:  # a trainer may leave it where it is
             self.temperature_adam.step()
         with torch.no_grad():
             for target, critic in zip(self._targets, self._critics, strict=True):
                 target.lerp_(critic, self.tau)
-        return measured
 
-    def _losses(self, batch: ReplayBatch, reward: Tensor, losses: SoftLosses) -> tuple[Tensor, Measured]:
+    def fill(self, batch: ReplayBatch, reward: Tensor, losses: SoftLosses, metrics: Metrics) -> None:
+        """Fills every parameter's `.grad` with the gradient of all losses, for `reward` (N, K)."""
+        for parameter in self._parameters:
+            if parameter.grad is not None:
+                parameter.grad.zero_()
+        with torch.autocast(reward.device.type, torch.bfloat16, enabled=self.bfloat16):
+            loss = self._losses(batch, reward, losses, metrics)
+        loss.backward()
+
+    def _losses(self, batch: ReplayBatch, reward: Tensor, losses: SoftLosses, metrics: Metrics) -> Tensor:
         """Returns the sum of the losses of critics, actor and temperatures: no weight has a part in two of them."""
         network = self.network
         (output, encoding), (next_output, next_encoding) = self._passes(batch)
@@ -134,10 +143,10 @@ class SoftGradient:
         policy = losses.actor_loss(drawn, batch)
         excess, counts = entropy_excess(drawn.log_prob.detach(), [x.detach() for x in drawn.branches], now)
         heat = losses.temperature_loss(excess, counts)
-        measured = self._measure(twins.detach(), policy.detach(), drawn)
-        shares = explained_variance(taken.detach().mean(0), target)
-        measured |= {explained_tag(name): shares[k] for k, name in enumerate(self.signals.names)}
-        return twins.sum() + policy + heat, measured
+        metrics.add({POLICY_LOSS: policy.detach()})
+        with torch.no_grad():
+            self.measure(twins, taken - target, target, drawn, metrics)
+        return twins.sum() + policy + heat
 
     def _drawn(
         self, output: Tensor, encoding: Tensor, mask: Tensor | None, critics: SoftCritics | None = None
@@ -167,18 +176,31 @@ class SoftGradient:
             following = network.outputs(there).float(), network.targets.encoding(there)
         return (network.outputs(here).float(), network.critics.encoding(here)), following
 
-    def _measure(self, twins: Tensor, policy: Tensor, drawn: DrawnActions) -> Measured:
-        log_prob = drawn.log_prob.detach()
-        branches = [x.detach() for x in drawn.branches]
-        entropy = -log_prob.sum(1).mean() - sum((x.exp() * x).sum(1).mean() for x in branches)
-        losses = {"Losses/Policy Loss": policy, "Losses/Value Loss": twins.mean()}
-        losses |= {"Losses/Q1 Loss": twins[0], "Losses/Q2 Loss": twins[1]}
-        means = drawn.value.detach().mean(0)
-        values = {f"Policy/{title(name)} Value": means[k] for k, name in enumerate(self.signals.names)}
-        return losses | values | {"Policy/Entropy": entropy}
+    def measure(self, twins: Tensor, error: Tensor, target: Tensor, drawn: DrawnActions, metrics: Metrics) -> None:
+        """Measures the critics' losses (2,), errors (2, N, K) of their values, targets (N, K) and drawn actions."""
+        surprise = drawn.log_prob.sum(1, keepdim=True)
+        for log_probs in drawn.branches:
+            surprise = surprise + (log_probs.exp() * log_probs).sum(1, keepdim=True)
+        columns = torch.cat([target, error.mean(0), drawn.value, surprise], 1)
+        metrics.add_row(torch.cat([twins, *torch.var_mean(columns, 0, correction=0)]), self.named)
+
+    def named(self, row: list[float]) -> dict[str, float]:
+        """Returns what `measure` measured by tag."""
+        names = self.signals.names
+        first, second, *moments = row
+        half = len(moments) // 2
+        spread, rest = moments[: len(names)], moments[len(names) : 2 * len(names)]
+        offset = moments[half : half + len(names)]
+        values = moments[-1 - len(names) : -1]
+        found = {"Losses/Value Loss": (first + second) / 2, "Losses/Q1 Loss": first, "Losses/Q2 Loss": second}
+        found |= {POLICY_LOSS: -sum(values) / len(values), "Policy/Entropy": -moments[-1]}
+        for k, name in enumerate(names):
+            found[f"Policy/{title(name)} Value"] = values[k]
+            found[explained_tag(name)] = explained_share(spread[k], rest[k], offset[k])
+        return found
 
 
-def temperatures(network: SoftActorCritic) -> Measured:
+def temperatures(network: SoftActorCritic) -> dict[str, Tensor]:
     """Returns the temperature of continuous actions, and the mean of the branches', by tag."""
     temperature = network.log_temperature.detach().exp()
     numbers = bool(network.spec.action.continuous)

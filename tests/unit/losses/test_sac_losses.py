@@ -8,7 +8,17 @@ import torch
 from torch import Tensor, tensor
 from torch.testing import assert_close
 
-from palaestra.losses.sac import backup, entropy_excess, soft_value, temperature_loss, value_of_taken
+from palaestra.losses.sac import (
+    backup,
+    entropy_excess,
+    soft_value,
+    soft_value_gradient,
+    temperature_gradient,
+    temperature_loss,
+    value_of_taken,
+    value_of_taken_gradient,
+)
+from palaestra.models.sac_networks import squashed_gradient, squashed_log_prob
 
 NONE = torch.zeros(1, 0)
 
@@ -99,3 +109,60 @@ def test_a_temperature_falls_where_entropy_abounds_and_rises_where_it_lacks(star
     counts = tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
     temperature_loss(log, excess, counts).backward()
     assert_close(log.grad, tensor([start * 3, -start, 0.0]))
+
+
+@pytest.mark.parametrize("branches", [(), (3,), (2, 4)])
+@pytest.mark.parametrize("numbers", [0, 2])
+def test_gradients_in_closed_form_are_autograds(branches: tuple[int, ...], numbers: int):
+    if not branches and not numbers:
+        return
+    generator = torch.Generator().manual_seed(0)
+
+    def noise(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
+
+    values, log_prob = noise(2, 6, 3, sum(branches) or 1), noise(6, numbers)
+    with torch.no_grad():
+        values[1, :2] = values[0, :2]  # the critics agree
+    logits = [noise(6, size) for size in branches]
+    log_probs = [x.log_softmax(1) for x in logits]
+    heat = noise(bool(numbers) + len(branches))
+    temperature = heat.exp()
+    chosen = [torch.randint(size, (6, 1), generator=generator) for size in branches]
+    discrete = torch.cat([torch.zeros(6, 0, dtype=torch.int64), *chosen], 1)
+    loss = -soft_value(values.amin(0), log_prob, log_probs, temperature.detach()).mean()
+    wanted = torch.autograd.grad(loss, [values, *log_probs, *([log_prob] if numbers else [])], retain_graph=True)
+    of_values, of_log_prob, of_branches = soft_value_gradient(values, log_prob, log_probs, temperature)
+    found = [of_values, *of_branches, *([] if of_log_prob is None else [of_log_prob.expand(6, numbers)])]
+    for one, other in zip(found, wanted, strict=True):
+        assert_close(one, other)
+
+    share = noise(2, 6, 3)
+    taken = value_of_taken(values, discrete, branches)
+    (wanted_values,) = torch.autograd.grad(taken, values, share)
+    assert_close(value_of_taken_gradient(share, values.shape[3], discrete, branches), wanted_values)
+
+    mask = torch.ones(6, sum(branches), dtype=torch.bool) if branches else None
+    excess, counts = entropy_excess(log_prob, log_probs, mask)
+    (wanted_heat,) = torch.autograd.grad(temperature_loss(heat, excess.detach(), counts), heat)
+    assert_close(temperature_gradient(log_prob, log_probs, mask, temperature), wanted_heat)
+
+
+def test_the_gradient_of_a_squashed_draw_is_autograds():
+    generator = torch.Generator().manual_seed(0)
+    mean, log_std, noise, of_action = (torch.randn(5, 2, generator=generator, dtype=torch.float64) for _ in range(4))
+    mean[0] = 30.0  # tanh is 1 there
+    mean.requires_grad_()
+    log_std.requires_grad_()
+    of_log_prob = torch.tensor([[0.3]], dtype=torch.float64).expand(5, 1)
+    raw = mean + noise * log_std.exp()
+    loss = (raw.tanh() * of_action).sum() + (squashed_log_prob(raw, noise, log_std) * of_log_prob).sum()
+    found = squashed_gradient(raw, raw.tanh(), noise, log_std.exp(), of_action, of_log_prob)
+    for one, other in zip(found, torch.autograd.grad(loss, (mean, log_std)), strict=True):
+        assert_close(one, other)
+
+
+def test_the_density_of_a_squashed_draw_is_that_of_its_gaussian_over_the_slope_of_tanh():
+    raw, noise, log_std = tensor([[0.5]]), tensor([[-1.0]]), tensor([[math.log(0.5)]])
+    gaussian = -0.5 - math.log(0.5) - 0.5 * math.log(2 * math.pi)
+    assert_close(squashed_log_prob(raw, noise, log_std), tensor([[gaussian - math.log(1 - math.tanh(0.5) ** 2)]]))

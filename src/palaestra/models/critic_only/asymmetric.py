@@ -37,8 +37,9 @@ class CriticTrunk(Trunk):
         super().__init__(spec, settings, 1)
         self.places = critic_places(spec, shown)
 
-    def _encode(self, index: int, inputs: Inputs, extra: Tensor | None) -> Tensor:
-        return super()._encode(index, tuple(inputs[i] for i in self.places), extra)
+    def encode(self, index: int, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
+        """Returns what the body sees of the inputs of both, (N, width)."""
+        return super().encode(index, tuple(inputs[i] for i in self.places), extra)
 
 
 class AsymmetricActorCritic(Trunk):
