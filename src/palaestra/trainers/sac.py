@@ -31,9 +31,9 @@ from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.forward import bfloat16_pays
 from palaestra.trainers.imitation import Cloning
-from palaestra.trainers.sac_closed_form import ClosedFormGradient, has_closed_form
 from palaestra.trainers.sac_gradient import DrawnActions, SoftGradient, temperatures
 from palaestra.trainers.settings import LAST_LEARNING_RATE, STEPS_BESIDE, SACSettings
+from palaestra.trainers.soft.sac_closed_form import ClosedFormGradient, has_closed_form
 from palaestra.trainers.trainer_setup import (
     Parts,
     check_overrides,

@@ -13,8 +13,8 @@ from palaestra.core.timestep import Action
 from palaestra.data.replay import ReplayBatch
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.sac import SAC
-from palaestra.trainers.sac_closed_form import ClosedFormGradient
 from palaestra.trainers.sac_gradient import SoftGradient
+from palaestra.trainers.soft.sac_closed_form import ClosedFormGradient
 
 EXTRINSIC = {"extrinsic": {"gamma": 0.99, "strength": 0.5}}
 THREE = {**EXTRINSIC, "rnd": {"gamma": 0.9, "strength": 0.1}, "curiosity": {"gamma": 0.8, "strength": 0.1}}
