@@ -1,1 +1,1 @@
-"""Parts of soft actor-critic that settings switch on: its gradient step with batch statistics and values over bins."""
+"""Parts of soft actor-critic beside its trainer."""
