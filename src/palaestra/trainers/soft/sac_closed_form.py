@@ -33,7 +33,7 @@ def has_closed_form(network: SoftActorCritic) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Encodings:
-    """What bodies see of the observations of N decisions."""
+    """Inputs of the bodies, from the observations of N decisions."""
 
     actor: Tensor  # (2 N, width)
     critics: Tensor  # (2, N, width) at the decisions
