@@ -39,6 +39,7 @@ Functions take and return these beside the classes below. Only annotations of yo
 | `TaskScores` | `runs` with the `score` of each, their `score`, an `Estimate`; with a bar `to_bar`, `seconds_to_bar` |
 | `RunGroup` | `name`, and `runs`, their ids |
 | `Measure` | the arguments of `compare`: `metric`, `bar`, `at` and so on |
+| `ModelCosts` | `name`, `behavior`, `file`, `played`, `interval`, `microseconds`, `size` in bytes |
 | `Pulled` | `folder`, `repo`, `commit`, `files`, `size`, `left_out`, `is_run` |
 | `Pushed` | `url`, `commit`, `created`, `changed`, `files`, `removed`, `left_out`, `notes` |
 | `Callable[..., Any]` of `run` | {FUNCTION} |
@@ -57,6 +58,7 @@ IMPORTS = {
     "Track": "palaestra.api.training_options",
     "Kept": "palaestra.runtime.sharing.pushed_files",
     "DemoSource": "palaestra.demos",
+    "ModelCosts": "palaestra.runtime.distill.distillation",
     "Estimate": "palaestra.runtime.comparison.intervals",
     "TaskScores": "palaestra.runtime.comparison.scores",
     "RunGroup": "palaestra.runtime.comparison.selection",

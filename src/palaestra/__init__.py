@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from palaestra.api.compare import compare as compare
+    from palaestra.api.distill import distill as distill
     from palaestra.api.evaluate import evaluate as evaluate
     from palaestra.api.export import export as export
     from palaestra.api.opening import load_policy as load_policy
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from palaestra.envs.base import Env as Env
     from palaestra.runtime.comparison.shown_comparison import Comparison as Comparison
     from palaestra.runtime.control.stopping import stop_at_reward as stop_at_reward
+    from palaestra.runtime.distill.distillation import Distillation as Distillation
     from palaestra.runtime.logging.tracker import Summary as Summary
     from palaestra.runtime.play.model_export import Export as Export
     from palaestra.runtime.play.shown_evaluation import Evaluation as Evaluation
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "api.compare": "compare",
+    "api.distill": "distill",
     "api.evaluate": "evaluate",
     "api.export": "export",
     "api.opening": "load_policy make",
@@ -65,6 +68,7 @@ _PLACES = {
     "envs.base": "Env",
     "runtime.comparison.shown_comparison": "Comparison",
     "runtime.control.stopping": "stop_at_reward",
+    "runtime.distill.distillation": "Distillation",
     "runtime.logging.tracker": "Summary",
     "runtime.play.model_export": "Export",
     "runtime.play.shown_evaluation": "Evaluation",

@@ -26,6 +26,7 @@ GROUPS = {
     "Train": {
         "learn": "train the agents of an environment, or resume a run",
         "tune": "search for good settings with many trainings",
+        "distill": "train a small network that imitates a trained one",
     },
     "Look at runs": {
         "view": "open a page in the browser: watch, compare, play, record demonstrations",
@@ -86,6 +87,7 @@ LIBRARIES = {
     **dict.fromkeys(("evaluate", "record", "run", "push"), "palaestra.runtime.play.evaluation"),
     "league": "palaestra.runtime.self_play.league_run",
     "tune": "palaestra.runtime.tune.tuning",
+    "distill": "palaestra.runtime.distill.distillation",
     "doctor": "palaestra.runtime.doctor",
 }
 """Modules that import the libraries of commands that take more than a second to load."""

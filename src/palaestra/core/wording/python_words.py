@@ -51,7 +51,7 @@ SWITCHES = frozenset(_SWITCHES.split())
 """Flags without a value."""
 WHOLE = {"debug": 'settings={"debug": True}', "multi-gpu": "gpus=-1", "no-titles": "titles=False"}
 """Flags that are a keyword with its value."""
-_BOTH = "compare evaluate export plot pull push record run tune"
+_BOTH = "compare distill evaluate export plot pull push record run tune"
 _SHELL_ONLY = "alias config convert demo doctor envs help league schema upgrade view"
 FUNCTIONS = {"learn": "train", **{name: name for name in _BOTH.split()}}
 """The function for each command that Python has too; other commands are of the command line alone."""

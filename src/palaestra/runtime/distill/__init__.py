@@ -1,0 +1,1 @@
+"""Small networks that imitate the models of a run (`palaestra distill`)."""

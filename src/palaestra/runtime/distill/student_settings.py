@@ -1,0 +1,129 @@
+"""Settings of a run whose small networks imitate models: of `trainer_type: bc` with these models as teachers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from palaestra.brains.model import Policy
+from palaestra.core.errors import ConfigError, RunError
+from palaestra.runtime.play.run_models import Models
+from palaestra.runtime.settings import BehaviorSettings
+from palaestra.runtime.storage.run_folder import CONFIGURATION
+
+STEPS = 200_000
+"""Decisions that students learn from, unless told otherwise."""
+LEARNING = {"batch_size": 256, "buffer_size": 4096, "learning_rate": 1e-3, "num_epoch": 6}
+"""Hyperparameters of students."""
+SIMPLE_PIXELS = 20
+"""Least height and width of images for the encoder 'simple', the smallest."""
+KEPT = ("normalize", "center_images", "goal_conditioning_type", "deterministic")
+"""Settings of the teacher's network that a student has too."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudentRequest:
+    """Models to imitate, and networks that shall imitate them."""
+
+    run: str
+    """A run id, RUN@STEP, RUN@best, a run's folder, a model file or hub:user/repo."""
+    results: Path = Path("results")
+    hidden_units: int = 32
+    num_layers: int = 1
+    memory_size: int | None = None
+    """Numbers that a student remembers; None: twice its width if its teacher remembers, 0: none."""
+    vis_encode_type: str | None = None
+    max_steps: int = STEPS
+    run_id: str | None = None
+    env: str | None = None
+    num_areas: int | None = None
+    seed: int | None = None
+    episodes: int = 100
+    """Episodes that teachers and students are judged by."""
+    deterministic: bool = False
+    """Whether they play their likeliest actions then."""
+    force: bool = False
+    trust: bool = False
+    quiet: bool = False
+    sets: Sequence[str] = ()
+    """Further changes of settings, as PATH=VALUE."""
+    flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """Settings of Unity games."""
+
+    def __post_init__(self) -> None:
+        least = {"hidden_units": 1, "num_layers": 1, "max_steps": 1, "episodes": 1}
+        for name, number in least.items():
+            if getattr(self, name) < number:
+                raise ConfigError(f"--{name.replace('_', '-')} is {getattr(self, name)}; expected at least {number}")
+        if (size := self.memory_size) is not None and (size < 0 or size % 2):
+            raise ConfigError(f"--memory-size is {size}; expected an even number, or 0 for none")
+
+    def name(self, models: Models) -> str:
+        """Returns the run id of the students: as asked for, or the teacher's with the size of the network."""
+        own = Path(models.run).stem.replace("@", "-").replace(":", "-")
+        return self.run_id or f"{own}-{self.hidden_units}x{self.num_layers}"
+
+
+def student_tree(wanted: StudentRequest, models: Models, policies: Mapping[str, Policy]) -> dict[str, Any]:
+    """Returns the settings tree of the students' run. Raises RunError if the teachers' cannot be read."""
+    tree = {} if models.folder is None else _of_run(models)
+    blocks: dict[str, Any] = {}
+    for name, policy in policies.items():
+        known = (
+            None if models.settings is None else models.settings.behaviors.get(name, models.settings.default_settings)
+        )
+        blocks[name] = _block(wanted, policy, known)
+    alone = models.settings is None and len(blocks) == 1  # a file need not have the name of its behavior
+    tree |= {"default_settings": next(iter(blocks.values()))} if alone else {"behaviors": blocks}
+    if wanted.env is not None:
+        tree["env_settings"] = {**tree.get("env_settings", {}), "env_path": wanted.env, "env_options": {}}
+    elif "env_path" not in tree.get("env_settings", {}):
+        raise RunError(
+            f"which environment {models.run} was trained in is not known: name it with --env, such as --env=3DBall"
+        )
+    return tree
+
+
+def _of_run(models: Models) -> dict[str, Any]:
+    """Returns the environment of a run: its settings, and its parameters as they were in the lessons it has reached."""
+    assert models.folder is not None
+    text = (models.folder / CONFIGURATION).read_text("utf-8")
+    whole: dict[str, Any] = yaml.safe_load(text)
+    tree = {key: whole[key] for key in ("env_settings", "engine_settings", "environment_parameters") if whole.get(key)}
+    env = {key: value for key, value in tree.get("env_settings", {}).items() if key != "seed"}
+    parameters = {
+        name: form["curriculum"][min(models.lessons.get(name, 0), len(form["curriculum"]) - 1)]["value"]
+        if isinstance(form, dict) and "curriculum" in form
+        else form
+        for name, form in tree.get("environment_parameters", {}).items()
+    }
+    return tree | {"env_settings": env} | ({"environment_parameters": parameters} if parameters else {})
+
+
+def _block(wanted: StudentRequest, policy: Policy, teacher: BehaviorSettings | None) -> dict[str, Any]:
+    network: dict[str, Any] = {"normalize": True}
+    if teacher is not None:
+        network = {key: getattr(teacher.network_settings, key) for key in KEPT}
+    network |= {"hidden_units": wanted.hidden_units, "num_layers": wanted.num_layers}
+    images = [shape for shape in policy.obs_shapes if len(shape) == 3]
+    if wanted.vis_encode_type is not None or images:
+        small = any(min(shape[1:]) < SIMPLE_PIXELS for shape in images)
+        network["vis_encode_type"] = wanted.vis_encode_type or ("match3" if small else "simple")
+    size = wanted.memory_size
+    if policy.memory_size if size is None else size:
+        length = 64
+        if teacher is not None and teacher.network_settings.memory is not None:
+            length = teacher.network_settings.memory.sequence_length
+        network["memory"] = {"memory_size": size or 2 * wanted.hidden_units, "sequence_length": length}
+    return {
+        "trainer_type": "bc",
+        "hyperparameters": {"teacher": str(policy.path.absolute()), "teacher_plays": False, **LEARNING},
+        "network_settings": network,
+        "max_steps": wanted.max_steps,
+        "summary_freq": max(1, wanted.max_steps // 10),
+        **({} if teacher is None else {"time_horizon": teacher.time_horizon}),
+    }

@@ -1,0 +1,104 @@
+"""A run's models are imitated by small networks, which are runs of their own."""
+
+import json
+from pathlib import Path
+
+import pytest
+import small_runs
+import yaml
+
+import palaestra
+from palaestra.cli.main import main
+from palaestra.core.errors import PalaestraError
+from palaestra.runtime.distill.student_settings import StudentRequest, student_tree
+from palaestra.runtime.play.run_models import Models, find_models
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "data"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def tree_of(run: str, **wanted) -> dict:
+    models = find_models(run, Path("results"))
+    return student_tree(StudentRequest(run, **wanted), models, models.policies(0))
+
+
+def test_a_student_is_a_run_that_resumes_exports_and_is_compared(here, capsys):
+    palaestra.train(small_runs.settings("Basic"), env="Basic", run_id="first", num_areas=4, seed=1, quiet=True)
+    short = ["--hidden-units=8", "--max-steps=600", "--episodes=3"]
+    assert main(["distill", "first", *short, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    teacher, student = shown["behaviors"]["Basic"].values()
+    assert shown["run_id"] == "first-8x1"
+    assert student["bytes"] < teacher["bytes"]
+    assert student["microseconds"] > 0
+    assert (teacher["episodes"], student["episodes"]) == (3, 3)
+    settings = yaml.safe_load(Path("results/first-8x1/configuration.yaml").read_text("utf-8"))
+    assert settings["behaviors"]["Basic"]["trainer_type"] == "bc"
+    assert settings["behaviors"]["Basic"]["network_settings"]["hidden_units"] == 8
+    assert settings["env_settings"]["env_path"] == "Basic"
+    assert settings["env_settings"]["num_areas"] == 4
+    assert palaestra.train(run_id="first-8x1", resume=True, max_steps=800, quiet=True).steps == {"Basic": 800}
+    assert palaestra.export("first-8x1", out="small.onnx").files
+    with pytest.raises(PalaestraError, match="first-8x1"):
+        palaestra.distill("first", hidden_units=8, max_steps=600, quiet=True)
+    found = palaestra.distill(
+        "small.onnx", env="Basic", max_steps=300, episodes=2, run_id="tiny", hidden_units=4, quiet=True
+    )
+    assert "small.onnx (teacher)" in str(found)
+    assert "tiny" in str(found)
+
+
+def test_students_have_their_teachers_kind_of_network_in_small(here):
+    models = GOLDEN / "onnx" / "unity_examples"
+    (memory,) = {
+        tree_of(str(models / "Hallway.onnx"), env="Hallway")["default_settings"]["network_settings"]["memory"][
+            "memory_size"
+        ]
+    }
+    assert memory == 64
+    assert (
+        "memory"
+        not in tree_of(str(models / "Hallway.onnx"), env="Hallway", memory_size=0)["default_settings"][
+            "network_settings"
+        ]
+    )
+    seen = tree_of(str(models / "PushBlockCollab.onnx"), env="PushBlockCollab")["default_settings"]
+    assert seen["network_settings"]["vis_encode_type"] == "simple"
+    assert seen["hyperparameters"]["teacher_plays"] is False
+
+
+def test_a_curriculum_stays_in_the_lesson_that_its_run_has_reached(here):
+    lessons = [
+        {
+            "name": "a",
+            "completion_criteria": {"measure": "progress", "behavior": "Sorter", "threshold": 0.5},
+            "value": 2.0,
+        },
+        {"name": "b", "value": 7.0},
+    ]
+    tree = small_runs.settings("Basic") | {
+        "environment_parameters": {"num_tiles": {"curriculum": lessons}, "fixed": 3.0}
+    }
+    (here / "configuration.yaml").write_text(yaml.safe_dump(tree | {"env_settings": {"env_path": "Basic", "seed": 5}}))
+    made = student_tree(StudentRequest("run"), Models({}, None, "run", {"num_tiles": 1}, here), {})
+    assert made["environment_parameters"] == {"num_tiles": 7.0, "fixed": 3.0}
+    assert made["env_settings"] == {"env_path": "Basic"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["none"], "none"),
+        ([str(GOLDEN / "onnx/unity_examples/3DBall.onnx")], "name it with --env"),
+        (["none", "--memory-size=3"], "expected an even number"),
+        (["none", "--hidden-units=0"], "--hidden-units is 0; expected at least 1"),
+    ],
+)
+def test_mistakes_are_said_before_training(here, capsys, words, message):
+    assert main(["distill", *words]) == 1
+    assert message in capsys.readouterr().err
