@@ -28,7 +28,8 @@ _SAME = """
     out private processes pruner quality-level rank-timeout ray-address ray-working-dir restarts-rate-limit-n
     restarts-rate-limit-period-s results-dir resume revision run-id runner-cpus sampled search seconds seed seeds
     env-options side-by-side smooth snapshots step steps stop-at stop-without-progress storage study summary-freq
-    objectives target-frame-rate time-scale timeout-wait title track trainer trials trust vis-encode-type width x memory-size
+    objectives target-frame-rate time-scale timeout-wait title track trainer trials trust vis-encode-type width
+    x memory-size
 """
 KEYWORDS = {flag: flag.replace("-", "_") for flag in _SAME.split()} | {
     "brain": "brains",
