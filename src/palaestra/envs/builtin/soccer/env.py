@@ -110,8 +110,9 @@ def observe(world: World, i: int, ticks: int):
         seen = wp.where(slot - i * PLAYERS < MATES, LEFT_TEAM_TAGS, RIGHT_TEAM_TAGS)
         observe_fan(world, PLAYERS, slot, ahead, AHEAD_TURN, seen, world.obs_ahead, slot)
         observe_fan(world, PLAYERS, slot, -ahead, BEHIND_TURN, seen, world.obs_behind, slot)
-        if world.obs_truth.shape[1] > 0:
-            tell_truth(world, i, slot - i * PLAYERS, ticks)
+    if world.obs_truth.shape[1] > 0:
+        for k in range(PLAYERS):
+            tell_truth(world, i, k, ticks)
 
 
 @wp.func
