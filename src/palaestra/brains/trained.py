@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from palaestra.brains.base import Brain, Choice, Role, Seen, widened
 from palaestra.brains.model import Policy, load_policy, local_file
 from palaestra.brains.observations import VECTORS
 from palaestra.core.errors import PolicyError
-from palaestra.core.specs import BehaviorSpec
+from palaestra.core.specs import TRUTH, BehaviorSpec
 
 NAMES = (".yaml", ".yml", ".json")
 
@@ -81,23 +82,33 @@ class ModelBrain:
 
 def arranged(policy: Policy, behavior: str, spec: BehaviorSpec) -> list[tuple[int, ...]]:
     """Returns the observations for each input: one each, but version 2 has all vectors in one. Of more observations
-    than a model sees, such as those for its critic alone, it gets those of its names. Raises PolicyError.
+    than a model sees, such as those for its critic alone, it gets those of its names; a model without names gets all,
+    or all but the world's true state. Raises PolicyError.
     """
-    groups: list[tuple[int, ...]] = [(i,) for i in range(len(spec.obs))]
     names = [obs.name for obs in spec.obs]
+    seen = list(range(len(names)))
     if len(policy.observations) < len(names) and {*policy.observations} <= {*names}:
-        groups = [(names.index(name),) for name in policy.observations]
-    if VECTORS in policy.obs_names and (vectors := tuple(i for i, obs in enumerate(spec.obs) if obs.is_vector)):
+        seen = [names.index(name) for name in policy.observations]
+    action = spec.action
+    for places in (seen, [i for i in seen if names[i].partition(".")[0] != TRUTH]):
+        groups = _groups(policy, spec, places)
+        shown = tuple(_joined(spec, group) for group in groups)
+        if (shown, action.continuous, action.branches) == (policy.obs_shapes, policy.continuous_size, policy.branches):
+            return groups
+    shown = tuple(_joined(spec, group) for group in _groups(policy, spec, seen))
+    raise PolicyError(
+        f"{policy.path} was made for other agents than those of '{behavior}':\n"
+        f"  the model:  {_terms(policy.obs_shapes, policy.continuous_size, policy.branches)}\n"
+        f"  the agents: {_terms(shown, action.continuous, action.branches)}"
+    )
+
+
+def _groups(policy: Policy, spec: BehaviorSpec, places: Sequence[int]) -> list[tuple[int, ...]]:
+    """Returns the observations at these places, those that one input takes together."""
+    groups: list[tuple[int, ...]] = [(i,) for i in places]
+    if VECTORS in policy.obs_names and (vectors := tuple(i for i in places if spec.obs[i].is_vector)):
         groups = [group for group in groups if group[0] not in vectors]
         groups.insert(policy.obs_names.index(VECTORS), vectors)
-    shown = tuple(_joined(spec, group) for group in groups)
-    action = spec.action
-    if (shown, action.continuous, action.branches) != (policy.obs_shapes, policy.continuous_size, policy.branches):
-        raise PolicyError(
-            f"{policy.path} was made for other agents than those of '{behavior}':\n"
-            f"  the model:  {_terms(policy.obs_shapes, policy.continuous_size, policy.branches)}\n"
-            f"  the agents: {_terms(shown, action.continuous, action.branches)}"
-        )
     return groups
 
 

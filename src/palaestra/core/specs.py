@@ -89,6 +89,10 @@ class RawAction:
         return {key: part.row(batched[key], i) for key, part in zip(self.keys, self.parts, strict=True)}
 
 
+TRUTH = "truth"
+"""Name of the observation in which environments of ours tell their true state; of its parts what precedes a dot."""
+
+
 @dataclass(frozen=True)
 class ObsSpec:
     """One observation of an agent. Its rank determines its kind.

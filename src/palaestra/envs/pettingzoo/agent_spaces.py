@@ -13,16 +13,13 @@ from torch import Tensor
 
 from palaestra.core.errors import EnvError, NotFinite
 from palaestra.core.plugins import nearest
-from palaestra.core.specs import BehaviorSpec
+from palaestra.core.specs import TRUTH, BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.conventions import Conventions
 from palaestra.envs.spaces.mask_source import MaskSource
 from palaestra.envs.spaces.observation_leaves import NUMBERS, Leaf, WrongObservation, pick, wrong_observation
 from palaestra.envs.spaces.observation_spaces import entry_names, observation_leaves
-
-TRUTH = "truth"
-"""Name of the environment's state among an agent's observations."""
 
 
 class AgentSpaces:

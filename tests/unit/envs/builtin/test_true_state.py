@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from envs.builtin.worlds import chance, change, made, still
 
+import palaestra
+from palaestra.brains.base import Seen
+from palaestra.brains.trained import ModelBrain
 from palaestra.core.errors import EnvError
 from palaestra.core.plugins import registry
 from palaestra.envs.builtin.base.env import WarpEnv
@@ -16,6 +21,7 @@ from palaestra.runtime.environments.make import make_env
 from palaestra.testing import check_env
 
 UP = math.pi / 2
+MODELS = Path(__file__).parents[3] / "golden/data/onnx/unity_examples"
 NAMES = [name for name in registry("envs").names() if registry("envs").get(name).truth]
 
 
@@ -190,6 +196,21 @@ def test_the_last_truth_of_an_episode_is_that_of_its_end(name: str):
     assert step.truncated.all()
     assert step.final_obs.obs[-1][:, -1].tolist() == pytest.approx([0.0] * len(step.reward), abs=1e-6)
     assert step.obs[-1][:, -1].tolist() == pytest.approx([1.0] * len(step.reward), abs=0.01)
+
+
+@pytest.mark.parametrize("name", ["Hallway", "SoccerTwos"])
+def test_unitys_models_play_where_the_truth_is_told(name: str):
+    chosen = []
+    for options in ({}, {"state": True}):
+        env = made(name, 1, **options)
+        (spec,) = env.behaviors.values()
+        (step,) = env.reset(0).values()
+        slots = np.arange(len(step.reward))
+        policy = palaestra.load_policy(MODELS / f"{name}.onnx", seed=0)
+        brain = ModelBrain(policy, name, spec, deterministic=True)
+        brain.begin(slots)
+        chosen.append(brain.decide(Seen(slots, tuple(obs.numpy() for obs in step.obs), None, slots)).discrete.tolist())
+    assert chosen[0] == chosen[1]
 
 
 def test_a_world_without_a_true_state_names_those_that_have_one():

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING
 
 import warp as wp
 
-from palaestra.core.specs import BehaviorSpec, ObsSpec
+from palaestra.core.specs import TRUTH, BehaviorSpec, ObsSpec
 
 if TYPE_CHECKING:
     from palaestra.envs.builtin.base.env import WarpEnv
-
-TRUTH_SENSOR = "truth"
 
 
 def set_truth(env: WarpEnv, state: bool) -> None:
@@ -26,7 +24,7 @@ def set_truth(env: WarpEnv, state: bool) -> None:
     assert isinstance(spec, BehaviorSpec)
     width = numbers_of(env.truth) if state else 0
     if width:
-        env.spec = replace(spec, obs=(*spec.obs, ObsSpec(TRUTH_SENSOR, (width,))))
+        env.spec = replace(spec, obs=(*spec.obs, ObsSpec(TRUTH, (width,))))
     env.sizes = env.sizes | dict.fromkeys(("obs_truth", "final_obs_truth"), width)
 
 
