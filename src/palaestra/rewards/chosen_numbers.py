@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from palaestra.core.errors import ConfigError
 from palaestra.core.plugins import nearest
-from palaestra.core.specs import BehaviorSpec, ObsSpec
+from palaestra.core.specs import BehaviorSpec, ObsSpec, shape_text
 
 _ENTRY = re.compile(r"(.+)\[([^\[\]]*)\]", re.DOTALL)
 _PART = re.compile(r"(\d+)|(\d*):(\d*)")
@@ -135,4 +135,4 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def _listed(observations: Sequence[ObsSpec]) -> str:
-    return ", ".join(f"{obs.name} {obs.shape}" for obs in observations)
+    return ", ".join(f"{obs.name} {shape_text(obs.shape)}" for obs in observations)

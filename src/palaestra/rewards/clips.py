@@ -164,11 +164,13 @@ def _of_other_rates(files: Sequence[MotionFile], decision_seconds: float | None)
     """Returns a warning for each file that cannot be read at the rate of decisions."""
     rates = {str(file.path): file.seconds for file in files if file.seconds is not None}
     if decision_seconds is None:
+        if not rates or max(rates.values()) <= (1 + RATE_ERROR) * min(rates.values()):
+            return []
         found = ", ".join(f"{path} {seconds:g} s" for path, seconds in list(rates.items())[:LISTED])
         return [
             f"clips of different rates are read row after row ({found}); with decision_seconds they are read as fast "
             "as the behavior decides"
-        ] * (bool(rates) and max(rates.values()) > (1 + RATE_ERROR) * min(rates.values()))
+        ]
     warnings = [
         f"{file.path} has no column `time`: its rows are taken to be {decision_seconds:g} s apart, as decisions are"
         for file in files

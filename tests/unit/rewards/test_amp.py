@@ -151,7 +151,7 @@ def test_without_a_choice_all_vectors_but_goals_are_compared(tmp_path: Path):
 @pytest.mark.parametrize(
     ("observations", "message"),
     [
-        (["vectr"], r"no observation is named 'vectr'; did you mean 'vector'\? \(there are: vector \(5,\), image"),
+        (["vectr"], r"no observation is named 'vectr'; did you mean 'vector'\? \(there are: vector 5, image 20x20x1"),
         (["image"], r"'image' is an image \(1, 20, 20\); expected vectors.*gail takes any"),
         (["entities[0]"], r"'entities' is a list of entities.*no order"),
         (["vector[0:6]"], r"vector\[0:6\] asks for number 5; 'vector' has 0 to 4"),
