@@ -49,7 +49,7 @@ SMALL = {"hidden_units": 16, "num_layers": 1, "normalize": True}
 MEMORY = {**SMALL, "memory": {"memory_size": 8, "sequence_length": 4}}
 NORMALIZED = {"extrinsic": {"normalize": True}}
 DEMO = "shown.demo"
-"""One decision, so that whatever is drawn from it is the same."""
+"""One decision, so that whatever is drawn from it is the same: also its pair of states."""
 SLOW = {"buffer_init_steps": 1 << 20, "learning_rate": 1e-3}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "ppo": ("3DBall", {"hyperparameters": WHOLE, "network_settings": SMALL, "reward_signals": NORMALIZED}),
@@ -68,21 +68,17 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "Basic",
         {"hyperparameters": WHOLE, "network_settings": SMALL, "reward_signals": {"extrinsic": {}, "curiosity": {}}},
     ),
-    "gail": (
+    "gail-amp": (
         "3DBall",
         {
             "hyperparameters": WHOLE,
             "network_settings": SMALL,
-            "reward_signals": {**NORMALIZED, "gail": {"demo_path": DEMO, "use_actions": True}},
+            "reward_signals": {
+                **NORMALIZED,
+                "gail": {"demo_path": DEMO, "use_actions": True},
+                "amp": {"clips": DEMO, "kept_pairs": 0},  # else each rank draws its own
+            },
             "behavioral_cloning": {"demo_path": DEMO},
-        },
-    ),
-    "amp": (
-        "3DBall",
-        {
-            "hyperparameters": WHOLE,
-            "network_settings": SMALL,
-            "reward_signals": {"extrinsic": {}, "amp": {"clips": DEMO, "kept_pairs": 0}},
         },
     ),
     "bc": (
