@@ -28,7 +28,7 @@ NEAREST = (
     ("mappo maddpg qmix vdn coma matd3 masac hatrpo happo mat", "poca is nearest: groups of agents share a reward"),
     ("reinforce vpg pg policygradient", "ppo is nearest; docs/guides/own-trainer.md writes a REINFORCE"),
     ("gail airl", "gail is a reward signal here, beside any trainer: docs/guides/imitation.md"),
-    ("amp deepmimic ase", "amp is a reward signal here, beside any trainer: docs/guides/imitation.md"),
+    ("amp deepmimic ase", "amp is a reward signal here, beside any trainer: docs/guides/motion-priors.md"),
     ("icm curiosity rnd", "curiosity and rnd are reward signals here, beside any trainer"),
     ("dagger", "bc with a teacher is DAgger: docs/guides/imitation.md"),
     ("bcq cql iql awac td3bc crr marwil decisiontransformer dt", "bc is nearest: it learns from demonstrations"),
