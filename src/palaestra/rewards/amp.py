@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from palaestra.core.errors import ConfigError
 from palaestra.core.specs import BehaviorSpec, ObsSpec
-from palaestra.core.system_memory import format_bytes
+from palaestra.core.system_memory import format_bytes, free_memory
 from palaestra.data.transitions import Transitions
 from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Trunk
@@ -56,6 +57,7 @@ class AMP:
         self.model = self.optimizer.network
         self.rng = torch.Generator(device).manual_seed(group.own_seed(seed + 1))
         self._penalty = settings.gradient_penalty
+        must_have_room(settings, numbers, device)
         self._kept = KeptPairs(group.share(settings.kept_pairs), 2 * numbers, device)
 
     def reward(self, batch: Transitions) -> Tensor:
@@ -169,8 +171,24 @@ def clips_of(settings: AMPSettings, spec: BehaviorSpec, device: torch.device) ->
 
 def remark_of(settings: AMPSettings, clips: Clips) -> str:
     """Returns what a user should know at the start: where the pairs come from, and what is kept."""
-    size = format_bytes(settings.kept_pairs * 2 * clips.states.shape[1] * 4)
+    size = format_bytes(bytes_kept(settings, clips.states.shape[1]))
     return f"{clips.remark}; {settings.kept_pairs:,} pairs of earlier policies are kept, up to {size} in checkpoints"
+
+
+def bytes_kept(settings: AMPSettings, numbers: int) -> int:
+    """Returns the size of all pairs that are kept, each of two states of so many numbers."""
+    return settings.kept_pairs * 2 * numbers * 4
+
+
+def must_have_room(settings: AMPSettings, numbers: int, device: torch.device) -> None:
+    """Raises ConfigError where the pairs that are kept exceed memory."""
+    size = bytes_kept(settings, numbers)
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else free_memory()
+    if size > free:
+        raise ConfigError(
+            f"reward_signals.amp.kept_pairs: {settings.kept_pairs:,} pairs of {numbers} numbers take "
+            f"{format_bytes(size)}, but {format_bytes(free)} of memory are free; keep or compare fewer"
+        )
 
 
 def style_reward(d: Tensor) -> Tensor:

@@ -142,6 +142,11 @@ def test_half_of_the_policys_pairs_are_those_of_earlier_policies(tmp_path: Path)
     assert all(torch.equal(row, old) for row in policy[8:])
 
 
+def test_more_kept_pairs_than_memory_holds_are_refused(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"kept_pairs: 1,000,000,000,000 pairs of 3 numbers take .* are free"):
+        amp(tmp_path, np.random.default_rng(0).normal(size=(9, 3)), kept_pairs=10**12)
+
+
 def test_without_a_choice_all_vectors_but_goals_are_compared(tmp_path: Path):
     signal = amp(tmp_path, np.random.default_rng(0).normal(size=(9, 3)))
     assert signal.clips.states.shape == (9, 3)

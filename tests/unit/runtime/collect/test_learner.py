@@ -24,6 +24,22 @@ def learner(network: dict[str, Any], seed: int = 0, **rest: Any) -> Learner:
     return Learner("Walker", spec_of((3,), continuous=2), settings, CPU, seed, inference=False)
 
 
+def test_it_says_which_clips_were_read_and_what_is_kept_of_them(tmp_path: Path):
+    rows = "".join(f"{episode},{row},{row % 3},{row % 2}\n" for episode in (1, 2) for row in range(4))
+    file = tmp_path / "walk.csv"
+    file.write_text("episode,vector[0],vector[1],vector[2]\n" + rows)
+    name = spec_of((3,), continuous=2).obs[0].name
+    file.write_text(file.read_text().replace("vector", name))
+    one = learner({}, reward_signals={"extrinsic": {}, "amp": {"clips": str(file), "decision_seconds": 0.1}})
+    said = list[tuple[str, str]]()
+    one.messages.send_found(one.found, lambda text: said.append(("info", text)), lambda text: said.append(("!", text)))
+    (info, warning) = said
+    pairs = f"Walker: amp: 6 pairs of 2 episodes from {file}; 3 numbers of {name}"
+    assert info == ("info", f"{pairs}; 100,000 pairs of earlier policies are kept, up to 2.3 MiB in checkpoints")
+    assert warning[0] == "!"
+    assert warning[1].startswith(f"Walker: {file} has no column `time`")
+
+
 def test_a_network_starts_from_another_of_its_shape():
     here = learner(MEMORY)
     there = learner(MEMORY, seed=1)
