@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
@@ -14,6 +16,9 @@ from pydantic import ValidationError
 from tiny_envs import CPU, table
 from torch import Tensor
 
+from palaestra.brains.base import Seen
+from palaestra.brains.model import load_policy
+from palaestra.brains.trained import ModelBrain
 from palaestra.core.errors import ConfigError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action, TimeStep
@@ -133,21 +138,55 @@ def test_trainers_keep_the_contract_with_memory_and_other_signals(kind: str, nam
     check_trainer(trainer_class(kind), settings(kind, MEMORY, reward_signals=SIGNALS), SPECS[name])
 
 
-def test_a_model_file_takes_only_what_the_policy_sees(tmp_path: Path):
-    for kind in ("ppo", "poca", "sac"):
-        spec = SPECS["all kinds"]
-        trainer = make_trainer(spec, settings(kind, MEMORY), CPU, 3)
-        export(trainer.network, spec, tmp_path / "model.onnx")
-        session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"))
-        inputs = {one.name: one.shape[1:] for one in session.get_inputs()}
-        assert inputs == {
-            "obs_0": [1, 20, 20],
-            "obs_1": [5],
-            "obs_2": [4, 3],
-            "action_masks": [3],
-            "recurrent_in": [1, 8],
-        }
-        compare(trainer.network, spec, tmp_path / "model.onnx", rows=40)
+@pytest.fixture(params=["ppo", "poca", "sac"])
+def network(request: pytest.FixtureRequest) -> Any:
+    """One that has memory, and sees observations of all kinds."""
+    return make_trainer(SPECS["all kinds"], settings(request.param, MEMORY), CPU, 3).network
+
+
+def test_a_model_file_takes_only_what_the_policy_sees(network: Any, tmp_path: Path):
+    path = tmp_path / "model.onnx"
+    export(network, SPECS["all kinds"], path)
+    inputs = {one.name: one.shape[1:] for one in onnxruntime.InferenceSession(str(path)).get_inputs()}
+    seen = {"obs_0": [1, 20, 20], "obs_1": [5], "obs_2": [4, 3]}
+    assert inputs == {**seen, "action_masks": [3], "recurrent_in": [1, 8]}
+    compare(network, SPECS["all kinds"], path, rows=40)
+
+
+def test_a_model_for_unity_has_inputs_by_the_sensors_numbers_and_reads_the_policys(network: Any, tmp_path: Path):
+    spec, path = SPECS["all kinds"], tmp_path / "model.onnx"
+    export(network, spec, path, for_unity=True)
+    session = onnxruntime.InferenceSession(str(path))
+    numbered = {f"obs_{i}": list(obs.shape) for i, obs in enumerate(spec.obs)}
+    assert {one.name: one.shape[1:] for one in session.get_inputs()} == {
+        **numbered,
+        "action_masks": [3],
+        "recurrent_in": [1, 8],
+    }
+    read = {name for node in onnx.load(path).graph.node for name in node.input}
+    assert {name for name in numbered if name not in read} == {"obs_1", "obs_3", "obs_5"}
+    compare(network, spec, path, rows=40)
+
+
+@pytest.mark.parametrize("for_unity", [False, True])
+def test_a_model_plays_with_and_without_what_its_critic_saw(network: Any, for_unity: bool, tmp_path: Path):
+    spec, path = SPECS["all kinds"], tmp_path / "model.onnx"
+    export(network, spec, path, for_unity=for_unity)
+    policy = load_policy(path, seed=1)
+    assert policy.observations == ("image", "own", "entities")
+    step = random_table(spec)
+    by_name = {obs.name: x.numpy() for obs, x in zip(spec.obs, step.obs, strict=True)}
+    own = {name: by_name[name] for name in policy.observations}
+    expected = policy.act(own, deterministic=True)
+    given = [by_name, list(own.values()), *([list(by_name.values())] if for_unity else [])]
+    played = [policy.act(obs, deterministic=True) for obs in given]
+    mask = np.ones((6, 3), np.bool_)
+    for seen, there in ((tuple(by_name.values()), spec), (tuple(own.values()), narrowed(spec, network.shown))):
+        brain = ModelBrain(policy, "Thing", there, deterministic=True)
+        played.append(brain.decide(Seen(np.arange(6), seen, mask, np.zeros(6, np.int64))))
+    for action in played:
+        assert np.array_equal(action.continuous, expected.continuous)
+        assert np.array_equal(action.discrete, expected.discrete)
 
 
 class Watching:

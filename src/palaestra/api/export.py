@@ -17,6 +17,7 @@ def export(
     out: str | Path | None = None,
     force: bool = False,
     step: int | None = None,
+    policy_inputs: bool = False,
     results_dir: str | Path = "results",
     trust: bool = False,
 ) -> Export:
@@ -32,11 +33,20 @@ def export(
     out: file to write, for a single behavior; None: NAME.onnx in the run's folder.
     force: overwrite the file that `out` names.
     step: step of the checkpoint; None: the last.
+    policy_inputs: leave out inputs of a Unity game's model that the critic alone saw (`critic_only`), for builds
+    without those sensors.
     results_dir, trust: as for `evaluate`.
 
     Returns the `Export`: files, and how well they agree with the networks. Raises PalaestraError.
     """
     place = None if out is None else Path(out)
     return export_models(
-        word_of(run), Path(results_dir), behavior=behavior, out=place, force=force, step=step, trust=trust
+        word_of(run),
+        Path(results_dir),
+        behavior=behavior,
+        out=place,
+        force=force,
+        step=step,
+        trust=trust,
+        policy_inputs=policy_inputs,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,10 +70,11 @@ class Policy:
         """Random generator for choices; a checkpoint saves its state."""
         content = model_content(path)
         self._session = Session(content, str(path), seed)
-        layout = self._layout = read_layout(self._session)
-        self._turned = turned_inputs(content, layout.obs)
+        layout = read_layout(self._session)
         self._notes = read_notes(self._session.metadata)
         self._inputs = Inputs(path.name, layout.obs, self._notes)
+        layout = self._layout = replace(layout, obs=self._inputs.shapes)
+        self._turned = turned_inputs(content, layout.obs)
         self._noiseless: Session | None = None  # made when first needed
         self.version = layout.version
         """Version of the file's format: 2 or 3."""
@@ -242,7 +243,9 @@ class Policy:
             if layout.row_by_row
             else [feeds]
         )
-        answers = [session.run(list(wanted.values()), part) for part in parts]
+        size = 1 if layout.row_by_row else rows
+        unread = {name: np.zeros((size, *shape), np.float32) for name, shape in self._inputs.unread.items()}
+        answers = [session.run(list(wanted.values()), part | unread) for part in parts]
         return {kind: np.concatenate([answer[name] for answer in answers]) for kind, name in wanted.items()}
 
     def _action(self, answer: Arrays, mask: np.ndarray | None, rows: int, deterministic: bool) -> PolicyAction:

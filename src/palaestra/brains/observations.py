@@ -24,12 +24,19 @@ class Inputs:
     def __init__(self, model: str, shapes: Mapping[str, Shape], notes: ModelNotes) -> None:
         """Takes the model's name for messages. Ignores notes of another number of observations."""
         self._model = model
-        self._tensors = tuple(shapes)
-        self._shapes = tuple(shapes.values())
         noted = len(notes.names) == len(shapes)
-        self.names = notes.names if noted else self._tensors
+        self._read = [i for i in range(len(shapes)) if not (noted and notes.unread[i])]
+        self._every = len(shapes)
+        names, raw = (notes.names, notes.raw) if noted else (tuple(shapes), (None,) * len(shapes))
+        self.shapes = {name: shape for i, (name, shape) in enumerate(shapes.items()) if i in self._read}
+        """Shape of each tensor that the model reads."""
+        self.unread = {name: shape for name, shape in shapes.items() if name not in self.shapes}
+        """Shapes of the others, which are for the critic alone, and there for Unity."""
+        self._tensors = tuple(self.shapes)
+        self._shapes = tuple(self.shapes.values())
+        self.names = tuple(names[i] for i in self._read)
         """Names of the observations in the environment, if the file has them; else the names of the tensors."""
-        self._raw = notes.raw if noted else (None,) * len(shapes)
+        self._raw = tuple(raw[i] for i in self._read)
 
     @property
     def scales(self) -> tuple[float | None, ...]:
@@ -67,6 +74,8 @@ class Inputs:
             ):
                 return [obs]  # the only observation is a sequence whose elements are stacked, entry by entry
             return [self._named(obs, i) for i in range(len(self._shapes))]
+        if self.unread and isinstance(obs, list | tuple) and len(obs) == self._every:
+            obs = [obs[i] for i in self._read]
         given = self._with_vectors_joined(list(obs) if isinstance(obs, list | tuple) else [obs])
         if (
             raw is not None

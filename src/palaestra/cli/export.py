@@ -25,6 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option(parser, "--out", "FILE", out, type=Path)
     switch(parser, "--force", "overwrite an existing file that --out names")
     option(parser, "--step", "N", "step of the checkpoint (default: the last)", type=int)
+    inputs = (
+        "leave out inputs of a Unity game's model that the critic alone saw (critic_only), for builds without those "
+        "sensors"
+    )
+    switch(parser, "--policy-inputs", inputs)
     results_dir(parser)
     trust(parser, "networks")
 
@@ -33,5 +38,5 @@ def main(options: argparse.Namespace) -> None:
     """Writes and checks the files, and prints how well they agree with the networks. Raises PalaestraError."""
     from palaestra.runtime.play.model_export import export_models
 
-    chosen = {name: getattr(options, name) for name in ("behavior", "out", "force", "step", "trust")}
+    chosen = {name: getattr(options, name) for name in ("behavior", "out", "force", "step", "trust", "policy_inputs")}
     print(export_models(options.run, options.results_dir, **chosen))

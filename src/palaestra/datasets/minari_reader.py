@@ -59,9 +59,9 @@ class MinariDemo(DemoSource):
             *((file.name, found.st_size, found.st_mtime_ns) for file in files if (found := file.stat())),
         )
 
-    def must_fit(self, spec: BehaviorSpec) -> None:
-        """Raises DemoError if numbers mean something else than those of a behavior with the same shapes."""
-        lines = [] if self.form.own else unit_differences(self.spec, spec)
+    def must_fit(self, own: BehaviorSpec, spec: BehaviorSpec) -> None:
+        """Raises DemoError if its numbers, of `own`, mean something else than a behavior's with the same shapes."""
+        lines = [] if self.form.own else unit_differences(own, spec)
         if lines:
             raise DemoError(
                 f"{self.title} has other spaces than those it is used with, so the same numbers mean something else "

@@ -54,8 +54,8 @@ class DemoSource(ABC):
     def chunks(self) -> Iterator[DemoColumns]:
         """Yields all records in order, some at a time."""
 
-    def must_fit(self, spec: BehaviorSpec) -> None:
-        """Raises DemoError if its numbers mean something else than those of a behavior with the same shapes."""
+    def must_fit(self, own: BehaviorSpec, spec: BehaviorSpec) -> None:
+        """Raises DemoError if its numbers, of `own`, mean something else than a behavior's with the same shapes."""
         return  # files store the numbers and choices of the policy, whatever they mean to its environment
 
     def pairs(self) -> Iterator[Pairs]:

@@ -37,10 +37,14 @@ def compare(network: Trunk, spec: BehaviorSpec, path: Path, rows: int = 1000, se
     and where a sample lies outside its range or on a forbidden choice. With memory, agents make `DECISIONS` of the
     rows' decisions each, one after another, and what file and network remember is compared too.
     """
-    spec = spec if network.shown is None else network.spec
     reference = copy.deepcopy(network).cpu()
     session = _open(path, spec)
     rng = torch.Generator().manual_seed(seed)
+    inputs = [f"obs_{i}" for i in range(len(spec.obs))]
+    for_unity = inputs[-1] in {one.name for one in session.get_inputs()}
+    read = inputs if network.shown is None or not for_unity else [inputs[i] for i in network.shown]
+    unread = {name: one.shape for name, one in zip(inputs, spec.obs, strict=True) if for_unity and name not in read}
+    spec = spec if network.shown is None else network.spec
     worst = 0.0
     decisions = DECISIONS if reference.memory_size else 1
     agents = -(-rows // decisions)
@@ -50,7 +54,9 @@ def compare(network: Trunk, spec: BehaviorSpec, path: Path, rows: int = 1000, se
         theirs = None
         for _ in range(decisions):
             obs, mask = _situations(reference, spec, count, rng)
-            answer = _run(session, obs, mask, _zeros(reference, count) if theirs is None else theirs)
+            feeds = dict(zip(read, obs, strict=False))
+            feeds |= {name: torch.randn((count, *shape), generator=rng) for name, shape in unread.items()}
+            answer = _run(session, feeds, mask, _zeros(reference, count) if theirs is None else theirs)
             difference, mine = _difference(reference, (obs, mask, mine), answer, path)
             worst = max(worst, difference)
             theirs = answer.get("recurrent_out")
@@ -102,9 +108,9 @@ def _situations(
 
 
 def _run(
-    session: onnxruntime.InferenceSession, obs: tuple[Tensor, ...], mask: Tensor | None, memory: np.ndarray | None
+    session: onnxruntime.InferenceSession, obs: dict[str, Tensor], mask: Tensor | None, memory: np.ndarray | None
 ) -> Answer:
-    feeds = {f"obs_{i}": one.numpy() for i, one in enumerate(obs)}
+    feeds = {name: one.numpy() for name, one in obs.items()}
     if memory is not None:
         feeds["recurrent_in"] = memory
     if mask is not None:

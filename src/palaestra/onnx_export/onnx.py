@@ -28,18 +28,24 @@ from palaestra.onnx_export.layers import columns, gemm, join, write
 FLOAT = 1  # of ONNX's TensorProto.DataType
 
 
-def export(network: Trunk, spec: BehaviorSpec, path: Path) -> None:
-    """Writes the policy to `path` atomically. Raises ExportError."""
-    policy_graph(network, spec).write(path)
+def export(network: Trunk, spec: BehaviorSpec, path: Path, *, for_unity: bool = False) -> None:
+    """Writes the policy to `path` atomically; `spec` has all observations of the behavior. Raises ExportError.
+
+    `for_unity`: observations for the critic alone have inputs too, which no operator reads. Unity gives the sensor of
+    number i to `obs_i`, and plays no model that lacks one.
+    """
+    policy_graph(network, spec, for_unity=for_unity).write(path)
 
 
 @torch.no_grad()
-def policy_graph(network: Trunk, spec: BehaviorSpec) -> Graph:
+def policy_graph(network: Trunk, spec: BehaviorSpec, *, for_unity: bool = False) -> Graph:
     """Returns the graph, with inputs and outputs in ML-Agents' order."""
-    spec = spec if network.shown is None else network.spec
-    graph = Graph(metadata=write_notes(spec))
+    named = spec if network.shown is None or for_unity else network.spec
+    read = range(len(named.obs)) if network.shown is None or not for_unity else network.shown
+    graph = Graph(metadata=write_notes(named, read))
     action = spec.action
-    obs = [graph.input(f"obs_{i}", (BATCH, *one.shape)) for i, one in enumerate(spec.obs)]
+    inputs = [graph.input(f"obs_{i}", (BATCH, *one.shape)) for i, one in enumerate(named.obs)]
+    obs = [inputs[i] for i in read]
     memory = network.memory
     form_outputs(graph, 0 if memory is None else memory.size)
     features = actor_body(graph, network, obs)

@@ -129,7 +129,7 @@ def _places(demo: DemoSource, chosen: Chosen, spec: BehaviorSpec) -> list[int]:
     """
     table = differences(demo.spec, spec, ("the file", "the behavior"))
     if not table:
-        demo.must_fit(spec)
+        demo.must_fit(demo.spec, spec)
         return [sensor.index for sensor in chosen]
     found = {obs.name: (i, obs.shape) for i, obs in enumerate(demo.spec.obs)}
     lacking = [sensor.name for sensor in chosen if found.get(sensor.name, (0, ()))[1] != (sensor.size,)]

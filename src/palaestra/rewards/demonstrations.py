@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -58,7 +58,10 @@ def load_demonstrations(demo_path: str | Sequence[str], spec: BehaviorSpec, devi
     """
     demos, warnings = open_demonstrations(demo_files(demo_path))
     for demo in demos:
-        must_fit(demo, spec)
+        seen = observations_in(demo, spec)
+        must_fit(demo, spec, seen)
+        if unseen := [obs.name for i, obs in enumerate(demo.spec.obs) if i not in seen]:
+            warnings.append(f"{demo.title}: {', '.join(unseen)} in it is passed over, as the policy does not see it")
     key = (tuple(demo.identity for demo in demos), tuple(warnings), spec, device)
     known = _loaded.get(key)
     if known is None:
@@ -86,7 +89,7 @@ def _load(
     warnings = [*warnings, *(warning for demo in demos for warning in demo.warnings)]
     writer = _writer(spec, sum(demo.most_decisions for demo in demos), typed)
     try:
-        first, ended = _read_into(writer, demos, spec.action)
+        first, ended = _read_into(writer, demos, spec)
         decisions = writer.finish(device)
     except BaseException:
         if isinstance(writer, FileWriter):
@@ -101,16 +104,17 @@ def _load(
 
 
 def _read_into(
-    writer: MemoryWriter | FileWriter, demos: Sequence[DemoSource], action: ActionSpec
+    writer: MemoryWriter | FileWriter, demos: Sequence[DemoSource], spec: BehaviorSpec
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Returns which decisions begin an episode, and which end one, (N,) each."""
     firsts = [np.zeros(0, np.bool_)]
     ends = [np.zeros(0, np.bool_)]
     for demo in demos:
         before = -1
+        seen = observations_in(demo, spec)
         for pairs in demo.pairs():
-            _must_be_choices(pairs, action, demo)
-            writer.add(pairs)
+            _must_be_choices(pairs, spec.action, demo)
+            writer.add(replace(pairs, obs=tuple(pairs.obs[i] for i in seen)))
             firsts.append(np.diff(pairs.episode, prepend=before) != 0)
             ends.append(pairs.terminated | pairs.truncated)
             before = int(pairs.episode[-1])
@@ -174,14 +178,29 @@ def demo_files(
     return list(dict.fromkeys(files))
 
 
-def must_fit(demo: DemoSource, spec: BehaviorSpec) -> None:
-    """Raises DemoError, with both specs, where a demonstration's agents observe or do other things but for names."""
-    if table := differences(demo.spec, spec, ("the dataset" if is_minari(demo.title) else "the file", "the behavior")):
+def observations_in(demo: DemoSource, spec: BehaviorSpec) -> tuple[int, ...]:
+    """Returns which observations of a demonstration are those of `spec`: all in their order; of more, as where some are
+    for the critic alone, those of the same names.
+    """
+    names = [obs.name for obs in demo.spec.obs]
+    wanted = [obs.name for obs in spec.obs]
+    if len(wanted) < len(names) and {*wanted} <= {*names}:
+        return tuple(map(names.index, wanted))
+    return tuple(range(len(names)))
+
+
+def must_fit(demo: DemoSource, spec: BehaviorSpec, seen: Sequence[int] | None = None) -> None:
+    """Raises DemoError, with both specs, where a demonstration's agents observe or do other things but for names.
+
+    `seen`: the observations of it that count; None: all.
+    """
+    own = demo.spec if seen is None else replace(demo.spec, obs=tuple(demo.spec.obs[i] for i in seen))
+    if table := differences(own, spec, ("the dataset" if is_minari(demo.title) else "the file", "the behavior")):
         raise DemoError(
             f"{demo.title} was recorded from other agents ('{demo.behavior}') than those that are to learn from "
             f"it:\n{table}"
         )
-    demo.must_fit(spec)
+    demo.must_fit(own, spec)
 
 
 def _must_be_choices(pairs: Pairs, action: ActionSpec, demo: DemoSource) -> None:

@@ -103,6 +103,17 @@ def test_other_agents_are_shown_beside_those_that_learn(folder: Path):
     ]
 
 
+def test_of_more_observations_those_of_the_policys_names_are_read(folder: Path, place: str):
+    spec = BehaviorSpec((HYBRID.obs[2], HYBRID.obs[0]), HYBRID.action)
+    demo = load(str(folder / "a.demo"), spec)
+    assert [view.tolist() for view in shown(demo).obs] == [
+        [[tick] * size for tick in (1, 2, 3, 5, 6)] for size in (2, 3)
+    ]
+    assert demo.warnings[0] == f"{folder / 'a.demo'}: things in it is passed over, as the policy does not see it"
+    with pytest.raises(DemoError, match="was recorded from other agents"):
+        load(str(folder / "a.demo"), BehaviorSpec((ObsSpec("view", (4,)),), HYBRID.action))
+
+
 def test_observations_may_have_other_names(folder: Path):
     renamed = BehaviorSpec(tuple(ObsSpec(f"obs_{i}", obs.shape) for i, obs in enumerate(HYBRID.obs)), HYBRID.action)
     assert len(load(str(folder), renamed)) == 9

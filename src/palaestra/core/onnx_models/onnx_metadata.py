@@ -7,7 +7,7 @@ environment's own observations and actions map to them; Unity ignores it, `load_
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -26,14 +26,22 @@ class ModelNotes:
     high: tuple[float, ...] | None = None
     starts: tuple[int, ...] | None = None  # the environment's number for the first choice of each branch
     action: RawAction | None = None  # the environment's own form of an action
+    unread: tuple[
+        bool, ...
+    ] = ()  # of each observation, whether its input is there for Unity alone, and nothing reads it
 
 
-def write_notes(spec: BehaviorSpec) -> dict[str, str]:
-    """Returns the metadata to store in the file of a policy with this spec."""
+def write_notes(spec: BehaviorSpec, read: Container[int] | None = None) -> dict[str, str]:
+    """Returns the metadata to store in the file of a policy with this spec. `read`: the observations that it reads;
+    None: all.
+    """
     action = spec.action
     notes = {
         "observations": [
-            {"name": obs.name} | ({} if obs.raw is None else {"raw": asdict(obs.raw)}) for obs in spec.obs
+            {"name": obs.name}
+            | ({} if obs.raw is None else {"raw": asdict(obs.raw)})
+            | ({} if read is None or i in read else {"unread": True})
+            for i, obs in enumerate(spec.obs)
         ],
         "actions": {key: value for key in ("low", "high", "starts") if (value := getattr(action, key)) is not None}
         | ({} if action.raw is None else {"raw": asdict(action.raw)}),
@@ -55,6 +63,7 @@ def read_notes(metadata: Mapping[str, str]) -> ModelNotes:
             None if high is None else tuple(float(value) for value in high),
             None if starts is None else tuple(int(value) for value in starts),
             raw_action(actions.get("raw")),
+            tuple(bool(obs.get("unread")) for obs in observations),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return ModelNotes()

@@ -118,20 +118,23 @@ def trainer_and_messages(
     gpus = [device] if device.type == "cuda" else []
     with scratch_in(scratch), torch.random.fork_rng(gpus):  # the program's own random numbers go on as they were
         trainer = make_trainer(spec, settings, device, seed, group)
-        found = Messages([], []) if inference else _found(trainer.network.spec, settings, device)
+        found = Messages([], []) if inference else _found(spec, trainer.network.spec, settings, device)
     return trainer, found
 
 
-def _found(spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device) -> Messages:
-    """Returns messages about what was read to learn from, which the trainer has loaded."""
+def _found(spec: BehaviorSpec, policys: BehaviorSpec, settings: BehaviorSettings, device: torch.device) -> Messages:
+    """Returns messages about what was read to learn from, which the trainer has loaded. `policys`: the spec of its
+    policy, which may see less than a replay holds.
+    """
     priors = [one for one in settings.reward_signals.values() if isinstance(one, AMPSettings)]
-    clips = [clips_of(prior, spec, device) for prior in priors]
-    read = [*(load_demonstrations(path, spec, device) for path in _demo_paths(settings)), *clips]
+    clips = [clips_of(prior, policys, device) for prior in priors]
+    demonstrated = [load_demonstrations(path, policys, device) for path in _demo_paths(settings)]
+    prior = getattr(settings.hyperparameters, "prior_data", None)
+    replayed = [load_demonstrations(path, spec, device) for path in ([] if prior is None else prior.sources)]
+    read = [*demonstrated, *replayed, *clips]
     return Messages(list(map(remark_of, priors, clips)), list(dict.fromkeys(x for each in read for x in each.warnings)))
 
 
 def _demo_paths(settings: BehaviorSettings) -> Iterator[str | Sequence[str]]:
     learners = (*settings.reward_signals.values(), settings.behavioral_cloning, settings.hyperparameters)
     yield from (path for one in learners if (path := getattr(one, "demo_path", None)) is not None)
-    prior = getattr(settings.hyperparameters, "prior_data", None)
-    yield from () if prior is None else prior.sources

@@ -13,10 +13,13 @@ from palaestra.core.files import file_name, must_be_new
 from palaestra.core.plugins import nearest
 from palaestra.onnx_export.check import compare
 from palaestra.onnx_export.onnx import export
+from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.logging.waiting import on_stderr
 from palaestra.runtime.play.run_models import run_folder
 from palaestra.runtime.presentation.shown import Shown
+from palaestra.runtime.settings import load
 from palaestra.runtime.storage.networks import load_networks
+from palaestra.runtime.storage.run_folder import CONFIGURATION
 from palaestra.runtime.storage.trust import must_stay_inside
 from palaestra.runtime.storage.writer_lock import sole_writer
 
@@ -55,8 +58,12 @@ def export_models(
     force: bool = False,
     step: int | None = None,
     trust: bool = False,
+    policy_inputs: bool = False,
 ) -> Export:
-    """Writes the models of a run, or of one behavior to `out`, and compares them. Raises PalaestraError."""
+    """Writes the models of a run, or of one behavior to `out`, and compares them. Raises PalaestraError.
+
+    Models for Unity games have inputs for what the critic alone saw, too, unless `policy_inputs` is given.
+    """
     if out is not None and (out.suffix.lower() != ".onnx" or out.is_dir()):
         raise ConfigError(f"--out {out}: expected the name of a file that ends in .onnx")
     if out is not None:
@@ -65,6 +72,8 @@ def export_models(
     if out is None:
         must_stay_inside(folder, trust)
     networks = load_networks(folder, step, trust)
+    env = load(folder / CONFIGURATION, own_code=False).settings.env_settings.env_path
+    for_unity = (env is None or is_game(env)) and not policy_inputs
     there = ", ".join(networks)
     if behavior and behavior not in networks:
         raise ExportError(
@@ -82,7 +91,7 @@ def export_models(
             for name in chosen:
                 network, spec = networks[name]
                 files[name] = out or folder / f"{file_name(name)}.onnx"
-                export(network, spec, files[name])
+                export(network, spec, files[name], for_unity=for_unity)
                 differences[name] = compare(network, spec, files[name])
     except RunInUse as error:
         raise RunInUse(f"{error}; --out=FILE.onnx writes the model to another place meanwhile") from None

@@ -205,7 +205,7 @@ def inputs_of(policy: Policy, names: Sequence[str], shapes: Sequence[tuple[int, 
     By name where the model's file has the same names, else by position. Raises PolicyError if they do not fit.
     """
     wanted = list(policy.obs_shapes)
-    if sorted(policy.observations) == sorted(names) and len(set(names)) == len(names):
+    if {*policy.observations} <= {*names} and len(set(names)) == len(names):
         by_name = [[names.index(name)] for name in policy.observations]
         if [shapes[at] for (at,) in by_name] == wanted:
             return by_name

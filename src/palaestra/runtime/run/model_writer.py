@@ -12,6 +12,7 @@ from palaestra.core.errors import PalaestraError, RunError
 from palaestra.core.files import best_file, explain, file_name, write_whole
 from palaestra.models.trunk import Trunk
 from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.storage.status import Model, TrainingStatus
 
@@ -23,6 +24,8 @@ class ModelWriter:
         """`show` is called with behavior, file and step of each model written, and whether it is the final one."""
         self._folder = context.folder
         self._console = context.console
+        env = context.settings.env_settings.env_path
+        self._for_unity = env is None or is_game(env)  # the Editor's has no name
         self._show = show
         self.status = context.status
         self._last: dict[str, tuple[int, Path]] = {}  # step and file of the newest model that this process wrote
@@ -40,7 +43,7 @@ class ModelWriter:
             from palaestra.onnx_export import check, onnx
 
             path = folder.path(learner.step)
-            onnx.export(network, learner.spec, path)
+            onnx.export(network, learner.spec, path, for_unity=self._for_unity)
             error = check.compare(network, learner.spec, path)
             folder.add(path, learner.step, reward)
         except (PalaestraError, OSError, ImportError, RuntimeError, ValueError) as problem:
@@ -73,7 +76,8 @@ class ModelWriter:
             from palaestra.onnx_export import onnx
 
             with tempfile.TemporaryDirectory() as place:
-                onnx.export(network, learner.spec, path := Path(place) / target.name)
+                path = Path(place) / target.name
+                onnx.export(network, learner.spec, path, for_unity=self._for_unity)
                 write_whole(target, path.read_bytes())
             self.status.set_best(learner.name, Model.of(target, learner.step, value))
             self.status.save()
