@@ -24,7 +24,11 @@ KEY = "network_settings.critic_only"
 
 def shown_to_actor(spec: BehaviorSpec, settings: NetworkSettings) -> tuple[int, ...]:
     """Returns the observations that the actor sees. Raises ConfigError where a pattern matches none, or all go."""
-    names = [obs.name for obs in spec.obs]
+    return shown_names([obs.name for obs in spec.obs], settings)
+
+
+def shown_names(names: Sequence[str], settings: NetworkSettings) -> tuple[int, ...]:
+    """Returns which observations of these names the actor sees. Raises ConfigError as `shown_to_actor` does."""
     there = f"(it has: {', '.join(names)})"
     patterns = settings.critic_only or ()
     for pattern in patterns:
@@ -39,11 +43,6 @@ def shown_to_actor(spec: BehaviorSpec, settings: NetworkSettings) -> tuple[int, 
 def narrowed(spec: BehaviorSpec, shown: Sequence[int]) -> BehaviorSpec:
     """Returns the spec of a policy that sees only these observations."""
     return spec if len(shown) == len(spec.obs) else replace(spec, obs=tuple(spec.obs[i] for i in shown))
-
-
-def seen_by_policy(spec: BehaviorSpec, settings: NetworkSettings) -> BehaviorSpec:
-    """Returns a behavior as its policy sees it. Raises ConfigError as `shown_to_actor` does."""
-    return narrowed(spec, shown_to_actor(spec, settings))
 
 
 def critic_places(spec: BehaviorSpec, shown: Sequence[int]) -> tuple[int, ...]:

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from palaestra.core.errors import ConfigError
 from palaestra.models.trunk import Trunk
 from palaestra.runtime.collect.learner import Learner
 
+OTHER_REWARDS = "its values begin anew, since its reward signals or its trainer are others"
+OTHER_CRITIC = "its policy goes on, and its critic begins anew, since it sees other observations (critic_only)"
+CRITICS = re.compile(r"(critics?|targets|value_head|(encoders|attentions|bodies|memory\.lstms)\.1)\.")
+"""Beginning of the names of a critic's tensors in a network's state; stacked layers (`body`) hold both."""
+SEPARATE = re.compile(r"(critics?|targets)\.")
+"""Beginning of the names of those that see observations of their own, or are SAC's."""
 
-def initialize(learner: Learner, state: Mapping[str, Any], origin: Path) -> bool:
+
+def initialize(learner: Learner, state: Mapping[str, Any], origin: Path) -> str:
     """Copies another run's network. Raises ConfigError if the networks differ in shape.
 
-    Returns whether values were copied: they belong to that run's reward signals and trainer, and start anew if these
-    differ.
+    Returns what begins anew, and why: values belong to that run's reward signals and trainer, and a critic to what it
+    saw; '' if nothing does.
     """
     network = learner.trainer.network
     saved = state["trainer"]["network"]
     own = network.state_dict()
     differ = differences(network, saved)
+    if (policy := policy_of(network, saved, differ)) is not None:
+        network.load_state_dict(policy)
+        learner.starts_trained = True
+        return OTHER_CRITIC
     heads = network.reward_heads
     if any(not line.startswith(heads) for line in differ):
         raise ConfigError(
@@ -36,12 +49,34 @@ def initialize(learner: Learner, state: Mapping[str, Any], origin: Path) -> bool
         anew = {key: torch.zeros_like(value) for key, value in anew.items()}
     network.load_state_dict({key: anew.get(key, saved.get(key)) for key in own})
     learner.starts_trained = True
-    return not anew
+    return OTHER_REWARDS if anew else ""
 
 
 def could_start(network: Trunk, saved: Mapping[str, Any]) -> bool:
-    """Whether all saved weights but those of values fit a network."""
-    return all(line.startswith(network.reward_heads) for line in differences(network, saved))
+    """Whether all saved weights but those of values, or of a critic that saw other observations, fit a network."""
+    differ = differences(network, saved)
+    fits = all(line.startswith(network.reward_heads) for line in differ)
+    return fits or policy_of(network, saved, differ) is not None
+
+
+def policy_of(network: Trunk, saved: Mapping[str, Any], differ: Sequence[str]) -> dict[str, Tensor] | None:
+    """Returns the network's state with the policy of a saved one and its own new critic, where their critics see other
+    observations (`critic_only`); None where they see the same, or the policies differ in shape.
+    """
+    if not any(SEPARATE.match(line) and not line.startswith(network.reward_heads) for line in differ):
+        return None
+    state = dict(network.state_dict())
+    for key, value in state.items():
+        if CRITICS.match(key):
+            continue
+        theirs = saved.get(key)
+        if theirs is not None and key.startswith("body.") and theirs.shape[1:] == value.shape[1:]:
+            state[key] = torch.cat([theirs[:1].to(value.device), value[1:]])  # the policy's layers come first
+        elif theirs is not None and theirs.shape == value.shape:
+            state[key] = theirs
+        else:
+            return None
+    return state if all(key in state or CRITICS.match(key) for key in saved) else None
 
 
 def differences(network: Trunk, saved: Mapping[str, Any]) -> list[str]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from palaestra.core.processes import usable_cores
 from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.critic_only.asymmetric import AsymmetricActorCritic
 from palaestra.models.lstm import LSTMLayer
 from palaestra.models.policy import Actor
 from palaestra.models.trunk import StackedMLP, Trunk
@@ -101,11 +102,12 @@ def multiplications(network: Trunk) -> int:
     ]
     device = next(network.parameters()).device
     # ones: an entity of zeros would count as none
-    inputs = network.prepare(tuple(torch.ones((1, *obs.shape), device=device) for obs in network.spec.obs))
+    seen = getattr(network, "whole", network.spec).obs  # those for the critic alone, too
+    inputs = network.prepare(tuple(torch.ones((1, *obs.shape), device=device) for obs in seen))
     memory = torch.zeros((1, network.memory_size), device=device)
     actor: Actor = network  # type: ignore[assignment]
     actor.decide(inputs, memory)
-    if isinstance(network, ActorCritic):
+    if isinstance(network, ActorCritic | AsymmetricActorCritic):
         network.value_with(inputs, memory)
     for hook in hooks:
         hook.remove()

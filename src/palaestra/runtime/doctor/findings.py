@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from palaestra.core.display import listed
+from palaestra.core.errors import ConfigError
 from palaestra.core.plugins import nearest
+from palaestra.models.critic_only.sight import shown_names
+from palaestra.models.settings import NetworkSettings
 from palaestra.runtime.doctor.meters import FAR, BehaviorReport, ObservationReport
 from palaestra.runtime.settings import RunSettings
 
@@ -125,6 +128,8 @@ def of_settings(settings: RunSettings, behaviors: Mapping[str, BehaviorReport], 
             yield Finding("error", what, "list it under behaviors with exactly this name, or add default_settings")
         elif name not in settings.behaviors:
             yield Finding("note", f"behavior '{name}' is not listed {both}", "it is trained with default_settings")
+        if (own := settings.behaviors.get(name, settings.default_settings)) is not None:
+            yield from _of_critic(behaviors[name], own.network_settings)
     for name in settings.behaviors:
         if name not in behaviors:
             what = f"the settings list '{name}', which did not appear{nearest(name, behaviors)} {both}"
@@ -134,3 +139,22 @@ def of_settings(settings: RunSettings, behaviors: Mapping[str, BehaviorReport], 
                 else "a name of the environment's own"
             )
             yield Finding("warning", what, f"it must be {own}; ignore this if the behavior appears later")
+
+
+def _of_critic(report: BehaviorReport, settings: NetworkSettings) -> Iterator[Finding]:
+    """Says which observations are for the critic alone."""
+    if settings.critic_only is None:
+        return
+    names = [seen.name for seen in report.observations]
+    where = f"behavior '{report.name}'"
+    try:
+        shown = shown_names(names, settings)
+    except ConfigError as error:
+        yield Finding("error", f"{where}: {error}", "name observations that the environment has")
+        return
+    hidden = ", ".join(name for i, name in enumerate(names) if i not in shown)
+    yield Finding(
+        "note",
+        f"{where}: the critic alone sees {hidden}; the policy sees {', '.join(names[i] for i in shown)}",
+        "model files play where the critic's observations are missing, too",
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.ray_fans import RayFan, RayHit
 from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.critic_only.asymmetric import AsymmetricActorCritic
 from palaestra.models.trunk import Trunk
 from palaestra.runtime.playback.playing import Playback
 
@@ -49,6 +51,8 @@ class AgentInspection:
     """Ray sensors and what they hit."""
     value: float | None = None
     """Value that the critic expects from here on; None without a critic."""
+    unseen: frozenset[str] = frozenset()
+    """Names of the observations that its model does not see, such as those for the critic alone."""
 
 
 class Inspector:
@@ -74,12 +78,18 @@ class Inspector:
             for column in (game.tally.returns, game.tally.lengths)
         )
         network = self.networks.get(behavior)
-        if isinstance(network, ActorCritic) and not network.memory_size and network.spec == spec:
-            continuous, discrete, value = _computed(network, step, slot)
+        brain = game.brains.brain(behavior, team)
+        # one of a critic that sees more has the members of an ActorCritic
+        whole = network.whole if isinstance(network, AsymmetricActorCritic) else getattr(network, "spec", None)
+        on_policy = isinstance(network, ActorCritic | AsymmetricActorCritic)
+        if on_policy and not network.memory_size and whole == spec:
+            continuous, discrete, value = _computed(cast(ActorCritic, network), step, slot)
         else:
-            (continuous, discrete), value = self._sampled(game.brains.brain(behavior, team), spec, step, slot), None
+            (continuous, discrete), value = self._sampled(brain, spec, step, slot), None
         rays = [(fan, fan.hits(values)) for fan, values in game.rays(behavior, slot)]
-        return AgentInspection(behavior, slot, team, obs, reward, int(length), continuous, discrete, rays, value)
+        return AgentInspection(
+            behavior, slot, team, obs, reward, int(length), continuous, discrete, rays, value, _unseen(brain, spec)
+        )
 
     def _sampled(self, brain: object, spec: BehaviorSpec, step: TimeStep, slot: int) -> Distributions:
         """Samples actions of a model for this agent; other brains, and models with memory, have no distribution."""
@@ -99,6 +109,13 @@ class Inspector:
             for column, size in zip(choice.discrete.T, sizes, strict=True)
         ]
         return [(float(column.mean()), float(column.std())) for column in choice.continuous.T], discrete
+
+
+def _unseen(brain: object, spec: BehaviorSpec) -> frozenset[str]:
+    model = brain.brain if isinstance(brain, CheckedBrain) else brain
+    names = {obs.name for obs in spec.obs}
+    seen = {*model.policy.observations} if isinstance(model, ModelBrain) else names
+    return frozenset(names - seen if seen < names else ())
 
 
 def _computed(

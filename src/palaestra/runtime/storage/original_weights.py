@@ -54,7 +54,7 @@ def _critic(modules: Modules, network: Trunk, loader: _NetworkState, signals: Se
     """
     if isinstance(network, SoftActorCritic):
         critics = network.critics
-        if critics.memory is not None or Q_NETWORKS not in modules:
+        if critics.memory is not None or Q_NETWORKS not in modules or network.shown is not None:
             return False
         before = loader.own.copy()
         try:

@@ -14,6 +14,7 @@ from palaestra.core.torch_files import read_saved
 from palaestra.hub.fetching import checkpoint_folder
 from palaestra.models.trunk import Trunk
 from palaestra.parallel.rank_group import RankGroup
+from palaestra.runtime.collect.initialization import OTHER_CRITIC, OTHER_REWARDS
 from palaestra.runtime.collect.initialization import initialize as initialized
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.settings import CheckpointSettings
@@ -141,7 +142,9 @@ def initialize(
             origin.must_exist("initialize from it")
         found = find_origin(learner.name, path, origin)
         state, whole = found.state(learner.name, learner.trainer.network, list(learner.settings.reward_signals))
-        whole = initialized(learner, state, found.place) and whole
+        anew = initialized(learner, state, found.place)
+        if not (anew or whole):
+            anew = OTHER_REWARDS if learner.trainer.network.shown is None else OTHER_CRITIC
     except PalaestraError as error:
         problem = error
 
@@ -152,8 +155,7 @@ def initialize(
 
         group.first(report)
         return
-    anew = "" if whole else "; its values begin anew, since its reward signals or its trainer are others"
-    info(f"Initialized '{learner.name}' from {found.place}{anew}")
+    info(f"Initialized '{learner.name}' from {found.place}{f'; {anew}' if anew else ''}")
 
 
 def take_prior_data(learner: Learner, results: Path) -> None:

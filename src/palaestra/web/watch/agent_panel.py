@@ -118,6 +118,7 @@ def _form(found: AgentInspection) -> object:
         [len(branch) for branch in found.discrete],
         shapes,
         [(fan, len(hits)) for fan, hits in found.rays],
+        found.unseen,
     )
 
 
@@ -153,7 +154,8 @@ class ObsView:
     def __init__(self, name: str, found: AgentInspection) -> None:
         self._name = name
         values = found.obs[name]
-        quiet(f"{name} {'x'.join(map(str, values.shape))}").classes("p-message")
+        seen = " (its policy does not see it)" if name in found.unseen else ""
+        quiet(f"{name} {'x'.join(map(str, values.shape))}{seen}").classes("p-message")
         self._rays = [RaysView(fan, hits) for fan, hits in found.rays if fan.obs == name]
         self._numbers: list[tuple[ui.linear_progress, ui.label]] = []
         self._picture: Element | None = None

@@ -10,9 +10,9 @@ from tiny_envs import CPU, Bandit, behavior_settings, spec_of
 import palaestra
 from palaestra.core.errors import ConfigError, PluginError
 from palaestra.core.metrics import Metrics
-from palaestra.core.specs import ActionSpec, ObsSpec
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.data.rollout import Rollout
-from palaestra.runtime.collect.initialization import initialize
+from palaestra.runtime.collect.initialization import OTHER_CRITIC, OTHER_REWARDS, could_start, initialize
 from palaestra.runtime.collect.learner import Learner, current_value
 from palaestra.trainers.ppo import PPO
 
@@ -43,7 +43,7 @@ def test_it_says_which_clips_were_read_and_what_is_kept_of_them(tmp_path: Path):
 def test_a_network_starts_from_another_of_its_shape():
     here = learner(MEMORY)
     there = learner(MEMORY, seed=1)
-    assert initialize(here, there.state_dict(), Path("results/first"))
+    assert initialize(here, there.state_dict(), Path("results/first")) == ""
     theirs = there.trainer.network.state_dict()
     assert all(torch.equal(value, theirs[key]) for key, value in here.trainer.network.state_dict().items())
 
@@ -52,10 +52,10 @@ def test_values_of_as_many_other_signals_begin_anew():
     here, there = (learner({}, reward_signals={"extrinsic": {}, name: {}}) for name in ("curiosity", "rnd"))
     with torch.no_grad():
         there.trainer.network.value_head.weight.fill_(5.0)
-    assert not initialize(here, there.state_dict(), Path("first"))
+    assert initialize(here, there.state_dict(), Path("first")) == OTHER_REWARDS
     assert here.trainer.network.value_head.weight.abs().max() < 5.0
     again = learner({}, reward_signals={"extrinsic": {}, "rnd": {}})
-    assert initialize(again, there.state_dict(), Path("first"))
+    assert initialize(again, there.state_dict(), Path("first")) == ""
     assert again.trainer.network.value_head.weight.eq(5.0).all()
 
 
@@ -68,7 +68,7 @@ def test_critics_of_sac_begin_anew_with_other_signals(others: dict[str, Any]):
     with torch.no_grad():
         for values in there.trainer.network.parameters():
             values.fill_(5.0)
-    assert not initialize(here, there.state_dict(), Path("first"))
+    assert initialize(here, there.state_dict(), Path("first")) == OTHER_REWARDS
     now = here.trainer.network.state_dict()
     assert not any(now[f"{part}.head_{name}"].any() for part in ("critics", "targets") for name in ("weight", "bias"))
     assert now["action_head.weight"].eq(5.0).all()
@@ -86,11 +86,51 @@ def test_what_values_are_made_for_begins_anew_with_other_signals_or_another_trai
     some = ({}, other) if swapped else (other, {})
     here, there = (learner(MEMORY, seed=i, **rest) for i, rest in enumerate(some))
     before = {key: value.clone() for key, value in here.trainer.network.state_dict().items()}
-    assert not initialize(here, there.state_dict(), Path("first"))
+    assert initialize(here, there.state_dict(), Path("first")) == OTHER_REWARDS
     theirs = there.trainer.network.state_dict()
     for key, value in here.trainer.network.state_dict().items():
         assert torch.equal(value, before[key] if key.startswith("value_head.") else theirs[key])
     assert not torch.equal(theirs["body.weights.0"], before["body.weights.0"])
+
+
+OWN, TRUTH = ObsSpec("own", (3,)), ObsSpec("truth", (2,))
+
+
+@pytest.mark.parametrize("trainer", ["ppo", "poca", "sac"])
+@pytest.mark.parametrize("network", [{}, MEMORY, {"normalize": True}], ids=("", "memory", "normalized"))
+def test_a_policy_goes_on_where_its_critic_sees_more_or_less_than_before(trainer: str, network: dict[str, Any]):
+    hyper = {"buffer_size": 1000} if trainer == "sac" else {}
+    plain, sees = (
+        Learner(
+            "Walker",
+            BehaviorSpec(obs, ActionSpec(continuous=2)),
+            behavior_settings(hyper, {"hidden_units": 4, **network, **more}, trainer_type=trainer),
+            CPU,
+            seed,
+            inference=False,
+        )
+        for seed, obs, more in ((1, (OWN,), {}), (2, (TRUTH, OWN), {"critic_only": ["truth"]}))
+    )
+    own, truth = torch.rand(5, 3), torch.rand(5, 2)
+    for here, there in ((plain, sees), (sees, plain)):
+        before = {key: value.clone() for key, value in here.trainer.network.state_dict().items()}
+        with torch.no_grad():
+            for values in there.trainer.network.parameters():
+                values.add_(0.1)
+        assert could_start(here.trainer.network, there.state_dict()["trainer"]["network"])
+        assert initialize(here, there.state_dict(), Path("first")) == OTHER_CRITIC
+        outputs = [
+            one.trainer.network.decide(
+                one.trainer.network.prepare((own,) if one is plain else (truth, own)),
+                torch.zeros(5, one.trainer.network.memory_size),
+            )[0]
+            for one in (here, there)
+        ]
+        torch.testing.assert_close(*outputs)
+        now = here.trainer.network.state_dict()
+        anew = [key for key in now if key.startswith(("critic.", "critics.", "targets.", "value_head."))]
+        assert anew
+        assert all(torch.equal(now[key], before[key]) for key in anew)
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,21 @@ def test_behaviors_are_compared_with_those_of_the_settings(tmp_path: Path):
     assert "default_settings" in note.advice
 
 
+def test_it_is_told_who_sees_what_where_some_is_for_the_critic_alone():
+    def said(*names: str) -> list[str]:
+        config = {"behaviors": {"GridWorld": {**PPO, "network_settings": {"critic_only": list(names)}}}}
+        return [f"{one.level}: {one.what}" for one in doctor("GridWorld", config=config).findings]
+
+    told = said("Vector*")
+    assert [line for line in told if "critic" in line] == [
+        "note: behavior 'GridWorld': the critic alone sees VectorSensor; the policy sees CameraSensor"
+    ]
+    (line,) = [line for line in said("Vektor") if "critic" in line]
+    assert line.startswith(
+        "error: behavior 'GridWorld': network_settings.critic_only: no observation is named 'Vektor'"
+    )
+
+
 class Broken(Game):
     """One agent that sees NaN at its third decision."""
 

@@ -8,16 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tiny_envs import behavior_settings
 
 from palaestra.brains.base import Brain, Choice, Seen
+from palaestra.brains.model import load_policy
+from palaestra.brains.trained import ModelBrain
 from palaestra.core.errors import EnvError
 from palaestra.demos import read_demo
 from palaestra.demos.summary import summarize
+from palaestra.onnx_export.onnx import export
 from palaestra.runtime.playback.demo_takes import DemoTakes
 from palaestra.runtime.playback.inspection import Inspector
 from palaestra.runtime.playback.playing import Opened, Playback
 from palaestra.runtime.playback.scene_display import as_gif
 from palaestra.runtime.playback.sources import PlaybackSource
+from palaestra.trainers.ppo import PPO
 
 
 class Constant(Brain):
@@ -159,6 +164,23 @@ def test_an_agent_is_looked_at_with_the_names_of_its_observations(tmp_path: Path
         assert (found.length, found.value) == (3, None)
         assert Inspector(playback).look("3DBall", 99) is None
         assert Inspector(playback).look("Nobody", 0) is None
+
+
+def test_what_a_policy_does_not_see_is_told_and_its_critic_values_the_whole(tmp_path: Path):
+    with playing("GridWorld", tmp_path) as playback:
+        spec = playback.game.env.behaviors["GridWorld"]
+        given = behavior_settings(network={"critic_only": ["VectorSensor"]})
+        network = PPO(spec, given, torch.device("cpu"), 0).network
+        export(network, spec, tmp_path / "model.onnx")
+        brain = ModelBrain(load_policy(tmp_path / "model.onnx"), "GridWorld", spec, deterministic=False)
+        playback.order(lambda game: game.brains.assign("GridWorld", 0, brain))
+        advance(playback, 2)
+        inspector = Inspector(playback)
+        assert (inspector.look("GridWorld", 0).unseen, inspector.look("GridWorld", 0).value) == ({"VectorSensor"}, None)
+        inspector.networks = {"GridWorld": network}
+        found = inspector.look("GridWorld", 0)
+        assert (found.unseen, found.value) == ({"VectorSensor"}, 0.0)
+        assert sum(found.discrete[0]) == pytest.approx(1)
 
 
 def test_recorded_episodes_are_whole_and_single_ones_can_be_dropped(tmp_path: Path):
