@@ -173,7 +173,7 @@ def test_what_a_policy_does_not_see_is_told_and_its_critic_values_the_whole(tmp_
         network = PPO(spec, given, torch.device("cpu"), 0).network
         export(network, spec, tmp_path / "model.onnx")
         brain = ModelBrain(load_policy(tmp_path / "model.onnx"), "GridWorld", spec, deterministic=False)
-        playback.order(lambda game: game.brains.assign("GridWorld", 0, brain))
+        playback.order(lambda game: game.brains.replace(lambda *side: brain))
         advance(playback, 2)
         inspector = Inspector(playback)
         assert (inspector.look("GridWorld", 0).unseen, inspector.look("GridWorld", 0).value) == ({"VectorSensor"}, None)
