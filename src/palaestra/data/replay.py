@@ -27,6 +27,7 @@ from palaestra.data.transitions import Transitions
 SPARE, LEAST_SPARE = 8, 1024
 """Rows of observations beyond one a decision, for final ones and waiting slots: one in SPARE, and at least this."""
 WHITE = 255.0
+COLORS = 3
 ROUNDING = 1e-3
 """How far beyond 0..1 an image may go and still be stored as bytes."""
 
@@ -168,7 +169,7 @@ class Replay:
         """Makes all tables, empty."""
 
         def table(rows: int, like: Tensor, dtype: torch.dtype) -> Tensor:
-            return torch.empty((rows, *like.shape[2:]), dtype=dtype, device=self.device)
+            return empty_table((rows, *like.shape[2:]), dtype, self.device)
 
         kinds = [torch.uint8 if as_bytes else torch.float32 for as_bytes in self.as_bytes]
         self._obs = [table(self.rows, obs, kind) for obs, kind in zip(rollout.obs, kinds, strict=True)]
@@ -188,7 +189,7 @@ class Replay:
         rows = to_device(index.waiting.astype(np.int64).clip(0), self.device)
         same = torch.ones(slots, dtype=torch.bool, device=self.device)
         for table, as_bytes, obs in zip(self._obs, self.as_bytes, rollout.obs, strict=True):
-            same &= (table.index_select(0, rows) == encoded(obs[0], as_bytes)).flatten(1).all(1)
+            same &= (picked(table, rows) == encoded(obs[0], as_bytes)).flatten(1).all(1)
         if self._masks is not None and rollout.action_mask is not None:
             same &= (self._masks.index_select(0, rows) == rollout.action_mask[0]).all(1)
         # an episode that goes on remembers something
@@ -230,10 +231,10 @@ class Replay:
     ) -> None:
         at = to_device(rows.astype(np.int64), self.device)
         whole = np.array_equal(which, np.arange(len(values[0])))
-        picked = None if whole else to_device(which, self.device)
+        chosen = None if whole else to_device(which, self.device)
         for i, (table, value) in enumerate(zip(tables, values, strict=True)):
             if table.shape[1:].numel():
-                value = value if picked is None else value.index_select(0, picked)
+                value = value if chosen is None else value.index_select(0, chosen)
                 table.index_copy_(0, at, encoded(value, as_bytes is not None and as_bytes[i]))
 
     def draw(self, count: int, generator: torch.Generator) -> ReplayBatch:
@@ -281,7 +282,7 @@ class Replay:
     def _recall(
         self, rows: Tensor, places: Tensor, now: slice | Tensor, after: slice | Tensor, sequences: Sequences | None
     ) -> ReplayBatch:
-        obs = tuple(decoded(table.index_select(0, rows)) for table in self._obs)
+        obs = tuple(decoded(picked(table, rows)) for table in self._obs)
         masks = None if self._masks is None else self._masks.index_select(0, rows)
         decisions = self._decisions
         discrete = decisions.discrete
@@ -329,9 +330,25 @@ class Replay:
         return True
 
     def _like(self, saved: Tensor, rows: int) -> Tensor:
-        table = torch.empty((rows, *saved.shape[1:]), dtype=saved.dtype, device=self.device)
+        table = empty_table((rows, *saved.shape[1:]), saved.dtype, self.device)
         table[: len(saved)].copy_(saved)
         return table
+
+
+def empty_table(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Returns a new table of rows. Grids of many channels lie pixel by pixel, all channels of each together: gradients of
+    their convolutions take a third of the time on a CPU.
+    """
+    by_pixels = len(shape) == 4 and shape[1] > COLORS and device.type == "cpu"
+    order = torch.channels_last if by_pixels else torch.contiguous_format
+    return torch.empty(tuple(shape), dtype=dtype, device=device, memory_format=order)
+
+
+def picked(table: Tensor, rows: Tensor) -> Tensor:
+    """Returns rows of a table, which lie as the table does."""
+    if table.is_contiguous():
+        return table.index_select(0, rows)
+    return table.permute(0, 2, 3, 1).index_select(0, rows).permute(0, 3, 1, 2)
 
 
 def in_range(image: Tensor) -> Tensor:

@@ -26,7 +26,9 @@ class ConvolutionalEncoder(nn.Module):
     smallest: ClassVar[int] = 1
     """Fewest pixels that an image must have on each side."""
     order: ClassVar[torch.memory_format] = torch.contiguous_format
-    """Memory layout of everything between the first convolution and the dense layer: the faster one on the CPU."""
+    """Memory layout of everything between the first convolution and the dense layer: the faster one on the CPU;
+    contiguous: the image's own.
+    """
 
     def __init__(self, shape: Shape, hidden: int) -> None:
         super().__init__()
@@ -43,7 +45,10 @@ class ConvolutionalEncoder(nn.Module):
     def forward(self, image: Tensor) -> Tensor:
         """Maps (N, C, H, W) to (N, hidden)."""
         for convolution in self.convolutions:
-            image = functional.leaky_relu(convolution(image).contiguous(memory_format=self.order), inplace=True)
+            image = convolution(image)
+            if self.order is torch.channels_last:
+                image = image.contiguous(memory_format=self.order)
+            image = functional.leaky_relu(image, inplace=True)
         return functional.leaky_relu(self.dense(torch.flatten(image, 1)), inplace=True)
 
 

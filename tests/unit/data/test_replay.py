@@ -16,7 +16,7 @@ from torch import Tensor
 from palaestra.core.errors import ConfigError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action, Decision, FinalObs, TimeStep
-from palaestra.data.replay import Replay, decoded, encoded
+from palaestra.data.replay import Replay, decoded, empty_table, encoded, picked
 from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.data.steady_buffer import PLAIN
 
@@ -347,3 +347,14 @@ def test_images_with_numbers_beyond_0_and_1_are_kept_as_they_are_and_those_befor
 
 def test_numbers_beyond_an_images_by_a_rounding_error_are_its_ends():
     assert decoded(encoded(torch.tensor([-1e-4, 0.0, 1.0, 1.0005]), True)).tolist() == [0.0, 0.0, 1.0, 1.0]
+
+
+def test_grids_of_many_channels_lie_pixel_by_pixel_and_come_back_as_they_were():
+    for channels, layout in ((3, torch.contiguous_format), (5, torch.channels_last)):
+        table = empty_table((6, channels, 2, 4), torch.uint8, torch.device("cpu"))
+        grids = torch.arange(6 * channels * 8, dtype=torch.uint8).view(6, channels, 2, 4)
+        table.copy_(grids)
+        rows = torch.tensor([4, 0, 4])
+        found = decoded(picked(table, rows))
+        assert found.is_contiguous(memory_format=layout)
+        torch.testing.assert_close(found, grids[rows] / 255)
