@@ -336,8 +336,8 @@ class Replay:
 
 
 def empty_table(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Returns a new table of rows. Grids of many channels lie pixel by pixel, all channels of each together: gradients of
-    their convolutions take a third of the time on a CPU.
+    """Returns a new table of rows. Grids of many channels lie pixel by pixel, with all channels of each together: the
+    gradients of their convolutions take a third of the time on a CPU.
     """
     by_pixels = len(shape) == 4 and shape[1] > COLORS and device.type == "cpu"
     order = torch.channels_last if by_pixels else torch.contiguous_format
