@@ -36,7 +36,7 @@ bidding, board_games = import_module("bidding"), import_module("board_games")
 
 CONFIGS = {
     "bidding": (ROOT / "benchmarks/games/bidding.yaml", "python:bidding:make"),
-    "tictactoe": (ROOT / "configs/ppo/tictactoe.yaml", None),
+    "tictactoe": (ROOT / "configs/ppo/tictactoe.yaml", "python:tictactoe:make"),
     "RingOut": (ROOT / "configs/ppo/RingOut.yaml", "builtin:RingOut"),
 }
 Chances = Callable[[torch.Tensor, torch.Tensor], np.ndarray]
@@ -81,7 +81,7 @@ def measure(options: argparse.Namespace, seed: int, opponents: str) -> dict[str,
         block |= {"max_steps": options.steps, "summary_freq": options.steps // 20}
     result = palaestra.train(
         file,
-        **({"env": env} if env else {}),
+        env=env,
         settings={"behaviors": {behavior: block}},
         seed=seed,
         run_id=run,

@@ -19,6 +19,7 @@ from palaestra.scenario.ending_settings import KeepBestSettings, StopSettings
 from palaestra.scenario.settings import (
     SAMPLERS,
     CompletionCriteriaSettings,
+    ExploiterSettings,
     LessonSettings,
     PrioritySettings,
     SamplerSettings,
@@ -53,6 +54,7 @@ SECTIONS: list[tuple[str, type[Settings]]] = [
     ("`behavioral_cloning`", BehavioralCloningSettings),
     ("`self_play`", SelfPlaySettings),
     ("`self_play.priority`", PrioritySettings),
+    ("`self_play.exploiter`", ExploiterSettings),
     ("`environment_parameters.NAME` as a sampler", SamplerSettings),
     *((f"`sampler_parameters` with `sampler_type: {name}`", settings) for name, settings in SAMPLERS.items()),
     ("`environment_parameters.NAME.curriculum`, each lesson", LessonSettings),

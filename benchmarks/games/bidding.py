@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action, FinalObs, TimeStep
 
@@ -81,13 +82,17 @@ class Bidding:
         )
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
-        pass
+        if values:
+            raise EnvError(f"it has no parameters, so not {', '.join(values)}")
 
     def state_dict(self) -> dict[str, Tensor]:
         return {"hands": self.hands.clone(), "lead": self.lead.clone()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.hands, self.lead = state["hands"].clone(), state["lead"].clone()
+
+    def render(self, area: int) -> object:
+        raise EnvError("it has no picture")
 
     def close(self) -> None:
         pass

@@ -329,7 +329,14 @@ def play_with_late_team(results: str) -> list[list[Any]]:
     config = settings(
         "Duel",
         3000,
-        self_play={"save_steps": 200, "team_change": 500, "swap_steps": 50, "window": 3, "opponents": "prioritized"},
+        self_play={
+            "save_steps": 200,
+            "team_change": 500,
+            "swap_steps": 50,
+            "window": 3,
+            "opponents": "prioritized",
+            "exploiter": {"max_steps": 300},
+        },
         summary_freq=1000,
     )
     result = palaestra.train(config, env=LateTeam(4), run_id="duel", results_dir=results, seed=3)
@@ -338,7 +345,14 @@ def play_with_late_team(results: str) -> list[list[Any]]:
     plays = [one["parts"]["self_play"] for one in (run, *others)]
     duels = [one["behaviors"]["Duel"] for one in plays]
     return [
-        [one["learning"], sorted(map(tuple, one["sides"])), duel["numbers"], duel["pool"], duel["ratings"]["elos"]]
+        [
+            one["learning"],
+            sorted(map(tuple, one["sides"])),
+            duel["numbers"],
+            duel["pool"],
+            [duel["exploiter"]["times"], duel["exploiter"]["record"], duel["exploiter"]["steps"][1]],
+            duel["ratings"]["elos"],
+        ]
         for one, duel in zip(plays, duels, strict=True)
     ]
 

@@ -15,6 +15,11 @@ from palaestra.scenario.win_rates import WinRates
 LEARNING = -1
 """Number of a behavior's learning policy; snapshots count from 0, fixed opponents down from -2."""
 FIRST_FIXED = -2
+EXPLOITER = 2**40
+NEWEST = EXPLOITER + 1
+"""Numbers of a behavior's exploiter, and of its learning policy in the exploiter's episodes, which it does not learn
+from.
+"""
 
 
 def fixed(number: int) -> int | None:

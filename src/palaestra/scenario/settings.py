@@ -214,6 +214,17 @@ class PrioritySettings(Settings):
     """Win rate that is assumed before the first game, and counts as two games; less draws new copies more often."""
 
 
+class ExploiterSettings(Settings):
+    """A second learner of the behavior, which plays the newest policy alone. Copies of it join the pool."""
+
+    share: float = Field(default=0.25, gt=0, lt=1)
+    """Share of the episodes that it plays, from which the policy does not learn; usually 0.1 to 0.4."""
+    win_rate: float = Field(default=0.7, gt=0, le=1)
+    """Win rate against the newest policy at which a copy joins the pool, and it begins anew; usually 0.6 to 0.8."""
+    max_steps: int = Field(default=200000, gt=0)
+    """Decisions of its own after which it does so in any case; usually 2 to 10 times save_steps."""
+
+
 UNIFORM, PRIORITIZED = "uniform", "prioritized"
 """Words of `opponents` for how copies are drawn; all others name brains."""
 
@@ -246,6 +257,8 @@ class SelfPlaySettings(Settings):
 
     priority: PrioritySettings = PrioritySettings()
     """Weights of the copies with `opponents: prioritized`."""
+    exploiter: ExploiterSettings | None = None
+    """Let a second learner look for weaknesses of the newest policy; null: no."""
     drop: Literal["oldest", "easiest"] = "oldest"
     """Copy that leaves a full pool: the oldest, or the one that the learning policies beat most often."""
 

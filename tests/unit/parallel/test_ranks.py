@@ -155,7 +155,8 @@ def test_ranks_agree_on_the_teams_of_self_play_though_one_sees_a_team_late(playe
     first, second = played[0]["late"]
     assert first == second
     assert first[1] == [("Duel", 0), ("Duel", 1)]
-    pool, elos = first[-2:]
+    pool, exploits, elos = first[-3:]
+    assert exploits[0] > 0
     assert sum(games for _, _, games in pool["rates"]["Duel"].values()) > 20
     elo = elos["-1"]
     newest = elos[max(elos, key=int)]

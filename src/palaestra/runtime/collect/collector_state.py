@@ -69,10 +69,15 @@ def _restore_episodes(one: BehaviorCollector, saved: Mapping[str, Any], step: Ti
     one.agents = saved["agents"]
     one.meter.load_state_dict(saved["meter"])
     one.policy.recurrent_state = on(saved["recurrent_state"], device)
-    if saved["buffer"] is not None and one.rollout_size is not None:
+    restore_buffer(one, saved["buffer"], step)
+
+
+def restore_buffer(one: BehaviorCollector, saved: Mapping[str, Any] | None, step: TimeStep) -> None:
+    """Restores an open rollout, if there was one. `step`: the table with which its episodes go on."""
+    if saved is not None and one.rollout_size is not None:
         one.buffer = one.make_buffer(step, one.policy.blank(step))
-        if saved["buffer"]["kind"] == type(one.buffer).__name__:  # else opponents came or went
-            one.buffer.load_state_dict(on(saved["buffer"], device))
+        if saved["kind"] == type(one.buffer).__name__:  # else opponents came or went
+            one.buffer.load_state_dict(on(saved, step.reward.device))
 
 
 def _fits(collector: Collector, state: Mapping[str, Any]) -> bool:

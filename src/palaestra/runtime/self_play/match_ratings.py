@@ -15,7 +15,7 @@ from palaestra.runtime.parts.journal import Journal
 from palaestra.runtime.self_play.sides import Sides
 from palaestra.runtime.self_play.slot_players import SlotPlayers
 from palaestra.scenario.ratings import elo_change, mean_of, rate, result_of, sums_to_zero
-from palaestra.scenario.self_play_schedule import LEARNING
+from palaestra.scenario.self_play_schedule import EXPLOITER, LEARNING
 
 Numbers = NDArray[np.int64]
 OPPONENT_ELO, OPPONENT_DEVIATION = "Self-play/Opponent ELO Mean", "Self-play/Opponent ELO Deviation"
@@ -68,6 +68,11 @@ class MatchRatings:
         reward = (step.reward + step.group_reward).cpu().numpy()[rows]
         by_skill = len(self._sides.teams) > 2 and not self._players.by_slot
         ratings = self._sides.behaviors[name].ratings
+        exploiter = self._sides.behaviors[name].exploiter
+        if exploiter is not None and self._players.by_slot:  # else areas are judged as a whole
+            exploits = players[np.arange(len(rows)), sides] == EXPLOITER
+            for row in ((sides >= 0) & exploits & ~has_mates_left).nonzero()[0].tolist():
+                exploiter.add(result_of(float(reward[row])))
         for row in ((sides >= 0) & is_learning & ~has_mates_left).nonzero()[0].tolist():
             team = self._sides.all[int(sides[row])].team
             others = [(i, side.behavior) for i, side in enumerate(self._sides.all) if side.team != team]
@@ -75,7 +80,7 @@ class MatchRatings:
             if not by_skill:
                 self._change_elo(name, opponents, result_of(float(reward[row])))
                 self._journal.add(name, ELO, ratings.elo)
-            if self._players.by_slot:  # else areas are judged as a whole
+            if self._players.by_slot:
                 for other, number in opponents:
                     self._sides.behaviors[other].games.add(name, number, result_of(float(reward[row])))
             behaviors = sorted({behavior for _, behavior in others})
@@ -116,16 +121,22 @@ class MatchRatings:
             if len(teams) > 1 and not self._warned and not sums_to_zero(results):
                 self._warn_of_imbalance(of_teams)
             self._judge(self._players.of_areas[area], of_teams)
-            if len(teams) > 2 or grouped:
+            if (len(teams) > 2 or grouped) and EXPLOITER not in self._players.of_areas[area]:
                 self._rate_skills(self._players.of_areas[area], of_sides)
 
     def _judge(self, players: Numbers, scores: Mapping[int, float]) -> None:
-        """Takes in the learning team's results against each other player: its team's higher score wins."""
-        for own, learner in zip(self._sides.all, players.tolist(), strict=True):
-            for side, number in zip(self._sides.all, players.tolist(), strict=True) if learner == LEARNING else ():
-                if side.team != own.team:
-                    result = result_of(scores[own.team] - scores[side.team])
-                    self._sides.behaviors[side.behavior].games.add(own.behavior, number, result)
+        """Takes in the results of the learning team, or an exploiter, against each other player: the team with the
+        higher score wins.
+        """
+        behaviors = self._sides.behaviors
+        numbered = list(zip(self._sides.all, players.tolist(), strict=True))
+        for own, learner in numbered:
+            for side, number in numbered if learner in (LEARNING, EXPLOITER) else ():
+                result = result_of(scores[own.team] - scores[side.team])
+                if side.team != own.team and learner == LEARNING:
+                    behaviors[side.behavior].games.add(own.behavior, number, result)
+                elif side.team != own.team and (exploiter := behaviors[own.behavior].exploiter) is not None:
+                    exploiter.add(result)
 
     def _note_last(self, steps: Mapping[str, TimeStep]) -> None:
         shape = (len(self._players.of_areas), len(self._sides.all))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -11,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.timestep import Action, Decision, TimeStep
-from palaestra.models.policy import NetworkPolicy, PendingDecision, whole
+from palaestra.models.policy import Actor, NetworkPolicy, PendingDecision, whole
 from palaestra.runtime.play.brain_policy import BrainPolicy
 from palaestra.runtime.self_play.policy_snapshots import PolicySnapshots
-from palaestra.scenario.self_play_schedule import LEARNING, fixed
+from palaestra.scenario.self_play_schedule import EXPLOITER, LEARNING, NEWEST, fixed
 
 Numbers = NDArray[np.int64]
 
@@ -25,6 +26,22 @@ class PolicyRows:
 
     number: int
     rows: Tensor  # (R,) int64
+
+
+class ExploitingActor(Protocol):
+    """A learner that plays some slots of another one's behavior."""
+
+    slots: Tensor | None
+    """The slots (S,) that it plays."""
+
+    @property
+    def network(self) -> Actor:
+        """The network that it acts with."""
+        ...
+
+    def open(self, step: TimeStep, decision: Decision) -> None:
+        """Stores its decisions."""
+        ...
 
 
 class MixedPolicy:
@@ -39,8 +56,12 @@ class MixedPolicy:
         self._parts: list[PolicyRows] = []
         self.learned: Tensor | None = None
         """Slots (S,) that the learning policy plays; None before `assign`, also after `forget`."""
+        self.fixed: Tensor | None = None
+        """Slots (S,) that fixed policies play."""
         self.fixed_slots = 0
-        """Number of slots that it does not play."""
+        """Number of these."""
+        self.exploiter: ExploitingActor | None = None
+        """The learner that plays some slots against the learning policy."""
 
     def assign(self, players: Numbers) -> None:
         """Sets the player of each slot, (S,), from this table on."""
@@ -50,7 +71,11 @@ class MixedPolicy:
         pieces = zip(numbers.tolist(), np.split(order, first[1:]), strict=True)
         self._parts = [PolicyRows(number, torch.from_numpy(rows).to(device)) for number, rows in pieces]
         self.learned = torch.from_numpy(players == LEARNING).to(device)
-        self.fixed_slots = int((players != LEARNING).sum())
+        others = (players != LEARNING) & (players < EXPLOITER)
+        self.fixed = torch.from_numpy(others).to(device)
+        self.fixed_slots = int(others.sum())
+        if self.exploiter is not None:
+            self.exploiter.slots = torch.from_numpy(players == EXPLOITER).to(device)
 
     def choose(self, step: TimeStep) -> PendingDecision:
         """Returns the actions of all players; the decision to learn from is the learning policy's."""
@@ -62,6 +87,7 @@ class MixedPolicy:
         discrete = torch.zeros((slots, len(spec.branches)), dtype=torch.int64, device=device)
         remembered = recurrent_state.clone() if recurrent_state.shape[1] else recurrent_state
         own: tuple[PendingDecision, Tensor] | None = None
+        exploiting: tuple[PendingDecision, Tensor] | None = None
         for part in self._parts:
             if (which := fixed(part.number)) is not None:
                 acting = step.acting & torch.zeros_like(step.acting).index_fill_(0, part.rows, True)
@@ -74,8 +100,8 @@ class MixedPolicy:
             if not len(rows) and own is not None:
                 continue
             is_own = part.number == LEARNING
-            network = self.policy.network if is_own else self.snapshots.network(part.number)
-            few, after = self.policy.choose_rows(step, rows, recurrent_state, network)
+            few, after = self.policy.choose_rows(step, rows, recurrent_state, self._network(part.number))
+            exploiting = (few, rows) if part.number == EXPLOITER else exploiting
             for column, values in (
                 (continuous, few.action.continuous),
                 (discrete, few.action.discrete),
@@ -87,7 +113,18 @@ class MixedPolicy:
                 own = few, rows
         self.policy.recurrent_state = remembered
         action = Action(continuous, discrete)
-        return PendingDecision(action, lambda: self._decision(own, action, recurrent_state), self.learned)
+
+        def finish() -> Decision:
+            if exploiting is not None and self.exploiter is not None:
+                self.exploiter.open(step, whole(*exploiting, action, recurrent_state))
+            return self._decision(own, action, recurrent_state)
+
+        return PendingDecision(action, finish, self.learned)
+
+    def _network(self, number: int) -> Actor:
+        if number == EXPLOITER and self.exploiter is not None:
+            return self.exploiter.network
+        return self.policy.network if number in (LEARNING, NEWEST) else self.snapshots.network(number)
 
     def _decision(
         self, own: tuple[PendingDecision, Tensor] | None, action: Action, recurrent_state: Tensor
@@ -110,7 +147,7 @@ class MixedPolicy:
         for opponent in self.brains:
             opponent.forget()
         self._parts = []
-        self.learned = None
+        self.learned = self.fixed = None
         self.fixed_slots = 0
 
     def blank(self, step: TimeStep) -> Decision:

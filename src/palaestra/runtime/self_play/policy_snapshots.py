@@ -27,10 +27,11 @@ class PolicySnapshots:
         """Numbers of the snapshots that are kept."""
         return list(self._weights)
 
-    def take(self, number: int) -> None:
-        """Keeps the present weights under a number."""
+    def take(self, number: int, network: nn.Module | None = None) -> None:
+        """Keeps the present weights, of the policy or another network of its shape, under a number."""
         self._networks.pop(number, None)
-        self._weights[number] = Shared({key: value.detach().clone() for key, value in self._live.state_dict().items()})
+        weights = (network or self._live).state_dict()
+        self._weights[number] = Shared({key: value.detach().clone() for key, value in weights.items()})
 
     def keep(self, numbers: Collection[int]) -> None:
         """Forgets all other snapshots."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from palaestra.core.errors import ConfigError
 from palaestra.core.timestep import TimeStep
 from palaestra.parallel.rank_group import RankGroup
@@ -13,6 +15,8 @@ from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.play.brain_policy import BrainPolicy
 from palaestra.runtime.play.teachers import teacher_spec
+from palaestra.runtime.self_play import exploiter as exploiting
+from palaestra.runtime.self_play.exploiter import Exploiter
 from palaestra.runtime.self_play.opponent_policy import MixedPolicy
 from palaestra.runtime.self_play.player_ratings import Game, PlayerRatings, PoolGames, RatingChanges
 from palaestra.runtime.self_play.policy_snapshots import PolicySnapshots
@@ -22,7 +26,7 @@ from palaestra.scenario.self_play_schedule import LEARNING, Pool, Schedule
 from palaestra.scenario.settings import SelfPlaySettings
 from palaestra.trainers.behavior_settings import trainer_class
 
-Changes = tuple[RatingChanges, int, list[Game]]
+Changes = tuple[RatingChanges, int, list[Game], "exploiting.Changes | None"]
 
 
 class SelfPlayBehavior:
@@ -36,10 +40,12 @@ class SelfPlayBehavior:
         seed: int,
         files: SnapshotFiles,
         group: RankGroup,
+        exploiter: Exploiter | None,
     ) -> None:
         self.name = learner.name
         self.learner = learner
         self.policy = policy
+        self.exploiter = policy.exploiter = exploiter
         self.settings = settings
         self.schedule = Schedule()
         self.ratings = PlayerRatings(learner, settings.initial_elo, group)
@@ -60,15 +66,17 @@ class SelfPlayBehavior:
         self._loaded = False
         self._unwritten: dict[int, Shared] = {}
         """Snapshots by step that are still to be written as files."""
-        self.first = self._take()
+        self.first = self.admit()
         """The player of every non-learning side at the start."""
-        self._pool.admit(self.first)
-        self.ratings.admit(self.first)
 
     def retake_first(self) -> None:
-        """Replaces the first snapshot with the initialized network, unless the pool was loaded with it."""
+        """Replaces the first snapshot with the initialized network, unless the pool was loaded with it; also the
+        exploiter's.
+        """
         if not self._loaded:
             self._snapshots.take(self.first)
+            if self.exploiter is not None:
+                self.exploiter.begin_anew()
 
     @property
     def fixed_steps(self) -> int:
@@ -77,22 +85,27 @@ class SelfPlayBehavior:
 
     def count_fixed(self, step: TimeStep) -> None:
         """Counts the decisions that fixed policies are about to make."""
-        learned = self.policy.learned
-        if learned is not None:
+        fixed = self.policy.fixed
+        if fixed is not None:
             steady = self.learner.spec.steady
-            self._steps_since += self.policy.fixed_slots if steady else int((step.acting & ~learned).sum())
+            self._steps_since += self.policy.fixed_slots if steady else int((step.acting & fixed).sum())
 
     def changes(self) -> Changes:
-        """Returns what came since the ranks last met: to ratings, decisions of fixed policies, and games."""
+        """Returns what came since the ranks last met: to ratings, decisions of fixed policies, games, and what its
+        exploiter did.
+        """
         steps = self._steps_since
         self._steps_since = 0
-        return self.ratings.changes(), steps, self.games.take()
+        exploited = None if self.exploiter is None else self.exploiter.changes()
+        return self.ratings.changes(), steps, self.games.take(), exploited
 
     def join(self, changes: Sequence[Changes]) -> None:
         """Adds the changes of all ranks to that on which they agreed."""
-        self._steps_when_met += sum(steps for _, steps, _ in changes)
-        self.ratings.join([ratings for ratings, _, _ in changes])
-        self.games.join([games for _, _, games in changes])
+        self._steps_when_met += sum(steps for _, steps, *_ in changes)
+        self.ratings.join([ratings for ratings, *_ in changes])
+        self.games.join([games for _, _, games, _ in changes])
+        if self.exploiter is not None:
+            self.exploiter.join([exploited for *_, exploited in changes if exploited is not None])
 
     def opponent(self, learners: Sequence[str]) -> int:
         """Draws the next player against a team of these behaviors: a number of the pool, of a fixed opponent, or of a
@@ -113,9 +126,7 @@ class SelfPlayBehavior:
         self._first_written = True
         step = self.learner.step
         if training and self.schedule.save_due(step, self.settings):
-            number = self._take()
-            self._pool.admit(number)
-            self.ratings.admit(number)
+            number = self.admit()
             self._unwritten[step] = self._snapshots.weights(number)
             for superfluous in too_many(list(self._unwritten)):
                 del self._unwritten[superfluous]
@@ -130,20 +141,23 @@ class SelfPlayBehavior:
         """Writes the final policy as a snapshot."""
         self._files.add(self.name, self.learner.step, Shared(self.learner.process.newest_network().state_dict()))
 
-    def change_due(self) -> bool:
-        """Whether its turn to learn is over."""
-        return self.learner.training and self.schedule.change_due(self.learner.step, self.settings)
-
     def keep(self, playing: set[int]) -> None:
         """Drops snapshots that are outside the pool and play nowhere."""
         self._snapshots.keep({*self._pool.numbers, *playing, self._copy[0]})
         self.games.keep(self._snapshots.numbers)
         self.ratings.keep(self._snapshots.numbers)
 
-    def _take(self) -> int:
+    def admit(self, network: nn.Module | None = None) -> int:
+        """Adds a snapshot of the policy, or of its exploiter's network, to the pool. Returns its number."""
+        number = self._take(network)
+        self._pool.admit(number)
+        self.ratings.admit(number)
+        return number
+
+    def _take(self, network: nn.Module | None = None) -> int:
         number = self._next
         self._next = self._next + 1
-        self._snapshots.take(number)
+        self._snapshots.take(number, network)
         self.games.taken[number] = self.learner.step
         return number
 
@@ -155,6 +169,7 @@ class SelfPlayBehavior:
             "snapshots": self._snapshots.state_dict(),
             "ratings": self.ratings.state_dict(),
             "games": self.games.state_dict(),
+            "exploiter": None if self.exploiter is None else self.exploiter.state_dict(),
             "fixed_steps": self.fixed_steps,
             "fixed_steps_since": self._group.known(0, self._steps_since),
             "numbers": [self._next, *self._copy, self.updates, self.first],
@@ -168,6 +183,8 @@ class SelfPlayBehavior:
         self._snapshots.load_state_dict(state["snapshots"])
         self.ratings.load_state_dict(state["ratings"])
         self.games.load_state_dict(state["games"])
+        if self.exploiter is not None and state["exploiter"] is not None:
+            self.exploiter.load_state_dict(state["exploiter"])
         self._steps_when_met = state["fixed_steps"]
         self._steps_since = state["fixed_steps_since"]
         self._next, copy, updates_then, self.updates, self.first = state["numbers"]
@@ -188,7 +205,10 @@ def join_self_play(learner: Learner, settings: SelfPlaySettings, context: RunCon
     learner.collector.policy = policy
     learner.collector.shared = True
     files = SnapshotFiles(context.folder.path)
-    return SelfPlayBehavior(learner, policy, settings, context.settings.env_settings.seed, files, context.group)
+    exploiter = None if settings.exploiter is None else Exploiter(learner, settings.exploiter, context)
+    return SelfPlayBehavior(
+        learner, policy, settings, context.settings.env_settings.seed, files, context.group, exploiter
+    )
 
 
 def _fixed_opponent(text: str, learner: Learner, context: RunContext) -> BrainPolicy:

@@ -13,6 +13,7 @@ from palaestra.parallel.closing import warning_of_failure
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.parts.part import RunPart
 from palaestra.runtime.parts.run_context import RunContext
+from palaestra.runtime.self_play.exploiter import Exploiter
 from palaestra.runtime.self_play.match_ratings import MatchRatings
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior, join_self_play
 from palaestra.runtime.self_play.sides import Sides
@@ -30,7 +31,8 @@ class SelfPlay(RunPart):
         self._context = context
         self._behaviors = dict[str, SelfPlayBehavior]()
         self._sides = Sides(self._behaviors, context.group, context.console.info)
-        self._players = SlotPlayers(context.env, self._sides)
+        seed = context.group.own_seed(context.settings.env_settings.seed)
+        self._players = SlotPlayers(context.env, self._sides, seed)
         self._ratings = MatchRatings(self._sides, self._players, context.journal, context.console.warning)
         self._steps: Mapping[str, TimeStep] = {}
         """The newest tables after a reset."""
@@ -71,6 +73,8 @@ class SelfPlay(RunPart):
         """Starts new episodes in all areas."""
         self._steps = steps
         mine = _those_of(self._behaviors, steps)
+        for _, _, exploiter in self._exploited:
+            exploiter.forget()
         self._players.begin(mine)
         self._ratings.begin()
         self._players.register(mine)
@@ -95,6 +99,11 @@ class SelfPlay(RunPart):
                 "say with `shared_areas = True` on the environment that an agent may change its opponents whenever it "
                 "begins anew"
             )
+        for name, behavior, exploiter in self._exploited:
+            if name in mine:
+                exploiter.complete(mine[name])
+            if self._sides.decided_alone:
+                exploiter.advance(behavior.admit, full=exploiter.full)
         if self._sides.decided_alone:
             self._sides.advance()
         grew = self._players.register(mine)
@@ -102,6 +111,13 @@ class SelfPlay(RunPart):
             self._assign(mine, over)
         for name, step in mine.items():
             self._behaviors[name].count_fixed(step)
+
+    @property
+    def _exploited(self) -> list[tuple[str, SelfPlayBehavior, Exploiter]]:
+        """The behaviors that have an exploiter, in an order that all ranks have."""
+        return [
+            (name, one, one.exploiter) for name, one in sorted(self._behaviors.items()) if one.exploiter is not None
+        ]
 
     def _warn_once(self, text: str) -> None:
         if text not in self._warned:
@@ -122,6 +138,10 @@ class SelfPlay(RunPart):
         found = self._context.group.gather((changes, self._sides.all))
         for name, behavior in self._behaviors.items():
             behavior.join([one[name] for one, _ in found if name in one])
+        for name, behavior, exploiter in self._exploited:
+            if all(name in one for one, _ in found):
+                full = all(exploited is not None and exploited[2] for *_, exploited in (one[name] for one, _ in found))
+                exploiter.advance(behavior.admit, full=full)
         if any(set(sides) != set(found[0][1]) for _, sides in found):
             for side in sorted({side for _, sides in found for side in sides} - {*self._sides.all}):
                 if side.behavior in self._behaviors:
@@ -144,7 +164,7 @@ class SelfPlay(RunPart):
                 f"all agents of {names} are of team {teams.pop()}: without another team self-play has no opponents"
             )
         for name, behavior in self._behaviors.items():
-            counts = {
+            counts: dict[str, float] = {
                 "Snapshots": behavior.schedule.saves,
                 "Swaps": behavior.schedule.swaps,
                 "Team Changes": behavior.schedule.changes,
@@ -152,6 +172,8 @@ class SelfPlay(RunPart):
             }
             if self._sides.learning is not None:
                 counts = {"Learning Team": self._sides.learning, **counts}
+            if behavior.exploiter is not None:
+                counts |= behavior.exploiter.metrics()
             for title, count in counts.items():
                 self._context.journal.latest(name, f"Self-play/{title}", count)
             for tag, value in self._sides.standing(name).items():
@@ -202,6 +224,9 @@ class SelfPlay(RunPart):
         self._players.register(mine)
         for name, step in mine.items():
             self._behaviors[name].policy.assign(self._players.of_slots(name, step))
+        for name, _, exploiter in self._exploited:
+            if name in mine:
+                exploiter.go_on(mine[name])
 
 
 def _those_of(behaviors: Container[str], steps: Mapping[str, TimeStep]) -> dict[str, TimeStep]:

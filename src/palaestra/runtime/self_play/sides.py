@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from palaestra.core.metrics import standing
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
-from palaestra.scenario.self_play_schedule import FIRST_FIXED, LEARNING, next_team
+from palaestra.scenario.self_play_schedule import EXPLOITER, FIRST_FIXED, LEARNING, next_team
 
 Numbers = NDArray[np.int64]
 
@@ -54,6 +54,16 @@ class Sides:
         """The behaviors of the learning team, in an order that all ranks have."""
         return sorted({side.behavior for side in self.all if side.team == self.learning})
 
+    @property
+    def exploited_shares(self) -> NDArray[np.float64]:
+        """Share of the episodes in which each side's exploiter plays it, (sides,); at most 1 in all."""
+        shares = np.zeros(len(self.all))
+        for i, side in enumerate(self.all):
+            behavior = self.behaviors[side.behavior]
+            if behavior.settings.exploiter is not None and behavior.learner.training and len(self.teams) > 1:
+                shares[i] = behavior.settings.exploiter.share / len(self.of(side.behavior))
+        return shares / max(shares.sum(), 1.0)
+
     def standing(self, behavior: str) -> dict[str, float]:
         """Returns how a policy fares against the snapshots of all pools, as metrics; empty before it has met any."""
         return standing([one for other in self.behaviors.values() for one in other.games.standings(behavior)])
@@ -89,7 +99,7 @@ class Sides:
                     if side.behavior == name and side.team != self.learning:
                         self.chosen[i] = behavior.opponent(self.learners)
         turn = [self.behaviors[side.behavior] for side in self.all if side.team == self.learning]
-        if any(one.change_due() for one in turn) or not any(one.learner.training for one in turn):
+        if any(change_due(one) for one in turn) or not any(one.learner.training for one in turn):
             self._change_team(turn)
 
     def _in_order(self) -> list[tuple[int, Side]]:
@@ -116,11 +126,12 @@ class Sides:
                 self.chosen[i] = self.behaviors[side.behavior].opponent(self.learners)
 
     def able(self, players: Numbers) -> Numbers:
-        """Returns a copy (..., sides) in which fixed opponents that no longer exist are replaced."""
+        """Returns a copy (..., sides) in which fixed opponents and exploiters that no longer exist are replaced."""
         players = players.copy()
         for i, side in enumerate(self.all):
             behavior = self.behaviors[side.behavior]
             gone = players[..., i] < FIRST_FIXED + 1 - len(behavior.settings.brains)
+            gone |= (players[..., i] == EXPLOITER) & (behavior.exploiter is None)
             if gone.any():
                 players[..., i] = np.where(gone, behavior.opponent(self.learners), players[..., i])
         return players
@@ -147,3 +158,9 @@ class Sides:
             self.learning = next_team(self.learning, teams) if teams else None
             self.chosen[[side.team == self.learning for side in self.all]] = LEARNING
         return here
+
+
+def change_due(behavior: SelfPlayBehavior) -> bool:
+    """Whether its turn to learn is over."""
+    learner = behavior.learner
+    return learner.training and behavior.schedule.change_due(learner.step, behavior.settings)

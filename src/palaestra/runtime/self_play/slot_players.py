@@ -10,11 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from palaestra.core.rng_state import restore_rng, save_rng
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.collect.area_episodes import AreaEpisodes
 from palaestra.runtime.self_play.sides import Side, Sides
-from palaestra.scenario.self_play_schedule import LEARNING
+from palaestra.scenario.self_play_schedule import EXPLOITER, LEARNING, NEWEST
 
 Numbers = NDArray[np.int64]
 PATIENCE = 20
@@ -28,8 +29,10 @@ class SlotPlayers:
     cannot be told apart (`EnvTraits.shared_areas`), each slot counts as an area of its own.
     """
 
-    def __init__(self, env: EnvWrapper, sides: Sides) -> None:
+    def __init__(self, env: EnvWrapper, sides: Sides, seed: int = 0) -> None:
+        """`seed` of the draws of the episodes that exploiters play, this rank's own."""
         self._sides = sides
+        self._rng = np.random.default_rng([seed, *b"exploiters"])
         self.by_slot = env.traits.shared_areas
         self.areas = AreaEpisodes(env.num_areas)
         self.side_of: dict[str, Numbers] = {}
@@ -82,10 +85,17 @@ class SlotPlayers:
         return self._restarts > PATIENCE * sum(len(step.acting) for step in steps.values())
 
     def assign(self, steps: Mapping[str, TimeStep], over: Tensor | None) -> None:
-        """Sets the chosen players in areas that start an episode, which `over` (areas,) names; None: none does."""
+        """Sets the players in areas that start an episode, which `over` (areas,) names; None: none does. They are those
+        that were chosen, or an exploiter and the newest policies.
+        """
+        exploited = self._exploited()
         for key in steps if self.by_slot else [""]:
             rows = len(steps[key].acting) if self.by_slot else self.areas.areas
             players = np.tile(self._sides.chosen, (rows, 1))
+            if exploited is not None:
+                side = exploited[steps[key].area.cpu().numpy()] if self.by_slot else exploited
+                players[side >= 0] = NEWEST
+                players[side >= 0, side[side >= 0]] = EXPLOITER
             before = self._players.get(key)
             if before is not None:
                 if self.by_slot:
@@ -95,6 +105,14 @@ class SlotPlayers:
                 stays[len(before) :] = False
                 players[stays] = before[stays[: len(before)]]
             self._players[key] = players
+
+    def _exploited(self) -> Numbers | None:
+        """Draws the side that an exploiter plays in episodes that start now in each area, (areas,); -1: none does."""
+        shares = self._sides.exploited_shares
+        if not shares.any():
+            return None
+        drawn = np.searchsorted(shares.cumsum(), self._rng.random(self.areas.areas), side="right")
+        return np.where(drawn < len(shares), drawn, -1)
 
     def of_slots(self, name: str, step: TimeStep) -> Numbers:
         """Returns the player of each slot, (S,)."""
@@ -120,10 +138,11 @@ class SlotPlayers:
     def state_dict(self) -> dict[str, Any]:
         """Returns the players, and which episodes go on."""
         players = {name: torch.from_numpy(players.copy()) for name, players in self._players.items()}
-        return {"players": players, "areas": self.areas.state_dict()}
+        return {"players": players, "areas": self.areas.state_dict(), "exploited": save_rng(self._rng)}
 
     def load_state_dict(self, state: Mapping[str, Any], here: Sequence[int]) -> None:
         """Restores the players of the sides that are `here`, by their numbers in the state."""
         self.areas.load_state_dict(state["areas"])
+        restore_rng(self._rng, state["exploited"])
         players = state["players"].items()
         self._players = {name: self._sides.able(numbers.cpu().numpy()[:, here]) for name, numbers in players}

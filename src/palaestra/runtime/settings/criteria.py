@@ -35,6 +35,7 @@ _OF_SELF_PLAY = {
     ELO_TAG,
     *(f"Self-play/{what}" for what in ("Opponent ELO Mean", "Opponent ELO Deviation", "Skill", "Skill Deviation")),
     *(f"Self-play/{what}" for what in ("Snapshots Beaten", "Snapshots Judged", "Worst Win Rate", "Worst Snapshot")),
+    *(f"Self-play/{what}" for what in ("Exploiters Admitted", "Exploiter Win Rate")),
     *(f"Self-play/{what}" for what in ("Learning Team", "Snapshots", "Swaps", "Team Changes", "Ghost Steps")),
 }
 _ESTIMATES = {

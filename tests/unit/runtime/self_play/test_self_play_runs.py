@@ -20,6 +20,8 @@ from palaestra.runtime.run.result import Result
 from palaestra.runtime.self_play.self_play_part import SelfPlay
 from palaestra.runtime.settings import load
 from palaestra.runtime.storage.status import TrainingStatus
+from palaestra.scenario.self_play_schedule import EXPLOITER as EXPLOITER_NUMBER
+from palaestra.scenario.self_play_schedule import NEWEST
 
 SELF_PLAY = {"save_steps": 90, "team_change": 250, "swap_steps": 40, "window": 3}
 SAC = {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 50, "steps_per_update": 6}
@@ -47,6 +49,7 @@ def elo_of(result: Result, name: str) -> float:
     return behavior_state(result, name)["ratings"]["elos"]["-1"]
 
 
+EXPLOITER = {"share": 0.4, "max_steps": 150}
 MEMORY = {"network_settings": {"hidden_units": 16, "num_layers": 1, "memory": {"sequence_length": 4, "memory_size": 8}}}
 
 
@@ -58,7 +61,26 @@ MEMORY = {"network_settings": {"hidden_units": 16, "num_layers": 1, "memory": {"
         pytest.param("symmetric", ["Fighter"], {"trainer_type": "sac", "hyperparameters": SAC}, marks=pytest.mark.slow),
         pytest.param("two_against_one", ["Pair", "Giant"], {}, marks=pytest.mark.slow),
         ("two_against_one", ["Pair", "Giant"], {"trainer_type": "poca"}),
-        ("three_teams", ["Fighter"], {"self_play": {"opponents": "prioritized", "drop": "easiest"}}),
+        (
+            "three_teams",
+            ["Fighter"],
+            {"self_play": {"opponents": "prioritized", "drop": "easiest", "exploiter": EXPLOITER}},
+        ),
+        pytest.param(
+            "symmetric", ["Fighter"], {"self_play": {"exploiter": EXPLOITER}, **MEMORY}, marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "two_against_one",
+            ["Pair", "Giant"],
+            {"trainer_type": "poca", "self_play": {"exploiter": EXPLOITER}},
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "symmetric",
+            ["Fighter"],
+            {"trainer_type": "sac", "hyperparameters": SAC, "self_play": {"exploiter": EXPLOITER}},
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "symmetric",
             ["Fighter"],
@@ -168,6 +190,25 @@ def test_summaries_say_how_many_snapshots_are_beaten(tmp_path, capsys):
     said = f"Beats {rate > 0.5:d} of 1 snapshots; worst: {100 * rate:.0f} % against step 0."
     assert said in capsys.readouterr().out
     assert not saved["pool"]["rates"].keys() - {"Pair"}
+
+
+def test_an_exploiter_plays_a_share_of_the_episodes_and_its_copies_join_the_pool(tmp_path):
+    play = {"save_steps": 10_000, "team_change": 10_000, "window": 20, "exploiter": {**EXPLOITER, "win_rate": 1.0}}
+    result = train(config("Fighter", self_play=play), "symmetric", tmp_path)
+    whole = state(result.folder)["run"]["parts"]["self_play"]
+    saved = whole["behaviors"]["Fighter"]
+    begun_anew = saved["exploiter"]["times"]
+    assert begun_anew >= 2
+    first, *copies = saved["pool"]["numbers"]
+    assert (first, len(copies)) == (0, begun_anew)
+    made = 150 * begun_anew + saved["exploiter"]["steps"][0]
+    # 0.4 of the areas' episodes are its own, in the others the policy decides
+    assert made == pytest.approx(0.4 / 0.6 * result.steps["Fighter"], rel=0.4)
+    newest, exploits = NEWEST, EXPLOITER_NUMBER
+    rows = {tuple(row) for row in whole["players"][""].tolist()}
+    assert rows <= {(-1, number) for number in range(50)} | {(newest, exploits), (exploits, newest)}
+    # games of the policy against it are none of the policy's own
+    assert sum(games for _, _, games in saved["pool"]["rates"]["Fighter"].values()) <= result.steps["Fighter"] / 3
 
 
 def test_ratings_reach_the_status_file(tmp_path):

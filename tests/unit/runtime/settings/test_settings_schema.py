@@ -50,8 +50,9 @@ KEYS = {
     "gradient_penalty kept_pairs",
     "SelfPlaySettings": (
         "save_steps team_change swap_steps window play_against_latest_model_ratio initial_elo elo_k opponents "
-        "play_against_opponents_ratio priority drop"
+        "play_against_opponents_ratio priority exploiter drop"
     ),
+    "ExploiterSettings": "share win_rate max_steps",
     "PrioritySettings": "weights power decay floor prior",
     "BehavioralCloningSettings": "demo_path steps strength samples_per_update num_epoch batch_size",
     "StopSettings": "metric at_least at_most episodes summaries no_progress",
