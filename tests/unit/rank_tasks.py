@@ -333,7 +333,7 @@ def play_with_late_team(results: str) -> list[list[Any]]:
             "save_steps": 200,
             "team_change": 500,
             "swap_steps": 50,
-            "window": 3,
+            "window": 20,
             "opponents": "prioritized",
             "exploiter": {"max_steps": 300},
         },

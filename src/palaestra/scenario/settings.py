@@ -220,7 +220,9 @@ class ExploiterSettings(Settings):
     share: float = Field(default=0.25, gt=0, lt=1)
     """Share of the episodes that it plays, from which the policy does not learn; usually 0.1 to 0.4."""
     win_rate: float = Field(default=0.7, gt=0, le=1)
-    """Win rate against the newest policy at which a copy joins the pool, and it begins anew; usually 0.6 to 0.8."""
+    """Win rate against the newest policy at which a copy joins the pool and it begins anew, after save_steps at the
+    earliest; usually 0.6 to 0.8.
+    """
     max_steps: int = Field(default=200000, gt=0)
     """Decisions of its own after which it does so in any case; usually 2 to 10 times save_steps."""
 

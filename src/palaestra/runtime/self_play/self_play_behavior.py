@@ -205,7 +205,9 @@ def join_self_play(learner: Learner, settings: SelfPlaySettings, context: RunCon
     learner.collector.policy = policy
     learner.collector.shared = True
     files = SnapshotFiles(context.folder.path)
-    exploiter = None if settings.exploiter is None else Exploiter(learner, settings.exploiter, context)
+    exploiter = (
+        None if settings.exploiter is None else Exploiter(learner, settings.exploiter, settings.save_steps, context)
+    )
     return SelfPlayBehavior(
         learner, policy, settings, context.settings.env_settings.seed, files, context.group, exploiter
     )

@@ -73,7 +73,7 @@ class SelfPlay(RunPart):
         """Starts new episodes in all areas."""
         self._steps = steps
         mine = _those_of(self._behaviors, steps)
-        for _, _, exploiter in self._exploited:
+        for _, _, exploiter in _exploited(self._behaviors):
             exploiter.forget()
         self._players.begin(mine)
         self._ratings.begin()
@@ -99,7 +99,7 @@ class SelfPlay(RunPart):
                 "say with `shared_areas = True` on the environment that an agent may change its opponents whenever it "
                 "begins anew"
             )
-        for name, behavior, exploiter in self._exploited:
+        for name, behavior, exploiter in _exploited(self._behaviors):
             if name in mine:
                 exploiter.complete(mine[name])
             if self._sides.decided_alone:
@@ -111,13 +111,6 @@ class SelfPlay(RunPart):
             self._assign(mine, over)
         for name, step in mine.items():
             self._behaviors[name].count_fixed(step)
-
-    @property
-    def _exploited(self) -> list[tuple[str, SelfPlayBehavior, Exploiter]]:
-        """The behaviors that have an exploiter, in an order that all ranks have."""
-        return [
-            (name, one, one.exploiter) for name, one in sorted(self._behaviors.items()) if one.exploiter is not None
-        ]
 
     def _warn_once(self, text: str) -> None:
         if text not in self._warned:
@@ -138,7 +131,7 @@ class SelfPlay(RunPart):
         found = self._context.group.gather((changes, self._sides.all))
         for name, behavior in self._behaviors.items():
             behavior.join([one[name] for one, _ in found if name in one])
-        for name, behavior, exploiter in self._exploited:
+        for name, behavior, exploiter in _exploited(self._behaviors):
             if all(name in one for one, _ in found):
                 full = all(exploited is not None and exploited[2] for *_, exploited in (one[name] for one, _ in found))
                 exploiter.advance(behavior.admit, full=full)
@@ -224,13 +217,18 @@ class SelfPlay(RunPart):
         self._players.register(mine)
         for name, step in mine.items():
             self._behaviors[name].policy.assign(self._players.of_slots(name, step))
-        for name, _, exploiter in self._exploited:
+        for name, _, exploiter in _exploited(self._behaviors):
             if name in mine:
                 exploiter.go_on(mine[name])
 
 
 def _those_of(behaviors: Container[str], steps: Mapping[str, TimeStep]) -> dict[str, TimeStep]:
     return {name: step for name, step in steps.items() if name in behaviors}
+
+
+def _exploited(behaviors: Mapping[str, SelfPlayBehavior]) -> list[tuple[str, SelfPlayBehavior, Exploiter]]:
+    """Returns the behaviors that have an exploiter, in an order that all ranks have."""
+    return [(name, one, one.exploiter) for name, one in sorted(behaviors.items()) if one.exploiter is not None]
 
 
 def _widened(mask: torch.Tensor | None, slots: int) -> torch.Tensor | None:

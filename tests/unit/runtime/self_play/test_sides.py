@@ -34,7 +34,7 @@ from palaestra.runtime.self_play.sides import Side, Sides
 from palaestra.runtime.self_play.slot_players import SlotPlayers
 from palaestra.runtime.storage.snapshots import SnapshotFiles
 from palaestra.scenario.ratings import START, Skill
-from palaestra.scenario.self_play_schedule import LEARNING
+from palaestra.scenario.self_play_schedule import EXPLOITER, LEARNING, NEWEST
 from palaestra.scenario.settings import SelfPlaySettings
 
 
@@ -194,6 +194,29 @@ def test_a_player_of_two_sides_is_rated_by_both():
 def test_each_player_of_three_sides_is_judged_by_who_got_more():
     assert played([LEARNING, 4, 0], [-1, -1, 1])[1] == [("Fighter", 4, 0.5), ("Fighter", 0, 0.0)]
     assert played([5, 4, LEARNING], [-1, -1, 1])[1] == [("Fighter", 5, 1.0), ("Fighter", 4, 1.0)]
+
+
+def test_exploiters_play_their_shares_of_the_episodes_on_each_side_in_turn():
+    def behavior(share: float | None) -> Any:
+        exploiter = None if share is None else {"share": share}
+        learner = SimpleNamespace(training=True, spec=SimpleNamespace(steady=True))
+        return SimpleNamespace(settings=SelfPlaySettings.model_validate({"exploiter": exploiter}), learner=learner)
+
+    sides = Sides({"A": behavior(0.4), "B": behavior(None), "C": behavior(0.2)}, ALONE, print)
+    sides.all = [Side("A", 0), Side("A", 1), Side("B", 2), Side("C", 3)]
+    assert sides.exploited_shares == pytest.approx([0.2, 0.2, 0.0, 0.2])
+    sides.chosen = np.array([LEARNING, 5, 6, 7])
+    step = replace(table(torch.zeros(4, 1)), area=torch.zeros(4, dtype=torch.int64), team=torch.arange(4))
+    slots = SlotPlayers(EnvWrapper(Ball(areas=4000)), sides, seed=1)
+    slots.begin({"A": step})
+    slots.assign({"A": step}, None)
+    rows = [tuple(row) for row in slots.of_areas.tolist()]
+    shares = {row: rows.count(row) / 4000 for row in rows}
+    played = [tuple(EXPLOITER if i == side else NEWEST for i in range(4)) for side in (0, 1, 3)]
+    assert shares.keys() == {(LEARNING, 5, 6, 7), *played}
+    assert [shares[row] for row in played] == pytest.approx([0.2] * 3, abs=0.02)
+    cast(Any, sides.behaviors["C"]).learner.training = False
+    assert sides.exploited_shares == pytest.approx([0.2, 0.2, 0.0, 0.0])
 
 
 def test_a_player_of_all_sides_is_not_rated():
