@@ -13,6 +13,7 @@ from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.flat_parameters import flatten
 from palaestra.trainers.forward import Forward
 from palaestra.trainers.ppo import PPO, Coefficients, Losses, closed_form_gradient
+from palaestra.trainers.trainer_setup import actor_critic_of
 
 ACTIONS = {
     "continuous": {"continuous": 3},
@@ -37,7 +38,8 @@ def rows_of(network: ActorCritic, rows: int, masked: bool) -> Minibatch:
     dtype = network.log_std.dtype
     for parameter in network.parameters():
         parameter.data.add_(0.2 * torch.randn_like(parameter))
-    inputs = network.prepare((torch.randn(rows, 5, dtype=dtype),))
+    whole = getattr(network, "whole", spec)
+    inputs = network.prepare(tuple(torch.randn(rows, *obs.shape, dtype=dtype) for obs in whole.obs))
     mask = some_mask(rows, spec) if masked and action.branches else None
     allowed = torch.ones(rows, action.choices) if mask is None else mask.float()
     choices = [torch.multinomial(part, 1) for part in allowed.split(action.branches, 1)] if action.branches else []
@@ -96,6 +98,15 @@ def test_closed_form_equals_autograd(kind: str, clip_value: bool, rows: int, sha
     network = ActorCritic(spec_of((5,), **ACTIONS[kind]), network_settings(), signals, shared).double()
     experience = rows_of(network, rows, masked=kind == "branches")
     compare(network, experience, Coefficients(3e-4, 0.2, 0.03, 0.5, clip_value))
+
+
+@pytest.mark.parametrize("kind", ACTIONS)
+def test_closed_form_equals_autograd_where_the_critic_sees_more(kind: str):
+    torch.manual_seed(1)
+    settings = behavior_settings(network={"critic_only": ["o1"]}, reward_signals={"extrinsic": {}, "rnd": {}})
+    network = actor_critic_of(spec_of((5,), (3,), **ACTIONS[kind]), settings).double()
+    assert network.plain
+    compare(network, rows_of(network, 64, masked=True), Coefficients(3e-4, 0.2, 0.03, 0.5, clip_value=True))
 
 
 def test_closed_form_equals_autograd_in_float32_to_rounding():

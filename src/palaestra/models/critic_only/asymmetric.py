@@ -8,7 +8,8 @@ of the state alone mislead a policy that remembers, and values of both do not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +26,7 @@ from palaestra.models.critic_only.sight import (
     shown_to_actor,
 )
 from palaestra.models.settings import NetworkSettings
-from palaestra.models.trunk import Inputs, Trunk
+from palaestra.models.trunk import Inputs, StackedMLP, Trace, Trunk
 from palaestra.parallel.rank_group import ALONE, RankGroup
 
 
@@ -40,6 +41,23 @@ class CriticTrunk(Trunk):
     def encode(self, index: int, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
         """Returns what the body sees of the inputs of both, (N, width)."""
         return super().encode(index, tuple(inputs[i] for i in self.places), extra)
+
+
+@dataclass(frozen=True, slots=True)
+class BothBodies:
+    """Stacked layers of an actor and a critic with different inputs, as one `StackedMLP` of two networks."""
+
+    bodies: tuple[StackedMLP, StackedMLP]
+
+    def trace(self, encodings: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Trace, Trace]]:
+        """Maps an encoding for each (1, N, in) to features (2, N, hidden), and returns what `backward` needs too."""
+        (actors, trace), (critics, other) = (body.trace(x) for body, x in zip(self.bodies, encodings, strict=True))
+        return torch.cat([actors, critics]), (trace, other)
+
+    def backward(self, traces: tuple[Trace, Trace], grad: Tensor) -> None:
+        """Writes every parameter's `.grad` from the gradient of the features, (2, N, hidden)."""
+        for body, trace, part in zip(self.bodies, traces, grad.split(1), strict=True):
+            body.backward(trace, part)
 
 
 class AsymmetricActorCritic(Trunk):
@@ -85,8 +103,17 @@ class AsymmetricActorCritic(Trunk):
 
     @property
     def plain(self) -> bool:
-        """Whether the gradient has a closed form: it has none for two bodies of different inputs."""
-        return False
+        """Whether only stacked layers lie between prepared inputs and heads, so that the gradient has a closed form."""
+        return super().plain and self.critic.plain and isinstance(self.value_head, nn.Linear)
+
+    @property
+    def both(self) -> BothBodies:
+        """The stacked layers of both, for the closed form."""
+        return BothBodies((self.body, self.critic.body))
+
+    def stacked(self, inputs: Inputs, extra: Tensor | None = None) -> Any:
+        """Returns the encoding as the body of each sees it, (1, N, width) for `both`."""
+        return tuple(trunk.encode(0, inputs, extra).unsqueeze(0) for trunk in (self, self.critic))
 
     def prepare(self, obs: tuple[Tensor, ...]) -> Inputs:
         """Prepares all observations of the behavior, or those of the actor alone."""

@@ -16,6 +16,7 @@ from palaestra.runtime.collect.learner import Learner
 
 OTHER_REWARDS = "its values begin anew, since its reward signals or its trainer are others"
 OTHER_CRITIC = "its policy goes on, and its critic begins anew, since it sees other observations (critic_only)"
+SAME_SIGHT = "; critic_only hides some from the policy in one of the runs, and both policies must see the same"
 CRITICS = re.compile(r"(critics?|targets|value_head|(encoders|attentions|bodies|memory\.lstms)\.1)\.")
 """Beginning of the names of a critic's tensors in a network's state; stacked layers (`body`) hold both."""
 SEPARATE = re.compile(r"(critics?|targets)\.")
@@ -38,10 +39,11 @@ def initialize(learner: Learner, state: Mapping[str, Any], origin: Path) -> str:
         return OTHER_CRITIC
     heads = network.reward_heads
     if any(not line.startswith(heads) for line in differ):
+        separate = network.shown is not None or any(key.startswith("critic.") for key in saved)
         raise ConfigError(
             f"behavior '{learner.name}' cannot start from {origin}: its network has another shape "
             f"({'; '.join(differ[:3])}); use the same network_settings, observations and actions, and trainers "
-            "with the same networks (ppo, poca and bc have)"
+            f"with the same networks (ppo, poca and bc have){SAME_SIGHT if separate else ''}"
         )
     others = differ or state["signals"] != sorted(learner.settings.reward_signals)
     anew = {key: value for key, value in own.items() if others and key.startswith(heads)}
