@@ -59,7 +59,7 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--set", nargs="+", default=[], help="self_play settings, such as window=20")
     parser.add_argument("--beta", type=float, help="the entropy's weight, if it is not the file's")
     parser.add_argument("--steps", type=int)
-    parser.add_argument("--exploits", type=int, default=300_000, help="decisions of the exploiter in RingOut")
+    parser.add_argument("--exploits", type=int, default=400_000, help="decisions of the exploiter in RingOut")
     parser.add_argument("--results", type=Path, default=Path("results/opponents"))
     parser.add_argument("--label", default="", help="after the names of the runs")
     return parser.parse_args(arguments)
@@ -157,7 +157,7 @@ def exploiter_rate(folder: Path, options: argparse.Namespace, seed: int) -> floa
     file, env = CONFIGS[options.game]
     model = next(folder.glob("*.onnx"))
     play = {"opponents": [str(model)], "play_against_opponents_ratio": 1.0, "team_change": 10**9, "save_steps": 10**8}
-    block = {"self_play": play, "max_steps": options.exploits, "summary_freq": options.exploits // 20}
+    block = {"self_play": play, "max_steps": options.exploits, "summary_freq": options.exploits // 4}
     found = palaestra.train(
         file,
         env=env,
@@ -170,8 +170,9 @@ def exploiter_rate(folder: Path, options: argparse.Namespace, seed: int) -> floa
         quiet=True,
         threads=1,
     )
-    scores = found.frame()["Environment/Cumulative Reward"].to_numpy()  # 1 to -1
-    return round(float(1 + scores[-5:].mean()) / 2, 4)
+    score = found.rewards[model.stem]  # from -1 to 1, of the last summary
+    assert score is not None
+    return round((1 + score) / 2, 4)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from palaestra.runtime.self_play.policy_snapshots import PolicySnapshots
 from palaestra.runtime.storage.shared_tensors import Shared
 from palaestra.runtime.storage.snapshots import SnapshotFiles, too_many
 from palaestra.scenario.self_play_schedule import LEARNING, Pool, Schedule
-from palaestra.scenario.settings import SelfPlaySettings
+from palaestra.scenario.settings import PRIORITIZED, UNIFORM, SelfPlaySettings
 from palaestra.trainers.behavior_settings import trainer_class
 
 Changes = tuple[RatingChanges, int, list[Game], "exploiting.Changes | None"]
@@ -217,9 +217,8 @@ def _fixed_opponent(text: str, learner: Learner, context: RunContext) -> BrainPo
     try:
         part = teacher_spec(text)
     except ConfigError as error:
-        raise ConfigError(
-            f"behavior '{learner.name}': self_play.opponents: {str(error).replace('teacher', 'opponent')}"
-        ) from error
+        said = str(error).replace("teacher", "opponent").replace("expected", f"expected {UNIFORM}, {PRIORITIZED},")
+        raise ConfigError(f"behavior '{learner.name}': self_play.opponents: {said}") from error
     # brings onnxruntime, which most runs never need
     from palaestra.runtime.play.brain_assignment import BrainAssignment
 
