@@ -16,6 +16,7 @@ from palaestra.sdk.env import SdkEnv
 OURS = {
     "Explained Variance", "KL Divergence", "Clip Fraction", "Gradient Norm", "Actions At Bounds",
     "Learning Team", "Snapshots", "Swaps", "Team Changes", "Ghost Steps", "Opponent ELO Mean", "Opponent ELO Deviation",
+    "Snapshots Beaten", "Snapshots Judged", "Worst Win Rate", "Worst Snapshot",
 }  # fmt: skip
 """Last parts of the tags that only we write."""
 

@@ -69,7 +69,7 @@ def test_a_league_that_decided_nothing_says_so(capsys):
     league.add([0, 1], [0.0, 0.0])
     show(league)
     output = capsys.readouterr().out
-    assert "A: no game of the last against the first was decided" in output
+    assert "A: no game of the last against the first was decided; it beats 0 of 1 snapshots; worst: 50 %" in output
     assert "nan" not in output
 
 

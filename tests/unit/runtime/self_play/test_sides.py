@@ -267,6 +267,8 @@ def test_arenas_of_one_academy_go_on_each_by_itself(tmp_path):
     learns = [side[1] for side in saved["sides"]].index(saved["learning"])
     assert saved["behaviors"]["Duel"]["schedule"]["changes"] == 3
     assert (saved["players"]["Duel"][:, learns] == -1).sum() > 3
+    judged = saved["behaviors"]["Duel"]["pool"]["rates"]["Duel"].values()
+    assert sum(games for _, _, games in judged) > 0
 
 
 def test_checkpoints_hold_the_random_numbers_of_fixed_opponents():
