@@ -41,13 +41,15 @@ def main(game: str, threads: int) -> None:
         return learners[0].collector
 
     collector = Collector(palaestra.make(f"builtin:{game}", areas=12 if game == "3DBall" else 4), join, seed=0)
-    while not learners or len(learners[0].trainer.replay) < STORED - 100:
+    stored = 0
+    while stored < STORED - 100:
         collector.advance(1000, lambda: False)
         (name,) = collector.collectors
-        rollout = collector.take(name)
-        trainer = learners[0].trainer
-        assert isinstance(trainer, SAC)
+        rollout, trainer = collector.take(name), learners[0].trainer
         trainer.replay.add(rollout, trainer.network.for_environment(rollout.sample), rollout.reward)
+        stored = len(trainer.replay)
+    trainer = learners[0].trainer
+    assert isinstance(trainer, SAC)
 
     def learn() -> None:
         trainer.metrics = Metrics()
