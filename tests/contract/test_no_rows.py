@@ -22,7 +22,7 @@ from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.custom import own_body
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.encoders import OURS
-from palaestra.models.group_critic import GroupCritic
+from palaestra.models.groups.group_critic import GroupCritic
 from palaestra.models.sac_networks import SoftActorCritic
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import REWARDS

@@ -24,6 +24,11 @@ class Groups:
             return column.unflatten(0, self.members.shape)
         return column.index_select(0, self.members.flatten()).unflatten(0, self.members.shape)
 
+    def at(self, column: Tensor, rows: Tensor) -> Tensor:
+        """Gathers the rows (R,) of decisions from a column (N, ...) of observations or of places."""
+        everybody = self.in_order and len(rows) == self.present.numel()
+        return column if everybody else column.index_select(0, rows)
+
     def agents_at(self, places: Tensor) -> Tensor:
         """Returns the number of agents in each place's group, (R,); `places` (R,) index the flattened (M, P) table."""
         return self.present.sum(1).index_select(0, places // self.present.shape[1])

@@ -99,7 +99,7 @@ class ActorCritic(Trunk):
 
     def output_and_features(self, inputs: Inputs, sequences: Sequences | None = None) -> tuple[Tensor, Tensor]:
         """Returns packed actor output and the critic's features (N, width). `sequences` as in `forward`."""
-        features = self.all_features(inputs)
+        features = self.all_features(inputs).unbind()
         actor, critic = (self.unroll(i % self.networks, features[i], sequences) for i in (ACTOR, CRITIC))
         return self.action_head(actor), critic
 

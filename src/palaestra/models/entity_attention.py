@@ -107,9 +107,9 @@ def embedding(inputs: int) -> nn.Linear:
     return linear(inputs, EMBEDDING, 0.125 * inputs / EMBEDDING)
 
 
-def linear(inputs: int, outputs: int, variance: float = 1.0) -> nn.Linear:
+def linear(inputs: int, outputs: int, variance: float = 1.0, layer: type[nn.Linear] = nn.Linear) -> nn.Linear:
     """Returns a layer with normal weights of variance `variance / inputs` and no bias to start with."""
-    layer = nn.Linear(inputs, outputs)
-    nn.init.normal_(layer.weight, std=math.sqrt(variance / inputs))
-    nn.init.zeros_(layer.bias)
-    return layer
+    made = layer(inputs, outputs)
+    nn.init.normal_(made.weight, std=math.sqrt(variance / inputs))
+    nn.init.zeros_(made.bias)
+    return made

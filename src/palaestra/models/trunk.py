@@ -11,11 +11,13 @@ from torch.nn import functional
 
 from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
+from palaestra.models import products
 from palaestra.models.conditioned_bodies import ConditionedMLP, goal_columns
 from palaestra.models.custom import own_body
 from palaestra.models.encoders import centered, visual_encoder
 from palaestra.models.entity_attention import EntityAttention, seen
 from palaestra.models.lstm import LSTMLayer
+from palaestra.models.products import FEWEST_ROWS
 from palaestra.models.settings import NetworkSettings
 from palaestra.parallel.rank_group import ALONE, RankGroup
 
@@ -23,11 +25,6 @@ LIMIT = 5.0
 """Bound of normalized observations, which are clipped to ±LIMIT, as in ML-Agents."""
 Inputs = tuple[Tensor, ...]
 """Prepared observations: vectors, (N, numbers), each image, (N, C, H, W), each kind of entity, (N, most, size)."""
-MANY_ROWS = 4096
-"""Rows from which on an accelerator multiplies the networks one after another. CUDA's batched product shares a sum over
-rows among few processors: with 262,144 rows the gradient of 128 x 128 weights took 8.5 ms on an H200, 0.8 of the whole
-update.
-"""
 Trace = list[tuple[Tensor, Tensor]]
 """Values that a backward pass needs of each layer: its input (k, N, in) and its sum before Swish (k, N, out)."""
 
@@ -199,7 +196,8 @@ class StackedMLP(nn.Module):
     def one(self, index: int, x: Tensor) -> Tensor:
         """Runs one network alone: (N, in) to (N, hidden)."""
         for weight, bias in self._one(index):
-            x = functional.silu(torch.addmm(bias, x, weight))
+            sums = torch.addmm(bias, x, weight) if len(x) < FEWEST_ROWS else products.linear(x, weight.t(), bias[0])
+            x = functional.silu(sums)
         return x
 
     def _one(self, index: int) -> list[tuple[Tensor, Tensor]]:
@@ -228,26 +226,18 @@ class StackedMLP(nn.Module):
             weight, bias = self.layers[i]
             grad = torch.ops.aten.silu_backward(grad, sums)
             assert weight.grad is not None
-            if one_by_one(x):
-                for network, into in enumerate(weight.grad):
-                    torch.mm(x[network].t(), grad[network], out=into)
-            else:
-                torch.bmm(x.transpose(1, 2), grad, out=weight.grad)
             torch.sum(grad, 1, keepdim=True, out=bias.grad)
-            if i:
-                grad = torch.bmm(grad, weight.transpose(1, 2))
+            if x.shape[1] < FEWEST_ROWS:
+                torch.bmm(x.transpose(1, 2), grad, out=weight.grad)
+                grad = torch.bmm(grad, weight.transpose(1, 2)) if i else grad
+            else:
+                products.stacked(x.transpose(1, 2), grad, out=weight.grad)
+                grad = products.stacked(grad, weight.transpose(1, 2)) if i else grad
 
 
 def linear(bias: Tensor, x: Tensor, weight: Tensor) -> Tensor:
     """Returns k linear layers (k, N, out) of inputs (k, N, in), weights (k, in, out) and biases (k, 1, out)."""
-    if one_by_one(x):  # for the gradient's sake, which autograd makes as the product was made
-        return torch.stack([torch.addmm(*layer) for layer in zip(bias, x, weight, strict=True)])
-    return torch.baddbmm(bias, x, weight)
-
-
-def one_by_one(x: Tensor) -> bool:
-    """Whether the networks multiply their rows (k, N, in) one after another."""
-    return x.device.type != "cpu" and x.shape[1] >= MANY_ROWS
+    return (torch.baddbmm if x.shape[1] < FEWEST_ROWS else products.stacked_linear)(bias, x, weight)
 
 
 def kaiming(networks: int, inputs: int, outputs: int) -> Tensor:

@@ -17,7 +17,7 @@ from palaestra.data.rollout import Minibatch, Rollout
 from palaestra.data.rollout_values import RolloutValues
 from palaestra.data.timeline import NOBODY
 from palaestra.models.actor_critic import CRITIC, ActorCritic
-from palaestra.models.group_critic import GroupCritic
+from palaestra.models.groups.group_critic import GroupCritic
 from palaestra.models.trunk import Inputs
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.rewards.signals import RewardSignals
@@ -185,15 +185,9 @@ class GroupValues:
             action = self.action.take(batch.chosen)
             seen = features.index_select(0, batch.chosen)
             rows = batch.decisions
-            context, difference = self.critic.context_and_difference(
+            own[rows], value[rows], baseline[rows], together[batch.group_steps] = self.critic.estimates(
                 seen, action, batch.groups, batch.deciding, batch.places
             )
-            own[rows] = self.critic.own_value(
-                seen.index_select(0, batch.deciding), batch.groups.agents_at(batch.places)
-            )
-            value[rows] = own[rows] + context
-            baseline[rows] = value[rows] + difference
-            together[batch.group_steps] = self.critic.value(seen, batch.groups)
         return own, value, together, baseline
 
     def _features(self) -> Tensor:

@@ -14,7 +14,7 @@ from palaestra.data.rollout import Minibatch, Rollout, RolloutNeeds
 from palaestra.data.rollout_values import RolloutValues
 from palaestra.losses.ppo import squared_error
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.models.group_critic import GroupCritic
+from palaestra.models.groups.group_critic import GroupCritic
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.forward import Forward
@@ -72,12 +72,12 @@ class POCA(PPO):
         assert isinstance(critic, GroupCritic)
         output, features = self.forward(batch.inputs, batch.sequences)
         with torch.autocast(features.device.type, torch.bfloat16, enabled=self.forward.bfloat16):
-            own = critic.own_value(features.index_select(0, batch.deciding), batch.groups.agents_at(batch.places))
+            own = critic.own_value(batch.groups.at(features, batch.deciding), batch.groups.agents_at(batch.places))
             context, difference = critic.context_and_difference(
                 features, batch.action, batch.groups, batch.deciding, batch.places
             )
         own, context, difference = (x.to(features.dtype) for x in (own, context, difference))
-        log_ratio, entropy = log_ratio_and_entropy(self.network, output.index_select(0, batch.deciding), batch)
+        log_ratio, entropy = log_ratio_and_entropy(self.network, batch.groups.at(output, batch.deciding), batch)
         policy = self.policy_loss(log_ratio, batch, c)
         value = own.detach() + context
         baseline = value.detach() + difference

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from palaestra.models.trunk import MANY_ROWS, StackedMLP, one_by_one
+from palaestra.models.trunk import StackedMLP
 
 
 def test_stacked_networks_compute_what_plain_layers_do():
@@ -32,15 +32,15 @@ def test_one_network_alone_gives_its_share_of_the_stacked_pass():
 
 @pytest.mark.parametrize("networks", [1, 2])
 @pytest.mark.parametrize("layers", [1, 3])
-@pytest.mark.parametrize("apart", [False, True], ids=("batched", "one by one"))
-def test_backward_is_autograds(layers: int, networks: int, apart: bool, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("many", [False, True], ids=("few rows", "many rows"))
+def test_backward_is_autograds(layers: int, networks: int, many: bool, monkeypatch: pytest.MonkeyPatch):
     mlp = StackedMLP(networks, 4, 6, layers).double()
     x = torch.randn(networks, 7, 4).double()
     grad = torch.randn(networks, 7, 6).double()
     expected = mlp(x)
     expected.backward(grad)
     gradients = [p.grad.clone() for p in mlp.parameters() if p.grad is not None]
-    monkeypatch.setattr("palaestra.models.trunk.one_by_one", lambda x: apart)
+    monkeypatch.setattr("palaestra.models.trunk.FEWEST_ROWS", 1 if many else 1000)
     mlp.zero_grad()
     mlp(x).backward(grad)  # the product that is chosen has the gradient of the other
     assert_close([p.grad for p in mlp.parameters()], gradients)
@@ -51,12 +51,6 @@ def test_backward_is_autograds(layers: int, networks: int, apart: bool, monkeypa
         mlp.backward(trace, grad)
     assert_close(out, expected.detach())
     assert_close([p.grad for p in mlp.parameters()], gradients)
-
-
-def test_only_many_rows_on_an_accelerator_are_multiplied_one_by_one():
-    assert not one_by_one(torch.zeros(2, MANY_ROWS, 1))
-    assert one_by_one(torch.zeros(2, MANY_ROWS, 1, device="meta"))
-    assert not one_by_one(torch.zeros(2, MANY_ROWS - 1, 1, device="meta"))
 
 
 def test_weights_start_with_std_gain_over_root_of_inputs_and_biases_at_0():

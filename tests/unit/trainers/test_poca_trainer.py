@@ -22,7 +22,7 @@ from palaestra.data.rollout import Rollout
 from palaestra.data.sequences import SequenceTable
 from palaestra.models.actor_critic import CRITIC
 from palaestra.models.distributions import log_prob_and_entropy
-from palaestra.models.group_critic import GroupCritic
+from palaestra.models.groups.group_critic import GroupCritic
 from palaestra.testing import check_trainer
 from palaestra.trainers.advantages import ValueEstimates, gae
 from palaestra.trainers.group_advantages import GroupRows, GroupValues

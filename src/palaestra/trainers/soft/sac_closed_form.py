@@ -21,8 +21,9 @@ from palaestra.losses.sac import (
     value_of_taken,
     value_of_taken_gradient,
 )
+from palaestra.models.products import one_by_one
 from palaestra.models.sac_networks import ACTOR, TWINS, SoftActorCritic, squashed_gradient, squashed_log_prob
-from palaestra.models.trunk import StackedMLP, Trace, linear, one_by_one
+from palaestra.models.trunk import StackedMLP, Trace, linear
 from palaestra.trainers.sac_gradient import DrawnActions, SoftGradient, SoftLosses
 
 
@@ -197,7 +198,7 @@ def write_gradients(weight: Tensor, bias: Tensor, x: Tensor, grad: Tensor, n: in
     """
     if n < x.shape[1]:
         x, grad = x[:, :n], grad[:, :n]
-    if one_by_one(x):
+    if one_by_one(x, x.shape[1]):
         for network, part in enumerate(into(weight)):
             torch.mm(x[network].t(), grad[network], out=part)
     else:

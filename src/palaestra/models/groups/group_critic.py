@@ -11,8 +11,10 @@ from torch.nn import functional
 from palaestra.core.row_index import Groups
 from palaestra.core.specs import ActionSpec
 from palaestra.core.timestep import Action
-from palaestra.models.entity_attention import FORBIDDEN, HEADS, linear
+from palaestra.models.entity_attention import HEADS, linear
+from palaestra.models.groups.group_attention import attend
 from palaestra.models.mirrored_init import mirrored_heads
+from palaestra.models.products import WideLinear
 
 
 class GroupCritic(nn.Module):
@@ -43,12 +45,12 @@ class GroupCritic(nn.Module):
         super().__init__()
         self.action = action
         self.size = math.ceil(inputs / (2 * HEADS))
-        self.seen = linear(inputs, inputs)
+        self.seen = linear(inputs, inputs, layer=WideLinear)
         self.done = linear(action.continuous + action.choices, inputs)
-        self.query = linear(inputs, HEADS * self.size, 0.125)
-        self.key_value = linear(inputs, 2 * HEADS * self.size, 0.125)
-        self.out = linear(HEADS * self.size, inputs, 0.125)
-        self.body = linear(inputs, inputs)
+        self.query = linear(inputs, HEADS * self.size, 0.125, WideLinear)
+        self.key_value = linear(inputs, 2 * HEADS * self.size, 0.125, WideLinear)
+        self.out = linear(HEADS * self.size, inputs, 0.125, WideLinear)
+        self.body = linear(inputs, inputs, layer=WideLinear)
         self.crowd = nn.Parameter(torch.zeros(inputs))
         self.own_head, self.context_head, self.difference_head = (nn.Linear(inputs, signals) for _ in range(3))
         self.count_head = nn.Linear(inputs, signals) if individual else None
@@ -72,19 +74,28 @@ class GroupCritic(nn.Module):
 
     def value(self, features: Tensor, groups: Groups) -> Tensor:
         """Returns values (M, K) of groups at M group steps, from features (N, inputs); 0 where a group is empty."""
+        if self.count_head is not None:
+            return self._mean(features, groups, None)
+        embedded = self._embedded(self.seen(features.detach()))
+        key_value = self.key_value(embedded)
+        attended, _ = attend(self.query(embedded), key_value, key_value, groups)
+        return self._mean(features, groups, self._everywhere(attended, embedded, groups))
+
+    def _everywhere(self, attended: Tensor, embedded: Tensor, groups: Groups) -> Tensor:
+        """Returns features (M * P, inputs) of all places, from attention (M * P, width) and embeddings (N, inputs)."""
+        agents = groups.present.sum(1, keepdim=True).expand_as(groups.present).flatten()
+        return self._attended_features(attended, groups.of(embedded).flatten(0, 1), agents)
+
+    def _mean(self, features: Tensor, groups: Groups, attended: Tensor | None) -> Tensor:
+        """Returns means over the agents of groups, (M, K), of own values and of contexts, from features (N, inputs)
+        and those of attention (M * P, inputs).
+        """
         agents = groups.present.sum(1, keepdim=True)
         value = self.own_value(groups.of(features), agents.expand_as(groups.present))
-        if self.count_head is None:
-            value = value + self._context(features, groups, agents.expand_as(groups.present))
+        if attended is not None:
+            value = value + self.context_head(attended).view_as(value)
         share = groups.present.to(features.dtype) / agents.clamp(min=1)
         return (share.unsqueeze(1) @ value).squeeze(1)
-
-    def _context(self, features: Tensor, groups: Groups, agents: Tensor) -> Tensor:
-        """Returns contexts (M, P, K) of all places of the groups."""
-        embedded = self._embedded(self.seen(features.detach()))
-        (asks,), (key, worth) = self._heads(self.query(embedded), groups), self._heads(self.key_value(embedded), groups)
-        attended = (self._softmax(asks @ key.transpose(2, 3), groups) @ worth).transpose(1, 2).flatten(2)
-        return self.context_head(self._attended_features(attended, groups.of(embedded), agents))
 
     def context_and_difference(
         self, features: Tensor, action: Action, groups: Groups, deciding: Tensor, places: Tensor
@@ -96,24 +107,34 @@ class GroupCritic(nn.Module):
         `deciding` (R,) indexes the observation of each decision; `places` (R,) its place in the flattened (M, P) table
         of `groups`.
         """
+        embedded, *attended = self._attended(features, action, groups)
+        itself, agents = groups.at(embedded, deciding), groups.agents_at(places)
+        context, difference = (self._attended_features(groups.at(one, places), itself, agents) for one in attended)
+        return self.context_head(context), self.difference_head(difference)
+
+    def estimates(
+        self, features: Tensor, action: Action, groups: Groups, deciding: Tensor, places: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Returns own values, values and baselines of R decisions, each (R, K), and `value` of the groups, (M, K).
+
+        Arguments as in `context_and_difference`; each context is worked out once for both.
+        """
+        embedded, of_obs, of_actions = self._attended(features, action, groups)
+        itself, agents = groups.at(embedded, deciding), groups.agents_at(places)
+        attended = self._everywhere(of_obs, embedded, groups)
+        own = self.own_value(groups.at(features, deciding), agents)
+        value = own + self.context_head(groups.at(attended, places))
+        difference = self.difference_head(self._attended_features(groups.at(of_actions, places), itself, agents))
+        together = self._mean(features, groups, attended if self.count_head is None else None)
+        return own, value, value + difference, together
+
+    def _attended(self, features: Tensor, action: Action, groups: Groups) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns embeddings of observations, (N, inputs), and what `attend` does."""
         seen = self.seen(features.detach())
         embedded = self._embedded(seen)
         with_action = self._embedded(seen + self.done(self.encoded(action)))
-        (asks,), (key, worth), (keys, worths) = (
-            self._heads(x, groups)
-            for x in (self.query(embedded), self.key_value(embedded), self.key_value(with_action))
-        )
-        diagonal = torch.eye(groups.members.shape[1], dtype=torch.bool, device=embedded.device)
-        of_obs = asks @ key.transpose(2, 3)
-        of_actions = torch.where(diagonal, of_obs, asks @ keys.transpose(2, 3))
-        weight = self._softmax(of_actions, groups)
-        own = weight.diagonal(dim1=2, dim2=3).unsqueeze(3)
-        attended = (self._softmax(of_obs, groups) @ worth, weight.masked_fill(diagonal, 0.0) @ worths + own * worth)
-        itself = embedded.index_select(0, deciding)
-        agents = groups.agents_at(places)
-        chosen = (one.transpose(1, 2).flatten(2).flatten(0, 1).index_select(0, places) for one in attended)
-        context, difference = (self._attended_features(one, itself, agents) for one in chosen)
-        return self.context_head(context), self.difference_head(difference)
+        query, of_obs, of_actions = self.query(embedded), self.key_value(embedded), self.key_value(with_action)
+        return embedded, *attend(query, of_obs, of_actions, groups)
 
     def encoded(self, action: Action) -> Tensor:
         """Returns actions as numbers (N, continuous + choices): continuous ones, then each discrete branch one-hot."""
@@ -123,15 +144,6 @@ class GroupCritic(nn.Module):
     @staticmethod
     def _embedded(x: Tensor) -> Tensor:
         return functional.layer_norm(functional.silu(x), x.shape[1:])
-
-    def _heads(self, x: Tensor, groups: Groups) -> tuple[Tensor, ...]:
-        """Splits (N, parts * HEADS * size) into `parts` tensors (M, HEADS, P, size)."""
-        return groups.of(x).unflatten(2, (-1, HEADS, self.size)).permute(2, 0, 3, 1, 4).unbind(0)
-
-    def _softmax(self, score: Tensor, groups: Groups) -> Tensor:
-        """Returns attention weights (M, HEADS, P queries, P keys); 0 for empty places."""
-        absent = ~groups.present[:, None, None, :] * FORBIDDEN
-        return torch.softmax(score / math.sqrt(self.size) + absent, 3)
 
     def _attended_features(self, attended: Tensor, itself: Tensor, agents: Tensor) -> Tensor:
         """Returns features (..., inputs) from attention, its queries (..., width) and the number of agents (...,)."""

@@ -12,7 +12,7 @@ from palaestra.core.row_index import Groups
 from palaestra.core.specs import ActionSpec
 from palaestra.core.timestep import Action
 from palaestra.models.entity_attention import HEADS
-from palaestra.models.group_critic import GroupCritic
+from palaestra.models.groups.group_critic import GroupCritic
 
 SPEC = ActionSpec(continuous=2, branches=(3, 2))
 VIEWS, INPUTS, SIGNALS = 7, 10, 2

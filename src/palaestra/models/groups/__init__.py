@@ -1,0 +1,1 @@
+"""The critic of MA-POCA."""
