@@ -61,7 +61,11 @@ SPECS = {
 
 
 def settings(trainer: str, network: Mapping[str, Any] | None = None, **rest: Any) -> BehaviorSettings:
-    hyper = {"batch_size": 16, "buffer_size": 64, **({"teacher": "heuristic"} if trainer == "bc" else {})}
+    hyper = {
+        "batch_size": 16,
+        "buffer_size": 500 if trainer == "sac" else 64,
+        **({"teacher": "heuristic"} if trainer == "bc" else {}),
+    }
     shape = {"critic_only": ["truth*"], "hidden_units": 16, "num_layers": 1, "normalize": True, **(network or {})}
     return BehaviorSettings.model_validate(
         {
@@ -272,6 +276,11 @@ def test_critic_only_is_a_list_of_names(given: object):
 def test_a_shared_critic_sees_nothing_of_its_own():
     with pytest.raises(ValidationError, match=r"set hyperparameters.shared_critic to false, or leave out critic_only"):
         settings("ppo", hyperparameters={"shared_critic": True})
+
+
+def test_a_reward_signal_has_no_critic():
+    with pytest.raises(ValidationError, match="rnd has no critic: give critic_only in the behavior's own"):
+        settings("ppo", reward_signals={"rnd": {"network_settings": {"critic_only": ["truth_a"]}}})
 
 
 def test_a_trainer_whose_network_shows_its_policy_everything_is_refused():

@@ -243,9 +243,7 @@ class Policy:
             if layout.row_by_row
             else [feeds]
         )
-        size = 1 if layout.row_by_row else rows
-        unread = {name: np.zeros((size, *shape), np.float32) for name, shape in self._inputs.unread.items()}
-        answers = [session.run(list(wanted.values()), part | unread) for part in parts]
+        answers = [session.run(list(wanted.values()), part) for part in parts]
         return {kind: np.concatenate([answer[name] for answer in answers]) for kind, name in wanted.items()}
 
     def _action(self, answer: Arrays, mask: np.ndarray | None, rows: int, deterministic: bool) -> PolicyAction:
@@ -304,6 +302,7 @@ def feeds_of(
     feeds = {
         name: turn(array) if name in policy._turned else array for name, array in zip(layout.obs, arrays, strict=True)
     }
+    feeds |= {name: np.zeros((rows, *shape), np.float32) for name, shape in policy._inputs.unread.items()}
     if layout.masked:
         feeds[MASK] = np.ones((rows, layout.choices), np.float32) if mask is None else mask.astype(np.float32)
     if layout.memory_size:

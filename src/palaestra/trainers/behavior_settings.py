@@ -159,6 +159,13 @@ class BehaviorSettings(Settings):
                 "own; set hyperparameters.shared_critic to false, or leave out critic_only"
             )
             raise field_error(BehaviorSettings, "network_settings", sentence, list(self.network_settings.critic_only))
+        for name, signal in self.reward_signals.items():
+            if getattr(getattr(signal, "network_settings", None), "critic_only", None):
+                sentence = (
+                    f"{name} has no critic: give critic_only in the behavior's own network_settings; reward signals see "
+                    "what the policy sees"
+                )
+                raise field_error(BehaviorSettings, "reward_signals", sentence, name)
         memory = self.network_settings.memory
         batch_size = getattr(self.hyperparameters, "batch_size", None)
         if memory and isinstance(batch_size, int) and memory.sequence_length > batch_size:

@@ -17,6 +17,9 @@ from palaestra.demos import DemoRecord, DemoWriter, free_path
 from palaestra.envs.base import Env
 from palaestra.runtime.play.assigned_brains import Side
 
+MOST_GROUPS = 1 << 31
+"""Numbers that a file has for groups, without those of a game's copies, which are in the upper half of ours."""
+
 
 @dataclass(slots=True)
 class _Take:
@@ -164,7 +167,7 @@ class DemoRecorder:
             done=done,
             truncated=done and bool(table.truncated[slot]),
             id=slot,
-            group=max(0, int(table.group[slot]) + 1),
+            group=max(0, int(table.group[slot]) + 1) % MOST_GROUPS,
             mask=None if table.mask is None or done else table.mask[slot],
             continuous=action[0],
             discrete=action[1],

@@ -120,17 +120,18 @@ def test_the_file_of_another_team_is_overwritten_only_with_force(tmp_path):
         assert [path.name for path in of_two_teams(tmp_path / "x.demo", force=force)] == ["x.demo", name]
 
 
-def test_masks_and_groups_are_recorded(tmp_path):
+@pytest.mark.parametrize("group", [4, (3 << 32) | 4], ids=("", "of a game's copy"))
+def test_masks_and_groups_are_recorded(tmp_path, group: int):
     scene = Scene()
     scene.behaviors = {"Ball": spec_of((1,), branches=(2, 2))}
     recorder = DemoRecorder(scene, tmp_path / "x.demo")  # type: ignore[arg-type]
     mask = torch.tensor([[True, False, True, True]])
     recorder.note(
-        {"Ball": with_columns(table(seen(1), mask=mask), group=torch.tensor([4]), group_reward=torch.tensor([9.0]))}
+        {"Ball": with_columns(table(seen(1), mask=mask), group=torch.tensor([group]), group_reward=torch.tensor([9.0]))}
     )
     recorder.decided({"Ball": Action(torch.zeros(1, 0), torch.tensor([[0, 1]]))})
     ended = table(seen(1), terminated=[0], final_obs=(seen(2),), mask=mask)
-    recorder.note({"Ball": with_columns(ended, group=torch.tensor([4]), group_reward=torch.tensor([3.0]))})
+    recorder.note({"Ball": with_columns(ended, group=torch.tensor([group]), group_reward=torch.tensor([3.0]))})
     first, last, *_ = read_demo(recorder.close()[0])
     assert first.mask.tolist() == mask[0].tolist()
     assert (first.group, last.group, first.group_reward, last.group_reward) == (5, 5, 0.0, 3.0)
