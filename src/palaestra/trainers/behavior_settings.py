@@ -162,8 +162,8 @@ class BehaviorSettings(Settings):
         for name, signal in self.reward_signals.items():
             if getattr(getattr(signal, "network_settings", None), "critic_only", None):
                 sentence = (
-                    f"{name} has no critic: give critic_only in the behavior's own network_settings; reward signals see "
-                    "what the policy sees"
+                    f"{name} has no critic: give critic_only in the behavior's own network_settings; reward signals "
+                    "see what the policy sees"
                 )
                 raise field_error(BehaviorSettings, "reward_signals", sentence, name)
         memory = self.network_settings.memory
