@@ -1,6 +1,6 @@
 """Runs the original toolkit, the peers and Palaestra on the same work, one at a time, and prints a table of medians.
 
-usage: python benchmarks/peers/run.py [--work bar|cartpole|cheetah|original|update|lstm|cnn|all] [--peers NAME ...]
+usage: python benchmarks/peers/run.py [--work bar|cartpole|cheetah|original|update|lstm|cnn|sac|all] [--peers NAME ...]
 [--seeds 5] [--json FILE]
 
 A work is a set of scripts <work>_<peer>.py in this folder, each printing one JSON line. They run in turn, every peer
@@ -36,6 +36,7 @@ SCRIPTS = {
     "update": "update",
     "lstm": "lstm",
     "cnn": "cnn",
+    "sac": "sac",
 }
 """Work to the stem of its scripts."""
 RUNS_IN = {"single_file": "sb3"}  # peers that share another's environment
@@ -47,6 +48,7 @@ UPDATES = {  # minibatch, threads; networks of an LSTM: 2 are actor and critic a
     "update": [("64",), ("4096",)],
     "lstm": [(size, threads, networks) for size in ("1024", "4096") for threads in "12" for networks in "21"],
     "cnn": [("256", threads, bits) for threads in "12" for bits in ("32", "16")],
+    "sac": [(game, threads) for game in ("3DBall", "FoodCollector") for threads in "12"],
 }
 KEYS = ("game", "agents", "minibatch", "way", "threads", "networks", "bits")
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
@@ -228,6 +230,7 @@ COLUMNS = {
         ("lstm", "cnn"),
         lambda runs: {"rows/s": f"{_median(runs, 'rows_per_s'):,.0f}", "best": f"{_median(runs, 'best'):,.0f}"},
     ),
+    "sac": lambda runs: {"steps/s": f"{_median(runs, 'rows_per_s'):,.1f}", "best": f"{_median(runs, 'best'):,.1f}"},
     "update": lambda runs: {"samples a CPU s": f"{_median(runs, 'samples_per_cpu_s'):,.0f}"},
 }
 

@@ -128,7 +128,8 @@ class Replay:
         index.resize(slots)
         joins, ended, lengths = self._on_host(rollout, index)
         final_rows = np.full(time * slots, NONE, np.int64)
-        final_rows[rollout.final_rows.cpu().numpy()] = np.arange(len(rollout.final_rows))
+        if rollout.final_rows.shape[0]:
+            final_rows[rollout.final_rows.cpu().numpy()] = np.arange(len(rollout.final_rows))
         decisions = decisions_of(rollout, action, reward)
         for t in range(time):
             acted = np.flatnonzero(lengths > t)

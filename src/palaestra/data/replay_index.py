@@ -63,6 +63,8 @@ class ReplayIndex:
 
     def resize(self, slots: int) -> None:
         """Changes the number of slots; later ones are dropped. Raises ConfigError where the replay is too small."""
+        if slots == len(self.waiting):
+            return
         if slots > self.size or 3 * slots > self.rows:  # each may wait somewhere, end somewhere, and wait anew
             least = max(slots, 3 * slots - (self.rows - self.size))
             raise ConfigError(
