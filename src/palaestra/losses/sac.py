@@ -122,17 +122,19 @@ def temperature_gradient(
     return (excess * counts).sum(0) / counts.sum(0).clamp(min=1) * temperature
 
 
-def entropy_excess(log_prob: Tensor, branches: Sequence[Tensor], mask: Tensor | None) -> tuple[Tensor, Tensor]:
+def entropy_excess(
+    log_prob: Tensor, branches: Sequence[Tensor], mask: Tensor | None, target: float = -1.0
+) -> tuple[Tensor, Tensor]:
     """Returns the entropy above its target, and 1 for each row that counts, both (N, temperatures).
 
-    Targets: -1 a continuous number; of each branch a share of the greatest entropy that the choices allowed in the row
-    can have. A row with one allowed choice has none to ask for: it has no say, or its temperature would rise without
-    end.
+    Targets: `target` a continuous number; of each branch a share of the greatest entropy that the choices allowed in
+    the row can have. A row with one allowed choice has none to ask for: it has no say, or its temperature would rise
+    without end.
     """
     excess = []
     counts = []
     if log_prob.shape[1]:
-        excess.append(log_prob.shape[1] - log_prob.sum(1))
+        excess.append(-target * log_prob.shape[1] - log_prob.sum(1))
         counts.append(torch.ones_like(excess[0]))
     sizes = [log_probs.shape[1] for log_probs in branches]
     allowed: Sequence[Tensor | None] = [None] * len(sizes) if mask is None else mask.split(sizes, 1)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from palaestra.models.conditioned_bodies import ConditionedMLP
 from palaestra.models.custom import OwnModule
 from palaestra.models.lstm import LSTMLayer, weights
+from palaestra.models.residual.residual_body import ResidualBody, orthogonal
 from palaestra.models.trunk import StackedMLP
 
 GAIN = 2.0
@@ -33,6 +34,8 @@ def mirrored_heads(last: nn.Module, width: int, outputs: Sequence[int]) -> Tenso
     of bodies. Where a body of a user's cannot be mirrored, its head starts with weights of 0. With an odd width one
     unit starts without a weight. Xavier's distribution: Glorot and Bengio 2010, eq. 16.
     """
+    if isinstance(last, ResidualBody):  # which bounds the heads' size, so that random values are small
+        return torch.cat([orthogonal(last.networks, count, width) for count in outputs], 1).transpose(1, 2).contiguous()
     half = width // 2
     made = [_mirror(one, half) for one in _networks(last)]
     heads = torch.zeros(len(made), width, sum(outputs))

@@ -134,7 +134,7 @@ class NetworkPolicy:
 
     def _of_all(self, step: TimeStep, recurrent_state: Tensor) -> PendingDecision:
         chosen, after = self._choose(step.obs, step.action_mask, recurrent_state, self.network)
-        if self.network.memory_size:
+        if after.shape[1]:
             # an empty slot's state stays as it is
             self.recurrent_state = (
                 after if self.network.spec.steady else torch.where(step.acting.unsqueeze(1), after, recurrent_state)
@@ -157,10 +157,10 @@ class NetworkPolicy:
 
 def whole(few: PendingDecision, rows: Tensor, action: Action, recurrent_state: Tensor) -> Decision:
     """Returns these rows' decision for a table of all slots, given `action` and the state (S, L) before it."""
-    decision = few.decision()
-    slots = len(recurrent_state)
-    sample = decision.sample.each(lambda x: spread(x, rows, slots))
-    return Decision(action, sample, spread(decision.log_prob, rows, slots), recurrent_state)
+    own, slots = few.decision(), len(recurrent_state)
+    sample = own.sample.each(lambda x: spread(x, rows, slots))
+    state = recurrent_state[:, : own.recurrent_state.shape[1]]  # the rest is not learned from
+    return Decision(action, sample, spread(own.log_prob, rows, slots), state)
 
 
 def spread(values: Tensor, rows: Tensor, slots: int) -> Tensor:

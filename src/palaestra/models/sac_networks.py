@@ -28,7 +28,7 @@ from palaestra.models.critic_only.sight import (
 )
 from palaestra.models.distributions import HALF_LOG_TAU
 from palaestra.models.mirrored_init import mirrored_heads
-from palaestra.models.settings import NetworkSettings
+from palaestra.models.settings import RESIDUAL, NetworkSettings
 from palaestra.models.trunk import Inputs, StackedMLP, Trunk, linear
 from palaestra.parallel.rank_group import ALONE, RankGroup
 
@@ -36,6 +36,10 @@ ACTOR = 0
 TWINS = 2
 LEAST_LOG_STD, MOST_LOG_STD = -20.0, 2.0
 """Bounds of the logarithm of a standard deviation, as in ML-Agents."""
+SMOOTH_LEAST, SMOOTH_LOG_STD = 10.0, 6.0
+"""With the residual body it is -10 + 6 (1 + tanh x)."""
+ONE = math.atanh(SMOOTH_LEAST / SMOOTH_LOG_STD - 1)
+"""The x of a standard deviation of 1."""
 
 
 class SoftCritics(Trunk):
@@ -47,10 +51,15 @@ class SoftCritics(Trunk):
     """
 
     def __init__(
-        self, spec: BehaviorSpec, settings: NetworkSettings, signals: int, shown: tuple[int, ...] | None = None
+        self,
+        spec: BehaviorSpec,
+        settings: NetworkSettings,
+        signals: int,
+        shown: tuple[int, ...] | None = None,
+        bins: int = 1,
     ) -> None:
         """Reads observations that the actor prepared, so it has no normalizer of its own, but where the actor sees some
-        of them alone, which are `shown`.
+        of them alone, which are `shown`. `bins`: logits for each value in place of it.
         """
         numbers = spec.action.continuous
         recurrent = settings.memory is not None
@@ -65,7 +74,7 @@ class SoftCritics(Trunk):
         )
         width = self.width if self.joint is None else self.joint.outputs
         last = self.joint or self.memory or (self.bodies if self.apart else self.body)
-        self.head_weight = nn.Parameter(mirrored_heads(last, width, [max(spec.action.choices, 1)] * signals))
+        self.head_weight = nn.Parameter(mirrored_heads(last, width, [max(spec.action.choices, 1) * bins] * signals))
         self.head_bias = nn.Parameter(torch.zeros(TWINS, 1, self.head_weight.shape[2]))
 
     def encoding(self, inputs: Inputs, sequences: Sequences | None = None) -> Tensor:
@@ -80,7 +89,9 @@ class SoftCritics(Trunk):
         return torch.cat([self.remember(i, inputs, recurrent_state)[1] for i in range(TWINS)], 1)
 
     def forward(self, encoding: Tensor, numbers: Tensor) -> Tensor:
-        """Returns values (2, N, K, outputs) of actions (N, continuous): one output, or one for each choice."""
+        """Returns values (2, N, K, outputs) of actions (N, continuous): one output, or one for each choice; of each
+        `bins` logits.
+        """
         if numbers.shape[1]:
             encoding = torch.cat([encoding, numbers.unsqueeze(0).expand(TWINS, -1, -1)], 2)
         if self.memory is None:
@@ -119,9 +130,15 @@ class SoftActorCritic(Trunk):
     zeroed_heads = True
 
     def __init__(
-        self, spec: BehaviorSpec, settings: NetworkSettings, signals: int = 1, temperature: float = 1.0
+        self,
+        spec: BehaviorSpec,
+        settings: NetworkSettings,
+        signals: int = 1,
+        temperature: float = 1.0,
+        critics: NetworkSettings | None = None,
+        bins: int = 1,
     ) -> None:
-        """`temperature`: initial weight of the entropy."""
+        """`temperature`: initial weight of the entropy. `critics`: their shape; None: the actor's."""
         shown = shown_to_actor(spec, settings) if settings.critic_only else None
         super().__init__(spec if shown is None else narrowed(spec, shown), settings, 1)
         self.shown = shown
@@ -129,7 +146,7 @@ class SoftActorCritic(Trunk):
         """Observations of the critics, and actions."""
         action = spec.action
         self.action_head = nn.Linear(self.width, 2 * action.continuous + action.choices)
-        self.critics = SoftCritics(spec, settings, signals, shown)
+        self.critics = SoftCritics(spec, critics or settings, signals, shown, bins)
         self.measured = self.critics.vectors
         self.targets = copy.deepcopy(self.critics).requires_grad_(False)
         self.log_temperature = nn.Parameter(
@@ -137,6 +154,10 @@ class SoftActorCritic(Trunk):
         )
         """One for all continuous actions, where there are any, then one for each branch."""
         start_action_head(self.action_head, 2 * action.continuous)
+        self.smooth = settings.body == RESIDUAL
+        """Whether a smooth function bounds logarithms of deviations, instead of a clamp without gradients beyond."""
+        if self.smooth:
+            nn.init.constant_(self.action_head.bias[action.continuous : 2 * action.continuous], ONE)
 
     @property
     def plain(self) -> bool:
@@ -207,6 +228,8 @@ class SoftActorCritic(Trunk):
     def gaussian(self, output: Tensor) -> tuple[Tensor, Tensor]:
         """Returns means and logarithms of standard deviations before tanh, each (N, continuous)."""
         mean, log_std = output[:, : 2 * self.spec.action.continuous].chunk(2, 1)
+        if self.smooth:
+            return mean, SMOOTH_LOG_STD * (1 + log_std.tanh()) - SMOOTH_LEAST
         return mean, log_std.clamp(LEAST_LOG_STD, MOST_LOG_STD)
 
     def reparametrized(self, output: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,8 @@ from pydantic import Field, field_validator
 from palaestra.core.plugins import nearest, registry
 from palaestra.core.settings import Settings
 
+RESIDUAL = "residual"
+"""The body of ours beside plain layers."""
 Encoder = Literal["fully_connected", "match3", "simple", "nature_cnn", "resnet"]
 """Encoders of ML-Agents."""
 
@@ -49,8 +51,9 @@ class NetworkSettings(Settings):
     Pong's ball.
     """
     body: str | None = None
-    """Hidden layers of your own in place of ours: `package.module:Class`, or the name of a plug-in. They read goals as
-    they do the rest.
+    """`residual`: normalized blocks with shortcuts, num_layers of them (trainer sac); or hidden layers of your own:
+    `package.module:Class`, or the name of a plug-in. null: plain layers. Unlike these, both read goals as they do the
+    rest.
     """
     memory: MemorySettings | None = None
     """Recurrent memory; null: none."""
@@ -97,7 +100,12 @@ class NetworkSettings(Settings):
     @field_validator("body")
     @classmethod
     def _body_exists(cls, name: str | None) -> str | None:
-        return None if name is None else _own(name, "body", ())
+        return name if name in (None, RESIDUAL) else _own(name, "body", (RESIDUAL,))
+
+    @property
+    def own_body(self) -> str | None:
+        """The name of a user's hidden layers; None: they are ours."""
+        return None if self.body == RESIDUAL else self.body
 
 
 def _own(name: str, what: str, ours: tuple[str, ...]) -> str:

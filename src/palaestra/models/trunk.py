@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ from palaestra.models.encoders import centered, visual_encoder
 from palaestra.models.entity_attention import EntityAttention, seen
 from palaestra.models.lstm import LSTMLayer
 from palaestra.models.products import FEWEST_ROWS
+from palaestra.models.residual.residual_body import ResidualBody
 from palaestra.models.settings import NetworkSettings
 from palaestra.parallel.rank_group import ALONE, RankGroup
 
@@ -78,18 +80,19 @@ class Trunk(nn.Module):
         goals = goal_columns(spec, hidden) if hyper else []
         self.register_buffer("goal_columns", torch.tensor(goals, dtype=torch.int64), persistent=False)
         self.conditioned = bool(goals)
-        self.apart = bool(goals) or settings.body is not None
+        self.apart = bool(goals) or settings.own_body is not None
         inputs += extra
-        if settings.body is not None:
+        if settings.own_body is not None:
             self.bodies = nn.ModuleList(
-                own_body(settings.body, inputs, hidden, settings.num_layers) for _ in range(networks)
+                own_body(settings.own_body, inputs, hidden, settings.num_layers) for _ in range(networks)
             )
         elif goals:
             self.bodies = nn.ModuleList(
                 ConditionedMLP(inputs, len(goals), hidden, settings.num_layers) for _ in range(networks)
             )
         else:
-            self.body = StackedMLP(networks, inputs, hidden, settings.num_layers)
+            kind: type[Any] = ResidualBody if settings.body else StackedMLP
+            self.body = kind(networks, inputs, hidden, settings.num_layers)
         self.memory = LSTMLayer(networks, hidden, settings.memory.memory_size) if settings.memory else None
         self.width = hidden if self.memory is None else self.memory.outputs
         """Numbers in a row of features."""

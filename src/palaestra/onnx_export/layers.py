@@ -23,11 +23,12 @@ from palaestra.models.encoders import (
     ResNetEncoder,
     SimpleEncoder,
 )
+from palaestra.models.residual.residual_body import ResidualBody
 from palaestra.models.trunk import LIMIT, Normalizer, StackedMLP
 from palaestra.onnx_export.custom import own_module
 
 LEAK = 0.01  # slope of torch's LeakyReLU
-EPSILON = 1e-5  # of torch's layer norm
+EPSILON = 1e-5  # of torch's layer norm, and of features' size in residual bodies
 
 
 def write(graph: Graph, module: nn.Module, name: str, *inputs: str) -> str:
@@ -127,6 +128,20 @@ def stacked_mlp(graph: Graph, module: StackedMLP, name: str, x: str) -> str:
     return x
 
 
+def residual_body(graph: Graph, module: ResidualBody, name: str, x: str) -> str:
+    """Writes the actor's blocks, with their norms folded into weights, and the norm of the features."""
+    (weight, bias), *layers = module.folded(ACTOR)
+    x = gemm(graph, f"{name}.0", x, weight, bias)
+    for i in range(0, len(layers), 2):
+        inner = x
+        for j, (weight, bias) in enumerate(layers[i : i + 2], start=i + 1):
+            inner = graph.add("Relu", gemm(graph, f"{name}.{j}", inner, weight, bias))
+        x = graph.add("Add", x, inner)
+    square = graph.add("ReduceMean", graph.add("Mul", x, x), axes=[1], keepdims=1)
+    size = graph.add("Sqrt", graph.add("Add", square, graph.constant(f"{name}.epsilon", EPSILON)))
+    return graph.add("Mul", graph.add("Div", x, size), graph.constant(f"{name}.scale", module.scale[ACTOR].t()))
+
+
 def conditioned_mlp(graph: Graph, module: ConditionedMLP, name: str, x: str, goal: str) -> str:
     """Writes x (N, in) and goal (N, g) to (N, hidden)."""
     for i, layer in enumerate(module.linears):
@@ -160,6 +175,7 @@ WRITERS: dict[type[nn.Module], Callable[..., Any]] = {
     ResidualBlock: residual_block,
     OwnModule: own_module,
     StackedMLP: stacked_mlp,
+    ResidualBody: residual_body,
     ConditionedMLP: conditioned_mlp,
     HyperLinear: hyper_linear,
 }

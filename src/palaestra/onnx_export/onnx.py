@@ -20,7 +20,13 @@ from palaestra.models.actor_critic import ACTOR
 from palaestra.models.distributions import RANGE
 from palaestra.models.entity_attention import EntityAttention
 from palaestra.models.lstm import LSTMLayer, weights
-from palaestra.models.sac_networks import LEAST_LOG_STD, MOST_LOG_STD, SoftActorCritic
+from palaestra.models.sac_networks import (
+    LEAST_LOG_STD,
+    MOST_LOG_STD,
+    SMOOTH_LEAST,
+    SMOOTH_LOG_STD,
+    SoftActorCritic,
+)
 from palaestra.models.trunk import Trunk
 from palaestra.onnx_export.attention import attention
 from palaestra.onnx_export.layers import columns, gemm, join, write
@@ -56,7 +62,7 @@ def policy_graph(network: Trunk, spec: BehaviorSpec, *, for_unity: bool = False)
     head = network.action_head
     assert isinstance(head, nn.Linear)
     if action.continuous and isinstance(network, SoftActorCritic):
-        squashed(graph, head, action, features)
+        squashed(graph, head, action, features, smooth=network.smooth)
     elif action.continuous:
         assert isinstance(network.log_std, torch.Tensor)
         gaussian(graph, head, network.log_std, action, features)
@@ -144,12 +150,21 @@ def gaussian(graph: Graph, head: nn.Linear, log_std: Tensor, spec: ActionSpec, f
     continuous_outputs(graph, size)
 
 
-def squashed(graph: Graph, head: nn.Linear, spec: ActionSpec, features: str) -> None:
-    """Writes continuous actions from means and log deviations, within -1..1 in both outputs, unlike ML-Agents."""
+def squashed(graph: Graph, head: nn.Linear, spec: ActionSpec, features: str, *, smooth: bool) -> None:
+    """Writes continuous actions from means and log deviations, within -1..1 in both outputs, unlike ML-Agents.
+
+    `smooth`: as in `SoftActorCritic`.
+    """
     size = spec.continuous
     mean = gemm(graph, "action.mean", features, head.weight[:size], head.bias[:size])
     log_std = gemm(graph, "action.log_std", features, head.weight[size : 2 * size], head.bias[size : 2 * size])
-    std = graph.add("Exp", graph.add("Clip", log_std, min=LEAST_LOG_STD, max=MOST_LOG_STD))
+    if smooth:
+        stretch = graph.constant("action.stretch", SMOOTH_LOG_STD)
+        least = graph.constant("action.least", SMOOTH_LOG_STD - SMOOTH_LEAST)
+        bounded = graph.add("Add", graph.add("Mul", graph.add("Tanh", log_std), stretch), least)
+    else:
+        bounded = graph.add("Clip", log_std, min=LEAST_LOG_STD, max=MOST_LOG_STD)
+    std = graph.add("Exp", bounded)
     spread = graph.add("Mul", graph.add("RandomNormalLike", mean, dtype=FLOAT), std)
     graph.add("Tanh", graph.add("Add", mean, spread), output="continuous_actions")
     graph.add("Tanh", mean, output="deterministic_continuous_actions")

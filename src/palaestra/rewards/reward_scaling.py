@@ -20,16 +20,20 @@ class ReturnScale:
 
     Engstrom et al. 2020, https://arxiv.org/abs/2005.12729, section 3 (reward scaling). The mean is kept: subtracting it
     would change which episode length is best. While returns hardly differ, their own size is used in place of their
-    deviation: where all episodes fail in the same way at first, rewards do not blow up.
+    deviation: where all episodes fail in the same way at first, rewards do not blow up. With a `limit` no
+    return so far is beyond it once scaled: Kim et al. 2026, https://arxiv.org/abs/2604.04539.
     """
 
-    def __init__(self, gamma: float, group: RankGroup = ALONE) -> None:
+    def __init__(self, gamma: float, group: RankGroup = ALONE, limit: float | None = None) -> None:
+        """`limit`: no return so far exceeds it once scaled; None: any may."""
         self.gamma = gamma
+        self.limit = limit
         self._group = group
         self._running = torch.zeros(0)
         self._count = 0.0
         self._mean = 0.0
         self._m2 = 0.0
+        self._peak = 0.0  # the largest return so far, without its sign
 
     def __call__(
         self, reward: Tensor, ended: Tensor, lengths: Tensor | None = None, anew: Tensor | None = None
@@ -55,7 +59,8 @@ class ReturnScale:
         """Number that rewards are divided by."""
         deviation = (self._m2 / max(self._count, 1.0)) ** 0.5
         size = (deviation * deviation + self._mean * self._mean) ** 0.5
-        return deviation if deviation > LEAST_SPREAD * size else size or 1.0
+        deviation = deviation if deviation > LEAST_SPREAD * size else size or 1.0
+        return deviation if self.limit is None else max(deviation, self._peak / self.limit)
 
     def _open_returns(self, reward: Tensor) -> Tensor:
         """Returns the returns so far of the episodes that go on, (S,): 0 in new slots."""
@@ -67,7 +72,9 @@ class ReturnScale:
 
     def _take_in(self, returns: Tensor) -> None:
         own = float(returns.mean())
-        for rows, mean, m2 in self._group.gather_numbers([returns.numel(), own, float((returns - own).square().sum())]):
+        parts = [returns.numel(), own, float((returns - own).square().sum()), float(returns.abs().max())]
+        for rows, mean, m2, peak in self._group.gather_numbers(parts):
+            self._peak = max(self._peak, peak)
             delta = mean - self._mean
             total = self._count + rows
             self._m2 += m2 + delta * delta * self._count * rows / total
@@ -76,7 +83,8 @@ class ReturnScale:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns sums and open returns."""
-        return {"open_returns": self._running, "count": self._count, "mean": self._mean, "m2": self._m2}
+        sums = {"count": self._count, "mean": self._mean, "m2": self._m2, "peak": self._peak}
+        return {"open_returns": self._running, **sums}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state."""
@@ -84,6 +92,7 @@ class ReturnScale:
         self._count = state["count"]
         self._mean = state["mean"]
         self._m2 = state["m2"]
+        self._peak = state.get("peak", 0.0)
 
 
 class EpisodeSums:

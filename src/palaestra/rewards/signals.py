@@ -34,10 +34,11 @@ class RewardSignals:
         seed: int,
         group: RankGroup = ALONE,
         shown: tuple[int, ...] | None = None,
+        limit: float | None = None,
     ) -> None:
         """Makes the signals, whose weights and random streams come from `seed`. `group`: the ranks that learn them
-        together; `shown`: the observations that `spec` has of those they are given (`Trunk.shown`). Raises PluginError,
-        ConfigError, and DemoError where a demonstration does not fit.
+        together; `shown`: the observations that `spec` has of those they are given (`Trunk.shown`); `limit`: what
+        normalized returns may reach. Raises PluginError, ConfigError, and DemoError where a demonstration does not fit.
         """
         self.names = tuple(settings)
         self.gammas = tuple(one.gamma for one in settings.values())
@@ -49,7 +50,7 @@ class RewardSignals:
         }
         self._learned = blinded(self._learned, shown)
         self._sums = {name: EpisodeSums() for name in self._learned}
-        self._scales = {name: ReturnScale(one.gamma, group) for name, one in settings.items() if one.normalize}
+        self._scales = {n: ReturnScale(one.gamma, group, limit) for n, one in settings.items() if one.normalize}
 
     def __len__(self) -> int:
         return len(self.names)

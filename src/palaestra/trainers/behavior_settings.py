@@ -13,7 +13,7 @@ from palaestra.core.errors import PluginError
 from palaestra.core.plugins import class_name, find_class, installed, nearest, registry
 from palaestra.core.settings import SKIP_USER_CODE, Settings, field_error
 from palaestra.core.wording.other_trainers import nearest_trainer
-from palaestra.models.settings import NetworkSettings
+from palaestra.models.settings import RESIDUAL, NetworkSettings
 from palaestra.rewards.settings import REWARDS, ExtrinsicSettings, RewardSettings, UnreadSignalSettings, signal_class
 from palaestra.scenario.ending_settings import KeepBestSettings, StopSettings
 from palaestra.scenario.settings import SelfPlaySettings
@@ -173,6 +173,17 @@ class BehaviorSettings(Settings):
                 f"batch_size ({batch_size}) must be at least the memory's sequence_length ({memory.sequence_length})"
             )
             raise field_error(BehaviorSettings, "hyperparameters", sentence, batch_size)
+        sac = isinstance(self.hyperparameters, SACSettings)
+        if self.network_settings.body == RESIDUAL and (memory or not sac):
+            because = (
+                "has no recurrent memory" if sac else "learns statistics of minibatches, with the trainer sac alone"
+            )
+            sentence = f"body: residual {because}; leave it out{', or memory' if sac else ''}"
+            raise field_error(BehaviorSettings, "network_settings", sentence, RESIDUAL)
+        for name, signal in self.reward_signals.items():
+            if getattr(getattr(signal, "network_settings", None), "body", None) == RESIDUAL:
+                sentence = f"{name}: body: residual is a policy's alone; leave it out"
+                raise field_error(BehaviorSettings, "reward_signals", sentence, RESIDUAL)
         return self
 
 

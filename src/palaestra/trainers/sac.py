@@ -6,6 +6,7 @@ Subclasses may override each public method (docs/guides/own-trainer.md). Shapes:
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -21,9 +22,9 @@ from palaestra.core.system_memory import format_bytes, free_memory
 from palaestra.data.replay import Replay, ReplayBatch
 from palaestra.data.rollout import Rollout
 from palaestra.data.transitions import TransitionTable
+from palaestra.losses.categorical import LIMIT
 from palaestra.losses.sac import backup, temperature_loss
 from palaestra.models.optimizer import scheduled
-from palaestra.models.policy import NetworkPolicy
 from palaestra.models.sac_networks import SoftActorCritic
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.prior_data import PriorData
@@ -33,6 +34,8 @@ from palaestra.trainers.forward import bfloat16_pays
 from palaestra.trainers.imitation import Cloning
 from palaestra.trainers.sac_gradient import DrawnActions, SoftGradient, temperatures
 from palaestra.trainers.settings import LAST_LEARNING_RATE, STEPS_BESIDE, SACSettings
+from palaestra.trainers.soft.held_noise import policy_of
+from palaestra.trainers.soft.joint_gradient import JointGradient
 from palaestra.trainers.soft.sac_closed_form import ClosedFormGradient, has_closed_form
 from palaestra.trainers.trainer_setup import (
     Parts,
@@ -69,21 +72,26 @@ class SAC:
             raise ConfigError("network_settings.compile is not available with the trainer sac; set it to false")
         self.settings = settings
         self.hyper = settings.hyperparameters
+        if self.hyper.critic_bins and replaces(self, SAC, "critic_loss"):
+            raise ConfigError(
+                f"{type(self).__name__}.critic_loss is a loss of values, and critic_bins has cross entropy instead: "
+                "leave out one of them"
+            )
         self.group = group
         shape = settings.network_settings
         self.network = seeded_network(self.make_network, spec, settings, device, seed)
         self.action_rng = seeded_generator(device, seed + 1, group)
         self.replay_rng = seeded_generator("cpu", seed + 2, group)
         self.gradient_rng = seeded_generator(device, seed + 4, group)
-        self.policy = NetworkPolicy(self.network, self.action_rng, shape.deterministic)
-        network = self.network
-        self.signals = RewardSignals(network.spec, settings.reward_signals, device, seed + 3, group, network.shown)
+        self.policy = policy_of(self.network, self.action_rng, shape.deterministic, self.hyper.noise_hold)
+        network, limit = self.network, LIMIT if self.hyper.critic_bins else None
+        self.signals = RewardSignals(
+            network.spec, settings.reward_signals, device, seed + 3, group, network.shown, limit
+        )
         bfloat16 = bfloat16_pays(self.network, device) if shape.bfloat16 is None else shape.bfloat16
         self._gamma = torch.tensor(self.signals.gammas, device=device)
         self._ignores_ends = torch.tensor(self.signals.ignore_ends, device=device)
-        own_losses = replaces(self, SAC, "critic_loss", "actor_loss", "temperature_loss")
-        closed_form = has_closed_form(self.network) and not (bfloat16 or own_losses)
-        self.gradient = (ClosedFormGradient if closed_form else SoftGradient)(
+        self.gradient = gradient_kind(self, bfloat16)(
             self.network, self.hyper, self.signals, self.gradient_rng, bfloat16=bfloat16, group=group
         )
         self.cloning: Cloning | None = None
@@ -113,8 +121,7 @@ class SAC:
         self._lacks_replay = False
         self.parts = Parts(  # a subclass may add its own
             network=self.network,
-            optimizer=self.gradient.optimizer,
-            temperature_adam=self.gradient.temperature_adam,
+            **self.gradient.parts(),
             signals=self.signals,
             behavioral_cloning=self.cloning,
             action_rng=self.action_rng,
@@ -126,9 +133,13 @@ class SAC:
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> SoftActorCritic:
         """Returns actor, critics with a value for each reward signal, and target critics."""
-        assert isinstance(settings.hyperparameters, SACSettings)
+        hyper = settings.hyperparameters
+        assert isinstance(hyper, SACSettings)
+        shape = settings.network_settings
+        sizes = {"hidden_units": hyper.critic_hidden_units, "num_layers": hyper.critic_num_layers}
+        critics = shape.model_copy(update={name: size for name, size in sizes.items() if size is not None})
         return SoftActorCritic(
-            spec, settings.network_settings, len(settings.reward_signals), settings.hyperparameters.init_entcoef
+            spec, shape, len(settings.reward_signals), hyper.init_entcoef, critics, hyper.critic_bins or 1
         )
 
     @property
@@ -196,6 +207,8 @@ class SAC:
     def schedule(self, step: int) -> float:
         """Returns the learning rate of all networks and temperatures for the update after `step` decisions."""
         hyper = self.hyper
+        if hyper.learning_rate_schedule == "cosine":  # Loshchilov and Hutter 2016, arXiv:1608.03983, eq. 5
+            return hyper.learning_rate * (0.75 + 0.25 * math.cos(math.pi * min(step / self.settings.max_steps, 1)))
         return scheduled(
             hyper.learning_rate_schedule, hyper.learning_rate, LAST_LEARNING_RATE, step, self.settings.max_steps
         )
@@ -274,6 +287,17 @@ class SAC:
         self._lacks_replay = not self.replay.load_state_dict(state["replay"])
         if self._lacks_replay:
             self._to_collect = self._first_collect
+
+
+def gradient_kind(trainer: SAC, bfloat16: bool) -> type[SoftGradient | JointGradient]:
+    """Returns what takes a trainer's gradient steps: in closed form where it can, with joint batches where settings ask
+    for what they add.
+    """
+    hyper = trainer.hyper
+    if trainer.network.smooth or hyper.critic_bins or hyper.target_deviation or hyper.policy_delay > 1:
+        return JointGradient
+    own_losses = replaces(trainer, SAC, "critic_loss", "actor_loss", "temperature_loss")
+    return ClosedFormGradient if has_closed_form(trainer.network) and not (bfloat16 or own_losses) else SoftGradient
 
 
 _admitted: WeakSet[Replay] = WeakSet()

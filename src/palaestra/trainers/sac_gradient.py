@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -97,6 +97,10 @@ class SoftGradient:
         ]
         self.optimizer = Adam([*actor, *critics], hyper.learning_rate)
         self.temperature_adam = Adam([network.log_temperature], hyper.learning_rate, HEAT_MEMORY)
+
+    def parts(self) -> dict[str, Any]:
+        """Returns what checkpoints hold of it, by name."""
+        return {"optimizer": self.optimizer, "temperature_adam": self.temperature_adam}
 
     def set_learning_rate(self, learning_rate: float) -> None:
         """Sets the learning rate of everything that learns, from the next step on."""

@@ -121,8 +121,26 @@ class SACSettings(Settings):
     """Initial entropy coefficient (temperature alpha)."""
     reward_signal_steps_per_update: float = Field(default=1.0, gt=0, le=MOST)
     """Decisions for each gradient step of the reward signals. Unset: steps_per_update."""
-    learning_rate_schedule: Schedule = "constant"
-    """How the step size falls until max_steps; `linear` ends near zero."""
+    learning_rate_schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """How the step size falls until max_steps; `linear` ends near zero, `cosine` at half of it."""
+    critic_bins: int | None = Field(default=None, ge=2, le=1001)
+    """Critics say a distribution over so many values from -5 to 5 instead of one value; 101 is usual. Rewards must fit:
+    reward_signals.extrinsic.normalize scales them. null: one value.
+    """
+    critic_hidden_units: int | None = Field(default=None, gt=0, le=65536)
+    """Width of the critics' hidden layers; null: network_settings.hidden_units."""
+    critic_num_layers: int | None = Field(default=None, gt=0, le=1024)
+    """Hidden layers of the critics; null: network_settings.num_layers."""
+    policy_delay: int = Field(default=1, gt=0, le=MOST)
+    """The critics' gradient steps for each of the policy and the temperatures."""
+    target_deviation: float | None = Field(default=None, gt=0, le=1)
+    """Standard deviation of continuous actions, within -1..1, whose entropy the temperature aims at; null: an entropy
+    of -1 for each, that of 0.09.
+    """
+    noise_hold: int = Field(default=1, gt=0, le=10000)
+    """Most decisions for which an agent keeps the noise of its continuous actions; mostly it is 1, seldom many (a zeta
+    law). 1: always drawn anew.
+    """
     prior_data: PriorDataSettings | None = None
     """Recordings or an earlier run's replay, of which each minibatch has a share (RLPD); null: none."""
 

@@ -173,5 +173,5 @@ def test_what_is_no_name_is_refused_in_one_sentence(name: object):
 
 
 def test_a_body_without_a_place_is_refused():
-    with pytest.raises(ValidationError, match=r"no body is named 'mine' \(your own as package.module:Class\)"):
+    with pytest.raises(ValidationError, match=r"no body is named 'mine' \(there are: residual; your own as package."):
         NetworkSettings(body="mine")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from soft_problems import LENGTH, bandit, chain
 from tiny_envs import CPU, spec_of
 from torch import Tensor
 
@@ -12,14 +13,11 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.row_index import Sequences
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.system_memory import free_memory
-from palaestra.core.timestep import FinalObs, TimeStep
 from palaestra.data.replay import Replay
-from palaestra.data.rollout import Rollout
-from palaestra.data.steady_buffer import SteadyBuffer
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.sac import SAC, check_room
 
-LENGTH, GAMMA = 10, 0.9
+GAMMA = 0.9
 
 
 def settings(hyper: dict[str, Any] | None = None, gamma: float = GAMMA, **network: Any) -> BehaviorSettings:
@@ -37,54 +35,6 @@ def settings(hyper: dict[str, Any] | None = None, gamma: float = GAMMA, **networ
             "reward_signals": {"extrinsic": {"gamma": gamma}},
         }
     )
-
-
-def tick(
-    obs: Tensor, reward: Tensor, terminated: Tensor, truncated: Tensor, final: Tensor, mask: Tensor | None = None
-) -> TimeStep:
-    slots = len(reward)
-    none = torch.zeros(slots, dtype=torch.int64)
-    ends = (terminated | truncated).nonzero().squeeze(1)
-    return TimeStep(
-        obs=(obs,),
-        acting=torch.ones(slots, dtype=torch.bool),
-        reward=reward,
-        group_reward=torch.zeros(slots),
-        terminated=terminated,
-        truncated=truncated,
-        final_obs=FinalObs(ends, (final[ends],)),
-        action_mask=mask,
-        area=none,
-        team=none,
-        group=none - 1,
-    )
-
-
-@torch.no_grad()
-def chain(sac: SAC, ticks: int, ends: str) -> Rollout:
-    """A reward of 1 a tick; after `LENGTH` of them it ends. An agent sees how many have passed, or only noise where
-    they never end.
-    """
-    slots = 4
-    noise = torch.Generator().manual_seed(ticks)
-
-    def seen(age: Tensor) -> Tensor:
-        return (age / LENGTH if ends == "terminated" else torch.rand(slots, generator=noise)).unsqueeze(1)
-
-    age = torch.zeros(slots)
-    no = torch.zeros(slots, dtype=torch.bool)
-    step = tick(seen(age), torch.zeros(slots), no, no, seen(age))
-    buffer = SteadyBuffer(step, sac.policy.act(step), ticks)
-    for _ in range(ticks):
-        buffer.open(step, sac.policy.act(step))
-        age = age + 1
-        over = age == LENGTH
-        final = seen(age)
-        age = torch.where(over, 0.0, age)
-        terminated, truncated = (over, no) if ends == "terminated" else (no, over)
-        step = tick(seen(age), torch.ones(slots), terminated, truncated, final)
-        buffer.complete(step)
-    return buffer.take(step)
 
 
 def values_along(sac: SAC, obs: Tensor) -> Tensor:
@@ -115,24 +65,6 @@ def test_a_terminated_chain_is_worth_what_is_left_of_it():
         sac.update(chain(sac, 200, "terminated"), 0)
     left = torch.tensor([(1 - GAMMA ** (LENGTH - t)) / (1 - GAMMA) for t in range(LENGTH)])
     assert (values_along(sac, torch.arange(LENGTH).unsqueeze(1) / LENGTH) - left).abs().max() < 0.5
-
-
-@torch.no_grad()
-def bandit(sac: SAC, ticks: int) -> Rollout:
-    """One decision an episode: numbers are paid the less the further from 0 they are, choices by their number."""
-    slots = 16
-    yes = torch.ones(slots, dtype=torch.bool)
-    no = torch.zeros(slots, dtype=torch.bool)
-    view = torch.zeros(slots, 1)
-    step = tick(view, torch.zeros(slots), no, no, view)
-    buffer = SteadyBuffer(step, sac.policy.act(step), ticks)
-    for _ in range(ticks):
-        decision = sac.policy.act(step)
-        buffer.open(step, decision)
-        reward = decision.action.discrete.float().sum(1) - 4 * decision.action.continuous.square().sum(1)
-        step = tick(view, reward, yes, no, view)
-        buffer.complete(step)
-    return buffer.take(step)
 
 
 @pytest.mark.parametrize(

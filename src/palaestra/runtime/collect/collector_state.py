@@ -68,7 +68,8 @@ def _restore_episodes(one: BehaviorCollector, saved: Mapping[str, Any], step: Ti
     """`step`: the table with which its episodes go on."""
     one.agents = saved["agents"]
     one.meter.load_state_dict(saved["meter"])
-    one.policy.recurrent_state = on(saved["recurrent_state"], device)
+    if saved["recurrent_state"].shape[1] == one.policy.recurrent_state.shape[1]:  # else noise was held otherwise then
+        one.policy.recurrent_state = on(saved["recurrent_state"], device)
     restore_buffer(one, saved["buffer"], step)
 
 

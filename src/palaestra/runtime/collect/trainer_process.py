@@ -22,7 +22,6 @@ from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.system_memory import keep_freed_memory
 from palaestra.data.rollout import Rollout, RolloutNeeds
-from palaestra.models.policy import Actor, NetworkPolicy
 from palaestra.models.trunk import Trunk
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.parallel.rank_setup import place_for
@@ -33,6 +32,7 @@ from palaestra.parallel.worker import WorkerLost, WorkerProcess
 from palaestra.runtime.collect.random_streams import reseed
 from palaestra.trainers.base import Remarks, Trainer, Warns
 from palaestra.trainers.behavior_settings import BehaviorSettings, trainer_class
+from palaestra.trainers.soft.held_noise import policy_of
 
 PIPELINE = "pipeline"
 """Key of a trainer's state: what the acting side has of an update that ended but has not taken effect."""
@@ -48,6 +48,7 @@ class TrainerFacts(NamedTuple):
     network: dict[str, Tensor]
     rng: Tensor
     deterministic: bool
+    noise_hold: int
     found: Messages
     messages: Messages
 
@@ -134,7 +135,7 @@ class TrainerProcess:
         self._flat = FlatWeights(self.network)
         rng = torch.Generator(device)
         rng.set_state(facts.rng.cpu())
-        self.policy = NetworkPolicy(cast(Actor, self.network), rng, facts.deterministic)
+        self.policy = policy_of(self.network, rng, facts.deterministic, facts.noise_hold)
         self._messages = facts.messages
         self._updating = False
         """Whether an update was started whose outcome has not arrived."""
@@ -286,6 +287,7 @@ def serve(
         trainer.network.state_dict(),
         policy.generator.get_state(),
         policy.deterministic,
+        getattr(settings.hyperparameters, "noise_hold", 1),
     )
     connection.send_bytes(sender.pack(TrainerFacts(*facts, found, _messages_of(trainer))))
     while True:

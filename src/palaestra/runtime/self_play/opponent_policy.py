@@ -162,7 +162,7 @@ class MixedPolicy:
 
     @recurrent_state.setter
     def recurrent_state(self, recurrent_state: Tensor) -> None:
-        size = self.policy.network.memory_size
+        size = self.policy.recurrent_state.shape[1]
         sizes = [opponent.recurrent_state.shape[1] for opponent in self.brains]
         own, others = recurrent_state.split([size, recurrent_state.shape[1] - size], 1)
         self.policy.recurrent_state = own.clone()

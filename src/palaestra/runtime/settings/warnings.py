@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from palaestra.losses.categorical import LIMIT as CATEGORICAL_LIMIT
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import AMPSettings, CuriositySettings, ExtrinsicSettings, GAILSettings, RNDSettings
 from palaestra.runtime.settings.look_alikes import odd_character
@@ -65,6 +66,13 @@ def _of_behavior(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str
             else f"each minibatch is a whole rollout, of about {hyper.buffer_size} decisions"
         )
         yield (*at, "hyperparameters", "batch_size"), f"{what}: {used}"
+    extrinsic = behavior.reward_signals.get("extrinsic")
+    if isinstance(hyper, SACSettings) and hyper.critic_bins and extrinsic and not extrinsic.normalize:
+        most = f"{CATEGORICAL_LIMIT:g}"
+        yield (
+            (*at, "hyperparameters", "critic_bins"),
+            f"values beyond -{most}..{most} count as these; reward_signals.extrinsic.normalize: true makes rewards fit",
+        )
     if behavior.self_play and not 0 <= (ratio := behavior.self_play.play_against_latest_model_ratio) <= 1:
         yield (*at, "self_play", "play_against_latest_model_ratio"), f"expected a share within 0..1, got {ratio}"
 

@@ -1,0 +1,142 @@
+"""Residual blocks normalized by batches, with weights of bounded length: `network_settings.body: residual`.
+
+Kim et al. 2026, https://arxiv.org/abs/2604.04539, section 4 (FlashSAC). They keep the size of everything that a critic
+computes in bounds however long it learns, so that its targets, which it makes itself, cannot run away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+MOMENTUM = 0.01
+"""Share of the newest batch in the running statistics."""
+EPSILON = 1e-5
+WIDENING = 4
+"""Units inside a block for each unit of the body's width."""
+
+
+class StackedBatchNorm(nn.Module):
+    """Batch normalization of k networks at once. Ioffe and Szegedy 2015, https://arxiv.org/abs/1502.03167.
+
+    While it learns it normalizes by the rows given, else by running statistics.
+    """
+
+    mean: Tensor
+    var: Tensor
+
+    def __init__(self, networks: int, width: int) -> None:
+        super().__init__()
+        self.affine = nn.Parameter(torch.stack([torch.ones(networks, width), torch.zeros(networks, width)]))
+        """Scale and bias, (2, k, width)."""
+        self.register_buffer("mean", torch.zeros(networks * width))
+        self.register_buffer("var", torch.ones(networks * width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps (k, width, N) to the same. Features lie before rows: so one call does for all networks."""
+        scale, bias = self.affine.flatten(1).unbind()
+        flat = x.reshape(1, -1, x.shape[2])
+        learns = self.training and x.shape[2] > 1
+        return functional.batch_norm(flat, self.mean, self.var, scale, bias, learns, MOMENTUM, EPSILON).view(x.shape)
+
+    def folded(self, index: int) -> tuple[Tensor, Tensor]:
+        """Returns one network's factors and summands, each (width,), by running statistics."""
+        mean, var = (x.view(self.affine.shape[1:])[index] for x in (self.mean, self.var))
+        factor = self.affine[0, index] * (var + EPSILON).rsqrt()
+        return factor, self.affine[1, index] - mean * factor
+
+
+class ResidualBody(nn.Module):
+    """k networks of one shape, all in one batched product: a linear layer over normalized inputs, then `blocks` times
+    a wide layer and a narrow one, each normalized and rectified, added to what went in; at the end features of length
+    sqrt(hidden).
+
+    Weights are (k, out, in), without biases, which normalization makes idle. Activations are (k, features, N).
+    """
+
+    def __init__(self, networks: int, inputs: int, hidden: int, blocks: int) -> None:
+        super().__init__()
+        self.networks = networks
+        self.outputs = hidden
+        wide = WIDENING * hidden
+        shapes = [(hidden, inputs), *[(wide, hidden), (hidden, wide)] * blocks]
+        self.weights = nn.ParameterList(orthogonal(networks, *shape) for shape in shapes)
+        self.norms = nn.ModuleList(StackedBatchNorm(networks, width) for width in [inputs, *[wide, hidden] * blocks])
+        self.scale = nn.Parameter(torch.ones(networks, hidden, 1))
+        # lists of modules take longer to give an item than a small product takes
+        self._first = self.norms[0], self.weights[0]
+        self._layers = list(zip(self.weights[1:], self.norms[1:], strict=True))
+        self.eval()  # only a gradient step learns statistics
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps (k, N, in) to (k, N, hidden)."""
+        norm, weight = self._first
+        x = torch.bmm(weight, norm(x.transpose(1, 2)))
+        for i in range(0, len(self._layers), 2):
+            inner = x
+            for weight, norm in self._layers[i : i + 2]:
+                inner = norm(torch.bmm(weight, inner)).relu_()
+            x = x + inner
+        return rms_normalized(x, 1).mul(self.scale).transpose(1, 2)
+
+    def one(self, index: int, x: Tensor) -> Tensor:
+        """Runs one network alone: (N, in) to (N, hidden)."""
+        return self(x.unsqueeze(0).expand(self.networks, -1, -1))[index]
+
+    def folded(self, index: int) -> list[tuple[Tensor, Tensor]]:
+        """Returns one network's layers with their norms' running statistics in them: weights (out, in), biases (out,).
+
+        The first is alone, the others are the two of each block.
+        """
+        (first, *norms), (entry, *weights) = self.norms, self.weights
+        assert isinstance(first, StackedBatchNorm)
+        factor, summand = first.folded(index)
+        layers = [(entry[index] * factor, entry[index] @ summand)]
+        for norm, weight in zip(norms, weights, strict=True):
+            assert isinstance(norm, StackedBatchNorm)
+            factor, summand = norm.folded(index)
+            layers.append((weight[index] * factor.unsqueeze(1), summand))
+        return layers
+
+    @contextmanager
+    def learning(self) -> Iterator[None]:
+        """Normalizes by the rows given, and learns their statistics, in the block."""
+        self._set(True)
+        try:
+            yield
+        finally:
+            self._set(False)
+
+    def _set(self, training: bool) -> None:
+        for norm in self.norms:
+            norm.training = training
+
+    @torch.no_grad()
+    def bound(self) -> None:
+        """Scales each row of weights to length 1, and each norm's scale and bias together to that of ones."""
+        for weight in self.weights:
+            weight.div_(torch.linalg.vector_norm(weight, dim=2, keepdim=True))
+        for norm in self.norms:
+            affine = norm.affine
+            assert isinstance(affine, Tensor)
+            length = torch.linalg.vector_norm(affine, dim=(0, 2), keepdim=True)
+            affine.mul_(math.sqrt(affine.shape[2]) / length)
+        self.scale.mul_(math.sqrt(self.outputs) / torch.linalg.vector_norm(self.scale, dim=1, keepdim=True))
+
+
+def rms_normalized(x: Tensor, dim: int) -> Tensor:
+    """Returns x by its root mean square along a dimension. Zhang and Sennrich 2019, https://arxiv.org/abs/1910.07467."""
+    return x * torch.rsqrt(x.square().mean(dim, keepdim=True) + EPSILON)
+
+
+def orthogonal(networks: int, outputs: int, inputs: int) -> Tensor:
+    """Draws orthogonal weights (networks, outputs, inputs) with rows of length 1. Saxe et al. 2013,
+    https://arxiv.org/abs/1312.6120.
+    """
+    drawn = torch.stack([nn.init.orthogonal_(torch.empty(outputs, inputs)) for _ in range(networks)])
+    return drawn / torch.linalg.vector_norm(drawn, dim=2, keepdim=True)

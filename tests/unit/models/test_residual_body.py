@@ -1,0 +1,111 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from palaestra.models.residual.residual_body import EPSILON, MOMENTUM, ResidualBody, StackedBatchNorm
+
+
+def made(networks: int = 2, inputs: int = 5, hidden: int = 6, blocks: int = 2) -> ResidualBody:
+    torch.manual_seed(0)
+    body = ResidualBody(networks, inputs, hidden, blocks)
+    with torch.no_grad():
+        for norm in body.norms:
+            assert isinstance(norm, StackedBatchNorm)
+            norm.affine.add_(0.3 * torch.randn_like(norm.affine))
+            norm.mean.normal_()
+            norm.var.uniform_(0.5, 2)
+        body.scale.uniform_(0.5, 2)
+    return body
+
+
+def plainly(body: ResidualBody, index: int, x: torch.Tensor, learns: bool) -> torch.Tensor:
+    """One network by torch's own modules, rows before features."""
+
+    def norm(i: int, x: torch.Tensor) -> torch.Tensor:
+        ours = body.norms[i]
+        assert isinstance(ours, StackedBatchNorm)
+        layer = nn.BatchNorm1d(x.shape[1])
+        layer.load_state_dict(
+            {
+                "weight": ours.affine[0, index],
+                "bias": ours.affine[1, index],
+                "running_mean": ours.mean.view(body.networks, -1)[index],
+                "running_var": ours.var.view(body.networks, -1)[index],
+                "num_batches_tracked": torch.tensor(0),
+            }
+        )
+        return layer.train(learns)(x)
+
+    x = norm(0, x) @ body.weights[0][index].t()
+    for i in range(1, len(body.weights), 2):
+        inner = x
+        for j in (i, i + 1):
+            inner = norm(j, inner @ body.weights[j][index].t()).relu()
+        x = x + inner
+    return nn.functional.rms_norm(x, x.shape[1:], body.scale[index].flatten(), EPSILON)
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_stacked_blocks_compute_what_torchs_modules_do(learns: bool):
+    body = made()
+    x = torch.randn(2, 7, 5)
+    expected = [plainly(body, i, x[i], learns) for i in range(2)]
+    if learns:
+        with body.learning():
+            found = body(x)
+    else:
+        found = body(x)
+        assert_close(body.one(1, x[1]), found[1])
+        layers = body.folded(1)
+        assert_close(x[1] @ layers[0][0].t() + layers[0][1], plain_entry(body, x[1]))
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+def plain_entry(body: ResidualBody, x: torch.Tensor) -> torch.Tensor:
+    norm = body.norms[0]
+    assert isinstance(norm, StackedBatchNorm)
+    mean, var = norm.mean.view(2, -1)[1], norm.var.view(2, -1)[1]
+    scaled = (x - mean) / (var + EPSILON).sqrt() * norm.affine[0, 1] + norm.affine[1, 1]
+    return scaled @ body.weights[0][1].t()
+
+
+def test_only_the_block_learns_statistics():
+    body = ResidualBody(1, 1, 4, 1).train()  # as a module of a network that trains might be
+    body.eval()
+    norm = body.norms[0]
+    assert isinstance(norm, StackedBatchNorm)
+    rows = torch.tensor([[[1.0], [3.0]]])
+    body(rows)
+    assert norm.mean.item() == 0
+    with body.learning():
+        body(rows)
+    # mean 2, and an unbiased variance of 2
+    assert norm.mean.item() == pytest.approx(2 * MOMENTUM)
+    assert norm.var.item() == pytest.approx(1 + MOMENTUM * (2 - 1))
+    assert not norm.training
+    assert not ResidualBody(1, 1, 4, 1).norms[0].training
+
+
+def test_bounds_make_rows_of_length_1_and_norms_as_long_as_ones():
+    body = made(networks=2, inputs=3, hidden=4, blocks=1)
+    with torch.no_grad():
+        body.weights[0][0, 0] = torch.tensor([3.0, 0.0, 4.0])
+    body.bound()
+    assert_close(body.weights[0][0, 0], torch.tensor([0.6, 0.0, 0.8]))
+    for weight in body.weights:
+        assert_close(weight.square().sum(2), torch.ones(weight.shape[:2]))
+    for norm in body.norms:
+        assert isinstance(norm, StackedBatchNorm)
+        assert_close(norm.affine.square().sum((0, 2)), torch.full((2,), float(norm.affine.shape[2])))
+    assert_close(body.scale.square().sum(1), torch.full((2, 1), 4.0))
+
+
+def test_weights_start_orthogonal():
+    weight = ResidualBody(1, 8, 4, 1).weights[0][0]
+    assert_close(weight @ weight.t(), torch.eye(4), atol=1e-5, rtol=0)
+    features = ResidualBody(1, 8, 4, 1)(torch.randn(1, 3, 8))
+    assert_close(features.square().sum(2).sqrt(), torch.full((1, 3), math.sqrt(4)), atol=1e-3, rtol=0)
