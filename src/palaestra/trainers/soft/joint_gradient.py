@@ -51,7 +51,7 @@ class JointGradient(SoftGradient):
         bfloat16: bool,
         group: RankGroup = ALONE,
     ) -> None:
-        """As of `SoftGradient`."""
+        """Takes what `SoftGradient` does."""
         super().__init__(network, hyper, signals, generator, bfloat16=bfloat16, group=group)
         self.delay = hyper.policy_delay
         bodies = network.body, network.critics.body, network.targets.body
@@ -126,7 +126,7 @@ class JointGradient(SoftGradient):
         return loss
 
     def _passes(self, batch: ReplayBatch) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """As of `SoftGradient`; residual bodies' encodings are those of all rows, at decisions and after them."""
+        """Returns what that of `SoftGradient` does; encodings of residual bodies are those of all rows."""
         if not self._bodies:
             return super()._passes(batch)
         network, critics = self.network, (self.network.critics, self.network.targets)
