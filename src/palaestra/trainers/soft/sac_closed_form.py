@@ -21,10 +21,13 @@ from palaestra.losses.sac import (
     value_of_taken,
     value_of_taken_gradient,
 )
-from palaestra.models.products import one_by_one
+from palaestra.models import products
 from palaestra.models.sac_networks import ACTOR, TWINS, SoftActorCritic, squashed_gradient, squashed_log_prob
 from palaestra.models.trunk import StackedMLP, Trace, linear
 from palaestra.trainers.sac_gradient import DrawnActions, SoftGradient, SoftLosses
+
+MANY = 256
+"""Rows from which on products may pay that are not PyTorch's own."""
 
 
 def has_closed_form(network: SoftActorCritic) -> bool:
@@ -183,13 +186,13 @@ def body_gradient(body: StackedMLP, trace: Trace, grad: Tensor, n: int) -> Tenso
         grad = torch.ops.aten.silu_backward(grad, sums)
         write_gradients(weight, bias, x, grad, n)
         if i:
-            grad = torch.bmm(grad, weight.transpose(1, 2))
+            grad = (torch.bmm if n < MANY else products.stacked)(grad, weight.transpose(1, 2))
     return grad
 
 
 def input_gradient(body: StackedMLP, grad: Tensor) -> Tensor:
     """Returns the gradient of a body's inputs, (k, R, in), from that of the first layer's sums (k, R, hidden)."""
-    return torch.bmm(grad, body.layers[0][0].transpose(1, 2))
+    return (torch.bmm if grad.shape[1] < MANY else products.stacked)(grad, body.layers[0][0].transpose(1, 2))
 
 
 def write_gradients(weight: Tensor, bias: Tensor, x: Tensor, grad: Tensor, n: int) -> None:
@@ -198,11 +201,7 @@ def write_gradients(weight: Tensor, bias: Tensor, x: Tensor, grad: Tensor, n: in
     """
     if n < x.shape[1]:
         x, grad = x[:, :n], grad[:, :n]
-    if one_by_one(x, x.shape[1]):
-        for network, part in enumerate(into(weight)):
-            torch.mm(x[network].t(), grad[network], out=part)
-    else:
-        torch.bmm(x.transpose(1, 2), grad, out=into(weight))
+    (torch.bmm if n < MANY else products.stacked)(x.transpose(1, 2), grad, out=into(weight))
     torch.sum(grad, 1, keepdim=True, out=into(bias))
 
 
