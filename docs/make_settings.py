@@ -27,6 +27,7 @@ from palaestra.scenario.settings import (
 )
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.settings import TRAINERS, BehavioralCloningSettings
+from palaestra.trainers.symmetry.mirror_settings import MirrorActions, MirrorRule, MirrorSettings
 
 PAGE = Path(__file__).parent / "reference" / "settings.md"
 
@@ -52,6 +53,9 @@ SECTIONS: list[tuple[str, type[Settings]]] = [
     ("`keep_best`", KeepBestSettings),
     ("`hyperparameters.prior_data` (sac)", PriorDataSettings),
     ("`behavioral_cloning`", BehavioralCloningSettings),
+    ("`mirror`", MirrorSettings),
+    ("`mirror.observations.NAME`, and of actions", MirrorRule),
+    ("`mirror.actions`", MirrorActions),
     ("`self_play`", SelfPlaySettings),
     ("`self_play.priority`", PrioritySettings),
     ("`self_play.exploiter`", ExploiterSettings),

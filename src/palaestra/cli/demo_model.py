@@ -73,10 +73,7 @@ def _actions(continuous: int, branches: Sequence[int]) -> str:
 
 def as_json(verdict: PlayVerdict) -> dict[str, Any]:
     """Returns a verdict as plain values."""
-    before = verdict.before
-    after = verdict.after
-    fewer = verdict.decisions
-    kind = "plays" if verdict.plays else "explained" if verdict.explained else "unexplained"
+    before, after, fewer = verdict.before, verdict.after, verdict.decisions
     wrong = [] if before.agreement == 1 or before.drawn else [int(row) for row in (~before.same).nonzero()[0][:LISTED]]
     causes = [{"key": cause.key, "what": cause.what, "advice": cause.advice} for cause in verdict.causes]
     if (other := verdict.instead) is not None:
@@ -84,7 +81,7 @@ def as_json(verdict: PlayVerdict) -> dict[str, Any]:
         causes = [{"key": "another_model", "what": f"the game plays {other.path}", "advice": advice}]
     return {
         "file": str(verdict.model.path),
-        "verdict": kind,
+        "verdict": "plays" if verdict.plays else "explained" if causes else "unexplained",
         "decisions": len(fewer),
         "episodes": fewer.episodes,
         "agreement": round(before.agreement, 6),
@@ -101,54 +98,35 @@ def as_json(verdict: PlayVerdict) -> dict[str, Any]:
 
 def lines_of(shown: dict[str, Any]) -> list[tuple[str, str]]:
     """Returns what a comparison has found: a word and a sentence for each line."""
-    count = shown["decisions"]
+    count, sampled = shown["decisions"], shown["sampled"]
     many = f"{count:,} decisions of {shown['episodes']:,} episode{'' if shown['episodes'] == 1 else 's'}"
-    lines = [("model", f"{shown['file']}, compared with {many}")]
-    same = f"{shown['agreement']:.1%} of the recorded actions are the model's likeliest ones"
+    likeliest = "of the recorded actions are the model's likeliest ones"
+    expected = f" ({share:.1%} are expected to be)" if (share := shown["expected_if_sampled"]) else ""
+    drawn = f"; they were drawn from its distribution{expected}" if sampled else ""
+    tick = "tick Deterministic Inference in Behavior Parameters"
+    how = f"; its actions are drawn at random: {tick} for the likeliest ones" if sampled else ""
+    lines = [
+        ("model", f"{shown['file']}, compared with {many}"),
+        ("agreement", f"{shown['agreement']:.1%} {likeliest}"),
+    ]
     if shown["verdict"] == "plays":
-        lines.append(("agreement", same + _sampling(shown)))
-        lines.append(("verdict", f"the game plays this model as it was trained{_how(shown)}"))
+        lines += [("agreement", lines.pop()[1] + drawn)]
+        lines += [("verdict", f"the game plays this model as it was trained{how}")]
     elif shown["verdict"] == "explained":
-        lines.append(("agreement", same))
         lines += [("cause", cause["what"]) for cause in shown["causes"]]
-        changed = f"{shown['agreement_with_causes']:.1%} of the actions are the model's likeliest ones"
-        lines.append(("then", changed + _sampling(shown)))
+        lines += [("then", f"{shown['agreement_with_causes']:.1%} {likeliest}{drawn}")]
         lines += [("to change", cause["advice"]) for cause in shown["causes"]]
-        lines.append(("verdict", f"the game does not play what was trained{_how(shown)}"))
+        lines += [("verdict", f"the game does not play what was trained{how}")]
     else:
-        lines.append(("agreement", f"{same}, and they were not drawn from its distribution either"))
-        lines += [
-            ("difference", f"decision {one['decision']}, the episode's number {one['of_episode']}")
-            for one in shown["first_differences"]
-        ]
-        lines.append(
-            (
-                "verdict",
-                f"not this model's actions, and none of {shown['tried']:,} explanations holds: another version "
-                "of the model (name several with --model, or their folder), a person, or a heuristic",
-            )
-        )
-    if count < FEW:
-        lines.append(("warning", f"{count} decisions prove little; record a few episodes"))
-    if shown["undecided"]:
-        little = "the model is so undecided about these observations that drawn actions prove little"
-        lines.append(("warning", f"{little}; tick Deterministic Inference in Behavior Parameters and record again"))
-    if shown["constant"]:
-        lines.append(("warning", "the model says the same to all of these observations, which proves little"))
-    return lines
-
-
-def _sampling(shown: dict[str, Any]) -> str:
-    if not shown["sampled"]:
-        return ""
-    expected = shown["expected_if_sampled"]
-    share = f" (of drawn actions {expected:.1%} are expected to be)" if expected else ""
-    return f"; they were drawn from its distribution{share}"
-
-
-def _how(shown: dict[str, Any]) -> str:
-    if not shown["sampled"]:
-        return ""
-    return (
-        "; its actions are drawn at random: tick Deterministic Inference in Behavior Parameters for the likeliest ones"
-    )
+        for one in shown["first_differences"]:
+            lines += [("difference", f"decision {one['decision']}, the episode's number {one['of_episode']}")]
+        nobody = f"not this model's actions, drawn or likeliest, and none of {shown['tried']:,} explanations holds"
+        whose = "another version of the model (name several with --model, or their folder), a person, or a heuristic"
+        lines += [("verdict", f"{nobody}: {whose}")]
+    little = "the model is so undecided about these observations that drawn actions prove little"
+    warnings = {
+        f"{count} decisions prove little; record a few episodes": count < FEW,
+        f"{little}; {tick} and record again": shown["undecided"],
+        "the model says the same to all of these observations, which proves little": shown["constant"],
+    }
+    return [*lines, *(("warning", text) for text, holds in warnings.items() if holds)]

@@ -106,6 +106,10 @@ def make_trainer(
     """
     kind = trainer_class(settings.trainer_type)
     title = f"trainer '{settings.trainer_type}'"
+    if settings.mirror is not None:
+        from palaestra.trainers.symmetry.mirrored_trainer import mirrored
+
+        kind = mirrored(kind, settings)
     try:
         trainer: Trainer = make_in_group(kind, group, title, spec, settings, device, seed)
     except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, SerializeAsAny, TypeAdapter, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    TypeAdapter,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from typing_extensions import TypedDict
 
 from palaestra.core.errors import PluginError
@@ -25,6 +34,7 @@ from palaestra.trainers.settings import (
     PPOSettings,
     SACSettings,
 )
+from palaestra.trainers.symmetry.mirror_settings import MirrorSettings, mirror_tree
 
 
 class UnreadHyperparameters(Settings):
@@ -76,6 +86,10 @@ class BehaviorSettings(Settings):
     """Play against earlier policies; null: no."""
     behavioral_cloning: BehavioralCloningSettings | None = None
     """Imitate demonstrations; null: no."""
+    mirror: Annotated[MirrorSettings | None, BeforeValidator(mirror_tree)] = None
+    """Learn from the mirror image of each decision as well, with ppo and sac: a mirror, or the file of one, such as
+    configs/mirrors/Crawler.yaml; null: no.
+    """
 
     @model_validator(mode="before")
     @classmethod

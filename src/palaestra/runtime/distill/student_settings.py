@@ -15,8 +15,6 @@ from palaestra.runtime.play.run_models import Models
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 
-STEPS = 200_000
-"""Decisions that students learn from, unless told otherwise."""
 LEARNING = {"batch_size": 256, "buffer_size": 4096, "learning_rate": 1e-3, "num_epoch": 6}
 """Hyperparameters of students."""
 SIMPLE_PIXELS = 20
@@ -27,32 +25,26 @@ KEPT = ("normalize", "center_images", "goal_conditioning_type", "deterministic")
 
 @dataclass(frozen=True, slots=True)
 class StudentRequest:
-    """Models to imitate, and networks that shall imitate them."""
+    """Models to imitate, and networks that shall imitate them; the flags of `palaestra distill`."""
 
     run: str
-    """A run id, RUN@STEP, RUN@best, a run's folder, a model file or hub:user/repo."""
     results: Path = Path("results")
     hidden_units: int = 32
     num_layers: int = 1
-    memory_size: int | None = None
-    """Numbers that a student remembers; None: twice its width if its teacher remembers, 0: none."""
+    memory_size: int | None = None  # None: twice the width if the teacher remembers, 0: none
     vis_encode_type: str | None = None
-    max_steps: int = STEPS
+    max_steps: int = 200_000
     run_id: str | None = None
     env: str | None = None
     num_areas: int | None = None
     seed: int | None = None
     episodes: int = 100
-    """Episodes that teachers and students are judged by."""
     deterministic: bool = False
-    """Whether they play their likeliest actions then."""
     force: bool = False
     trust: bool = False
     quiet: bool = False
     sets: Sequence[str] = ()
-    """Further changes of settings, as PATH=VALUE."""
-    flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """Settings of Unity games."""
+    flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])  # of Unity games
 
     def __post_init__(self) -> None:
         least = {"hidden_units": 1, "num_layers": 1, "max_steps": 1, "episodes": 1}

@@ -21,15 +21,11 @@ from palaestra.runtime.recorded_play.played_decisions import Rows
 
 NOISE = (-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0)
 """Amounts of noise, in standard deviations, at which continuous actions are known."""
-NOISE_INPUT = "palaestra_noise"
+NOISE_INPUT, PART = "palaestra_noise", 512
 SAME = 2e-3
 """Largest difference between numbers of one action: engines round differently."""
-GUESSED_DEVIATION = 0.1
-"""Standard deviation that stands for the unknown one of a model whose file draws none."""
-GREEDY = 0.95
-"""Chance that stands for the unknown one of a choice that a file names without its odds."""
-PART = 512
-"""Rows that a model is asked about at once."""
+GUESSED_DEVIATION, GREEDY = 0.1, 0.95
+"""What stands for the deviation of a model that draws no noise, and for the chance of a choice without its odds."""
 
 Numbers = NDArray[np.float32]
 
@@ -205,30 +201,21 @@ def inputs_of(policy: Policy, names: Sequence[str], shapes: Sequence[tuple[int, 
     By name where the model's file has the same names, else by position. Raises PolicyError if they do not fit.
     """
     wanted = list(policy.obs_shapes)
-    if {*policy.observations} <= {*names} and len(set(names)) == len(names):
-        by_name = [[names.index(name)] for name in policy.observations]
-        if [shapes[at] for (at,) in by_name] == wanted:
-            return by_name
-    if list(shapes) == wanted:
-        return [[i] for i in range(len(wanted))]
     vectors = [i for i, shape in enumerate(shapes) if len(shape) == 1]
     others = iter([i for i, shape in enumerate(shapes) if len(shape) != 1])
+    ways = [[[i] for i in range(len(shapes))]]
+    if sorted(policy.observations) == sorted(names):
+        ways.insert(0, [[names.index(name)] for name in policy.observations])
     if layout_of(policy).version == 2 and len(wanted) == len(shapes) - len(vectors) + bool(vectors):
-        taken = [vectors if len(shape) == 1 else [next(others, -1)] for shape in wanted]
-        sizes = [
-            (sum(shapes[i][0] for i in one),) if len(shape) == 1 else shapes[one[0]]
-            for one, shape in zip(taken, wanted, strict=True)
-        ]
-        if sizes == wanted:
-            return taken
+        ways.append([vectors if len(shape) == 1 else [next(others, 0)] for shape in wanted])
     free = list(range(len(shapes)))
-    order: list[list[int]] = []
-    for shape in wanted if len(wanted) == len(shapes) else []:
-        if (at := next((i for i in free if shapes[i] == shape), None)) is not None:
-            free.remove(at)
-            order.append([at])
-    if len(order) == len(shapes):
-        return order
+    found = [next((i for i in free if shapes[i] == shape and not free.remove(i)), -1) for shape in wanted]
+    ways.append([[i] for i in found])
+    for way in ways:
+        fits = sorted(i for taken in way for i in taken) == list(range(len(shapes)))
+        joined = [(sum(shapes[i][0] for i in taken),) if len(taken) > 1 else shapes[taken[0]] for taken in way if taken]
+        if fits and joined == wanted:
+            return way
     recorded = ", ".join(f"{name} {_shape(shape)}" for name, shape in zip(names, shapes, strict=True))
     raise PolicyError(
         f"{policy.path} takes the observations {', '.join(map(_shape, wanted))}; the recording has {recorded}. The "

@@ -1,15 +1,20 @@
-"""Lists what may differ between a game and the training of its model, each as a change of what was recorded."""
+"""Changes of what was recorded, one for each difference between a game and the training of its model.
+
+Their sentences are in `play_causes.yaml`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import combinations, permutations, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 
 from palaestra.brains.observations import turn
@@ -18,44 +23,39 @@ from palaestra.runtime.recorded_play.model_odds import Numbers
 from palaestra.runtime.recorded_play.played_decisions import PlayedDecisions
 
 Obs = list[Numbers]
-Change = Callable[[Numbers], NDArray[Any]]
+Change = Callable[[Any], Any]
+Restack = Callable[[Numbers, NDArray[np.int64]], Numbers]
 Recorded = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.bool_]]
 """Continuous actions (N, numbers), choices (N, branches), and which rows have one (N,)."""
 
 STACKED = re.compile(r"StackingSensor_size(\d+)_")
-"""Unity's name of a sensor that stacks frames."""
-MOST_FRAMES = 10
-MOST_ORDERED = 4
-"""Most observations whose every order is tried; of more, pairs are exchanged."""
-MOST_COMPONENTS = 8
-"""Most numbers of an action that are tried one by one."""
-STANDARD_RANGE = 5.0
-
-SENSORS = "compare the sensors of the agent (order of names, shapes) with those of the training"
-IMAGES = "make the image of inference like the one of training: the same sensor, render texture and package version"
-STACKS = "stack in the same way as in training: oldest frame first, zeros before an episode's first frame"
-SCALES = "scale the observation in CollectObservations (or its sensor) as it was in training"
-ACTIONS = "apply the model's actions as they are in OnActionReceived; undo what the agent or an actuator adds"
+MOST_FRAMES, MOST_ORDERED = 10, 4
+"""Most stacked frames; most observations whose every order is tried, of more pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A difference between what was recorded and what the model knows."""
+    """A difference between what was recorded and what the model knows. Causes of one `part` exclude one another."""
 
     key: str
     what: str
-    """A sentence: what the game does."""
     advice: str
     part: str
-    """Causes of one part exclude one another."""
-    obs: Callable[[Obs, PlayedDecisions], Obs] | None = None
-    """Observations as the model gets them, from the recorded ones."""
+    obs: Callable[[Obs, PlayedDecisions], Obs] | None = None  # as the model gets them, from the recorded ones
     memory: str | None = None
-    mask: Callable[[NDArray[np.bool_]], NDArray[np.bool_]] | None = None
-    answer: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
-    """Continuous actions as the game applies them, from the model's."""
-    recorded: Callable[[Recorded, PlayedDecisions], Recorded] | None = None
-    """Actions as the model gave them, from the recorded ones."""
+    mask: Change | None = None
+    answer: Change | None = None  # continuous actions as the game applies them, from the model's
+    recorded: Callable[[Recorded, PlayedDecisions], Recorded] | None = None  # as the model gave them
+
+
+@cache
+def _texts() -> dict[str, Any]:
+    return yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+
+
+def _cause(text: str, part: str, key: str = "", names: dict[str, Any] | None = None, **does: Any) -> Cause:
+    what, advice = _texts()["causes"][text]
+    return Cause(key or text, what.format(**names or {}), _texts()["advice"].get(advice, advice), part, **does)
 
 
 def possible_causes(decisions: PlayedDecisions, joined: bool, memory: bool) -> list[Cause]:
@@ -63,23 +63,12 @@ def possible_causes(decisions: PlayedDecisions, joined: bool, memory: bool) -> l
     specs = decisions.spec.obs
     found = [*_of_images(specs), *_of_vectors(specs), *_of_stacks(specs), *_of_orders(specs, joined)]
     if memory:
-        found += [
-            Cause(
-                "memory_not_carried",
-                "the model's memory is not carried from decision to decision",
-                "give recurrent_out back as recurrent_in; in Unity do not recreate the model between decisions",
-                "memory",
-                memory="none",
-            ),
-            Cause(
-                "memory_not_reset",
-                "the model's memory is not reset when an episode begins",
-                "end episodes with EndEpisode, so that the memory begins with zeros",
-                "memory",
-                memory="kept",
-            ),
-        ]
-    return [*found, *_of_masks(decisions), *_of_actions(decisions)]
+        found += [_cause("memory_not_carried", "memory", memory="none")]
+        found += [_cause("memory_not_reset", "memory", memory="kept")]
+    if decisions.mask is not None and not decisions.mask.all():
+        found += [_cause("mask_ignored", "mask", mask=np.ones_like)]
+        found += [_cause("mask_inverted", "mask", mask=np.logical_not)]
+    return [*found, *_of_actions(decisions)]
 
 
 def _on(places: Sequence[int], change: Change, obs: Obs, _: PlayedDecisions) -> Obs:
@@ -88,41 +77,30 @@ def _on(places: Sequence[int], change: Change, obs: Obs, _: PlayedDecisions) -> 
 
 def _of_images(specs: Sequence[ObsSpec]) -> Iterator[Cause]:
     images = [i for i, spec in enumerate(specs) if spec.is_visual]
-    if not images:
-        return
     shapes = {specs[i].shape for i in images}
-
-    def cause(key: str, what: str, part: str, change: Change, advice: str = IMAGES) -> Cause:
-        return Cause(f"image_{key}", what, advice, f"image {part}", obs=partial(_on, images, change))
-
-    flip = "the game's inference writes images bottom-up where training had them top-down, or the other way round: "
-    yield cause(
-        "rows",
-        "images are upside down: their rows are flipped",
-        "rows",
-        lambda x: x[:, :, ::-1],
-        f"{flip}use the sensor and package version of the training, or flip the render texture",
+    changes: list[tuple[str, str, bool, Change]] = (
+        [
+            ("rows", "rows", True, lambda x: x[:, :, ::-1]),
+            ("columns", "columns", True, lambda x: x[:, :, :, ::-1]),
+            ("channels", "channels", all(shape[0] % 3 == 0 for shape in shapes), _reversed_colors),
+            ("channels_last", "layout", max(shapes)[0] > 1, lambda x: x.transpose(0, 2, 3, 1).reshape(x.shape)),
+            ("channels_first", "layout", max(shapes)[0] > 1, _from_channels_last),
+            ("transposed", "layout", all(shape[1] == shape[2] for shape in shapes), lambda x: x.swapaxes(2, 3)),
+            ("blank", "scale", True, np.zeros_like),
+        ]
+        if images
+        else []
     )
-    yield cause("columns", "images are mirrored: their columns are flipped", "columns", lambda x: x[:, :, :, ::-1])
-    if all(shape[0] % 3 == 0 for shape in shapes):
-        yield cause(
-            "channels", "colors are in another order: BGR for RGB, or RGB for BGR", "channels", _reversed_colors
-        )
-    if any(shape[0] > 1 for shape in shapes):
-        what = "the numbers of images are read with their channels last"
-        yield cause("channels_last", what, "layout", lambda x: x.transpose(0, 2, 3, 1).reshape(x.shape))
-        what = "the numbers of images are read with their channels first although they are last"
-        yield cause("channels_first", what, "layout", _from_channels_last)
-    if all(shape[1] == shape[2] for shape in shapes):
-        yield cause("transposed", "rows and columns of images are exchanged", "layout", lambda x: x.swapaxes(2, 3))
-    for key, what, change in _SCALES[:4]:
-        yield cause(key, f"images are scaled: {what}", "scale", change, SCALES)
-    yield cause("blank", "the model sees black images", "scale", np.zeros_like)
+    for key, part, fits, change in changes:
+        if fits:
+            yield _cause(f"image_{key}", f"image {part}", obs=partial(_on, images, change))
+    for key, how, change in _SCALES[:4] if images else ():
+        names = {"who": "images are", "how": how}
+        yield _cause("scaled", "image scale", f"image_{key}", names, obs=partial(_on, images, change))
 
 
 def _reversed_colors(x: Numbers) -> Numbers:
-    rows, channels, height, width = x.shape
-    return x.reshape(rows, channels // 3, 3, height, width)[:, :, ::-1].reshape(x.shape)
+    return x.reshape(len(x), -1, 3, *x.shape[2:])[:, :, ::-1].reshape(x.shape)
 
 
 def _from_channels_last(x: Numbers) -> Numbers:
@@ -135,8 +113,8 @@ _SCALES: tuple[tuple[str, str, Change], ...] = (
     ("by_255", "0..1 for 0..255", lambda x: x / 255),
     ("centered", "-1..1 for 0..1", lambda x: 2 * x - 1),
     ("uncentered", "0..1 for -1..1", lambda x: (x + 1) / 2),
-    ("degrees", "degrees for radians", lambda x: np.degrees(x)),
-    ("radians", "radians for degrees", lambda x: np.radians(x)),
+    ("degrees", "degrees for radians", np.degrees),
+    ("radians", "radians for degrees", np.radians),
     ("times_10", "ten times as large", lambda x: x * 10),
     ("by_10", "a tenth as large", lambda x: x / 10),
 )
@@ -144,32 +122,24 @@ _SCALES: tuple[tuple[str, str, Change], ...] = (
 
 def _of_vectors(specs: Sequence[ObsSpec]) -> Iterator[Cause]:
     vectors = [i for i, spec in enumerate(specs) if spec.is_vector]
-    groups = [(vectors, "vectors are", "vector")] if vectors else []
-    if len(vectors) > 1:
-        groups += [([i], f"'{specs[i].name}' is", f"vector {i}") for i in vectors]
+    groups = [(vectors, "vectors are", "vector scale")] if vectors else []
+    groups += [([i], f"'{specs[i].name}' is", f"vector {i} scale") for i in vectors if len(vectors) > 1]
     for places, who, part in groups:
-        for key, what, change in _SCALES:
-            yield Cause(
-                f"vector_{key}", f"{who} scaled: {what}", SCALES, f"{part} scale", obs=partial(_on, places, change)
-            )
-        normalized = f"{who} normalized once more: less their mean, divided by their deviation"
-        advice = "the exported model normalizes by itself: give it the numbers of the training"
-        yield Cause("vector_normalized", normalized, advice, f"{part} scale", obs=partial(_on, places, _standard))
+        for key, how, change in _SCALES:
+            does: dict[str, Any] = {"obs": partial(_on, places, change)}
+            yield _cause("scaled", part, f"vector_{key}", {"who": who, "how": how}, **does)
+        yield _cause("normalized", part, "vector_normalized", {"who": who}, obs=partial(_on, places, _standard))
     for i, spec in enumerate(specs):
+        part, names = f"vector {i} scale", {"who": spec.name}
         if not spec.is_visual and len(specs) > 1:
-            blank = partial(_on, [i], np.zeros_like)
-            yield Cause(
-                "sensor_missing", f"the model sees zeros for '{spec.name}'", SENSORS, f"vector {i} scale", obs=blank
-            )
+            yield _cause("sensor_missing", part, names=names, obs=partial(_on, [i], np.zeros_like))
         if spec.is_entities:
-            what = f"the numbers of '{spec.name}' are mixed up: rows and columns are exchanged in memory"
-            advice = "use Barracuda or Sentis of the package that the model was exported for, or export it again"
-            yield Cause("entities_mixed", what, advice, f"vector {i} scale", obs=partial(_on, [i], turn))
+            yield _cause("entities_mixed", part, names=names, obs=partial(_on, [i], turn))
 
 
 def _standard(x: Numbers) -> Numbers:
     deviation = x.std(0)
-    return ((x - x.mean(0)) / np.where(deviation > 1e-6, deviation, 1)).clip(-STANDARD_RANGE, STANDARD_RANGE)
+    return ((x - x.mean(0)) / np.where(deviation > 1e-6, deviation, 1)).clip(-5, 5)  # as normalizers clip
 
 
 def _of_stacks(specs: Sequence[ObsSpec]) -> Iterator[Cause]:
@@ -179,40 +149,27 @@ def _of_stacks(specs: Sequence[ObsSpec]) -> Iterator[Cause]:
         for k in _frame_counts(spec):
             frames.setdefault(k, []).append(i)
     for k, places in sorted(frames.items()):
-        for group in [places, *([[i] for i in places] if len(places) > 1 else [])]:
-            who = "' and '".join(specs[i].name for i in group)
-            for key, what, change in _STACKS:
-                yield Cause(
-                    f"stack_{key}",
-                    f"the {k} frames of '{who}' {what}",
-                    STACKS,
-                    f"stack {group[0]}",
-                    obs=partial(_restacked, group, k, change),
-                )
+        for group, (key, change) in product([places, *([i] for i in places if len(places) > 1)], _STACKS.items()):
+            names = {"who": "' and '".join(specs[i].name for i in group), "k": k}
+            does: dict[str, Any] = {"obs": partial(_restacked, group, k, change)}
+            yield _cause(f"stack_{key}", f"stack {group[0]}", names=names, **does)
 
 
 def _frame_counts(spec: ObsSpec) -> list[int]:
-    if (named := STACKED.search(spec.name)) and spec.shape[0] % int(named[1]) == 0:
+    size = spec.shape[0]
+    if (named := STACKED.search(spec.name)) and size % int(named[1]) == 0:
         return [int(named[1])] if int(named[1]) > 1 else []
-    if spec.is_entities:
-        return []
-    counts = [k for k in range(2, min(MOST_FRAMES, spec.shape[0]) + 1) if spec.shape[0] % k == 0]
-    return [k for k in counts if not spec.is_visual or spec.shape[0] // k in (1, 3)] if spec.is_visual else counts
+    counts = [k for k in range(2, min(MOST_FRAMES, size) + 1) if size % k == 0 and not spec.is_entities]
+    return [k for k in counts if not spec.is_visual or size // k in (1, 3)]
 
 
-def _restacked(
-    places: Sequence[int], k: int, change: Callable[[Numbers, NDArray[np.int64]], Numbers], obs: Obs, d: PlayedDecisions
-) -> Obs:
-    return [
-        change(one.reshape(len(one), k, -1), d.age).reshape(one.shape) if i in places else one
-        for i, one in enumerate(obs)
-    ]
+def _restacked(places: Sequence[int], k: int, change: Restack, obs: Obs, d: PlayedDecisions) -> Obs:
+    frames = {i: obs[i].reshape(len(obs[i]), k, -1) for i in places}
+    return [change(frames[i], d.age).reshape(one.shape) if i in frames else one for i, one in enumerate(obs)]
 
 
 def _newest_alone(x: Numbers, _: NDArray[np.int64]) -> Numbers:
-    changed = np.zeros_like(x)
-    changed[:, -1] = x[:, -1]
-    return changed
+    return np.where(np.arange(x.shape[1])[:, None] == x.shape[1] - 1, x, 0)
 
 
 def _filled(x: Numbers, age: NDArray[np.int64]) -> Numbers:
@@ -224,20 +181,19 @@ def _filled(x: Numbers, age: NDArray[np.int64]) -> Numbers:
 
 def _kept(x: Numbers, age: NDArray[np.int64]) -> Numbers:
     """Leaves the last frames of the episode before in place of zeros."""
-    k = x.shape[1]
-    back = k - 1 - np.arange(k)
-    row = np.maximum(np.arange(len(x))[:, None] - back, 0)
-    older = x[row, -1]
-    return np.where((back > age[:, None])[:, :, None] & (np.arange(len(x))[:, None] >= back)[:, :, None], older, x)
+    back = x.shape[1] - 1 - np.arange(x.shape[1])
+    row = np.arange(len(x))[:, None] - back
+    older = (back > age[:, None]) & (row >= 0)
+    return np.where(older[:, :, None], x[np.maximum(row, 0), -1], x)
 
 
-_STACKS: tuple[tuple[str, str, Callable[[Numbers, NDArray[np.int64]], Numbers]], ...] = (
-    ("reversed", "are stacked newest first", lambda x, _: x[:, ::-1]),
-    ("newest", "are not stacked: all but the newest are zeros", _newest_alone),
-    ("repeated", "are not stacked: all are the newest", lambda x, _: np.repeat(x[:, -1:], x.shape[1], 1)),
-    ("filled", "begin with copies of an episode's first frame, not with zeros", _filled),
-    ("kept", "are not cleared when an episode begins", _kept),
-)
+_STACKS: dict[str, Restack] = {
+    "reversed": lambda x, _: x[:, ::-1],
+    "newest": _newest_alone,
+    "repeated": lambda x, _: np.repeat(x[:, -1:], x.shape[1], 1),
+    "filled": _filled,
+    "kept": _kept,
+}
 
 
 def _of_orders(specs: Sequence[ObsSpec], joined: bool) -> Iterator[Cause]:
@@ -246,95 +202,34 @@ def _of_orders(specs: Sequence[ObsSpec], joined: bool) -> Iterator[Cause]:
     for i, spec in enumerate(specs):
         groups.setdefault("vector" if joined and spec.is_vector else spec.shape, []).append(i)
     for places in groups.values():
-        pairs = [{a: b, b: a} for a, b in combinations(places, 2)]
-        orders = [dict(zip(places, order, strict=True)) for order in permutations(places)][1:]
-        for moved in orders if len(places) <= MOST_ORDERED else pairs:
+        orders = [{a: b, b: a} for a, b in combinations(places, 2)]
+        if len(places) <= MOST_ORDERED:
+            orders = [dict(zip(places, order, strict=True)) for order in permutations(places)][1:]
+        for moved in orders:
             order = [moved.get(i, i) for i in range(len(specs))]
-            names = ", ".join(f"'{specs[moved.get(i, i)].name}'" for i in places)
-            yield Cause(
-                "sensor_order",
-                f"sensors come in another order: {names}",
-                f"{SENSORS}; Unity sorts sensors by name",
-                "order",
-                obs=partial(lambda order, obs, _: [obs[i] for i in order], order),
-            )
+            names = {"who": ", ".join(f"'{specs[order[i]].name}'" for i in places)}
+            does: dict[str, Any] = {"obs": partial(lambda order, obs, _: [obs[i] for i in order], order)}
+            yield _cause("sensor_order", "order", names=names, **does)
 
 
-def _of_masks(decisions: PlayedDecisions) -> Iterator[Cause]:
-    if decisions.mask is None or decisions.mask.all():
-        return
-    advice = "set the mask in WriteDiscreteActionMask, and give it to the model as action_masks: 1 is allowed"
-    yield Cause("mask_ignored", "the model does not get the action mask", advice, "mask", mask=np.ones_like)
-    yield Cause("mask_inverted", "the action mask is inverted: 1 forbids", advice, "mask", mask=np.logical_not)
+_ANSWERS: dict[str, Change] = {
+    "times_3": lambda a: a * 3,
+    "times_3_clipped": lambda a: (a * 3).clip(-1, 1),
+    "by_3": lambda a: a / 3,
+    "clipped": lambda a: a.clip(-1, 1),
+    "unsquashed": lambda a: np.arctanh(a.clip(-1 + 1e-7, 1 - 1e-7)),
+}
 
 
 def _of_actions(decisions: PlayedDecisions) -> Iterator[Cause]:
-    action = decisions.spec.action
-    size = action.continuous
-
-    def scaled(key: str, what: str, answer: Callable[[NDArray[np.float64]], NDArray[np.float64]], advice: str) -> Cause:
-        return Cause(f"action_{key}", what, advice, "action scale", answer=answer)
-
-    if size:
-        three = "models of version 3 clip to -3..3 and divide by 3 themselves; those of version 2 do not: "
-        yield scaled("times_3", "actions are not divided by 3", lambda a: a * 3, f"{three}do it once")
-        yield scaled(
-            "times_3_clipped", "actions are clipped to -1..1 and not divided by 3", _three_clipped, f"{three}do it once"
-        )
-        yield scaled("by_3", "actions are divided by 3 twice", lambda a: a / 3, f"{three}do it once")
-        yield scaled("clipped", "actions are clipped to -1..1", lambda a: a.clip(-1, 1), ACTIONS)
-        raw = "ML-Agents' SAC models give deterministic actions without tanh: untick Deterministic Inference, or export"
-        yield scaled("unsquashed", "actions lack the tanh", _unsquashed, f"{raw} the run again with `palaestra export`")
-    for i in range(min(size, MOST_COMPONENTS)):
-        sign = np.where(np.arange(size) == i, -1, 1)
-        what = f"continuous action {i} has the other sign"
-        yield Cause("action_sign", what, ACTIONS, f"sign {i}", recorded=partial(_times, sign))
-    for a, b in combinations(range(min(size, MOST_COMPONENTS)), 2):
-        what = f"continuous actions {a} and {b} are exchanged"
-        yield Cause("action_order", what, ACTIONS, "action order", recorded=partial(_exchanged, 0, a, b))
-    for a, b in combinations(range(len(action.branches)), 2):
-        if action.branches[a] == action.branches[b]:
-            what = f"branches {a} and {b} are exchanged"
-            yield Cause("branch_order", what, ACTIONS, "action order", recorded=partial(_exchanged, 1, a, b))
-    for i, by in product(range(min(len(action.branches), MOST_COMPONENTS)), (1, -1)):
-        what = f"choices of branch {i} are one too {'high' if by > 0 else 'low'}"
-        yield Cause("choice_shift", what, ACTIONS, f"shift {i}", recorded=partial(_shifted, i, by, action.branches[i]))
-    for key, what, by in (("late", "late: each is the answer to the observation before", 1), ("early", "early", -1)):
-        advice = (
-            "request decisions after observations are written, once an Academy step, and apply actions in that step"
-        )
-        yield Cause(f"action_{key}", f"actions come one decision {what}", advice, "time", recorded=partial(_moved, by))
-
-
-def _unsquashed(a: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.arctanh(a.clip(-1 + 1e-7, 1 - 1e-7))
-
-
-def _three_clipped(a: NDArray[np.float64]) -> NDArray[np.float64]:
-    return (a * 3).clip(-1, 1)
-
-
-def _times(sign: NDArray[np.int64], recorded: Recorded, _: PlayedDecisions) -> Recorded:
-    return (recorded[0] * sign).astype(np.float32), *recorded[1:]
-
-
-def _exchanged(column: int, a: int, b: int, recorded: Recorded, _: PlayedDecisions) -> Recorded:
-    order = np.arange(recorded[column].shape[1])
-    order[[a, b]] = b, a
-    continuous, discrete, valid = recorded
-    return (continuous[:, order], discrete, valid) if column == 0 else (continuous, discrete[:, order], valid)
-
-
-def _shifted(branch: int, by: int, size: int, recorded: Recorded, _: PlayedDecisions) -> Recorded:
-    continuous, discrete, valid = recorded
-    moved = discrete.copy()
-    moved[:, branch] = (moved[:, branch] - by) % size
-    return continuous, moved, valid
+    for key, answer in _ANSWERS.items() if decisions.spec.action.continuous else ():
+        yield _cause(f"action_{key}", "action scale", answer=answer)
+    yield _cause("action_late", "time", recorded=partial(_moved, 1))
+    yield _cause("action_early", "time", recorded=partial(_moved, -1))
 
 
 def _moved(by: int, recorded: Recorded, decisions: PlayedDecisions) -> Recorded:
     """Takes the actions of the decision after (1) or before (-1) of the same episode."""
     continuous, discrete, valid = recorded
-    there = decisions.age + by
-    same = (np.roll(decisions.age, -by) == there) & np.roll(valid, -by)
-    return np.roll(continuous, -by, 0), np.roll(discrete, -by, 0), valid & same
+    there = valid & np.roll(valid, -by) & (np.roll(decisions.age, -by) == decisions.age + by)
+    return np.roll(continuous, -by, 0), np.roll(discrete, -by, 0), there

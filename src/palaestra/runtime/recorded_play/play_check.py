@@ -16,24 +16,16 @@ from palaestra.runtime.recorded_play.played_decisions import PlayedDecisions
 
 AGREES = 0.98
 """Least share of decisions that are the model's likeliest actions where a game plays those."""
-SCREENED = 192
-"""Decisions with which all causes are tried; the best are tried again with all."""
-AROUND = 8
-"""Decisions around each of the first episodes' begins that are tried, too."""
-MOST_CAUSES = 3
-KEPT = 6
-"""Sets of causes that are continued with one more."""
-LEAST_EXPLAINED = 3
-"""Least number of differing decisions that a cause must explain."""
-CLEAR = 6.0
-"""Standard errors by which a cause must explain sampled actions better."""
-LOOSE = 4.0
-"""Standard errors by which what was drawn may differ from what is expected."""
-SPREAD = (0.95, 1.05)
-"""Variance of what was drawn, relative to the model's own, that counts as the same whatever its standard error."""
-MEAN_NOISE, MEAN_CHANCE = 0.05, 0.01
-"""Differences of means that count as none, likewise: in standard deviations, and in nats."""
-
+SCREENED, AROUND, MOST_CAUSES, KEPT = 192, 8, 3, 6
+"""Decisions with which all causes are tried, and those around each of the first begins of episodes; causes together,
+and sets of them that are continued with one more.
+"""
+LEAST_EXPLAINED, CLEAR, LOOSE = 3, 6.0, 4.0
+"""Differing decisions that a cause must explain; standard errors by which it must explain drawn actions better, and by
+which these may differ from what is expected.
+"""
+SPREAD, MEAN_NOISE, MEAN_CHANCE = (0.95, 1.05), 0.05, 0.01
+"""Relative variance, and differences of means in deviations and in nats, that are none whatever their error."""
 ROUNDING, FAR = 1e-5, 50.0
 """Difference of clipped numbers that is none; most noise that an action counts as."""
 
@@ -46,12 +38,9 @@ class PlayFit:
 
     same: NDArray[np.bool_]  # (N,) the action is the model's likeliest
     score: NDArray[np.float64]  # (N,) how likely it is, with a bound on what a single one can lose
-    expected: float
-    """Share of `same` where actions are drawn from the model's distribution; with continuous actions 0."""
-    drawn: bool
-    """Whether the actions can have been drawn from it."""
-    informed: bool
-    """Whether it knows more of the actions than how often each occurs."""
+    expected: float  # share of `same` where actions are drawn from the model's distribution; 0 with continuous ones
+    drawn: bool  # the actions can have been drawn from it
+    informed: bool  # it knows more of the actions than how often each occurs
 
     @property
     def agreement(self) -> float:
@@ -68,22 +57,14 @@ class PlayVerdict:
     before: PlayFit
     causes: Plan
     after: PlayFit
-    tried: int
-    """Number of sets of causes that were tried."""
-    constant: bool = False
-    """Whether the model's likeliest actions are the same for all observations."""
-    instead: Policy | None = None
-    """Another of the given models, which the game plays."""
+    tried: int  # sets of causes
+    constant: bool  # the model's likeliest actions are the same for all observations
+    instead: Policy | None = None  # another of the given models, which the game plays
 
     @property
     def plays(self) -> bool:
         """Whether the game plays the model as it was trained."""
         return not self.causes and self.instead is None and (self.before.agreement >= AGREES or self.before.drawn)
-
-    @property
-    def explained(self) -> bool:
-        """Whether it is known what differs."""
-        return bool(self.causes) or self.instead is not None
 
     @property
     def sampled(self) -> bool:
@@ -116,9 +97,8 @@ class PlayCheck:
                 fewer = tuple(other for other in plan if other is not cause)
                 if _rank(fit := self.fit(fewer, self.decisions)) >= _rank(after):
                     plan, after = fewer, fit
-        likeliest = self._ask((), self.decisions)
-        numbers = likeliest.likeliest
-        constant = bool((np.ptp(numbers, 0) <= SAME).all() and (np.ptp(likeliest.choices, 0) == 0).all())
+        odds = self._ask((), self.decisions)
+        constant = bool((np.ptp(odds.likeliest, 0) <= SAME).all() and (np.ptp(odds.choices, 0) == 0).all())
         return PlayVerdict(self.model.policy, self.decisions, before, plan, after, self.tried, constant)
 
     def _search(self, whole: PlayFit) -> list[Plan]:

@@ -180,10 +180,6 @@ DOES = {
     "action_times_3": lambda a: (a[0] * 3, a[1]),
     "action_times_3_clipped": lambda a: ((a[0] * 3).clip(-1, 1), a[1]),
     "action_by_3": lambda a: (a[0] / 3, a[1]),
-    "action_sign": lambda a: (a[0] * [1, -1], a[1]),
-    "action_order": lambda a: (a[0][..., ::-1], a[1]),
-    "branch_order": lambda a: (a[0], a[1][..., ::-1]),
-    "choice_shift": lambda a: (a[0], (a[1] + [0, 1]) % 3),
     "action_late": late,
 }
 

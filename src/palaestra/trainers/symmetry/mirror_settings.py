@@ -1,0 +1,74 @@
+"""Settings of a mirror: how observations and actions change where left and right are exchanged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, model_validator
+
+from palaestra.core.files import read_whole_text
+from palaestra.core.settings import Settings
+
+Place = int | str
+"""A number's place, counted from 0, or several as '3-5'."""
+
+
+class MirrorRule(Settings):
+    """Change of one observation, of the continuous actions, or of a branch's choices; a list is its `order`."""
+
+    order: tuple[Place, ...] | None = None
+    """Which number each place gets, such as [0, 2, 1]; "-1": number 1 with the other sign. In place of swap and negate.
+    """
+    swap: tuple[tuple[Place, Place], ...] = ()
+    """Places that exchange their numbers, such as [[1, 2], ["3-5", "6-8"]]; with `size`, blocks of numbers."""
+    negate: tuple[Place, ...] = ()
+    """Places whose numbers get the other sign, after they were exchanged."""
+    size: int = Field(default=1, gt=0)
+    """Numbers of a block that `swap` moves as one, such as those of a ray."""
+    frames: int = Field(default=1, gt=0)
+    """Stacked frames: the rest is said of one of them."""
+    flip: Literal["columns", "rows"] | None = None
+    """Images: exchange left and right (columns), or top and bottom (rows)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _listed(cls, data: Any) -> Any:
+        if data == "same":
+            return {}
+        return {"order": data} if isinstance(data, list | tuple) else data
+
+
+class MirrorActions(Settings):
+    """Change of actions."""
+
+    continuous: MirrorRule | None = None
+    """Of the numbers; null: none of them changes."""
+    discrete: dict[int, MirrorRule] = Field(default={})
+    """Of choices, by the number of the branch; other branches stay as they are."""
+
+
+class MirrorSettings(Settings):
+    """A mirror of a behavior: twice applied, it changes nothing."""
+
+    observations: dict[str, MirrorRule] = Field(min_length=1)
+    """Change of each observation, by its name or a pattern such as `Ray*`; `same`: none."""
+    actions: MirrorActions = MirrorActions()
+    """Change of actions."""
+
+
+def mirror_tree(given: Any) -> Any:
+    """Returns the tree of a mirror that is given as one, or as the name of a file. Raises ValueError."""
+    if not isinstance(given, str | Path):
+        return given
+    path = Path(given)
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}; expected a mirror's, such as configs/mirrors/Crawler.yaml")
+    try:
+        tree = yaml.safe_load(read_whole_text(path))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ValueError(f"{path} cannot be read as a mirror: {error}") from error
+    if not isinstance(tree, dict):
+        raise ValueError(f"{path} is no mirror; expected the keys observations and actions")
+    return tree

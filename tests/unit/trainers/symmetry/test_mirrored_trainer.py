@@ -1,0 +1,106 @@
+from pathlib import Path
+
+import pytest
+import small_runs
+import torch
+
+import palaestra
+from palaestra.core.errors import PalaestraError
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action
+from palaestra.data.replay import ReplayBatch
+from palaestra.trainers.symmetry.mirror import Mirror
+from palaestra.trainers.symmetry.mirror_settings import MirrorSettings
+from palaestra.trainers.symmetry.mirrored_trainer import with_mirror_image
+
+BALL = str(Path(__file__).parents[4] / "configs" / "mirrors" / "3DBall.yaml")
+CPU = torch.device("cpu")
+PPO = {"batch_size": 32, "buffer_size": 128, "num_epoch": 2}
+SAC = {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 50}
+
+
+def trained(trainer: str, run: str, **more):
+    tree = small_runs.settings(
+        "3DBall", mirror=BALL, trainer_type=trainer, hyperparameters=PPO if trainer == "ppo" else SAC
+    )
+    return palaestra.train(tree, env="3DBall", num_areas=4, run_id=run, seed=1, quiet=True, **more)
+
+
+def test_rows_of_ppo_have_a_mirror_image_with_the_same_advantage_and_its_own_probability(tmp_path, monkeypatch):
+    from palaestra.trainers.ppo import PPO as Base
+
+    monkeypatch.chdir(tmp_path)
+    seen = []
+    gradient = Base.gradient
+    monkeypatch.setattr(
+        Base, "gradient", lambda self, batch, c: (seen.append((self, batch)), gradient(self, batch, c))[1]
+    )
+    trained("ppo", "one", max_steps=128)
+    batch = seen[0][1]
+    assert len(batch.advantage) == 64
+    pairs = [
+        column.unflatten(0, (32, 2)) for column in (batch.advantage, batch.target, batch.inputs[0], batch.continuous)
+    ]
+    for same in pairs[:2]:
+        assert torch.equal(same[:, 0], same[:, 1])
+    negated = torch.tensor([-1.0, 1, -1, 1, 1, -1, 1, 1])
+    torch.testing.assert_close(pairs[2][:, 1], pairs[2][:, 0] * negated)
+    torch.testing.assert_close(pairs[3][:, 1], pairs[3][:, 0] * torch.tensor([-1.0, 1.0]))
+    assert not torch.allclose(batch.log_prob.unflatten(0, (32, 2))[:, 0], batch.log_prob.unflatten(0, (32, 2))[:, 1])
+
+
+def test_a_batch_of_a_replay_has_its_mirror_image_after_it():
+    spec = BehaviorSpec((ObsSpec("own", (2,)),), ActionSpec(1, (2,)))
+    tree = {"observations": {"own": {"negate": [0]}}, "actions": {"continuous": ["-0"], "discrete": {0: [1, 0]}}}
+    mirror = Mirror(MirrorSettings.model_validate(tree), spec, CPU)
+    batch = ReplayBatch(
+        (torch.tensor([[1.0, 2.0], [3.0, 4.0]]),),
+        torch.tensor([[True, False], [True, True]]),
+        slice(0, 1),
+        torch.tensor([1]),
+        None,
+        Action(torch.tensor([[0.5]]), torch.tensor([[0]])),
+        torch.tensor([7.0]),
+        torch.tensor([False]),
+        torch.tensor([True]),
+    )
+    both = with_mirror_image(batch, mirror)
+    assert both.obs[0][both.now].tolist() == [[1, 2], [-1, 2]]
+    assert both.obs[0][both.after].tolist() == [[3, 4], [-3, 4]]
+    assert both.masks[both.now].tolist() == [[True, False], [False, True]]
+    assert (both.action.continuous.tolist(), both.action.discrete.tolist()) == ([[0.5], [-0.5]], [[0], [1]])
+    assert both.reward.tolist() == [7, 7]
+
+
+@pytest.mark.parametrize("trainer", ["ppo", "sac"])
+def test_a_run_that_was_resumed_has_the_same_digits(tmp_path, monkeypatch, trainer):
+    monkeypatch.chdir(tmp_path)
+    constant = {"learning_rate_schedule": "constant"}
+    whole = trained(trainer, "whole", max_steps=256, settings={"hyperparameters": constant})
+    trained(trainer, "halves", max_steps=128, settings={"hyperparameters": constant})
+    halves = palaestra.train(run_id="halves", resume=True, max_steps=256, quiet=True)
+    files = [next(iter(result.models.values())).read_bytes() for result in (whole, halves)]
+    assert files[0] == files[1]
+    assert "mirror:" in Path("results/whole/configuration.yaml").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"trainer_type": "poca"}, "poca judges whole groups"),
+        ({"trainer_type": "bc", "hyperparameters": {"teacher": "heuristic"}}, "only ppo, sac"),
+        ({"network_settings": {"memory": {"sequence_length": 8}}, "hyperparameters": PPO}, "network_settings.memory"),
+    ],
+)
+def test_what_cannot_be_mirrored_is_refused_before_training(tmp_path, monkeypatch, changes, message):
+    monkeypatch.chdir(tmp_path)
+    tree = {"behaviors": {"3DBall": {"trainer_type": "ppo", **changes, "mirror": BALL}}}
+    with pytest.raises(PalaestraError, match=message):
+        palaestra.train(tree, env="3DBall", run_id="no", quiet=True)
+
+
+@pytest.mark.parametrize("changes", [{}, {"threaded": True}, {"reward_signals": {"extrinsic": {}, "rnd": {}}}])
+def test_other_features_go_on_beside_it(tmp_path, monkeypatch, changes):
+    monkeypatch.chdir(tmp_path)
+    tree = small_runs.settings("3DBall", mirror=BALL, hyperparameters=PPO, **changes)
+    assert palaestra.train(tree, env="3DBall", num_areas=4, run_id="beside", quiet=True).finished
