@@ -25,7 +25,7 @@ NOISE_INPUT, PART = "palaestra_noise", 512
 SAME = 2e-3
 """Largest difference between numbers of one action: engines round differently."""
 GUESSED_DEVIATION, GREEDY = 0.1, 0.95
-"""What stands for the deviation of a model that draws no noise, and for the chance of a choice without its odds."""
+"""Stand-ins for the deviation of a model that draws no noise, and for the chance of a choice without its odds."""
 
 Numbers = NDArray[np.float32]
 

@@ -44,9 +44,9 @@ class MirrorActions(Settings):
     """Change of actions."""
 
     continuous: MirrorRule | None = None
-    """Of the numbers; null: none of them changes."""
+    """Change of the numbers; null: none of them changes."""
     discrete: dict[int, MirrorRule] = Field(default={})
-    """Of choices, by the number of the branch; other branches stay as they are."""
+    """Change of choices, by the number of the branch; other branches stay as they are."""
 
 
 class MirrorSettings(Settings):
