@@ -70,6 +70,9 @@ MEMORY = {"network_settings": {"hidden_units": 16, "num_layers": 1, "memory": {"
             "symmetric", ["Fighter"], {"self_play": {"exploiter": EXPLOITER}, **MEMORY}, marks=pytest.mark.slow
         ),
         pytest.param(
+            "symmetric", ["Fighter"], {"self_play": {"exploiter": EXPLOITER}, "threaded": True}, marks=pytest.mark.slow
+        ),
+        pytest.param(
             "two_against_one",
             ["Pair", "Giant"],
             {"trainer_type": "poca", "self_play": {"exploiter": EXPLOITER}},
