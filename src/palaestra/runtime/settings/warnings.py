@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from palaestra.losses.categorical import LIMIT as CATEGORICAL_LIMIT
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import AMPSettings, CuriositySettings, ExtrinsicSettings, GAILSettings, RNDSettings
 from palaestra.runtime.settings.look_alikes import odd_character
@@ -68,7 +67,9 @@ def _of_behavior(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str
         yield (*at, "hyperparameters", "batch_size"), f"{what}: {used}"
     extrinsic = behavior.reward_signals.get("extrinsic")
     if isinstance(hyper, SACSettings) and hyper.critic_bins and extrinsic and not extrinsic.normalize:
-        most = f"{CATEGORICAL_LIMIT:g}"
+        from palaestra.losses.categorical import LIMIT  # imports torch, which only such settings need
+
+        most = f"{LIMIT:g}"
         yield (
             (*at, "hyperparameters", "critic_bins"),
             f"values beyond -{most}..{most} count as these; reward_signals.extrinsic.normalize: true makes rewards fit",

@@ -31,7 +31,8 @@ KEYS = {
     ),
     "SACSettings": (
         "batch_size buffer_size learning_rate learning_rate_schedule buffer_init_steps tau steps_per_update "
-        "reward_signal_steps_per_update save_replay_buffer init_entcoef prior_data"
+        "reward_signal_steps_per_update save_replay_buffer init_entcoef critic_bins critic_hidden_units "
+        "critic_num_layers policy_delay target_deviation noise_hold prior_data"
     ),
     "PriorDataSettings": "demo_path minari run share",
     "BCSettings": (
@@ -39,7 +40,7 @@ KEYS = {
         "teacher_plays"
     ),
     "NetworkSettings": "normalize hidden_units num_layers vis_encode_type center_images body memory "
-    "goal_conditioning_type bfloat16 compile deterministic",
+    "goal_conditioning_type bfloat16 compile deterministic critic_only",
     "MemorySettings": "sequence_length memory_size",
     "ExtrinsicSettings": "gamma strength network_settings normalize",
     "CuriositySettings": "gamma strength network_settings normalize learning_rate encoding_size",
