@@ -67,12 +67,9 @@ def _of_behavior(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str
         yield (*at, "hyperparameters", "batch_size"), f"{what}: {used}"
     extrinsic = behavior.reward_signals.get("extrinsic")
     if isinstance(hyper, SACSettings) and hyper.critic_bins and extrinsic and not extrinsic.normalize:
-        from palaestra.losses.categorical import LIMIT  # imports torch, which only such settings need
-
-        most = f"{LIMIT:g}"
         yield (
             (*at, "hyperparameters", "critic_bins"),
-            f"values beyond -{most}..{most} count as these; reward_signals.extrinsic.normalize: true makes rewards fit",
+            "values beyond -5..5 count as these; reward_signals.extrinsic.normalize: true makes rewards fit",
         )
     if behavior.self_play and not 0 <= (ratio := behavior.self_play.play_against_latest_model_ratio) <= 1:
         yield (*at, "self_play", "play_against_latest_model_ratio"), f"expected a share within 0..1, got {ratio}"
