@@ -42,6 +42,12 @@ ONE = math.atanh(SMOOTH_LEAST / SMOOTH_LOG_STD - 1)
 """The x of a standard deviation of 1."""
 
 
+SHARPNESS = 5.0
+"""Half the range of bins, in standard deviations of the Gaussian about 0 that critics say at first: a wide start would
+go on being taught by the targets, which the critics make themselves, for thousands of steps.
+"""
+
+
 class SoftCritics(Trunk):
     """Twin Q-networks of one architecture: one Q-value for each reward signal, or one for each choice of every discrete
     branch.
@@ -75,7 +81,8 @@ class SoftCritics(Trunk):
         width = self.width if self.joint is None else self.joint.outputs
         last = self.joint or self.memory or (self.bodies if self.apart else self.body)
         self.head_weight = nn.Parameter(mirrored_heads(last, width, [max(spec.action.choices, 1) * bins] * signals))
-        self.head_bias = nn.Parameter(torch.zeros(TWINS, 1, self.head_weight.shape[2]))
+        start = torch.linspace(-SHARPNESS, SHARPNESS, bins).square().mul(-0.5) if bins > 1 else torch.zeros(1)
+        self.head_bias = nn.Parameter(start.repeat(TWINS, 1, self.head_weight.shape[2] // bins))
 
     def encoding(self, inputs: Inputs, sequences: Sequences | None = None) -> Tensor:
         """Returns both encodings of observations, (2, N, width). `sequences` as in `ActorCritic.forward`."""
