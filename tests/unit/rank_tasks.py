@@ -168,11 +168,12 @@ def half(batch: ReplayBatch, rank: int) -> ReplayBatch:
     """Returns a rank's half of decisions that were drawn one by one."""
     n = len(batch.reward) // 2
     mine = slice(rank * n, (rank + 1) * n)
-    now = mine
     after = slice(2 * n + mine.start, 2 * n + mine.stop)
+    obs = tuple(torch.cat([x[mine], x[after]]) for x in batch.obs)
+    masks = None if batch.masks is None else torch.cat([batch.masks[mine], batch.masks[after]])
     action = replace(batch.action, continuous=batch.action.continuous[mine], discrete=batch.action.discrete[mine])
     columns = {name: getattr(batch, name)[mine] for name in ("reward", "terminated", "ended")}
-    return replace(batch, now=now, after=after, action=action, **columns)
+    return replace(batch, obs=obs, masks=masks, now=slice(0, n), after=slice(n, 2 * n), action=action, **columns)
 
 
 def learned(signals: Mapping[str, Any]) -> dict[str, Any]:

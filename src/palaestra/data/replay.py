@@ -36,7 +36,10 @@ Slots = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ReplayBatch:
-    """N decisions drawn from a replay, and U observations: those they were made at, and those they led to."""
+    """N decisions drawn from a replay, and U observations: those they were made at, and those they led to.
+
+    Where decisions were drawn one by one, the first N observations and the other N.
+    """
 
     obs: tuple[Tensor, ...]  # each (U, *shape)
     masks: Tensor | None  # (U, choices) bool

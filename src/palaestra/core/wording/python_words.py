@@ -29,7 +29,7 @@ _SAME = """
     restarts-rate-limit-period-s results-dir resume revision run-id runner-cpus sampled search seconds seed seeds
     env-options side-by-side smooth snapshots step steps stop-at stop-without-progress storage study summary-freq
     objectives target-frame-rate time-scale timeout-wait title track trainer trials trust vis-encode-type width
-    x memory-size
+    x memory-size policy-inputs
 """
 KEYWORDS = {flag: flag.replace("-", "_") for flag in _SAME.split()} | {
     "brain": "brains",
@@ -46,7 +46,7 @@ KEYWORDS = {flag: flag.replace("-", "_") for flag in _SAME.split()} | {
 """The keyword of each flag, without its hyphens, that Python has too."""
 _SWITCHES = """
     demo deterministic force inference keep-best load lower models-only no-graphics no-graphics-monitor no-titles
-    no-video private resume sampled train trust
+    no-video policy-inputs private resume sampled train trust
 """
 SWITCHES = frozenset(_SWITCHES.split())
 """Flags without a value."""

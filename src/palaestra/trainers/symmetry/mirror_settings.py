@@ -19,8 +19,7 @@ class MirrorRule(Settings):
     """Change of one observation, of the continuous actions, or of a branch's choices; a list is its `order`."""
 
     order: tuple[Place, ...] | None = None
-    """Which number each place gets, such as [0, 2, 1]; "-1": number 1 with the other sign. In place of swap and negate.
-    """
+    """Which number each place gets, such as [0, 2, 1], in place of swap and negate; "-1": number 1, negated."""
     swap: tuple[tuple[Place, Place], ...] = ()
     """Places that exchange their numbers, such as [[1, 2], ["3-5", "6-8"]]; with `size`, blocks of numbers."""
     negate: tuple[Place, ...] = ()

@@ -384,7 +384,10 @@ def test_actions_that_do_not_fit_are_refused():
 def test_a_state_of_another_environment_is_refused():
     with pytest.raises(EnvError, match="another number of areas"):
         Ball(2).load_state_dict(Ball(3).state_dict())
+    state = Ball(2).state_dict()
     with pytest.raises(EnvError, match="shape"):
+        Ball(2).load_state_dict({**state, "velocity": state["velocity"][:, :1]})
+    with pytest.raises(EnvError, match="has columns"):
         Ball(2).load_state_dict(BallHard(2).state_dict())
     with pytest.raises(EnvError, match="has columns"):
         Ball(2).load_state_dict({})

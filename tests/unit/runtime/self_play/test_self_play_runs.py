@@ -254,7 +254,8 @@ def test_sac_is_warned_of(tmp_path, capsys):
 def test_a_rank_takes_part_in_self_play_before_it_has_seen_a_behavior_that_has_it():
     def idle(**block: Any) -> bool:
         quiet = SimpleNamespace(info=print, warning=print)
-        given = {"settings": load(settings("Duel", **block)).settings, "env": EnvWrapper(Duel()), "group": ALONE}
+        tree = {**settings("Duel", **block), "env_settings": {"seed": 1}}
+        given = {"settings": load(tree).settings, "env": EnvWrapper(Duel()), "group": ALONE}
         context = SimpleNamespace(**given, inference=False, console=quiet, journal=None)
         return SelfPlay(cast(RunContext, context)).idle
 

@@ -160,7 +160,11 @@ def played(players: list[int], rewards: list[float]) -> tuple[dict[int, Skill], 
 
     games: list[Any] = []
     fighter = SimpleNamespace(
-        ratings=ratings, settings=SelfPlaySettings(), learner=learner, games=SimpleNamespace(add=judge)
+        ratings=ratings,
+        settings=SelfPlaySettings(),
+        learner=learner,
+        games=SimpleNamespace(add=judge),
+        exploiter=None,
     )
     sides = Sides({"Fighter": cast(SelfPlayBehavior, fighter)}, ALONE, print)
     sides.all = [Side("Fighter", team) for team in range(3)]

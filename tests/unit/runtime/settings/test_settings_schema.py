@@ -13,7 +13,7 @@ KEYS = {
     "BehaviorSettings": (
         "trainer_type hyperparameters checkpoint_interval even_checkpoints keep_checkpoints network_settings "
         "reward_signals init_path max_steps time_horizon summary_freq stop_when keep_best threaded self_play "
-        "behavioral_cloning"
+        "behavioral_cloning mirror"
     ),
     "SearchSettings": (
         "method space trials jobs seeds seed objectives bar metric behavior episodes pruner report_every prune_after "
@@ -75,6 +75,9 @@ KEYS = {
         "width height quality_level time_scale target_frame_rate capture_frame_rate no_graphics no_graphics_monitor"
     ),
     "CheckpointSettings": "run_id initialize_from load_model train_model resume force inference results_dir",
+    "MirrorSettings": "observations actions",
+    "MirrorActions": "continuous discrete",
+    "MirrorRule": "order swap negate size frames flip",
     "TorchSettings": "device threads processes gpus rank_timeout",
 }
 """Every key of ML-Agents, and ours."""

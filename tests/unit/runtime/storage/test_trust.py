@@ -106,6 +106,7 @@ COMMANDS = [
     "run Basic --brain model:first --episodes=1",
     "tune results/first/configuration.yaml --trials=1",
     "tune own.yaml --env=Basic --trials=1 --search=results/first/configuration.yaml",
+    "distill first --max-steps=100 --episodes=1",
     "push first ann/first --evaluate=1 --no-video --dry-run",
 ]
 TAKES = {
@@ -120,6 +121,7 @@ TAKES = {
     "plot": "runs",
     "run": "--brain",
     "push": "run",
+    "distill": "run",
 }
 """Arguments of commands that name a run or a settings file; each command has a line in COMMANDS."""
 TAKES_NO_SETTINGS = {
@@ -137,6 +139,7 @@ TAKES_NO_SETTINGS = {
     "export": "--behavior",
     "config": "--example",
     "help": "topic",
+    "distill": "--vis-encode-type --run-id",  # of the student
 }
 TYPED = {"ENV", "BUILD", "PATH=VALUE", "ARG", "DIR", "TAG", "DEVICE", "ADDRESS", "HOST:PORT"}
 """What the user has typed is run; the rest names no settings."""
