@@ -27,7 +27,7 @@ from palaestra.cli.flags import (
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.core.display import escaped, is_terminal, print_now
 from palaestra.core.errors import ConfigError
-from palaestra.core.metrics import standing, standing_in_words
+from palaestra.scenario.standing import standing, standing_in_words
 
 if TYPE_CHECKING:
     from palaestra.runtime.self_play.league import League

@@ -1,7 +1,6 @@
-"""On-policy experience of one behavior, the only unit of it that crosses a boundary, and shuffled minibatches of its
-rows.
+"""On-policy experience of one behavior, the only unit of it that crosses a boundary, and minibatches of its rows.
 
-Letters in shapes: T decisions of a slot, S slots, E truncated ends, A action components, L recurrent state.
+Shapes: see ARCHITECTURE.md.
 """
 
 from __future__ import annotations

@@ -2,10 +2,8 @@
 
 The clipped ratio stands here in two forms: `clipped_surrogate` for autograd, `surrogate_gradient` with its gradient in
 closed form. Likewise `clipped_value` and `value_part`. Tests compare each pair. At 64 rows a minibatch takes half of
-autograd's time in closed form, as that time goes into calls, not arithmetic.
-
-Shapes: N rows, A action components, K reward signals. Functions in closed form return losses as () tensors and
-gradients already divided by the number of rows.
+autograd's time in closed form, as that time goes into calls, not arithmetic. Shapes: see ARCHITECTURE.md. Functions in
+closed form return losses as () tensors and gradients already divided by the number of rows.
 """
 
 from __future__ import annotations

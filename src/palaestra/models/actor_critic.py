@@ -55,8 +55,7 @@ class ActorCritic(Trunk):
         self.log_std = nn.Parameter(torch.zeros(action.continuous))
         start_action_head(self.action_head, action.continuous)
         if isinstance(self.value_head, nn.Linear):
-            # values start at 0, not at random as in ML-Agents: where streams are short, a policy follows
-            # what its critic was born with before rewards reach it, and one run of Basic in ten never comes back
+            # not at random as in ML-Agents: where streams are short, a policy follows what its critic was born with
             nn.init.zeros_(self.value_head.weight)
             nn.init.zeros_(self.value_head.bias)
 

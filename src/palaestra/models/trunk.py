@@ -175,9 +175,8 @@ class Trunk(nn.Module):
 class StackedMLP(nn.Module):
     """k networks of one shape: `layers` times Linear and Swish, all k in one batched product.
 
-    Actor and critic have the same body in ML-Agents, so one product of twice the size does for both: small minibatches
-    are bound by the number of calls, not by arithmetic. Index 0 is the actor's. Weights are (k, in, out), biases (k, 1,
-    out).
+    Small minibatches are bound by the number of calls, not by arithmetic. Index 0 is the actor's. Weights are (k, in,
+    out), biases (k, 1, out).
     """
 
     def __init__(self, networks: int, inputs: int, hidden: int, layers: int) -> None:

@@ -1,7 +1,6 @@
 """Advantages and value targets of a rollout, and the critic's values that they are computed from.
 
-A truncated episode is bootstrapped in one place, `ValueEstimates.next_values`. Shapes: T rows of time, S slots, K
-reward signals.
+A truncated episode is bootstrapped in one place, `ValueEstimates.next_values`. Shapes: see ARCHITECTURE.md.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ gives the losses.
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -20,7 +21,7 @@ from palaestra.models.sac_networks import SoftActorCritic, SoftCritics
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.signals import RewardSignals, title
 from palaestra.trainers.settings import SACSettings
-from palaestra.trainers.update_metrics import GRADIENT_NORM, explained_share, explained_tag
+from palaestra.trainers.update_metrics import GRADIENT_NORM, explained_tag
 
 POLICY_LOSS = "Losses/Policy Loss"
 HEAT_MEMORY = 0.99
@@ -220,3 +221,8 @@ def held(critics: SoftCritics) -> SoftCritics:
     for copied, weight in zip(same.parameters(), critics.parameters(), strict=True):
         copied.data = weight.data
     return same
+
+
+def explained_share(spread: float, residual: float, mean: float) -> float:
+    """Returns a signal's `explained_variance` from the targets' variance and mean, and the variance of what is left."""
+    return 1 - residual / spread if spread > (1e-6 * mean) ** 2 else math.nan

@@ -1,11 +1,7 @@
-"""Metrics that the updates of PPO, MA-POCA and SAC measure besides their losses. None waits for the device.
-
-Shapes: N rows, A action components, K reward signals.
-"""
+"""Metrics that the updates of PPO, MA-POCA and SAC measure besides their losses. None waits for the device."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -85,11 +81,6 @@ def explained_variance(value: Tensor, target: Tensor) -> Tensor:
     rounding = (1e-6 * target.mean(0)).square()
     share = 1 - (target - value).var(0, correction=0) / spread
     return torch.where(spread > rounding, share, torch.nan)
-
-
-def explained_share(spread: float, residual: float, mean: float) -> float:
-    """Returns a signal's `explained_variance` from the targets' variance and mean, and the variance of what is left."""
-    return 1 - residual / spread if spread > (1e-6 * mean) ** 2 else math.nan
 
 
 def share_at_bounds(numbers: Tensor) -> Tensor:

@@ -47,8 +47,7 @@ class LearnerMessages:
             remarks = self._trainer.remarks() if isinstance(self._trainer, Remarks) and not self._inference else []
         except ConfigError as error:
             raise ConfigError(f"behavior '{name}': {error}") from error
-        for remark in remarks:
-            info(f"{name}: {remark}")
+        self.send_found(Messages(remarks, []), info, warning)
         self.send_warnings(warning)
 
     def send_found(self, found: Messages, info: Send, warning: Send) -> None:

@@ -21,8 +21,9 @@ import numpy as np
 from palaestra.core.display import indented
 from palaestra.core.errors import RunError
 from palaestra.core.files import MOST_LINES, explain, file_name, read_whole, write_whole
-from palaestra.core.metrics import ELO, GROUP_REWARD, SUCCESS, standing_in_words
+from palaestra.core.metrics import ELO, GROUP_REWARD, SUCCESS
 from palaestra.runtime.logging.tracker import Summary, TrackedRun
+from palaestra.scenario.standing import standing_in_words
 
 if TYPE_CHECKING:
     from palaestra.runtime.logging.run_times import Timers

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palaestra.core.errors import PalaestraError, RunError
-from palaestra.core.metrics import ELO, GROUP_REWARD, LENGTH, REWARD, SUCCESS, WORST_RATE
+from palaestra.core.metrics import ELO, GROUP_REWARD, LENGTH, REWARD, SUCCESS
 from palaestra.runtime.logging.history import History, read_history, tags
 from palaestra.runtime.plots.chart_style import (
     COLORS,
@@ -33,6 +33,7 @@ from palaestra.runtime.plots.chart_style import (
 )
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.storage.run_folder import CONFIGURATION
+from palaestra.scenario.standing import WORST_RATE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -126,9 +126,8 @@ class Run:
         taught = self.teachers.add_student(learner)
         with self.saved.explaining_mismatches(self.settings, self.folder, self.learners):
             restored = self.saved.restore(learner, seed)
-        self.console.info(
-            f"{'Behavior' if restored else 'New behavior'} '{name}': {describe(spec, learner.trainer.network.shown)}"
-        )
+        joins = "Behavior" if restored else "New behavior"
+        self.console.info(f"{joins} '{name}': {describe(spec, learner.trainer.network.shown)}")
         learner.messages.send_found(learner.found, self.console.info, self.console.warning)
         if not restored and not self.inference:
             late = self.console.warning if self.begun else None

@@ -13,7 +13,6 @@ from torch import nn
 
 from palaestra.core.errors import RunError
 from palaestra.core.files import explain, write_whole
-from palaestra.core.metrics import standing, standing_in_words
 from palaestra.envs.base import Env
 from palaestra.models.policy import NetworkPolicy
 from palaestra.runtime.plots.chart_style import INK, SOFT, add_title, new_figure, save, short_number
@@ -26,6 +25,7 @@ from palaestra.runtime.storage.networks import must_fit, specs_of
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 from palaestra.runtime.storage.snapshots import SnapshotFiles
 from palaestra.runtime.storage.trust import must_be_trusted, network_code
+from palaestra.scenario.standing import standing, standing_in_words
 from palaestra.trainers.behavior_settings import trainer_class
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from palaestra.core.metrics import standing_in_words
 from palaestra.core.timestep import TimeStep
 from palaestra.parallel.closing import warning_of_failure
 from palaestra.runtime.collect.learner import Learner
@@ -18,6 +17,7 @@ from palaestra.runtime.self_play.match_ratings import MatchRatings
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior, join_self_play
 from palaestra.runtime.self_play.sides import Sides
 from palaestra.runtime.self_play.slot_players import SlotPlayers
+from palaestra.scenario.standing import standing_in_words
 
 
 class SelfPlay(RunPart):

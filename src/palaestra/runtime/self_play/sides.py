@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from palaestra.core.metrics import standing
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
 from palaestra.scenario.self_play_schedule import EXPLOITER, FIRST_FIXED, LEARNING, next_team
+from palaestra.scenario.standing import standing
 
 Numbers = NDArray[np.int64]
 

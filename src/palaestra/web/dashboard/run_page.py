@@ -10,7 +10,7 @@ from nicegui import run as worker
 from nicegui import ui
 
 from palaestra.core.display import escaped, readable
-from palaestra.core.metrics import ELO, standing_in_words
+from palaestra.core.metrics import ELO
 from palaestra.core.plugins import registry
 from palaestra.runtime.monitor.run_facts import (
     LeagueTable,
@@ -27,6 +27,7 @@ from palaestra.runtime.monitor.run_index import RunIndex
 from palaestra.runtime.monitor.run_status import RunStatus, section
 from palaestra.runtime.playback.sources import PlaybackSource
 from palaestra.runtime.storage.run_folder import CONFIGURATION
+from palaestra.scenario.standing import standing_in_words
 from palaestra.web.dashboard.control_card import ControlCard
 from palaestra.web.dashboard.run_cards import show_lessons, show_ratings, show_times
 from palaestra.web.dashboard.run_rows import COLORS, MEANINGS, duration, of_episodes, steps, when

@@ -6,9 +6,10 @@ from nicegui import run as worker
 from nicegui import ui
 
 from palaestra.core.display import escaped
-from palaestra.core.metrics import ELO, GROUP_REWARD, LENGTH, REWARD, SUCCESS, WORST_RATE
+from palaestra.core.metrics import ELO, GROUP_REWARD, LENGTH, REWARD, SUCCESS
 from palaestra.runtime.monitor.run_index import RunIndex
 from palaestra.runtime.monitor.thinning import CurveView
+from palaestra.scenario.standing import WORST_RATE
 from palaestra.web.dashboard.chart_options import CurveLine, curve_options
 from palaestra.web.layout import card, marked, quiet
 

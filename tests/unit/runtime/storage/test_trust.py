@@ -134,7 +134,7 @@ TAKES_NO_SETTINGS = {
     "convert": "source --obs-shape --actions --activation --normalizer --check",  # data only
     "push": "repo --revision",
     "pull": "repo --run-id --revision",  # data only
-    "demo": "files",
+    "demo": "files --model",  # data only
     "upgrade": "old --curriculum --sampler",  # settings of old releases, of which nothing is run
     "export": "--behavior",
     "config": "--example",

@@ -285,8 +285,7 @@ class WarpEnv:
         """Restores a saved state. Raises StateOfAnotherVersion if it has other columns, EnvError if it is of another
         number of areas.
         """
-        state = {name: column for name, column in state.items() if column.numel()}
-        columns = {name: column for name, column in self._columns.items() if column.numel()}
+        state, columns = ({n: x for n, x in one.items() if x.numel()} for one in (state, self._columns))
         if state.keys() != columns.keys():
             raise StateOfAnotherVersion(
                 f"{self.title}: the state has columns {sorted(state)}, expected {sorted(columns)}"
