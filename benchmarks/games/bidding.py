@@ -103,7 +103,10 @@ def make(areas: int = 128) -> Bidding:
 
 
 def encode(hands: Tensor, lead: Tensor) -> Tensor:
-    """What a player sees: own cards, the other's, the prize's number and the lead. `hands` (N, 2, cards)."""
+    """Returns what players observe, (N, numbers): own cards, the other's, which prize it is, and the lead.
+
+    `hands` (N, 2, cards), `lead` (N,).
+    """
     cards = hands.shape[2]
     prize = torch.nn.functional.one_hot((cards - hands[:, 0].sum(1)).clamp(max=cards - 1), cards)
     return torch.cat([hands.flatten(1).float(), prize.float(), lead.unsqueeze(1) / cards], 1)

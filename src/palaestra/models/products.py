@@ -36,7 +36,7 @@ class WideLinear(nn.Linear):
     """A linear layer of rows (N, I), which may be many."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Returns (N, O)."""
+        """Returns features (N, O) of rows (N, I)."""
         return linear(input, self.weight, self.bias)
 
 

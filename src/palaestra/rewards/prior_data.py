@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from palaestra.core.errors import ConfigError, DemoError, EmptyDemo
@@ -96,10 +97,5 @@ class PriorData:
         sizes = [len(replay) for replay in self._replays]
         if len(sizes) == 1:
             return [count]
-        drawn = torch.from_numpy(randint(sum(sizes), count, generator))
-        bounds = torch.tensor([0, *sizes]).cumsum(0)
-        return (
-            torch.histc(torch.bucketize(drawn, bounds[1:], right=True).float(), len(sizes), 0, len(sizes) - 1)
-            .int()
-            .tolist()
-        )
+        drawn = np.bincount(np.searchsorted(np.cumsum(sizes), randint(sum(sizes), count, generator), "right"))
+        return [*drawn.tolist(), *[0] * (len(sizes) - len(drawn))]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from palaestra.core.files import read_whole_text
 from palaestra.core.settings import Settings
@@ -46,6 +46,12 @@ class MirrorActions(Settings):
     """Change of the numbers; null: none of them changes."""
     discrete: dict[int, MirrorRule] = Field(default={})
     """Change of choices, by the number of the branch; other branches stay as they are."""
+
+    @field_validator("discrete", mode="before")
+    @classmethod
+    def _by_number(cls, rules: Any) -> Any:
+        """Keys of a settings file are text."""
+        return {int(k) if str(k).isdecimal() else k: v for k, v in rules.items()} if isinstance(rules, dict) else rules
 
 
 class MirrorSettings(Settings):

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from palaestra.core.errors import ConfigError
+from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.data.replay import ReplayBatch
 from palaestra.data.rollout import Minibatch, Rollout, passes
@@ -97,10 +99,11 @@ def mirrored(kind: type[Any], settings: BehaviorSettings) -> type[Any]:
     class Mirrored(base):
         __module__, __qualname__ = kind.__module__, kind.__qualname__
 
-        def __init__(self, *given: Any, **named: Any) -> None:
-            super().__init__(*given, **named)
+        @wraps(base.__init__)  # its parameters say whether it learns with other ranks
+        def __init__(self, spec: BehaviorSpec, *given: Any, **named: Any) -> None:
+            super().__init__(spec, *given, **named)
             assert self.settings.mirror is not None
-            self._mirror = Mirror(self.settings.mirror, self.network.spec, self.action_rng.device)
+            self._mirror = Mirror(self.settings.mirror, spec, self.action_rng.device)
 
         def _estimates(self, rollout: Rollout) -> MirroredEstimates:  # of PPO
             return MirroredEstimates(self.network, rollout, self._mirror)

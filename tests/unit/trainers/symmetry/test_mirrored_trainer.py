@@ -9,9 +9,13 @@ from palaestra.core.errors import PalaestraError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.data.replay import ReplayBatch
+from palaestra.parallel.rank_setup import takes_group
+from palaestra.runtime.settings import load
+from palaestra.trainers.base import make_trainer
+from palaestra.trainers.behavior_settings import BehaviorSettings, trainer_class
 from palaestra.trainers.symmetry.mirror import Mirror
 from palaestra.trainers.symmetry.mirror_settings import MirrorSettings
-from palaestra.trainers.symmetry.mirrored_trainer import with_mirror_image
+from palaestra.trainers.symmetry.mirrored_trainer import mirrored, with_mirror_image
 
 BALL = str(Path(__file__).parents[4] / "configs" / "mirrors" / "3DBall.yaml")
 CPU = torch.device("cpu")
@@ -104,3 +108,40 @@ def test_other_features_go_on_beside_it(tmp_path, monkeypatch, changes):
     monkeypatch.chdir(tmp_path)
     tree = small_runs.settings("3DBall", mirror=BALL, hyperparameters=PPO, **changes)
     assert palaestra.train(tree, env="3DBall", num_areas=4, run_id="beside", quiet=True).finished
+
+
+@pytest.mark.parametrize("trainer", ["ppo", "sac"])
+def test_a_mirrored_trainer_learns_with_other_ranks_as_its_class_does(trainer):
+    settings = BehaviorSettings.model_validate({"trainer_type": trainer})
+    assert takes_group(mirrored(trainer_class(trainer), settings))
+
+
+@pytest.mark.parametrize("trainer", ["ppo", "sac"])
+def test_what_the_critic_alone_sees_is_mirrored_too(trainer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = {"critic_only": ["truth"], "hidden_units": 8}
+    tree = small_runs.settings(
+        "GridWorld", trainer_type=trainer, hyperparameters=PPO if trainer == "ppo" else SAC, network_settings=given
+    )
+    spec = BehaviorSpec((ObsSpec("seen", (2,)), ObsSpec("truth", (1,))), ActionSpec(continuous=1))
+    block = BehaviorSettings.model_validate(
+        {
+            **tree["behaviors"]["GridWorld"],
+            "mirror": {
+                "observations": {"seen": {"negate": [1]}, "truth": {"negate": [0]}},
+                "actions": {"continuous": {"negate": [0]}},
+            },
+        }
+    )
+    made = make_trainer(spec, block, CPU, 1)
+    seen = made._mirror.obs((torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0]])))
+    assert [x.tolist() for x in seen] == [[[1.0, -2.0]], [[-3.0]]]
+
+
+def test_branches_of_a_mirror_in_a_settings_file_are_numbers(tmp_path):
+    tree = small_runs.settings("GridWorld")
+    mirror = {"observations": {"*": "same"}, "actions": {"discrete": {0: {"swap": [[1, 2]]}}}}
+    tree["behaviors"]["GridWorld"]["mirror"] = mirror
+    loaded = load(small_runs.write(str(tmp_path / "a.yaml"), tree)).settings.behaviors["GridWorld"].mirror
+    assert loaded is not None
+    assert list(loaded.actions.discrete) == [0]
