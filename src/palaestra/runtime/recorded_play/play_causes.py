@@ -6,7 +6,7 @@ Their sentences are in `play_causes.yaml`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import combinations, permutations, product
@@ -18,7 +18,7 @@ import yaml
 from numpy.typing import NDArray
 
 from palaestra.brains.observations import turn
-from palaestra.core.specs import ObsSpec
+from palaestra.core.specs import ActionSpec, ObsSpec
 from palaestra.runtime.recorded_play.model_odds import Numbers
 from palaestra.runtime.recorded_play.played_decisions import PlayedDecisions
 
@@ -29,8 +29,8 @@ Recorded = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.bool_]]
 """Continuous actions (N, numbers), choices (N, branches), and which rows have one (N,)."""
 
 STACKED = re.compile(r"StackingSensor_size(\d+)_")
-MOST_FRAMES, MOST_ORDERED = 10, 4
-"""Most stacked frames; most observations whose every order is tried, of more pairs."""
+MOST_FRAMES, MOST_ORDERED, MOST_COMPONENTS = 10, 4, 20
+"""Most stacked frames; most things whose every order is tried, of more pairs; numbers and branches to try alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,15 +201,19 @@ def _of_orders(specs: Sequence[ObsSpec], joined: bool) -> Iterator[Cause]:
     groups: dict[object, list[int]] = {}
     for i, spec in enumerate(specs):
         groups.setdefault("vector" if joined and spec.is_vector else spec.shape, []).append(i)
-    for places in groups.values():
+    for places, order in _orders(groups.values(), len(specs)):
+        names = {"who": ", ".join(f"'{specs[order[i]].name}'" for i in places)}
+        does: dict[str, Any] = {"obs": partial(lambda order, obs, _: [obs[i] for i in order], order)}
+        yield _cause("sensor_order", "order", names=names, **does)
+
+
+def _orders(groups: Iterable[Sequence[int]], size: int) -> Iterator[tuple[Sequence[int], list[int]]]:
+    """Yields orders of `size` things in which those of one group exchange places, with the group."""
+    for places in groups:
         orders = [{a: b, b: a} for a, b in combinations(places, 2)]
         if len(places) <= MOST_ORDERED:
             orders = [dict(zip(places, order, strict=True)) for order in permutations(places)][1:]
-        for moved in orders:
-            order = [moved.get(i, i) for i in range(len(specs))]
-            names = {"who": ", ".join(f"'{specs[order[i]].name}'" for i in places)}
-            does: dict[str, Any] = {"obs": partial(lambda order, obs, _: [obs[i] for i in order], order)}
-            yield _cause("sensor_order", "order", names=names, **does)
+        yield from ((places, [moved.get(i, i) for i in range(size)]) for moved in orders)
 
 
 _ANSWERS: dict[str, Change] = {
@@ -224,8 +228,36 @@ _ANSWERS: dict[str, Change] = {
 def _of_actions(decisions: PlayedDecisions) -> Iterator[Cause]:
     for key, answer in _ANSWERS.items() if decisions.spec.action.continuous else ():
         yield _cause(f"action_{key}", "action scale", answer=answer)
+    for text, part, names, column, change in _of_components(decisions.spec.action):
+        yield _cause(text, part, names=names, recorded=partial(_in_column, column, change))
     yield _cause("action_late", "time", recorded=partial(_moved, 1))
     yield _cause("action_early", "time", recorded=partial(_moved, -1))
+
+
+def _of_components(action: ActionSpec) -> Iterator[tuple[str, str, dict[str, Any], int, Change]]:
+    """Yields changes of recorded numbers (column 0) and choices (column 1): their signs, orders and counts."""
+    numbers, branches = range(action.continuous)[:MOST_COMPONENTS], range(len(action.branches))[:MOST_COMPONENTS]
+    alike = [[i for i in branches if action.branches[i] == size] for size in sorted(set(action.branches))]
+    for i in numbers:
+        yield "action_sign", f"sign {i}", {"i": i}, 0, lambda a, i=i: np.where(np.arange(a.shape[1]) == i, -a, a)
+    for column, groups, size in ((0, [numbers], action.continuous), (1, alike, len(action.branches))):
+        text = ("action_order", "branch_order")[column]
+        for places, order in _orders(groups, size):
+            names = {"who": [i for i in places if order[i] != i], "order": [order[i] for i in places if order[i] != i]}
+            yield text, f"{text} {order}", names, column, lambda a, order=order: a[:, order]
+    for i, (by, how) in product(branches, ((1, "high"), (-1, "low"))):
+        if by > 0 or action.branches[i] > 2:  # of two choices both are the same
+            names = {"i": i, "how": how}
+            yield "choice_shift", f"choice {i}", names, 1, partial(_shifted, i, by, action.branches[i])
+
+
+def _shifted(branch: int, by: int, size: int, choices: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.where(np.arange(choices.shape[1]) == branch, (choices - by) % size, choices)
+
+
+def _in_column(column: int, change: Change, recorded: Recorded, _: PlayedDecisions) -> Recorded:
+    continuous, discrete, valid = recorded
+    return (continuous, change(discrete), valid) if column else (change(continuous), discrete, valid)
 
 
 def _moved(by: int, recorded: Recorded, decisions: PlayedDecisions) -> Recorded:

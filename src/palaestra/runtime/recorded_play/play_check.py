@@ -117,14 +117,14 @@ class PlayCheck:
         for _ in range(2, MOST_CAUSES + 1):
             if _convincing(fits[best[0]]):
                 break
-            longer = {
+            longer = [
                 plan
                 for start in best
                 for cause in causes
                 if cause.part not in {one.part for one in start}
                 and (plan := tuple(sorted((*start, cause), key=causes.index))) not in fits
-            }
-            fits |= {plan: self.fit(plan, some) for plan in longer}
+            ]
+            fits |= {plan: self.fit(plan, some) for plan in dict.fromkeys(longer)}
             best = _best(fits, KEPT)
         late = [plan for plan in fits if len(plan) == 1 and plan[0].key in ("stack_filled", "stack_kept")]
         if len(rows) < len(self.decisions) and whole.agreement < AGREES:

@@ -181,15 +181,24 @@ DOES = {
     "action_times_3_clipped": lambda a: ((a[0] * 3).clip(-1, 1), a[1]),
     "action_by_3": lambda a: (a[0] / 3, a[1]),
     "action_late": late,
+    "action_sign": lambda a: (a[0] * [1, -1], a[1]),
+    "action_order": lambda a: (a[0][..., ::-1], a[1]),
+    "branch_order": lambda a: (a[0], a[1][..., ::-1]),
+    "choice_shift": lambda a: (a[0], (a[1] + [0, 1]) % 3),
+    "action_sign, choice_shift": lambda a: (a[0] * [-1, 1], a[1] + [1, 0]),
 }
 
 
-@pytest.mark.parametrize("key", DOES)
-def test_what_the_game_does_with_actions_is_named(tmp_path, capsys, key):
+@pytest.mark.parametrize(
+    ("keys", "sampled"), [*((keys, False) for keys in DOES), ("action_sign", True), ("choice_shift", True)]
+)
+def test_what_the_game_does_with_actions_is_named(tmp_path, capsys, keys, sampled):
     model = made(STACKED, tmp_path / "Agent.onnx")
     obs = seen(STACKED)
-    found = report(capsys, recorded(tmp_path / "a.demo", STACKED, obs, DOES[key](played(model, obs))), model)
-    assert [cause["key"] for cause in found["causes"]] == [key]
+    actions = DOES[keys](played(model, obs, deterministic=not sampled))
+    found = report(capsys, recorded(tmp_path / "a.demo", STACKED, obs, actions), model)
+    assert [cause["key"] for cause in found["causes"]] == keys.split(", ")
+    assert found["sampled"] == sampled
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
