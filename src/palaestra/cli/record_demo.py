@@ -27,8 +27,7 @@ AREAS = 4
 def record(options: argparse.Namespace) -> int:
     """Plays and writes the files; after Ctrl-C, the episodes so far. Raises PalaestraError."""
     from palaestra.runtime.play.brain_assignment import model_parts, read_parts
-    from palaestra.runtime.play.run_models import find_models, run_folder
-    from palaestra.runtime.storage.trust import must_stay_inside
+    from palaestra.runtime.play.run_models import find_models, place_beside
 
     parts = read_parts(options.brain)
     models = find_models(options.run, options.results_dir, options.trust) if options.run else None
@@ -42,13 +41,8 @@ def record(options: argparse.Namespace) -> int:
         must_be_new(options.demo_out, force=options.force)
     named = {part.behavior for part in parts}
     parts += [part for part in model_parts(models.files if models else {}) if part.behavior not in named]
-    folder = Path("demonstrations")
-    if models and models.settings:
-        run = run_folder(options.run, options.results_dir).path
-        folder = run / folder
-        if options.demo_out is None:
-            must_stay_inside(run, options.trust)
-    return _record(options, parts, models, options.demo_out or folder)
+    path = options.demo_out or (place_beside(models) or Path()) / "demonstrations"
+    return _record(options, parts, models, path)
 
 
 def _record(options: argparse.Namespace, parts: list[BrainSpec], models: Models | None, path: Path) -> int:

@@ -112,6 +112,16 @@ def test_a_recording_that_cannot_be_made_says_why(results, capsys, arguments, me
     assert_error(capsys, message)
 
 
+@pytest.mark.parametrize("of", ["first@128", "MODEL"])
+def test_demonstrations_of_an_earlier_model_lie_in_its_runs_folder(results, capsys, of):
+    model = next((results / "first").glob("*/*-128.onnx"))
+    demo = results / "first" / "demonstrations" / "Basic.demo"
+    demo.unlink(missing_ok=True)
+    assert run(results, "record", of.replace("MODEL", str(model)), "--demo", "--episodes=1", "--sampled") == 0
+    assert demo.is_file()
+    assert "demonstrations/Basic.demo (Basic: 1 episodes" in capsys.readouterr().out
+
+
 def test_a_run_without_a_model_says_so(results, tmp_path, capsys):
     bare = tmp_path / "bare"
     bare.mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, tensorflow_run
 from palaestra.runtime.storage.status import TrainingStatus
-from palaestra.runtime.storage.trust import env_code, must_be_trusted
+from palaestra.runtime.storage.trust import env_code, must_be_trusted, must_stay_inside
 from palaestra.runtime.storage.writer_lock import is_written
 
 Log = Callable[[str, str], None]
@@ -61,6 +62,18 @@ def run_folder(run: str, results: Path) -> RunFolder:
     folder = RunFolder(path.parent, path.name) if is_path else RunFolder(results, run)
     folder.must_exist("open")
     return folder
+
+
+def place_beside(models: Models | None) -> Path | None:
+    """Returns the run's folder, where files about its models go; None for no models, or those of no run or on the Hub.
+
+    Raises RunError for links out of someone else's folder.
+    """
+    if models is None or models.folder is None or is_hub_name(models.run):
+        return None
+    must_stay_inside(models.folder, models.trust)
+    of_file = models.run.endswith(MODEL_FILES) and not Path(models.run).is_absolute()  # whose folder is absolute
+    return Path(os.path.relpath(models.folder)) if of_file else models.folder
 
 
 def find_models(run: str, results: Path, trust: bool = False, step: int | str | None = None) -> Models:

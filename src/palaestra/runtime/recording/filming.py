@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,6 @@ from palaestra.envs.base import Env
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.drawing.raycast import picture_of
 from palaestra.envs.wrapper import EnvWrapper
-from palaestra.hub.hub_names import is_hub_name
 from palaestra.parallel.closing import closing_safely
 from palaestra.runtime.environments.custom_envs import as_env
 from palaestra.runtime.environments.make import DRAWN, is_game
@@ -34,6 +32,7 @@ from palaestra.runtime.play.run_models import (
     find_models,
     models_by_step,
     open_for,
+    place_beside,
     run_folder,
     split_step,
 )
@@ -41,7 +40,6 @@ from palaestra.runtime.playback.tally import Tally
 from palaestra.runtime.recording.finished_recording import Recording
 from palaestra.runtime.recording.panels import Panel, Picture, columns_of, compose, tile
 from palaestra.runtime.recording.video_files import check_format, write_recording
-from palaestra.runtime.storage.trust import must_stay_inside
 
 AREAS = 4
 WIDTH, PANEL_WIDTH = 640, 320  # pixels: of a single panel, and of each of several
@@ -115,7 +113,7 @@ def record_film(
     RunError, EnvError, PolicyError, and PluginError where a video's extra is missing.
     """
     sources, notes = find_sources(runs, steps, results, trust=trust)
-    out = file_to_write(out, out or _usual_place(runs, sources, results, trust), force=film.force)
+    out = file_to_write(out, out or _usual_place(runs, sources), force=film.force)
     check_format(out, film.fps or 1)
     names = [env_name(source.models, env) if env is None or isinstance(env, str) else "python:" for source in sources]
     if game := next((name for name in names if is_game(name)), None):
@@ -219,16 +217,12 @@ def nearest_steps(run: str, steps: Sequence[int], results: Path) -> dict[int, in
     return found
 
 
-def _usual_place(runs: Sequence[str], sources: Sequence[FilmSource], results: Path, trust: bool) -> Path:
+def _usual_place(runs: Sequence[str], sources: Sequence[FilmSource]) -> Path:
     """Returns the file to write if none is named. Raises RunError for links out of someone else's folder."""
     if len(runs) > 1:
         return Path("recording.gif")
-    if sources[0].models.settings is None or is_hub_name(runs[0]):
-        return Path(f"{Path(runs[0]).stem}.gif")
-    folder = sources[0].models.folder or run_folder(runs[0], results).path
-    must_stay_inside(folder, trust)
-    of_file = runs[0].endswith(MODEL_FILES) and not Path(runs[0]).is_absolute()  # whose folder is absolute
-    return Path(os.path.relpath(folder) if of_file else folder) / "recording.gif"
+    folder = place_beside(sources[0].models)
+    return Path(f"{Path(runs[0]).stem}.gif") if folder is None else folder / "recording.gif"
 
 
 def scenes(
