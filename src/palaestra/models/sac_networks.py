@@ -28,6 +28,7 @@ from palaestra.models.critic_only.sight import (
 )
 from palaestra.models.distributions import HALF_LOG_TAU
 from palaestra.models.mirrored_init import mirrored_heads
+from palaestra.models.residual import by_rows
 from palaestra.models.settings import RESIDUAL, NetworkSettings
 from palaestra.models.trunk import Inputs, StackedMLP, Trunk, linear
 from palaestra.parallel.rank_group import ALONE, RankGroup
@@ -82,6 +83,7 @@ class SoftCritics(Trunk):
         last = self.joint or self.memory or (self.bodies if self.apart else self.body)
         self.head_weight = nn.Parameter(mirrored_heads(last, width, [max(spec.action.choices, 1) * bins] * signals))
         start = torch.linspace(-SHARPNESS, SHARPNESS, bins).square().mul(-0.5) if bins > 1 else torch.zeros(1)
+        self._linear = by_rows.heads if settings.body else linear
         self.head_bias = nn.Parameter(start.repeat(TWINS, 1, self.head_weight.shape[2] // bins))
 
     def encoding(self, inputs: Inputs, sequences: Sequences | None = None) -> Tensor:
@@ -95,17 +97,17 @@ class SoftCritics(Trunk):
         """Returns the recurrent state (N, L) after these observations."""
         return torch.cat([self.remember(i, inputs, recurrent_state)[1] for i in range(TWINS)], 1)
 
-    def forward(self, encoding: Tensor, numbers: Tensor) -> Tensor:
+    def forward(self, encoding: Tensor, numbers: Tensor, at: slice | None = None) -> Tensor:
         """Returns values (2, N, K, outputs) of actions (N, continuous): one output, or one for each choice; of each
-        `bins` logits.
+        `bins` logits. `at`: of these rows alone, for residual bodies, which see all.
         """
         if numbers.shape[1]:
             encoding = torch.cat([encoding, numbers.unsqueeze(0).expand(TWINS, -1, -1)], 2)
         if self.memory is None:
-            features = self._bodies(encoding)
+            features = self._bodies(encoding) if at is None else self.body(encoding, at)
         else:
             features = encoding if self.joint is None else self.joint(encoding)
-        return linear(self.head_bias, features, self.head_weight).unflatten(2, (self.signals, -1))
+        return self._linear(self.head_bias, features, self.head_weight).unflatten(2, (self.signals, -1))
 
     def encode(self, index: int, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
         """Returns what one body sees of the inputs of both, (N, width)."""

@@ -1,10 +1,12 @@
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
 
+from palaestra.models.residual import by_rows
 from palaestra.models.residual.residual_body import EPSILON, MOMENTUM, ResidualBody, StackedBatchNorm
 
 
@@ -109,3 +111,36 @@ def test_weights_start_orthogonal():
     assert_close(weight @ weight.t(), torch.eye(4), atol=1e-5, rtol=0)
     features = ResidualBody(1, 8, 4, 1)(torch.randn(1, 3, 8))
     assert_close(features.square().sum(2).sqrt(), torch.full((1, 3), math.sqrt(4)), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize(("rows", "at"), [(7, slice(None)), (40, slice(20)), (40, slice(20, None))])
+def test_the_form_by_rows_has_autograds_gradient(learns: bool, rows: int, at: slice, monkeypatch: pytest.MonkeyPatch):
+    bodies = made(), made()
+    x, weight, head, bias = (
+        torch.randn(2, rows, 5),
+        torch.randn(2, rows, 3)[:, at],
+        torch.randn(2, 6, 3),
+        torch.zeros(2, 1, 3),
+    )
+    given = []
+    for body in bodies:
+        leaves = [part.clone().requires_grad_() for part in (x, head, bias)]
+        with body.learning() if learns else nullcontext():
+            features = body(leaves[0], at)
+        by_rows.heads(leaves[2], features, leaves[1]).mul(weight).sum().backward()
+        given.append([features, *(leaf.grad for leaf in (*leaves, *body.parameters())), *body.buffers()])
+        monkeypatch.setattr(by_rows, "fits", lambda x: False)
+    for one, other in zip(*given, strict=True):
+        assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
+def test_without_gradients_of_weights_that_of_the_input_is_there():
+    body = made().requires_grad_(False)
+    x = torch.randn(2, 40, 5, requires_grad=True)
+    body(x).sum().backward()
+    whole = made()
+    other = x.detach().requires_grad_()
+    whole(other).sum().backward()
+    assert_close(x.grad, other.grad)
+    assert body.weights[0].grad is None

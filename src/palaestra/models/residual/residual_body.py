@@ -14,11 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-MOMENTUM = 0.01
-"""Share of the newest batch in the running statistics."""
-EPSILON = 1e-5
+from palaestra.models.residual import by_rows
+from palaestra.models.residual.by_rows import EPSILON, MOMENTUM
+
 WIDENING = 4
 """Units inside a block for each unit of the body's width."""
+ALL = slice(None)
 
 
 class StackedBatchNorm(nn.Module):
@@ -66,27 +67,55 @@ class ResidualBody(nn.Module):
         wide = WIDENING * hidden
         shapes = [(hidden, inputs), *[(wide, hidden), (hidden, wide)] * blocks]
         self.weights = nn.ParameterList(orthogonal(networks, *shape) for shape in shapes)
-        self.norms = nn.ModuleList(StackedBatchNorm(networks, width) for width in [inputs, *[wide, hidden] * blocks])
+        norms = [StackedBatchNorm(networks, width) for width in [inputs, *[wide, hidden] * blocks]]
+        self.norms = nn.ModuleList(norms)
         self.scale = nn.Parameter(torch.ones(networks, hidden, 1))
         # lists of modules take longer to give an item than a small product takes
-        self._first = self.norms[0], self.weights[0]
-        self._layers = list(zip(self.weights[1:], self.norms[1:], strict=True))
+        self._layers = list(zip(self.weights, norms, strict=True))
+        self._views: tuple[tuple[int, int], list[tuple[list[by_rows.NormedLayer], Tensor]]] = ((0, 0), [])
         self.eval()  # only a gradient step learns statistics
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Maps (k, N, in) to (k, N, hidden)."""
-        norm, weight = self._first
+    def forward(self, x: Tensor, at: slice = ALL) -> Tensor:
+        """Maps (k, N, in) to (k, R, hidden): features of the rows `at`."""
+        if by_rows.fits(x):
+            return self._by_rows(x, at)
+        (weight, norm), *layers = self._layers
         x = torch.bmm(weight, norm(x.transpose(1, 2)))
-        for i in range(0, len(self._layers), 2):
+        for i in range(0, len(layers), 2):
             inner = x
-            for weight, norm in self._layers[i : i + 2]:
+            for weight, norm in layers[i : i + 2]:
                 inner = norm(torch.bmm(weight, inner)).relu_()
             x = x + inner
-        return rms_normalized(x, 1).mul(self.scale).transpose(1, 2)
+        return rms_normalized(x[:, :, at], 1).mul(self.scale).transpose(1, 2)
 
     def one(self, index: int, x: Tensor) -> Tensor:
         """Runs one network alone: (N, in) to (N, hidden)."""
         return self(x.unsqueeze(0).expand(self.networks, -1, -1))[index]
+
+    def _by_rows(self, x: Tensor, at: slice) -> Tensor:
+        weight, norm = self._layers[0]
+        key = weight.data_ptr(), norm.mean.data_ptr()
+        if self._views[0] != key:  # new, or moved elsewhere
+            self._views = key, self._views_of_networks()
+        passes = [by_rows.Pass(*views, norm.training) for views in self._views[1]]
+        if not torch.is_grad_enabled():
+            return torch.stack([each.forward(rows, at) for each, rows in zip(passes, x.unbind(), strict=True)])
+        affines = [norm.affine for _, norm in self._layers]
+        return by_rows.Features.apply(x, at, passes, self.scale, *self.weights, *affines)
+
+    @torch.no_grad()
+    def _views_of_networks(self) -> list[tuple[list[by_rows.NormedLayer], Tensor]]:
+        """Returns each network's layers and features' scale: views that are made once, since one costs as much as a
+        small product.
+        """
+        shape = self.networks, -1
+        columns = []
+        for weight, norm in self._layers:
+            statistics = norm.mean.view(shape), norm.var.view(shape)
+            columns.append(
+                [by_rows.NormedLayer(*parts) for parts in zip(weight, *norm.affine, *statistics, strict=True)]
+            )
+        return [(list(layers), scale) for *layers, scale in zip(*columns, self.scale.squeeze(2), strict=True)]
 
     def folded(self, index: int) -> list[tuple[Tensor, Tensor]]:
         """Returns one network's layers with their norms' running statistics in them: weights (out, in), biases (out,).

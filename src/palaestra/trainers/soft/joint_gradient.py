@@ -149,7 +149,7 @@ class JointGradient(SoftGradient):
         if not self._bodies:
             return critics(encoding, numbers[critics is self.network.targets]).float()
         with critics.body.learning():
-            return critics(encoding, torch.cat(numbers))[:, at].float()
+            return critics(encoding, torch.cat(numbers), at).float()
 
     def _critic_losses(
         self, said: Tensor, following: Tensor, drawn: DrawnActions, seen: tuple[ReplayBatch, Tensor], losses: SoftLosses

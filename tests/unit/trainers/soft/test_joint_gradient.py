@@ -74,7 +74,7 @@ def test_a_chain_is_worth_what_is_left_of_it(hyper: dict[str, Any], network: dic
 
 
 def test_the_best_action_is_found():
-    sac = made(spec_of((1,), continuous=1, branches=(3, 2)), {**MODERN, "noise_hold": 4})
+    sac = made(spec_of((1,), continuous=1, branches=(3, 2)), {**MODERN, "noise_hold": 4, "learning_rate": 1e-3})
     found = [sac.update(bandit(sac, 40), 0).read() for _ in range(9)][-1]
     assert {"Losses/Policy Loss", "Losses/Q2 Loss", "Policy/Entropy", "Policy/Extrinsic Value"} <= found.keys()
     sac.policy.deterministic = True
