@@ -76,6 +76,7 @@ def requirements() -> dict[str, Requirement]:
 def test_the_wheel_has_the_examples_and_the_wire_messages(wheel: Path):
     names = set(ZipFile(wheel).namelist())
     assert {"palaestra/configs/ppo/3DBall.yaml", "palaestra/configs/poca/PushBlockCollab.yaml"} <= names
+    assert {"palaestra/configs/search/ppo.yaml", "palaestra/configs/mirrors/Crawler.yaml"} <= names
     assert "palaestra/wire/messages.binpb" in names
     assert not [name for name in names if name.startswith(("tests/", "palaestra/configs/sdk"))]
 

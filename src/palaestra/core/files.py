@@ -113,6 +113,17 @@ def file_name(name: str) -> str:
     return f"{likeness}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
+def configs_folder() -> Path:
+    """Returns the folder of shipped settings: in the package if it was installed from a wheel, else beside `src`."""
+    package = Path(__file__).parents[1]
+    return package / "configs" if (package / "configs").is_dir() else package.parents[1] / "configs"
+
+
+def shipped_files(folder: str) -> dict[str, Path]:
+    """Returns files that come with the package and are no examples of trainings, such as `search`, by name."""
+    return {path.stem: path for path in sorted((configs_folder() / folder).glob("*.yaml"))}
+
+
 def best_file(folder: Path, behavior: str) -> Path:
     """Returns the file of a behavior's best model in a run's folder."""
     return folder / f"{file_name(behavior)}-best.onnx"

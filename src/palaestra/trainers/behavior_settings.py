@@ -87,8 +87,8 @@ class BehaviorSettings(Settings):
     behavioral_cloning: BehavioralCloningSettings | None = None
     """Imitate demonstrations; null: no."""
     mirror: Annotated[MirrorSettings | None, BeforeValidator(mirror_tree)] = None
-    """Learn from the mirror image of each decision as well, with ppo and sac: a mirror, or the file of one, such as
-    configs/mirrors/Crawler.yaml; null: no.
+    """Learn from the mirror image of each decision as well, with ppo and sac: a mirror, the file of one, or the name of
+    a shipped one, such as Crawler; null: no.
     """
 
     @model_validator(mode="before")

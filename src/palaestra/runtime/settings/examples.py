@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from palaestra.core.errors import ConfigError
+from palaestra.core.files import configs_folder
 from palaestra.core.plugins import nearest, registry
 from palaestra.trainers.behavior_settings import settings_like
 
@@ -13,7 +14,6 @@ FOLDERS = ("ppo", "poca", "sac", "bc", "imitation")
 """Folders of examples. A name without its folder means the first of these that contains it."""
 ALONE = ("ppo", "poca", "sac")
 """Folders whose examples need nothing besides the environment."""
-_PACKAGE = Path(__file__).parents[2]
 
 
 def example_names() -> list[str]:
@@ -21,7 +21,7 @@ def example_names() -> list[str]:
     return [
         f"{folder}/{path.stem}"
         for folder in FOLDERS
-        for path in sorted((_root() / folder).glob("*.yaml"), key=_alphabetically)
+        for path in sorted((configs_folder() / folder).glob("*.yaml"), key=_alphabetically)
     ]
 
 
@@ -41,12 +41,7 @@ def find_example(name: str) -> Path:
             f"there is no example '{name}'{hint}\n  "
             + (f"there are:\n    {known}" if names else "this installation has none")
         )
-    return _root() / f"{found}.yaml"
-
-
-def extra_files(folder: str) -> list[Path]:
-    """Returns the files of a folder of `configs` that are no examples of trainings, such as `search`."""
-    return sorted((_root() / folder).glob("*.yaml"))
+    return configs_folder() / f"{found}.yaml"
 
 
 def example_like(path: Path) -> str | None:
@@ -63,7 +58,7 @@ def made_for(name: str, trainer: str | None = None) -> Path | None:
     names = sorted(example_names(), key=lambda one: not one.startswith("poca/"))
     folders = ALONE if trainer is None else [folder for folder in ALONE if folder == settings_like(trainer)]
     found = _match(name, [one for one in names if one.partition("/")[0] in folders])
-    return None if found is None else _root() / f"{found}.yaml"
+    return None if found is None else configs_folder() / f"{found}.yaml"
 
 
 def example_environment(example: Path, env_path: str | None) -> str | None:
@@ -96,8 +91,3 @@ def _plain(name: str) -> str:
 
 def _alphabetically(path: Path) -> str:
     return path.stem.casefold()
-
-
-def _root() -> Path:
-    """Returns the folder of the examples: in the package if installed from a wheel, beside `src` in a source tree."""
-    return _PACKAGE / "configs" if (_PACKAGE / "configs").is_dir() else _PACKAGE.parents[1] / "configs"

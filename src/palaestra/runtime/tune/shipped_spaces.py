@@ -9,17 +9,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from palaestra.core.errors import ConfigError
+from palaestra.core.files import shipped_files
 from palaestra.core.plugins import nearest
 from palaestra.runtime.settings import yaml_file
-from palaestra.runtime.settings.examples import extra_files
 from palaestra.runtime.settings.search_settings import SearchSettings
 from palaestra.runtime.settings.setting_errors import config_error, problem
 from palaestra.runtime.settings.sourced_settings import SourcedSettings, check_depth
-
-
-def shipped_spaces() -> dict[str, Path]:
-    """Returns the files of the spaces that come with the package, by trainer."""
-    return {path.stem: path for path in extra_files("search")}
 
 
 def read_block(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
@@ -31,7 +26,7 @@ def read_block(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(source, Mapping):
         check_depth(source)
         return _checked(dict(source), None, {})
-    shipped = shipped_spaces()
+    shipped = shipped_files("search")
     file = shipped.get(str(source), Path(source))
     if not file.is_file() and not file.suffix:
         raise ConfigError(
@@ -75,7 +70,7 @@ def _checked(block: dict[str, Any], file: Path | None, lines: dict[Any, int]) ->
 
 def space_for(trainers: set[str]) -> dict[str, Any]:
     """Returns the package's space for the trainer of all behaviors. Raises ConfigError if there is none."""
-    shipped = shipped_spaces()
+    shipped = shipped_files("search")
     if len(trainers) == 1 and (trainer := next(iter(trainers))) in shipped:
         return read_block(shipped[trainer])["space"]
     why = f"trainers {', '.join(sorted(trainers))}" if len(trainers) > 1 else f"trainer '{next(iter(trainers), '')}'"

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, field_validator, model_validator
 
-from palaestra.core.files import read_whole_text
+from palaestra.core.files import read_whole_text, shipped_files
+from palaestra.core.plugins import nearest
 from palaestra.core.settings import Settings
 
 Place = int | str
@@ -64,12 +65,14 @@ class MirrorSettings(Settings):
 
 
 def mirror_tree(given: Any) -> Any:
-    """Returns the tree of a mirror that is given as one, or as the name of a file. Raises ValueError."""
+    """Returns the tree of a mirror that is given as one, or by its file or a shipped one's name. Raises ValueError."""
     if not isinstance(given, str | Path):
         return given
-    path = Path(given)
+    shipped = shipped_files("mirrors")
+    path = shipped.get(str(given), Path(given))
     if not path.is_file():
-        raise ValueError(f"there is no file {path}; expected a mirror's, such as configs/mirrors/Crawler.yaml")
+        hint = f"a mirror's file, or the name of a shipped one ({', '.join(shipped)})"
+        raise ValueError(f"there is no file {path}{nearest(str(given), shipped)}; expected {hint}")
     try:
         tree = yaml.safe_load(read_whole_text(path))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

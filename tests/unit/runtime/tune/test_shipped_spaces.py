@@ -1,8 +1,9 @@
 import pytest
 
 from palaestra.core.errors import ConfigError
+from palaestra.core.files import shipped_files
 from palaestra.runtime.settings.examples import find_example
-from palaestra.runtime.tune.shipped_spaces import read_block, shipped_spaces, space_for
+from palaestra.runtime.tune.shipped_spaces import read_block, space_for
 from palaestra.runtime.tune.study_plan import make_plan
 
 
@@ -56,7 +57,7 @@ def test_a_name_that_is_no_space_is_refused_with_the_nearest_one():
 
 
 def test_a_trainer_without_a_space_needs_ranges_of_its_own():
-    assert set(shipped_spaces()) == {"ppo", "sac", "poca"}
+    assert set(shipped_files("search")) == {"ppo", "sac", "poca"}
     with pytest.raises(ConfigError, match=r"trainer 'bc'.*give the ranges under search.space"):
         space_for({"bc"})
     with pytest.raises(ConfigError, match="trainers ppo, sac"):

@@ -17,7 +17,7 @@ from palaestra.trainers.symmetry.mirror import Mirror
 from palaestra.trainers.symmetry.mirror_settings import MirrorSettings
 from palaestra.trainers.symmetry.mirrored_trainer import mirrored, with_mirror_image
 
-BALL = str(Path(__file__).parents[4] / "configs" / "mirrors" / "3DBall.yaml")
+BALL = "3DBall"
 CPU = torch.device("cpu")
 PPO = {"batch_size": 32, "buffer_size": 128, "num_epoch": 2}
 SAC = {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 50}
