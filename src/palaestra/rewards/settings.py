@@ -112,7 +112,7 @@ class PriorDataSettings(Settings):
     """
     minari: str | None = None
     """A dataset of Minari: the same as `demo_path: minari:ID`."""
-    run: str | None = None
+    run: str | None = Field(default=None, min_length=1)
     """An earlier run whose checkpoint has its replay (save_replay_buffer): its name or its folder."""
     share: float = Field(default=0.5, gt=0, lt=1)
     """Share of each minibatch."""

@@ -264,10 +264,12 @@ class SelfPlaySettings(Settings):
     drop: Literal["oldest", "easiest"] = "oldest"
     """Copy that leaves a full pool: the oldest, or the one that the learning policies beat most often."""
 
-    @field_validator("opponents")
+    @field_validator("opponents", mode="before")
     @classmethod
-    def _are_drawn_in_one_way(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
-        texts = (value,) if isinstance(value, str) else value
+    def _are_drawn_in_one_way(cls, value: Any) -> Any:
+        texts = value if isinstance(value, list | tuple) else (value,)
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"expected {UNIFORM}, {PRIORITIZED}, names of brains, or a list of these, got {[*texts]}")
         if {UNIFORM, PRIORITIZED} <= {*texts}:
             raise ValueError(f"expected one of {UNIFORM} and {PRIORITIZED} beside the names of brains, got both")
         for text in texts:

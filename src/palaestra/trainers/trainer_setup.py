@@ -80,6 +80,10 @@ def seeded_generator(device: torch.device | str, seed: int, group: RankGroup) ->
     return torch.Generator(device).manual_seed(group.own_seed(seed))
 
 
+ADDED = ("behavioral_cloning", "gradient")
+"""Parts that settings may have added since a checkpoint: cloning, and the count of steps of a joint gradient."""
+
+
 class Parts:
     """Everything that a trainer's next decision and update depend on, by the names that it has in checkpoints.
 
@@ -110,7 +114,7 @@ class Parts:
         for name, part in self._parts.items():
             if isinstance(part, torch.Generator):
                 part.set_state(state[name].cpu())
-            elif name in state or name != "behavioral_cloning":  # it may have been added to the settings since
+            elif name in state or name not in ADDED:
                 part.load_state_dict(state[name])
 
 

@@ -40,6 +40,7 @@ _EXPECTED = {
     "dict_type": "a map of keys",
     "tuple_type": "a list",
     "too_long": "a list of at most {max_length}",
+    "too_short": "entries, at least {min_length}",
     "greater_than": "a number greater than {gt:g}",
     "greater_than_equal": "a number of at least {ge:g}",
     "less_than": "a number less than {lt:g}",
@@ -128,7 +129,7 @@ def hint(path: Key, tree: Any, sentence: str) -> str:
     if others := _of_other_trainers(path, tree):
         return others
     places = dict(_places(path, tree))
-    theirs = counterpart(key) if key not in places else None
+    theirs = counterpart(key) if key not in places and not _nearly_said(key, sentence) else None
     if theirs is not None and theirs.path and (place := places.get(theirs.path.rpartition(".")[2])):
         return f"unknown key; it is '{place}' here" + (f", {theirs.remark}" if theirs.remark else "")
     near = [key] if key in places else []
@@ -140,6 +141,12 @@ def hint(path: Key, tree: Any, sentence: str) -> str:
     if key in RunSettings.model_fields:
         return f"{what}; '{key}' is a section of its own: indent it as far as `behaviors:`"
     return f"{what}; did you mean '{places[near[0]]}'?"
+
+
+def _nearly_said(key: str, sentence: str) -> bool:
+    """Whether the message already names a key of the section that is nearly this one."""
+    said = re.search(r"did you mean '([^']+)'", sentence)
+    return said is not None and bool(get_close_matches(key, [said[1]], cutoff=0.85))
 
 
 def _of_other_trainers(path: Key, tree: Any) -> str:

@@ -167,9 +167,12 @@ def take_prior_data(learner: Learner, results: Path) -> None:
         return
     folder = origin_folder(results, prior.run)
     folder.must_exist("take its replay (prior_data.run)")
-    checkpoint = Checkpoints(folder.path / "checkpoints", 0).load()
-    specs = specs_of(checkpoint)
     name = learner.name
+    try:
+        checkpoint = Checkpoints(folder.path / "checkpoints", 0).load()
+    except RunError as error:
+        raise RunError(f"behavior '{name}': prior_data.run: {error}") from error
+    specs = specs_of(checkpoint)
     if name not in specs or name not in checkpoint.state:
         raise RunError(
             f"behavior '{name}': prior_data.run: {folder.path} has no such behavior, only {', '.join(specs)}"

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from palaestra.core.files import read_whole_text, shipped_files
 from palaestra.core.plugins import nearest
 from palaestra.core.settings import Settings
 
-Place = int | str
+
+def must_be_place(value: Any) -> Any:
+    """Returns the value. Raises ValueError with one sentence, not one for each type that it might have had."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(f"expected the place of a number, such as 3, or of several, such as '3-5', got {value!r}")
+    return value
+
+
+Place = Annotated[int | str, BeforeValidator(must_be_place)]
 """A number's place, counted from 0, or several as '3-5'."""
 
 
@@ -66,13 +74,15 @@ class MirrorSettings(Settings):
 
 def mirror_tree(given: Any) -> Any:
     """Returns the tree of a mirror that is given as one, or by its file or a shipped one's name. Raises ValueError."""
-    if not isinstance(given, str | Path):
+    if given is None or isinstance(given, dict | MirrorSettings):
         return given
     shipped = shipped_files("mirrors")
+    expected = f"expected the file of a mirror, the name of a shipped one ({', '.join(shipped)}), or its keys"
+    if not isinstance(given, str | Path):
+        raise ValueError(f"{expected}, got {given!r}")
     path = shipped.get(str(given), Path(given))
     if not path.is_file():
-        hint = f"a mirror's file, or the name of a shipped one ({', '.join(shipped)})"
-        raise ValueError(f"there is no file {path}{nearest(str(given), shipped)}; expected {hint}")
+        raise ValueError(f"there is no file '{given}'{nearest(str(given), shipped)}; {expected}")
     try:
         tree = yaml.safe_load(read_whole_text(path))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

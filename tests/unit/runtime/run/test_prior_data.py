@@ -74,6 +74,7 @@ def test_a_run_says_once_what_its_prior_data_are(recording, tmp_path, capsys):
             ConfigError,
             "has no replay: a run of the trainer sac saves one with save_replay_buffer: true",
         ),
+        ({"run": "empty"}, RunError, "prior_data.run: no checkpoint in"),
         ({"run": "other"}, RunError, "has no such behavior, only GridWorld"),
         ({"demo_path": "nowhere.demo"}, DemoError, "nowhere.demo: there is no such file"),
         ({"run": "earlier", "share": 1.0}, PalaestraError, "share"),
@@ -81,6 +82,9 @@ def test_a_run_says_once_what_its_prior_data_are(recording, tmp_path, capsys):
 )
 def test_what_cannot_be_had_is_refused_before_the_start(prior, error, says, tmp_path):
     name = prior.get("run")
+    if name == "empty":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "configuration.yaml").write_text("behaviors: {}")
     if name == "bare":
         train(tmp_path, None, run_id=name, behavior={"hyperparameters": {**HYPER, "save_replay_buffer": False}})
     if name == "other":

@@ -65,6 +65,7 @@ def test_numbers_of_any_writing_are_read(write):
     assert settings.hyperparameters == PPOSettings(learning_rate=0.001, buffer_size=10_000, batch_size=64)
 
 
+MIRROR = "expected the file of a mirror, the name of a shipped one (3DBall, Crawler, SoccerTwos, Walker), or its keys"
 SIGNALS = "(there are: extrinsic, curiosity, gail, rnd, amp; your own as package.module:Class)"
 
 
@@ -78,6 +79,22 @@ SIGNALS = "(there are: extrinsic, curiosity, gail, rnd, amp; your own as package
         ("network_settings: 3", 4, "network_settings: expected a map of keys, got 3"),
         ("hyperparameters:\n  beta: low", 5, "hyperparameters.beta: expected a number, got 'low'"),
         ("hyperparameters: {lambd: 2}", 4, "hyperparameters.lambd: expected a number of at most 1, got 2"),
+        ("mirror: Crawlr", 4, f"mirror: there is no file 'Crawlr'; did you mean 'Crawler'?; {MIRROR}"),
+        ("mirror: true", 4, f"mirror: {MIRROR}, got True"),
+        ("mirror: {observations: {}}", 4, "mirror.observations: expected entries, at least 1, got an empty map"),
+        (
+            "mirror: {observations: {A: {negate: [1.5]}}}",
+            4,
+            "mirror.observations.A.negate[0]: expected the place of a number, such as 3, or of several, such as '3-5', "
+            "got 1.5",
+        ),
+        ("reward_signals:\n  amp: {clip: a.csv}", 5, "reward_signals.amp.clip: unknown key; did you mean 'clips'?"),
+        (
+            "self_play: {opponents: [prioritized, 5]}",
+            4,
+            "self_play.opponents: expected uniform, prioritized, names of brains, or a list of these, got "
+            "['prioritized', 5]",
+        ),
         ("hyperparameters:\n  bata: 3", 5, "hyperparameters.bata: unknown key; did you mean 'beta'?"),
         (
             "hyperparameters: {beta_schedule: lineer}",

@@ -83,6 +83,14 @@ def test_the_best_action_is_found():
     assert (rollout.sample.continuous.tanh().abs() < 0.2).all()
 
 
+def test_a_delay_may_be_added_to_a_run_that_goes_on():
+    before, after = (made(spec_of((1,), continuous=1), hyper, {}) for hyper in ({}, {"policy_delay": 2}))
+    after.load_state_dict(before.state_dict())
+    assert isinstance(after.gradient, JointGradient)
+    assert not isinstance(before.gradient, JointGradient)
+    before.load_state_dict(after.state_dict())
+
+
 @pytest.mark.parametrize("spec", SPECS, ids=["numbers", "choices", "image", "goal", "entities"])
 def test_every_kind_of_behavior_can_have_it(spec: BehaviorSpec):
     hyper = {**MODERN, "batch_size": 16, "noise_hold": 3, "critic_hidden_units": 24}

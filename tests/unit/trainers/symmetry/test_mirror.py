@@ -86,5 +86,3 @@ def test_files_that_are_none_are_refused(tmp_path):
     for name, message in (("gone.yaml", "there is no file"), ("list.yaml", "is no mirror")):
         with pytest.raises(ValueError, match=message):
             mirror_tree(str(tmp_path / name))
-    with pytest.raises(ValueError, match=r"no file Crawlr; did you mean 'Crawler'\?; .* \(3DBall, Crawler, "):
-        mirror_tree("Crawlr")
