@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from palaestra.core.specs import BehaviorSpec
+from palaestra.data.replay_index import NONE, Ints, ReplayIndex
 from palaestra.data.rollout import Rollout
 from palaestra.data.transitions import observation_table
 
@@ -79,6 +81,39 @@ def n_step(rollout: Rollout, reward: Tensor, *, gamma: float, steps: int) -> NSt
         next_obs=tuple(x[following[at]] for x in all_obs),
         next_mask=masks,
     )
+
+
+class Ahead(NamedTuple):
+    """How many decisions' rewards are summed before the rest is bootstrapped, and their discount."""
+
+    steps: int
+    gamma: float
+
+
+ONE_STEP = Ahead(1, 1.0)
+
+
+def discounted_sum(earned: Tensor, steps: Tensor, gamma: float) -> Tensor:
+    """Returns what each row's first `steps` (N,) decisions earned of `earned` (n, N), (N,): Sutton and Barto 2018, eq.
+    7.1.
+    """
+    time = torch.arange(len(earned), device=earned.device).unsqueeze(1)
+    return (earned * gamma**time * (time < steps)).sum(0)
+
+
+def decisions_ahead(index: ReplayIndex, places: Ints, steps: int) -> tuple[Ints, Ints]:
+    """Returns the places of these decisions and of what follows each in its episode, (steps, N), where fewer follow the
+    last of them again, and how many there are, (N,).
+    """
+    grid = np.empty((steps, len(places)), np.int64)
+    grid[0] = places
+    count = np.ones(len(places), np.int64)
+    for t in range(1, steps):
+        number = index.following[grid[t - 1]]
+        goes_on = (number != NONE) & (count == t)
+        grid[t] = np.where(goes_on, number % index.size, grid[t - 1])
+        count += goes_on
+    return grid, count
 
 
 class NStepReplay:

@@ -130,7 +130,9 @@ def side_by_side(first: ReplayBatch, second: ReplayBatch) -> ReplayBatch:
 
     obs = tuple(map(together, first.obs, second.obs))
     masks = None if masks is None else together(*masks)
-    return ReplayBatch(obs, masks, slice(0, count), slice(count, 2 * count), None, action, reward, terminated, ended)
+    at = slice(0, count), slice(count, 2 * count)
+    steps = None if first.steps is None or second.steps is None else torch.cat([first.steps, second.steps])
+    return ReplayBatch(obs, masks, *at, None, action, reward, terminated, ended, steps)
 
 
 def _both_masks(first: ReplayBatch, second: ReplayBatch) -> tuple[Tensor, Tensor] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.data.device_copies import to_device
+from palaestra.data.n_step import ONE_STEP, Ahead, decisions_ahead, discounted_sum
 from palaestra.data.replay_index import NONE, ReplayIndex
 from palaestra.data.rollout import Rollout
 from palaestra.data.transitions import Transitions
@@ -51,6 +52,8 @@ class ReplayBatch:
     reward: Tensor  # (N,)
     terminated: Tensor  # (N,) bool
     ended: Tensor  # (N,) bool
+    steps: Tensor | None = None
+    """(N,) decisions whose rewards are summed, discounted, up to what each led to; None: one."""
 
     def transitions(self) -> Transitions:
         """Returns the batch as reward signals take it."""
@@ -241,9 +244,9 @@ class Replay:
                 value = value if chosen is None else value.index_select(0, chosen)
                 table.index_copy_(0, at, encoded(value, as_bytes is not None and as_bytes[i]))
 
-    def draw(self, count: int, generator: torch.Generator) -> ReplayBatch:
+    def draw(self, count: int, generator: torch.Generator, ahead: Ahead = ONE_STEP) -> ReplayBatch:
         """Draws `count` decisions with equal probability, with replacement; whole sequences of about as many, where
-        asked for.
+        asked for. Each that is drawn by itself has the rewards of so many decisions `ahead`.
 
         `generator` is one of the CPU: the rows are known without waiting for an accelerator.
         """
@@ -252,9 +255,23 @@ class Replay:
         if self._stretch:
             return self._draw_sequences(index, count, generator)
         places = (index.oldest + randint(len(index), count, generator)) % index.size
+        if ahead.steps > 1:
+            return self._draw_ahead(index, places, ahead)
         chosen = np.concatenate([index.obs[places], index.after[places], places])
         rows, places = to_device(chosen, self.device).split([2 * count, count])
         return self._recall(rows, places, slice(0, count), slice(count, 2 * count), None)
+
+    def _draw_ahead(self, index: ReplayIndex, places: Slots, ahead: Ahead) -> ReplayBatch:
+        count = len(places)
+        grid, steps = decisions_ahead(index, places, ahead.steps)
+        chosen = np.concatenate([index.obs[places], index.after[grid[-1]], steps, grid.ravel()])
+        rows, steps, grid = to_device(chosen, self.device).split([2 * count, count, grid.size])
+        batch = self._recall(rows, grid[:count], slice(0, count), slice(count, 2 * count), None)
+        earned = self._decisions.reward.index_select(0, grid).view(ahead.steps, count)
+        ends = (column.index_select(0, grid[-count:]) for column in (self._decisions.terminated, self._decisions.ended))
+        terminated, ended = ends
+        reward = discounted_sum(earned, steps, ahead.gamma)
+        return replace(batch, reward=reward, terminated=terminated, ended=ended, steps=steps)
 
     def _draw_sequences(self, index: ReplayIndex, count: int, generator: torch.Generator) -> ReplayBatch:
         """Draws sequences, each with one observation more than decisions, so that each decision's next one is there."""

@@ -13,6 +13,7 @@ import torch
 
 from palaestra.core.errors import ConfigError, DemoError, EmptyDemo
 from palaestra.core.specs import BehaviorSpec
+from palaestra.data.n_step import Ahead
 from palaestra.data.recorded_replay import recorded_replay, side_by_side
 from palaestra.data.replay import Replay, ReplayBatch, randint
 from palaestra.datasets import read_demo
@@ -83,13 +84,13 @@ class PriorData:
         read, self._read = self._read, []
         return [f"{self._share:.0%} of each minibatch are prior data: {' and '.join(read)}"]
 
-    def mixed(self, replay: Replay, count: int, generator: torch.Generator) -> ReplayBatch:
+    def mixed(self, replay: Replay, count: int, generator: torch.Generator, ahead: Ahead) -> ReplayBatch:
         """Draws `count` decisions, the share of prior data among them; at least one of each."""
         prior = min(max(1, round(count * self._share)), max(1, count - 1))
-        batch = replay.draw(max(1, count - prior), generator)
+        batch = replay.draw(max(1, count - prior), generator, ahead)
         for source, number in zip(self._replays, self._numbers(prior, generator), strict=True):
             if number:
-                batch = side_by_side(batch, source.draw(number, generator))
+                batch = side_by_side(batch, source.draw(number, generator, ahead))
         return batch
 
     def _numbers(self, count: int, generator: torch.Generator) -> list[int]:

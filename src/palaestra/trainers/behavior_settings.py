@@ -194,6 +194,15 @@ class BehaviorSettings(Settings):
             )
             sentence = f"body: residual {because}; leave it out{', or memory' if sac else ''}"
             raise field_error(BehaviorSettings, "network_settings", sentence, RESIDUAL)
+        learned = [name for name in self.reward_signals if name != "extrinsic"]
+        if isinstance(self.hyperparameters, SACSettings) and self.hyperparameters.n_step > 1 and (memory or learned):
+            why = (
+                "takes decisions one by one, and network_settings.memory sequences"
+                if memory
+                else f"sums rewards of the environment, and {learned[0]} is learned"
+            )
+            sentence = f"n_step: {self.hyperparameters.n_step} {why}: leave out one of them"
+            raise field_error(BehaviorSettings, "hyperparameters", sentence, self.hyperparameters.n_step)
         for name, signal in self.reward_signals.items():
             if getattr(getattr(signal, "network_settings", None), "body", None) == RESIDUAL:
                 sentence = f"{name}: body: residual is a policy's alone; leave it out"

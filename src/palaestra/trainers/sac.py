@@ -19,6 +19,7 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.system_memory import format_bytes, free_memory
+from palaestra.data.n_step import Ahead
 from palaestra.data.replay import Replay, ReplayBatch
 from palaestra.data.rollout import Rollout
 from palaestra.data.transitions import TransitionTable
@@ -90,6 +91,7 @@ class SAC:
         )
         bfloat16 = bfloat16_pays(self.network, device) if shape.bfloat16 is None else shape.bfloat16
         self._gamma = torch.tensor(self.signals.gammas, device=device)
+        self._ahead = Ahead(self.hyper.n_step, self.signals.gammas[0])
         self._ignores_ends = torch.tensor(self.signals.ignore_ends, device=device)
         self.gradient = gradient_kind(self, bfloat16)(
             self.network, self.hyper, self.signals, self.gradient_rng, bfloat16=bfloat16, group=group
@@ -219,7 +221,8 @@ class SAC:
         `reward` (N, K) is that of each signal; `after` has the actions drawn at what followed, valued by the target
         critics.
         """
-        return backup(reward, after.value, batch.terminated, self._gamma, self._ignores_ends)
+        gamma = self._gamma if batch.steps is None else self._gamma ** batch.steps.unsqueeze(1)
+        return backup(reward, after.value, batch.terminated, gamma, self._ignores_ends)
 
     def critic_loss(self, taken: Tensor, target: Tensor, batch: ReplayBatch) -> Tensor:
         """Returns the loss of each critic, (2,): half the mean squared error over N rows and K signals, eq. 5.
@@ -248,7 +251,7 @@ class SAC:
 
     def _draw(self) -> ReplayBatch:
         draw = self.replay.draw if self.prior is None else partial(self.prior.mixed, self.replay)
-        return draw(self.batch_size, self.replay_rng)
+        return draw(self.batch_size, self.replay_rng, self._ahead)
 
     def _learn(self, decisions: int, step: int) -> None:
         """Takes the gradient steps that so many new decisions make due."""

@@ -81,6 +81,7 @@ class SoftGradient:
         self.signals = signals
         self.generator = generator
         self.bfloat16 = bfloat16
+        self.hyper = hyper
         self._group = group
         parts = network.actor_parameters(), list(network.critics.parameters()), list(network.targets.parameters())
         actor, critics, targets = (optimized(part, flat=network.plain) for part in parts)
@@ -146,7 +147,9 @@ class SoftGradient:
         else:
             drawn = self._drawn(output, values.detach(), now)
         policy = losses.actor_loss(drawn, batch)
-        excess, counts = entropy_excess(drawn.log_prob.detach(), [x.detach() for x in drawn.branches], now)
+        excess, counts = entropy_excess(
+            drawn.log_prob.detach(), [x.detach() for x in drawn.branches], now, share=self.hyper.target_choices
+        )
         heat = losses.temperature_loss(excess, counts)
         metrics.add({POLICY_LOSS: policy.detach()})
         with torch.no_grad():
@@ -161,9 +164,14 @@ class SoftGradient:
         numbers, log_prob = network.reparametrized(output, self.generator)
         branches = network.branch_log_probs(output, mask)
         values = encoding if critics is None else critics(encoding, numbers).float()
-        temperature = network.log_temperature.detach().exp()
+        temperature = self.heat(later=critics is network.targets)
         value = soft_value(values.amin(0), log_prob, branches, temperature)
         return DrawnActions(numbers, log_prob, branches, values, temperature, value)
+
+    def heat(self, *, later: bool) -> Tensor:
+        """Returns the temperatures that value actions; of `later` ones 0 where their entropy does not count."""
+        heat = self.network.log_temperature.detach().exp()
+        return torch.zeros_like(heat) if later and not self.hyper.backup_entropy else heat
 
     def _passes(self, batch: ReplayBatch) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         """Returns output and encoding at each decision, and, without gradients, output and the targets' after it."""

@@ -141,6 +141,14 @@ class SACSettings(Settings):
     """Most decisions for which an agent keeps the noise of its continuous actions; mostly it is 1, seldom many (a zeta
     law). 1: always drawn anew.
     """
+    n_step: int = Field(default=1, gt=0, le=1000)
+    """Decisions of an episode whose rewards are summed before the target critics value what follows; with 3 to 10, rare
+    rewards are known sooner.
+    """
+    backup_entropy: bool = True
+    """Count the entropy of later decisions in the critics' targets."""
+    target_choices: float = Field(default=0.2, ge=0, lt=1)
+    """Entropy that the temperature aims at, of each discrete branch, as a share of the greatest."""
     prior_data: PriorDataSettings | None = None
     """Recordings or an earlier run's replay, of which each minibatch has a share (RLPD); null: none."""
 

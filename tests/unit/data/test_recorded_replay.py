@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.data.n_step import Ahead
 from palaestra.data.recorded_replay import recorded_replay, side_by_side
 from palaestra.data.replay import Replay, ReplayBatch
 from palaestra.demos import Episode, Pairs
@@ -52,21 +53,28 @@ EPISODES = [
 
 def rows(batch: ReplayBatch) -> dict[int, Any]:
     """What a batch says of each decision, by its number."""
+    return dict(by_row(batch))
+
+
+def by_row(batch: ReplayBatch) -> list[tuple[int, Any]]:
     now, after = (tuple(x[at] for x in batch.obs) for at in (batch.now, batch.after))
     masks = None if batch.masks is None else batch.masks[batch.now].tolist()
-    return {
-        round(now[0][i].item()): (
-            round(batch.action.continuous[i].item() * 100),
-            batch.action.discrete[i].item(),
-            batch.reward[i].item(),
-            after[0][i].item(),
-            bool(batch.terminated[i]),
-            bool(batch.ended[i]),
-            masks and masks[i],
+    return [
+        (
+            round(now[0][i].item()),
+            (
+                round(batch.action.continuous[i].item() * 100),
+                batch.action.discrete[i].item(),
+                batch.reward[i].item(),
+                after[0][i].item(),
+                bool(batch.terminated[i]),
+                bool(batch.ended[i]),
+                masks and masks[i],
+            ),
         )
         for i in range(len(batch.reward))
         if abs(now[1][i].mean().item() - 1 / now[0][i].item()) < 1 / 255
-    }
+    ]
 
 
 def test_each_decision_leads_where_it_was_recorded_to_lead():
@@ -112,6 +120,31 @@ def test_two_batches_side_by_side_say_what_each_says(stretch: int):
         ]
         together = network.outputs(network.prepare(both.obs[:1]), both.sequences)[both.now]
     torch.testing.assert_close(together, torch.cat(alone))
+
+
+def test_the_rewards_of_the_next_decisions_are_summed_to_the_end_of_the_episode():
+    generator = torch.Generator().manual_seed(4)
+    first, second = (
+        recorded_replay(each, SPEC, CPU, memory=0, stretch=0).draw(200, generator, Ahead(3, 0.5))
+        for each in (EPISODES[:2], EPISODES[2:])
+    )
+    both = side_by_side(first, second)
+    assert both.steps is not None
+    found = {number: (*row[2:6], int(steps)) for (number, row), steps in zip(by_row(both), both.steps, strict=True)}
+    assert found == {
+        10: (15 + 16.5 / 2 + 18 / 4, 13.5, True, True, 3),
+        11: (16.5 + 18 / 2, 13.5, True, True, 2),
+        12: (18.0, 13.5, True, True, 1),
+        20: (30 + 31.5 / 2, 22.5, False, True, 2),
+        21: (31.5, 22.5, False, True, 1),
+        30: (45 + 46.5 / 2 + 48 / 4, 33.0, False, False, 3),
+        31: (46.5 + 48 / 2 + 49.5 / 4, 33.0, True, True, 3),
+        32: (48 + 49.5 / 2, 33.0, True, True, 2),
+        33: (49.5, 33.0, True, True, 1),
+        40: (60.0, 41.5, False, False, 1),
+    }
+    # what was done is that of the first decision alone
+    assert {number: row[:2] for number, row in by_row(both)} == {n: (n, n % 3) for n in found}
 
 
 def test_a_recording_can_be_drawn_from_after_its_state_was_saved():

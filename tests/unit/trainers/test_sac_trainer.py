@@ -59,8 +59,10 @@ def test_a_truncated_chain_has_its_infinite_horizon_value(memory: Any, gamma: fl
     assert abs(values_along(sac, torch.rand(LENGTH, 1)).mean() - value) < 0.05 * value
 
 
-def test_a_terminated_chain_is_worth_what_is_left_of_it():
-    sac = SAC(spec_of((1,), branches=(1,)), settings({"steps_per_update": 4, "tau": 0.3}), CPU, 0)
+@pytest.mark.parametrize("hyper", [{}, {"n_step": 4}, {"backup_entropy": False}])
+def test_a_terminated_chain_is_worth_what_is_left_of_it(hyper: dict[str, Any]):
+    choices = 1 if hyper.get("backup_entropy", True) else 2  # of one alone there is no entropy
+    sac = SAC(spec_of((1,), branches=(choices,)), settings({"steps_per_update": 4, "tau": 0.3, **hyper}), CPU, 0)
     for _ in range(3):
         sac.update(chain(sac, 200, "terminated"), 0)
     left = torch.tensor([(1 - GAMMA ** (LENGTH - t)) / (1 - GAMMA) for t in range(LENGTH)])
@@ -68,17 +70,21 @@ def test_a_terminated_chain_is_worth_what_is_left_of_it():
 
 
 @pytest.mark.parametrize(
-    ("spec", "target"),
-    [(spec_of((1,), continuous=1), -1.0), (spec_of((1,), branches=(3,)), 0.2 * math.log(3))],
+    ("spec", "share", "target"),
+    [
+        (spec_of((1,), continuous=1), 0.2, -1.0),
+        (spec_of((1,), branches=(3,)), 0.2, 0.2 * math.log(3)),
+        (spec_of((1,), branches=(3,)), 0.6, 0.6 * math.log(3)),
+    ],
 )
-def test_temperature_brings_entropy_to_its_target(spec: BehaviorSpec, target: float):
-    sac = SAC(spec, settings({"steps_per_update": 6, "learning_rate": 1e-2}), CPU, 0)
+def test_temperature_brings_entropy_to_its_target(spec: BehaviorSpec, share: float, target: float):
+    sac = SAC(spec, settings({"steps_per_update": 6, "learning_rate": 1e-2, "target_choices": share}), CPU, 0)
     metrics = [sac.update(bandit(sac, 40), 0).read() for _ in range(10)][-1]
     assert abs(metrics["Policy/Entropy"] - target) < 0.2
     assert (
         0.01
         < metrics["Policy/Continuous Entropy Coeff" if spec.action.continuous else "Policy/Discrete Entropy Coeff"]
-        < 0.6
+        < 0.8
     )
 
 

@@ -109,7 +109,7 @@ class JointGradient(SoftGradient):
             numbers = batch.action.continuous, drawn[0]
             following = self._said(network.targets, next_encoding, numbers, batch.after)
         said = self._said(network.critics, encoding, numbers, batch.now)
-        drawn = self._valued(drawn, following)
+        drawn = self._valued(drawn, following, later=True)
         twins, taken, target = self._critic_losses(said, following, drawn, (batch, reward), losses)
         loss = twins.sum()
         if self._acts:
@@ -119,7 +119,11 @@ class JointGradient(SoftGradient):
             drawn = self._valued(sample, held)
             policy = losses.actor_loss(drawn, batch)
             surprise = drawn.log_prob.detach(), [x.detach() for x in drawn.branches]
-            loss = loss + policy + losses.temperature_loss(*entropy_excess(*surprise, now, self._entropy))
+            loss = (
+                loss
+                + policy
+                + losses.temperature_loss(*entropy_excess(*surprise, now, self._entropy, self.hyper.target_choices))
+            )
             metrics.add({POLICY_LOSS: policy.detach()})
         with torch.no_grad():
             self.measure(twins, taken - target, target, drawn, metrics)
@@ -187,10 +191,12 @@ class JointGradient(SoftGradient):
         """Draws actions: the first three columns of `DrawnActions`."""
         return *self.network.reparametrized(output, self.generator), self.network.branch_log_probs(output, mask)
 
-    def _valued(self, sample: tuple[Tensor, Tensor, list[Tensor]], said: Tensor) -> DrawnActions:
+    def _valued(
+        self, sample: tuple[Tensor, Tensor, list[Tensor]], said: Tensor, *, later: bool = False
+    ) -> DrawnActions:
         """Returns a sample with what critics say of it; of bins the means."""
         values = said if self._bins is None else said.unflatten(-1, (-1, len(self._bins))).softmax(-1) @ self._bins
-        temperature = self.network.log_temperature.detach().exp()
+        temperature = self.heat(later=later)
         return DrawnActions(*sample, values, temperature, soft_value(values.amin(0), *sample[1:], temperature))
 
     def state_dict(self) -> dict[str, Any]:

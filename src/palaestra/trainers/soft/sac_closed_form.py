@@ -84,7 +84,9 @@ class ClosedFormGradient(SoftGradient):
         taken = value_of_taken(values[:, :n], batch.action.discrete, spec.branches)
         error = taken - target
         mask = None if batch.masks is None else batch.masks[:n]
-        network.log_temperature.grad = temperature_gradient(now.log_prob, now.branches, mask, now.temperature)
+        network.log_temperature.grad = temperature_gradient(
+            now.log_prob, now.branches, mask, now.temperature, self.hyper.target_choices
+        )
         self.measure(error.square().mean((1, 2)).mul(0.5), error, target, now, metrics)
 
         of_taken = error.mul_(1 / target.numel())
@@ -146,13 +148,15 @@ class ClosedFormGradient(SoftGradient):
 
     def _valued(self, draw: Draw, values: Tensor, target_values: Tensor) -> tuple[DrawnActions, DrawnActions]:
         """Returns the actions drawn at the decisions with their `values`, and those drawn after them with theirs."""
-        heat = self.network.log_temperature.exp()
+        heat, later = self.heat(later=False), self.heat(later=True)
         low = torch.cat([values, target_values], 1).amin(0)
         value = soft_value(low, draw.log_prob, draw.branches, heat)
         n = values.shape[1]
+        if not self.hyper.backup_entropy:
+            value[n:] = soft_value(low[n:], draw.log_prob[n:], [x[n:] for x in draw.branches], later)
         now, after = (
-            DrawnActions(draw.numbers[at], draw.log_prob[at], [x[at] for x in draw.branches], of, heat, value[at])
-            for at, of in ((slice(None, n), values), (slice(n, None), target_values))
+            DrawnActions(draw.numbers[at], draw.log_prob[at], [x[at] for x in draw.branches], of, warmth, value[at])
+            for at, of, warmth in ((slice(None, n), values, heat), (slice(n, None), target_values, later))
         )
         return now, after
 

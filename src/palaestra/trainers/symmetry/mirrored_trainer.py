@@ -79,6 +79,7 @@ def with_mirror_image(batch: ReplayBatch, mirror: Mirror) -> ReplayBatch:
         after=places(batch.after),
         action=Action(torch.cat([action.continuous, other.continuous]), discrete),
         **{name: getattr(batch, name).repeat(2) for name in ("reward", "terminated", "ended")},
+        steps=None if batch.steps is None else batch.steps.repeat(2),
     )
 
 
