@@ -1,6 +1,7 @@
 """N-step transitions for trainers that learn action values: cut from rollouts, and kept in a replay.
 
-Each is stored whole, with both of its observations, which is simple and takes twice the memory of `data.replay`.
+Each is stored whole, with both of its observations, which is simple and takes twice the memory of `data.replay`, which
+finds the decisions ahead of one when it is drawn.
 """
 
 from __future__ import annotations

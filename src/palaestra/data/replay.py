@@ -267,9 +267,9 @@ class Replay:
         chosen = np.concatenate([index.obs[places], index.after[grid[-1]], steps, grid.ravel()])
         rows, steps, grid = to_device(chosen, self.device).split([2 * count, count, grid.size])
         batch = self._recall(rows, grid[:count], slice(0, count), slice(count, 2 * count), None)
-        earned = self._decisions.reward.index_select(0, grid).view(ahead.steps, count)
-        ends = (column.index_select(0, grid[-count:]) for column in (self._decisions.terminated, self._decisions.ended))
-        terminated, ended = ends
+        decisions = self._decisions
+        earned = decisions.reward.index_select(0, grid).view(ahead.steps, count)
+        terminated, ended = (x.index_select(0, grid[-count:]) for x in (decisions.terminated, decisions.ended))
         reward = discounted_sum(earned, steps, ahead.gamma)
         return replace(batch, reward=reward, terminated=terminated, ended=ended, steps=steps)
 

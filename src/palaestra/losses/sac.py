@@ -111,28 +111,24 @@ def temperature_loss(log_temperature: Tensor, excess: Tensor, counts: Tensor) ->
 
 
 def temperature_gradient(
-    log_prob: Tensor, branches: Sequence[Tensor], mask: Tensor | None, temperature: Tensor, share: float = TARGET_SHARE
+    log_prob: Tensor, branches: Sequence[Tensor], mask: Tensor | None, temperature: Tensor
 ) -> Tensor:
     """Returns the gradient of `temperature_loss`, that of the temperatures' logarithms, (temperatures,), from what
     `entropy_excess` takes.
     """
     if not branches:
         return (log_prob.shape[1] - log_prob.sum(1)).mean() * temperature
-    excess, counts = entropy_excess(log_prob, branches, mask, share=share)
+    excess, counts = entropy_excess(log_prob, branches, mask)
     return (excess * counts).sum(0) / counts.sum(0).clamp(min=1) * temperature
 
 
 def entropy_excess(
-    log_prob: Tensor,
-    branches: Sequence[Tensor],
-    mask: Tensor | None,
-    target: float = -1.0,
-    share: float = TARGET_SHARE,
+    log_prob: Tensor, branches: Sequence[Tensor], mask: Tensor | None, target: float = -1.0
 ) -> tuple[Tensor, Tensor]:
     """Returns the entropy above its target, and 1 for each row that counts, both (N, temperatures).
 
-    Targets: `target` a continuous number; of each branch the `share` of the greatest entropy that the choices allowed
-    in the row can have. A row with one allowed choice has none to ask for: it has no say, or its temperature would rise
+    Targets: `target` a continuous number; of each branch a share of the greatest entropy that the choices allowed in
+    the row can have. A row with one allowed choice has none to ask for: it has no say, or its temperature would rise
     without end.
     """
     excess = []
@@ -144,6 +140,6 @@ def entropy_excess(
     allowed: Sequence[Tensor | None] = [None] * len(sizes) if mask is None else mask.split(sizes, 1)
     for log_probs, part in zip(branches, allowed, strict=True):
         some = torch.full_like(log_probs[:, 0], log_probs.shape[1]) if part is None else part.sum(1).to(log_probs.dtype)
-        excess.append(-(log_probs.exp() * log_probs).sum(1) - share * some.log())
+        excess.append(-(log_probs.exp() * log_probs).sum(1) - TARGET_SHARE * some.log())
         counts.append((some > 1).to(log_probs.dtype))
     return torch.stack(excess, 1), torch.stack(counts, 1)

@@ -147,9 +147,7 @@ class SoftGradient:
         else:
             drawn = self._drawn(output, values.detach(), now)
         policy = losses.actor_loss(drawn, batch)
-        excess, counts = entropy_excess(
-            drawn.log_prob.detach(), [x.detach() for x in drawn.branches], now, share=self.hyper.target_choices
-        )
+        excess, counts = entropy_excess(drawn.log_prob.detach(), [x.detach() for x in drawn.branches], now)
         heat = losses.temperature_loss(excess, counts)
         metrics.add({POLICY_LOSS: policy.detach()})
         with torch.no_grad():

@@ -146,9 +146,7 @@ class SACSettings(Settings):
     rewards are known sooner.
     """
     backup_entropy: bool = True
-    """Count the entropy of later decisions in the critics' targets."""
-    target_choices: float = Field(default=0.2, ge=0, lt=1)
-    """Entropy that the temperature aims at, of each discrete branch, as a share of the greatest."""
+    """Count the entropy of later decisions in the critics' targets. Rare rewards are easily worth less than it is."""
     prior_data: PriorDataSettings | None = None
     """Recordings or an earlier run's replay, of which each minibatch has a share (RLPD); null: none."""
 

@@ -100,7 +100,6 @@ def test_without_masks_all_choices_are_allowed():
     excess, counts = entropy_excess(NONE, [log_probs([0.5, 0.5]), log_probs([1.0])], None)
     assert_close(excess, tensor([[0.8 * math.log(2), 0.0]]))
     assert counts.tolist() == [[1, 0]]
-    assert_close(entropy_excess(NONE, [log_probs([0.5, 0.5])], None, share=0.6)[0], tensor([[0.4 * math.log(2)]]))
 
 
 @pytest.mark.parametrize("start", [0.5, 3.0])

@@ -119,11 +119,7 @@ class JointGradient(SoftGradient):
             drawn = self._valued(sample, held)
             policy = losses.actor_loss(drawn, batch)
             surprise = drawn.log_prob.detach(), [x.detach() for x in drawn.branches]
-            loss = (
-                loss
-                + policy
-                + losses.temperature_loss(*entropy_excess(*surprise, now, self._entropy, self.hyper.target_choices))
-            )
+            loss = loss + policy + losses.temperature_loss(*entropy_excess(*surprise, now, self._entropy))
             metrics.add({POLICY_LOSS: policy.detach()})
         with torch.no_grad():
             self.measure(twins, taken - target, target, drawn, metrics)

@@ -84,9 +84,7 @@ class ClosedFormGradient(SoftGradient):
         taken = value_of_taken(values[:, :n], batch.action.discrete, spec.branches)
         error = taken - target
         mask = None if batch.masks is None else batch.masks[:n]
-        network.log_temperature.grad = temperature_gradient(
-            now.log_prob, now.branches, mask, now.temperature, self.hyper.target_choices
-        )
+        network.log_temperature.grad = temperature_gradient(now.log_prob, now.branches, mask, now.temperature)
         self.measure(error.square().mean((1, 2)).mul(0.5), error, target, now, metrics)
 
         of_taken = error.mul_(1 / target.numel())

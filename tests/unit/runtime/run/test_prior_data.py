@@ -17,7 +17,7 @@ HYPER = {"batch_size": 16, "buffer_size": 200, "buffer_init_steps": 50, "steps_p
 def train(
     results: Path, prior: dict[str, Any] | None, *, until: int | None = None, run_id: str = "run", **more: Any
 ) -> Result:
-    hyper = HYPER if prior is None else {**HYPER, "prior_data": prior}
+    hyper = {**HYPER, **more.pop("hyper", {}), **({} if prior is None else {"prior_data": prior})}
     behavior = {"trainer_type": "sac", "hyperparameters": hyper, "summary_freq": 100, **more.pop("behavior", {})}
     callbacks = [] if until is None else [lambda summary: summary.step >= until]
     return palaestra.train(
@@ -44,7 +44,8 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("threaded", [False, True])
 def test_an_interrupted_run_with_prior_data_ends_as_one_that_never_stopped(memory, threaded, recording, tmp_path):
     more: dict[str, Any] = {
-        "behavior": {"threaded": threaded, "network_settings": {"hidden_units": 8, "memory": memory}}
+        "behavior": {"threaded": threaded, "network_settings": {"hidden_units": 8, "memory": memory}},
+        "hyper": {"backup_entropy": False, "n_step": 1 if memory else 3},
     }
     earlier = train(tmp_path, None, run_id="earlier", **more)
     prior = {"demo_path": recording, "run": str(earlier.folder), "share": 0.75}
@@ -93,3 +94,15 @@ def test_what_cannot_be_had_is_refused_before_the_start(prior, error, says, tmp_
     with pytest.raises(error) as caught:
         train(tmp_path, prior)
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("behavior", "says"),
+    [
+        ({"network_settings": {"memory": {"sequence_length": 4, "memory_size": 8}}}, "takes decisions one by one"),
+        ({"reward_signals": {"extrinsic": {}, "rnd": {}}}, "sums rewards of the environment, and rnd is learned"),
+    ],
+)
+def test_where_rewards_cannot_be_summed_is_said_before_the_start(behavior, says, tmp_path):
+    with pytest.raises(PalaestraError, match=f"n_step: 3 {says}"):
+        train(tmp_path, None, hyper={"n_step": 3}, behavior=behavior)

@@ -32,8 +32,7 @@ KEYS = {
     "SACSettings": (
         "batch_size buffer_size learning_rate learning_rate_schedule buffer_init_steps tau steps_per_update "
         "reward_signal_steps_per_update save_replay_buffer init_entcoef critic_bins critic_hidden_units "
-        "critic_num_layers policy_delay target_deviation noise_hold n_step backup_entropy "
-        "target_choices prior_data"
+        "critic_num_layers policy_delay target_deviation noise_hold n_step backup_entropy prior_data"
     ),
     "PriorDataSettings": "demo_path minari run share",
     "BCSettings": (

@@ -67,6 +67,7 @@ def test_a_batch_of_a_replay_has_its_mirror_image_after_it():
         torch.tensor([7.0]),
         torch.tensor([False]),
         torch.tensor([True]),
+        torch.tensor([3]),
     )
     both = with_mirror_image(batch, mirror)
     assert both.obs[0][both.now].tolist() == [[1, 2], [-1, 2]]
@@ -74,6 +75,7 @@ def test_a_batch_of_a_replay_has_its_mirror_image_after_it():
     assert both.masks[both.now].tolist() == [[True, False], [False, True]]
     assert (both.action.continuous.tolist(), both.action.discrete.tolist()) == ([[0.5], [-0.5]], [[0], [1]])
     assert both.reward.tolist() == [7, 7]
+    assert both.steps.tolist() == [3, 3]
 
 
 @pytest.mark.parametrize("trainer", ["ppo", "sac"])
