@@ -36,8 +36,6 @@ class ActorCritic(Trunk):
     learning, `sequences` say which rows follow one another.
     """
 
-    log_std: Tensor
-
     def __init__(
         self,
         spec: BehaviorSpec,
@@ -48,8 +46,12 @@ class ActorCritic(Trunk):
     ) -> None:
         """`value_head` makes the layer from features to values, given the numbers of both; its weights are 0."""
         super().__init__(spec, settings, 1 if shared_critic else 2)
+        self.add_heads(signals, value_head)
+
+    def add_heads(self, signals: int, value_head: Callable[[int, int], nn.Module]) -> None:
+        """Adds the layers over the features: packed actions, values, which begin at 0, and log-deviations."""
         self.signals = signals
-        action = spec.action
+        action = self.spec.action
         self.action_head = nn.Linear(self.width, action.continuous + action.choices)
         self.value_head = value_head(self.width, signals)
         self.log_std = nn.Parameter(torch.zeros(action.continuous))
@@ -85,11 +87,9 @@ class ActorCritic(Trunk):
 
     def value_with(self, inputs: Inputs, recurrent_state: Tensor) -> Tensor:
         """Returns values (N, signals) of single decisions with this recurrent state (N, L) before each."""
-        return (
-            self.value(inputs)
-            if self.memory is None
-            else self.value_head(self.remember(CRITIC, inputs, recurrent_state)[0])
-        )
+        if self.memory is None:
+            return self.value(inputs)
+        return self.value_head(self.remember(CRITIC, inputs, recurrent_state)[0])
 
     def forward(self, inputs: Inputs, sequences: Sequences | None = None) -> tuple[Tensor, Tensor]:
         """Returns packed actor output and values. With memory, `sequences` say which rows follow one another."""

@@ -218,7 +218,9 @@ class ExploiterSettings(Settings):
     """A second learner of the behavior, which plays the newest policy alone. Copies of it join the pool."""
 
     share: float = Field(default=0.25, gt=0, lt=1)
-    """Share of the episodes that it plays, from which the policy does not learn; usually 0.1 to 0.4."""
+    """Share of the episodes that it plays, from which no policy learns; usually 0.1 to 0.4. Exploiters of several
+    behaviors together play 0.9 at most.
+    """
     win_rate: float = Field(default=0.7, gt=0, le=1)
     """Win rate against the newest policy at which a copy joins the pool and it begins anew, after save_steps at the
     earliest; usually 0.6 to 0.8.

@@ -99,6 +99,10 @@ class SoftGradient:
         ]
         self.optimizer = Adam([*actor, *critics], hyper.learning_rate)
         self.temperature_adam = Adam([network.log_temperature], hyper.learning_rate, HEAT_MEMORY)
+        self.prepare(hyper)
+
+    def prepare(self, hyper: SACSettings) -> None:
+        """Prepares what a subclass needs besides."""
 
     def parts(self) -> dict[str, Any]:
         """Returns what checkpoints hold of it, by name."""

@@ -1,5 +1,6 @@
 import math
 from contextlib import nullcontext
+from copy import deepcopy
 
 import pytest
 import torch
@@ -144,3 +145,16 @@ def test_without_gradients_of_weights_that_of_the_input_is_there():
     whole(other).sum().backward()
     assert_close(x.grad, other.grad)
     assert body.weights[0].grad is None
+
+
+def test_a_body_is_copied_after_its_weights_have_moved():
+    body = made()
+    x = torch.rand(2, 7, 5)
+    with torch.no_grad():
+        body(x)
+        body.weights[0].mul_(2)
+    copied = deepcopy(body)
+    with torch.no_grad():
+        assert_close(copied(x), body(x))
+        copied.weights[1].mul_(-1)
+        assert not torch.equal(copied(x), body(x))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
-from palaestra.models.actor_critic import ACTOR, ActorCritic, start_action_head
+from palaestra.models.actor_critic import ACTOR, ActorCritic
 from palaestra.models.critic_only.sight import (
     critic_places,
     has_critics_inputs,
@@ -68,6 +68,7 @@ class AsymmetricActorCritic(Trunk):
     """
 
     reward_heads = ("value_head.",)
+    action_head: nn.Linear
 
     def __init__(
         self,
@@ -83,18 +84,11 @@ class AsymmetricActorCritic(Trunk):
         self.whole = spec
         """Observations of the critic, and actions."""
         self.networks = 2
-        self.signals = signals
         self.critic = CriticTrunk(spec, settings, shown)
         self.measured = self.critic.vectors
-        action = spec.action
-        self.action_head = nn.Linear(self.width, action.continuous + action.choices)
-        self.value_head = value_head(self.width, signals)
-        self.log_std = nn.Parameter(torch.zeros(action.continuous))
-        start_action_head(self.action_head, action.continuous)
-        if isinstance(self.value_head, nn.Linear):
-            nn.init.zeros_(self.value_head.weight)
-            nn.init.zeros_(self.value_head.bias)
+        self.add_heads(signals, value_head)
 
+    add_heads = ActorCritic.add_heads
     act, outputs = ActorCritic.act, ActorCritic.outputs
     value, value_with = ActorCritic.value, ActorCritic.value_with
     forward, output_and_features = ActorCritic.forward, ActorCritic.output_and_features

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,9 @@ from palaestra.models.residual.by_rows import EPSILON, MOMENTUM
 WIDENING = 4
 """Units inside a block for each unit of the body's width."""
 ALL = slice(None)
+Views = tuple[tuple[int, int], list[tuple[list[by_rows.NormedLayer], Tensor]]]
+"""Each network's layers and features' scale, and where the tensors lie of which these are views."""
+NO_VIEWS: Views = ((0, 0), [])
 
 
 class StackedBatchNorm(nn.Module):
@@ -72,8 +76,12 @@ class ResidualBody(nn.Module):
         self.scale = nn.Parameter(torch.ones(networks, hidden, 1))
         # lists of modules take longer to give an item than a small product takes
         self._layers = list(zip(self.weights, norms, strict=True))
-        self._views: tuple[tuple[int, int], list[tuple[list[by_rows.NormedLayer], Tensor]]] = ((0, 0), [])
+        self._views: Views = NO_VIEWS
         self.eval()  # only a gradient step learns statistics
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies make views of their own."""
+        return {**self.__dict__, "_views": NO_VIEWS}
 
     def forward(self, x: Tensor, at: slice = ALL) -> Tensor:
         """Maps (k, N, in) to (k, R, hidden): features of the rows `at`."""

@@ -15,6 +15,8 @@ from palaestra.scenario.self_play_schedule import EXPLOITER, FIRST_FIXED, LEARNI
 from palaestra.scenario.standing import standing
 
 Numbers = NDArray[np.int64]
+MOST_EXPLOITED = 0.9
+"""Greatest share of the episodes that the exploiters of all behaviors play together."""
 
 
 class Side(NamedTuple):
@@ -56,13 +58,13 @@ class Sides:
 
     @property
     def exploited_shares(self) -> NDArray[np.float64]:
-        """Share of the episodes in which each side's exploiter plays it, (sides,); at most 1 in all."""
+        """Share of the episodes in which each side's exploiter plays it, (sides,), of which policies need some too."""
         shares = np.zeros(len(self.all))
         for i, side in enumerate(self.all):
             behavior = self.behaviors[side.behavior]
             if behavior.settings.exploiter is not None and behavior.learner.training and len(self.teams) > 1:
                 shares[i] = behavior.settings.exploiter.share / len(self.of(side.behavior))
-        return shares / max(shares.sum(), 1.0)
+        return shares / max(shares.sum() / MOST_EXPLOITED, 1.0)
 
     def standing(self, behavior: str) -> dict[str, float]:
         """Returns how a policy fares against the snapshots of all pools, as metrics; empty before it has met any."""

@@ -27,9 +27,7 @@ from palaestra.losses.categorical import (
 )
 from palaestra.losses.sac import entropy_excess, soft_value, value_of_taken
 from palaestra.models.residual.residual_body import ResidualBody
-from palaestra.models.sac_networks import SoftActorCritic, SoftCritics
-from palaestra.parallel.rank_group import ALONE, RankGroup
-from palaestra.rewards.signals import RewardSignals
+from palaestra.models.sac_networks import SoftCritics
 from palaestra.trainers.sac_gradient import POLICY_LOSS, DrawnActions, SoftGradient, SoftLosses
 from palaestra.trainers.settings import SACSettings
 
@@ -41,25 +39,16 @@ class JointGradient(SoftGradient):
     normalized alike.
     """
 
-    def __init__(
-        self,
-        network: SoftActorCritic,
-        hyper: SACSettings,
-        signals: RewardSignals,
-        generator: torch.Generator,
-        *,
-        bfloat16: bool,
-        group: RankGroup = ALONE,
-    ) -> None:
-        """Takes what `SoftGradient` does."""
-        super().__init__(network, hyper, signals, generator, bfloat16=bfloat16, group=group)
+    def prepare(self, hyper: SACSettings) -> None:
+        """Prepares what settings add."""
+        network = self.network
         self.delay = hyper.policy_delay
         bodies = network.body, network.critics.body, network.targets.body
         self._bodies = [body for body in bodies if isinstance(body, ResidualBody)]
         self._statistics = [buffer for body in self._bodies for buffer in body.buffers()]
         for copied, own in zip(self._held_critics.buffers(), network.critics.buffers(), strict=True):
             copied.data = own.data
-        self._bins = None if hyper.critic_bins is None else bin_values(hyper.critic_bins, generator.device)
+        self._bins = None if hyper.critic_bins is None else bin_values(hyper.critic_bins, self.generator.device)
         self._entropy = -1.0 if hyper.target_deviation is None else gaussian_entropy(hyper.target_deviation)
         self._steps = 0
         self._acts = True

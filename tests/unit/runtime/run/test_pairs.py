@@ -36,14 +36,35 @@ FEATURES: dict[str, tuple[Any, ...]] = {
     "masks": (False, True),
     "groups": (False, True),
     "interrupted": (False, True),
+    "critic_only": (False, True),
+    "mirror": (False, True),
+    "soft": ("", "residual", "bins", "hold", "prior"),
+    "opponents": ("", "prioritized", "exploiter"),
 }
 Case = dict[str, Any]
 STEPS = 400
+MIRROR = {
+    "observations": {"place": {"negate": [0]}, "mor*": "same"},
+    "actions": {"continuous": {"negate": [0]}, "discrete": {0: {"swap": [[0, 2]]}}},
+}
+OPPONENTS = {"prioritized": {"opponents": "prioritized"}, "exploiter": {"exploiter": {"share": 0.25, "max_steps": 100}}}
 
 
 def allowed(case: Case) -> bool:
-    """Whether these can be together: a policy is not evaluated against itself."""
-    return not (case.get("self_play") and case.get("keep_best") == "evaluated")
+    """Whether these can be together: a policy is not evaluated against itself, some settings are of one trainer or need
+    another, and nobody knows what is remembered of an episode's mirror image.
+    """
+    both = [
+        ("self_play", True, "keep_best", "evaluated"),
+        ("mirror", True, "trainer", "poca"),
+        ("mirror", True, "memory", True),
+        ("critic_only", True, "two_obs", False),
+        ("soft", "residual", "memory", True),
+        *(("opponents", value, "self_play", False) for value in FEATURES["opponents"][1:]),
+        *(("opponents", value, "keep_best", "evaluated") for value in FEATURES["opponents"][1:]),
+        *(("soft", value, "trainer", other) for value in FEATURES["soft"][1:] for other in ("ppo", "poca")),
+    ]
+    return not any(case.get(one) == first and case.get(other) == second for one, first, other, second in both)
 
 
 def table() -> list[Case]:
@@ -81,7 +102,7 @@ CASES = table()
 
 
 def title(case: Case) -> str:
-    return " ".join(f"{name}={value}" for name, value in case.items() if value not in (False, "", 1))
+    return " ".join(f"{name}={value}" for name, value in case.items() if value is True or value not in (False, "", 1))
 
 
 def test_the_table_has_every_pair():
@@ -89,7 +110,7 @@ def test_the_table_has_every_pair():
         for first, second in itertools.product(FEATURES[one], FEATURES[other]):
             if allowed({one: first, other: second}):
                 assert any(case[one] == first and case[other] == second for case in CASES), (one, first, other, second)
-    assert len(CASES) <= 30
+    assert len(CASES) <= 40
 
 
 def config(case: Case, place: Path, first: Path | None) -> dict[str, Any]:
@@ -100,6 +121,18 @@ def config(case: Case, place: Path, first: Path | None) -> dict[str, Any]:
     network: dict[str, Any] = {"hidden_units": 16, "num_layers": 1, "normalize": True}
     if case["memory"]:
         network["memory"] = {"memory_size": 8, "sequence_length": 4}
+    if case["critic_only"]:
+        network["critic_only"] = ["more"]
+    if case["soft"]:
+        prior = {"prior_data": {"demo_path": str(demonstration(case, place))}}
+        added = {
+            "residual": {},
+            "bins": {"critic_bins": 11, "policy_delay": 2},
+            "hold": {"noise_hold": 4},
+            "prior": prior,
+        }
+        hyper |= added[case["soft"]]
+        network |= {"body": "residual"} if case["soft"] == "residual" else {}
     signals: dict[str, Any] = {"extrinsic": {"gamma": 0.9, "strength": 1.0}}
     if case["signals"]:
         signals[case["signals"]] = {"gamma": 0.9, "strength": 0.1, "network_settings": {"hidden_units": 8}}
@@ -127,6 +160,9 @@ def config(case: Case, place: Path, first: Path | None) -> dict[str, Any]:
         block["stop_when"] = {"at_least": 1e9, "no_progress": 10**6}
     if case["self_play"]:
         block["self_play"] = {"save_steps": 60, "team_change": 150, "swap_steps": 30, "window": 3}
+        block["self_play"] |= {"": {}, **OPPONENTS}[case["opponents"]]
+    if case["mirror"]:
+        block["mirror"] = MIRROR
     tree: dict[str, Any] = {"default_settings": block}
     if case["curriculum"] == "sampler":
         sampler = {"sampler_type": "uniform", "sampler_parameters": {"min_value": 0.5, "max_value": 1.5}}
