@@ -2,7 +2,7 @@
 rule.
 
 Products are oneDNN's, which take half the time of PyTorch's own (MKL's) on processors of AMD; for the rest there are
-few calls, each over rows that stay in a core's cache. Letters in shapes: N rows, R those of the outputs, k networks.
+few calls. Letters in shapes: N rows, R those of the outputs, k networks.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from torch.nn import functional
 MOMENTUM = 0.01
 """Share of the newest batch in the running statistics."""
 EPSILON = 1e-5
-FEWEST_ROWS, FEWEST_TERMS = 16, 32
+FEWEST_ROWS = 16
 """Smaller products gain nothing by oneDNN."""
 _norm = torch.ops.aten.native_batch_norm
 _norm_gradient = torch.ops.aten.native_batch_norm_backward
-_relu_gradient = torch.ops.aten.threshold_backward
+_relu_gradient = torch.ops.aten.threshold_backward.grad_input
 
 
 def fits(x: Tensor) -> bool:
@@ -70,56 +70,51 @@ class Pass:
             inner = y
             if i % 2:
                 x = inner = x + y
-        self._rows, self._at = len(x), at
+        self._rows, self._at = x.shape[0], at
         x = x[at]
         self._root = x.square().mean(1, keepdim=True).add_(EPSILON).rsqrt_()
         self._unit = x * self._root
         return self._unit * self._scale
 
-    def backward(self, grad: Tensor, into: list[tuple[Tensor, Tensor, Tensor]], of_input: bool) -> list[Tensor | None]:
-        """Returns the gradients of what went in, where asked for, and of the features' scale, from that of the features
-        (R, hidden). Writes those of weights, scales and biases `into` these, layer by layer, where there are any.
+    def backward(self, grad: Tensor, moves: bool, of_input: bool) -> tuple[Tensor | None, list[tuple[Tensor, ...]]]:
+        """Returns the gradient of what went in, where asked for, and, where its parameters move, those of each layer's
+        weight, scale and bias and last of the features' scale, from that of the features (R, hidden).
         """
         whole = grad * self._unit
         share = torch.mv(whole, self._scale).div_(-grad.shape[1]).unsqueeze(1)
         part = (grad * self._scale).add_(self._unit * share).mul_(self._root)
         grad = part
-        if len(part) < self._rows:
+        if part.shape[0] < self._rows:
             grad = part.new_zeros(self._rows, part.shape[1])
             grad[self._at] = part
+        found: list[tuple[Tensor, ...]] = [(whole.sum(0),)] if moves else []
         inner = grad
         for i in range(len(self._layers) - 1, 0, -1):
-            inner = _relu_gradient(inner, self._traces[i].output, 0)
-            inner = self._through_norm(i, inner, into)
-            self._weigh(i, inner, into)
-            inner = multiplied(inner, self._layers[i].weight.t())
+            layer, trace = self._layers[i], self._traces[i]
+            into = inner if i % 2 else torch.empty_like(inner)
+            _relu_gradient(inner, trace.output, 0, grad_input=into)
+            inner, *affine = self._through_norm(i, into, moves)
+            if moves:
+                found.append((of_weight(trace.x, inner), *affine))
+            inner = multiplied(inner, layer.weight.t())
             if i % 2:
                 grad = inner = grad + inner
-        self._weigh(0, grad, into)
         of_inputs = None
-        if into or of_input:
-            of_inputs = self._through_norm(0, multiplied(grad, self._layers[0].weight.t()), into)
-        return [of_inputs, whole.sum(0)]
+        if moves or of_input:
+            of_inputs, *affine = self._through_norm(0, multiplied(grad, self._layers[0].weight.t()), moves)
+            if moves:
+                found.append((of_weight(self._traces[0].x, grad), *affine))
+        return of_inputs, found[::-1]
 
     def _normalized(self, x: Tensor, layer: NormedLayer) -> tuple[Tensor, Tensor, Tensor]:
-        learns = self._learns and len(x) > 1
+        learns = self._learns and x.shape[0] > 1
         return _norm(x, layer.scale, layer.bias, layer.mean, layer.var, learns, MOMENTUM, EPSILON)
 
-    def _through_norm(self, i: int, grad: Tensor, into: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
+    def _through_norm(self, i: int, grad: Tensor, moves: bool) -> tuple[Tensor, ...]:
         layer, trace = self._layers[i], self._traces[i]
         learns = trace.statistics[0].numel() > 0
-        asked = [True, bool(into), bool(into)]
-        grad, *affine = _norm_gradient(
-            grad, trace.sums, layer.scale, layer.mean, layer.var, *trace.statistics, learns, EPSILON, asked
-        )
-        if into:
-            for place, value in zip(into[i][1:], affine, strict=True):
-                place.copy_(value)
-        return grad
-
-    def _weigh(self, i: int, grad: Tensor, into: list[tuple[Tensor, Tensor, Tensor]]) -> None:
-        if into:
-            into[i][0].copy_(of_weight(self._traces[i].x, grad))
+        given = layer.scale, layer.mean, layer.var, *trace.statistics
+        return _norm_gradient(grad, trace.sums, *given, learns, EPSILON, [True, moves, moves])
 
 
 class Features(torch.autograd.Function):
@@ -128,25 +123,23 @@ class Features(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, at: slice, passes: list[Pass], *parameters: Tensor) -> Tensor:
         """`parameters`: the scale, weights and affines of all networks, which the passes have views of."""
-        ctx.passes, ctx.parameters = passes, parameters
+        ctx.passes = passes
         return torch.stack([each.forward(rows, at) for each, rows in zip(passes, x.unbind(), strict=True)])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
         """Returns the gradient of the rows and of the parameters, from that of the features."""
-        of_input, needed = ctx.needs_input_grad[0], any(ctx.needs_input_grad[1:])
-        parameters = [torch.empty_like(x) for x in ctx.parameters] if needed else []
-        scale, count = parameters[:1], len(parameters) // 2
-        found = []
-        for i, (each, part) in enumerate(zip(ctx.passes, grad.unbind(), strict=True)):
-            layers = zip(parameters[1 : 1 + count], parameters[1 + count :], strict=True)
-            into = [(weight[i], affine[0, i], affine[1, i]) for weight, affine in layers]
-            of_input_rows, of_scale = each.backward(part, into, of_input)
-            found.append(of_input_rows)
-            for x in scale:
-                x[i, :, 0] = of_scale
-        of_x = torch.stack(found) if of_input else None
-        return of_x, None, None, *(parameters or [None] * len(ctx.parameters))
+        of_input, *moves = ctx.needs_input_grad
+        passes = zip(ctx.passes, grad.unbind(), strict=True)
+        inputs, found = zip(*(each.backward(part, any(moves), of_input) for each, part in passes), strict=True)
+        of_x = torch.stack(inputs) if of_input else None
+        if not any(moves):
+            return of_x, None, None, *[None] * (len(moves) - 2)
+        *layers, scales = zip(*found, strict=True)
+        weights = [torch.stack([network[0] for network in layer]) for layer in layers]
+        affines = [torch.stack([network[j] for j in (1, 2) for network in layer]) for layer in layers]
+        scale = torch.stack([network[0] for network in scales]).unsqueeze(2)
+        return of_x, None, None, scale, *weights, *(x.view(2, -1, x.shape[1]) for x in affines)
 
 
 def heads(bias: Tensor, x: Tensor, weight: Tensor) -> Tensor:
@@ -184,6 +177,6 @@ def of_weight(x: Tensor, grad: Tensor) -> Tensor:
 
 def multiplied(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Returns x (N, in) times `weight` (out, in), plus `bias` (out,): (N, out). Without a gradient."""
-    if len(x) < FEWEST_ROWS or x.shape[1] < FEWEST_TERMS:
+    if x.shape[0] < FEWEST_ROWS:
         return functional.linear(x, weight, bias)
     return torch.ops.mkldnn._linear_pointwise(x.contiguous(), weight, bias, "none", [], "")

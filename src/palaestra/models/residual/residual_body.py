@@ -27,10 +27,7 @@ NO_VIEWS: Views = ((0, 0), [])
 
 
 class StackedBatchNorm(nn.Module):
-    """Batch normalization of k networks at once. Ioffe and Szegedy 2015, https://arxiv.org/abs/1502.03167.
-
-    While it learns it normalizes by the rows given, else by running statistics.
-    """
+    """Batch normalization of k networks at once. Ioffe and Szegedy 2015, https://arxiv.org/abs/1502.03167."""
 
     mean: Tensor
     var: Tensor
@@ -42,11 +39,14 @@ class StackedBatchNorm(nn.Module):
         self.register_buffer("mean", torch.zeros(networks * width))
         self.register_buffer("var", torch.ones(networks * width))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Maps (k, width, N) to the same. Features lie before rows: so one call does for all networks."""
+    def forward(self, x: Tensor, learns: bool) -> Tensor:
+        """Maps (k, width, N) to the same, by the rows given where it `learns` their statistics, else by running ones.
+
+        Features lie before rows: so one call does for all networks.
+        """
         scale, bias = self.affine.flatten(1).unbind()
         flat = x.reshape(1, -1, x.shape[2])
-        learns = self.training and x.shape[2] > 1
+        learns &= x.shape[2] > 1
         return functional.batch_norm(flat, self.mean, self.var, scale, bias, learns, MOMENTUM, EPSILON).view(x.shape)
 
     def folded(self, index: int) -> tuple[Tensor, Tensor]:
@@ -77,7 +77,7 @@ class ResidualBody(nn.Module):
         # lists of modules take longer to give an item than a small product takes
         self._layers = list(zip(self.weights, norms, strict=True))
         self._views: Views = NO_VIEWS
-        self.eval()  # only a gradient step learns statistics
+        self._learns = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies make views of their own."""
@@ -88,11 +88,11 @@ class ResidualBody(nn.Module):
         if by_rows.fits(x):
             return self._by_rows(x, at)
         (weight, norm), *layers = self._layers
-        x = torch.bmm(weight, norm(x.transpose(1, 2)))
+        x = torch.bmm(weight, norm(x.transpose(1, 2), self._learns))
         for i in range(0, len(layers), 2):
             inner = x
             for weight, norm in layers[i : i + 2]:
-                inner = norm(torch.bmm(weight, inner)).relu_()
+                inner = norm(torch.bmm(weight, inner), self._learns).relu_()
             x = x + inner
         return rms_normalized(x[:, :, at], 1).mul(self.scale).transpose(1, 2)
 
@@ -105,7 +105,7 @@ class ResidualBody(nn.Module):
         key = weight.data_ptr(), norm.mean.data_ptr()
         if self._views[0] != key:  # new, or moved elsewhere
             self._views = key, self._views_of_networks()
-        passes = [by_rows.Pass(*views, norm.training) for views in self._views[1]]
+        passes = [by_rows.Pass(*views, self._learns) for views in self._views[1]]
         if not torch.is_grad_enabled():
             return torch.stack([each.forward(rows, at) for each, rows in zip(passes, x.unbind(), strict=True)])
         affines = [norm.affine for _, norm in self._layers]
@@ -142,25 +142,19 @@ class ResidualBody(nn.Module):
 
     @contextmanager
     def learning(self) -> Iterator[None]:
-        """Normalizes by the rows given, and learns their statistics, in the block."""
-        self._set(True)
+        """Normalizes by the rows given, and learns their statistics, in the block: in gradient steps alone."""
+        self._learns = True
         try:
             yield
         finally:
-            self._set(False)
-
-    def _set(self, training: bool) -> None:
-        for norm in self.norms:
-            norm.training = training
+            self._learns = False
 
     @torch.no_grad()
     def bound(self) -> None:
         """Scales each row of weights to length 1, and each norm's scale and bias together to that of ones."""
-        for weight in self.weights:
+        for weight, norm in self._layers:
             weight.div_(torch.linalg.vector_norm(weight, dim=2, keepdim=True))
-        for norm in self.norms:
             affine = norm.affine
-            assert isinstance(affine, Tensor)
             length = torch.linalg.vector_norm(affine, dim=(0, 2), keepdim=True)
             affine.mul_(math.sqrt(affine.shape[2]) / length)
         self.scale.mul_(math.sqrt(self.outputs) / torch.linalg.vector_norm(self.scale, dim=1, keepdim=True))
