@@ -85,7 +85,9 @@ class PriorData:
         return [f"{self._share:.0%} of each minibatch are prior data: {' and '.join(read)}"]
 
     def mixed(self, replay: Replay, count: int, generator: torch.Generator, ahead: Ahead) -> ReplayBatch:
-        """Draws `count` decisions, the share of prior data among them; at least one of each."""
+        """Draws `count` decisions, the share of prior data among them; at least one of each, if there are any."""
+        if not self._replays:
+            return replay.draw(count, generator, ahead)
         prior = min(max(1, round(count * self._share)), max(1, count - 1))
         batch = replay.draw(max(1, count - prior), generator, ahead)
         for source, number in zip(self._replays, self._numbers(prior, generator), strict=True):

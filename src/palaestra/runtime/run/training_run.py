@@ -129,10 +129,10 @@ class Run:
         joins = "Behavior" if restored else "New behavior"
         self.console.info(f"{joins} '{name}': {describe(spec, learner.trainer.network.shown)}")
         learner.messages.send_found(learner.found, self.console.info, self.console.warning)
+        late = self.console.warning if self.begun else None
         if not restored and not self.inference:
-            late = self.console.warning if self.begun else None
             initialize(learner, self.settings.checkpoint_settings, self.folder, self.group, self.console.info, late)
-        take_prior_data(learner, self.folder.results)
+        take_prior_data(learner, self.folder.results, late)
         for part in self.parts:
             part.joined(learner)
         with self.saved.explaining_mismatches(self.settings, self.folder, self.learners):

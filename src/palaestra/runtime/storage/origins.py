@@ -158,14 +158,24 @@ def initialize(
     info(f"Initialized '{learner.name}' from {found.place}{f'; {anew}' if anew else ''}")
 
 
-def take_prior_data(learner: Learner, results: Path) -> None:
+def take_prior_data(learner: Learner, results: Path, late: Callable[[str], object] | None = None) -> None:
     """Gives a behavior that appears the replays of the run that its settings name, if they name one. Raises RunError,
-    ConfigError or CheckpointError.
+    ConfigError or CheckpointError; `late` warns of these in a run that goes on.
     """
     prior = getattr(learner.settings.hyperparameters, "prior_data", None)
     if prior is None or prior.run is None or learner.inference:
         return
-    folder = origin_folder(results, prior.run)
+    try:
+        replays, place = _replays_of(learner, origin_folder(results, prior.run))
+        learner.process.take_prior(replays, place)
+    except PalaestraError as error:
+        if late is None:
+            raise
+        late(f"'{learner.name}' learns without that run's data: {error}")
+
+
+def _replays_of(learner: Learner, folder: RunFolder) -> tuple[list[Mapping[str, Any]], str]:
+    """Returns the replays that an earlier run's ranks saved of a behavior, and the run's place."""
     folder.must_exist("take its replay (prior_data.run)")
     name = learner.name
     try:
@@ -188,4 +198,4 @@ def take_prior_data(learner: Learner, results: Path) -> None:
             f"behavior '{name}': prior_data.run: {checkpoint.path} has no replay: a run of the trainer sac saves one "
             "with save_replay_buffer: true"
         )
-    learner.process.take_prior(replays, str(folder.path))
+    return replays, str(folder.path)

@@ -151,3 +151,18 @@ def test_a_late_behavior_that_a_brain_plays_goes_on_with_the_random_numbers_of_t
     first, _ = play(100, 0)
     later, _ = play(200, 3, resume=True)
     assert later != first
+
+
+def test_a_late_behavior_that_an_earlier_run_had_not_learns_without_its_data(tmp_path, capsys):
+    hyper = {"batch_size": 32, "buffer_size": 400, "buffer_init_steps": 64, "steps_per_update": 20}
+    config = settings("A", 200, trainer_type="sac", hyperparameters={**hyper, "save_replay_buffer": True})
+    place = {"results_dir": str(tmp_path), "seed": 1}
+    palaestra.train(config, env=Scripted({"A": {"steady": True}}), run_id="first", quiet=True, **place)
+    block = {**config["behaviors"]["A"], "hyperparameters": {**hyper, "prior_data": {"run": "first"}}}
+    result = palaestra.train(
+        {"behaviors": {"A": block, "B": block}}, env=Scripted(STREAMS, appears={"B": 5}), run_id="second", **place
+    )
+    said = " ".join(capsys.readouterr().out.split())
+    assert "'B' learns without that run's data: behavior 'B': prior_data.run: " in said
+    assert said.count("of each minibatch are prior data") == 1
+    assert result.finished

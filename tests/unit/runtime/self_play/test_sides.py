@@ -221,6 +221,9 @@ def test_exploiters_play_their_shares_of_the_episodes_on_each_side_in_turn():
     assert [shares[row] for row in played] == pytest.approx([0.2] * 3, abs=0.02)
     cast(Any, sides.behaviors["C"]).learner.training = False
     assert sides.exploited_shares == pytest.approx([0.2, 0.2, 0.0, 0.0])
+    greedy = Sides({"A": behavior(0.6), "C": behavior(0.6)}, ALONE, print)
+    greedy.all = [Side("A", 0), Side("C", 1)]
+    assert greedy.exploited_shares == pytest.approx([0.45, 0.45])  # policies learn from the rest
 
 
 def test_a_player_of_all_sides_is_not_rated():
