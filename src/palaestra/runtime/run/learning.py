@@ -10,7 +10,7 @@ from functools import partial
 
 import torch
 
-from palaestra.core.errors import ConfigError, Diverged, RankLost, RunError, SeveralProcesses
+from palaestra.core.errors import CheckpointError, ConfigError, Diverged, RankLost, RunError, SeveralProcesses
 from palaestra.core.versions import palaestra_version
 from palaestra.parallel import rank_setup, ranks
 from palaestra.parallel.closing import closing_safely, reason_of
@@ -249,7 +249,10 @@ def carry_out(run: Run, stopper: Stopper) -> Result:
             return result
         except Exception as error:  # a program's callback may raise anything
             part_of(run.parts, ProgressReport).end("failed", reason_of(error))
-            lost = rescue(run, error) if isinstance(error, RunError) and not isinstance(error, Diverged) else None
+            safe = not isinstance(error, RunError) or isinstance(
+                error, Diverged | CheckpointError
+            )  # the folder is there
+            lost = None if safe else rescue(run, error)
             if lost is None or lost.saved is None:
                 part_of(run.parts, Saving).show_saved()
             if lost is not None:

@@ -10,7 +10,7 @@ from tiny_envs import CPU, Scripted, behavior_settings
 
 import palaestra
 from palaestra.brains.random import RandomBrain
-from palaestra.core.errors import CallbackError
+from palaestra.core.errors import CallbackError, RunError
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.collect import threads
 from palaestra.runtime.collect.learner import Learner
@@ -166,3 +166,10 @@ def test_a_late_behavior_that_an_earlier_run_had_not_learns_without_its_data(tmp
     assert "'B' learns without that run's data: behavior 'B': prior_data.run: " in said
     assert said.count("of each minibatch are prior data") == 1
     assert result.finished
+
+
+def test_a_late_behavior_that_does_not_fit_its_checkpoint_ends_a_resumed_run_with_a_sentence(tmp_path):
+    train(tmp_path, "run", 5, callbacks=[lambda summary: summary.step >= 200])
+    wider = {"network_settings": {"hidden_units": 24, "num_layers": 1}}
+    with pytest.raises(RunError, match="does not fit this environment and these settings"):
+        train(tmp_path, "run", 5, b=wider, resume=True)
