@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from two_players import TwoPlayers
 
-from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action, FinalObs, TimeStep
+from palaestra.core.timestep import Action, TimeStep
 
 Hand = tuple[int, ...]
 State = tuple[Hand, Hand, int]
@@ -26,11 +26,10 @@ Policy = Callable[[list[State], int], NDArray[np.float64]]
 """Returns the probability of each card (states, cards); the number is that of all cards."""
 
 
-class Bidding:
-    """Slots 2i and 2i + 1 play in area i, as teams 0 and 1. The prizes come in rising order."""
+class Bidding(TwoPlayers):
+    """The prizes come in rising order."""
 
-    device = torch.device("cpu")
-    parameters: Mapping[str, float] = {}
+    saved = ("hands", "lead")
 
     def __init__(self, areas: int = 128, cards: int = 5) -> None:
         self.num_areas = areas
@@ -62,40 +61,8 @@ class Bidding:
         seen = torch.stack(
             [encode(hands, sign * self.lead) for hands, sign in ((self.hands, 1), (self.hands.flip(1), -1))], 1
         )
-        slots = torch.arange(2 * self.num_areas)
-        ended = over.repeat_interleave(2)
         obs = seen.flatten(0, 1)
-        which = ended.nonzero()[:, 0]
-        none = torch.zeros(len(slots))
-        return TimeStep(
-            obs=(obs,),
-            acting=torch.ones(len(slots), dtype=torch.bool),
-            reward=torch.stack([result, -result], 1).flatten(),
-            group_reward=none,
-            terminated=ended,
-            truncated=torch.zeros_like(ended),
-            final_obs=FinalObs(which, (obs[which],)),
-            action_mask=self.hands.flatten(0, 1).clone(),
-            area=slots // 2,
-            team=slots % 2,
-            group=torch.full_like(slots, -1),
-        )
-
-    def set_parameters(self, values: Mapping[str, Tensor]) -> None:
-        if values:
-            raise EnvError(f"it has no parameters, so not {', '.join(values)}")
-
-    def state_dict(self) -> dict[str, Tensor]:
-        return {"hands": self.hands.clone(), "lead": self.lead.clone()}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        self.hands, self.lead = state["hands"].clone(), state["lead"].clone()
-
-    def render(self, area: int) -> object:
-        raise EnvError("it has no picture")
-
-    def close(self) -> None:
-        pass
+        return self.table(result, over, obs, obs, self.hands.flatten(0, 1).clone())
 
 
 def make(areas: int = 128) -> Bidding:

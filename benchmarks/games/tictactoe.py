@@ -1,5 +1,5 @@
 """Tic-tac-toe as a table, for long trainings: the observations, moves and rewards of PettingZoo's, some ten times as
-fast. Slots 2i and 2i + 1 play in area i, as teams 0 and 1.
+fast.
 """
 
 from __future__ import annotations
@@ -8,17 +8,16 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
+from two_players import TwoPlayers
 
-from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action, FinalObs, TimeStep
+from palaestra.core.timestep import Action, TimeStep
 
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 
 
-class TicTacToe:
-    device = torch.device("cpu")
-    parameters: Mapping[str, float] = {}
+class TicTacToe(TwoPlayers):
+    saved = ("boards", "turn")
 
     def __init__(self, areas: int = 128) -> None:
         self.num_areas = areas
@@ -48,41 +47,9 @@ class TicTacToe:
         return {"player": self._table(result, over, played)}
 
     def _table(self, result: Tensor, over: Tensor, played: Tensor) -> TimeStep:
-        slots = torch.arange(2 * self.num_areas)
-        ended = over.repeat_interleave(2)
-        which = ended.nonzero()[:, 0]
-        none = torch.zeros(len(slots))
-        acting = (slots % 2) == self.turn.repeat_interleave(2)
+        acting = torch.stack([self.turn == 0, self.turn == 1], 1).flatten()
         free = (self.boards.sum(1) == 0).repeat_interleave(2, 0)
-        return TimeStep(
-            obs=(_seen(self.boards),),
-            acting=acting,
-            reward=torch.stack([result, -result], 1).flatten(),
-            group_reward=none,
-            terminated=ended,
-            truncated=torch.zeros_like(ended),
-            final_obs=FinalObs(which, (_seen(played)[which],)),
-            action_mask=free | ~acting.unsqueeze(1),
-            area=slots // 2,
-            team=slots % 2,
-            group=torch.full_like(slots, -1),
-        )
-
-    def set_parameters(self, values: Mapping[str, Tensor]) -> None:
-        if values:
-            raise EnvError(f"it has no parameters, so not {', '.join(values)}")
-
-    def state_dict(self) -> dict[str, Tensor]:
-        return {"boards": self.boards.clone(), "turn": self.turn.clone()}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        self.boards, self.turn = state["boards"].clone(), state["turn"].clone()
-
-    def render(self, area: int) -> object:
-        raise EnvError("it has no picture")
-
-    def close(self) -> None:
-        pass
+        return self.table(result, over, _seen(self.boards), _seen(played), free | ~acting.unsqueeze(1), acting)
 
 
 def _seen(boards: Tensor) -> Tensor:
