@@ -50,6 +50,14 @@ def test_pyramids_golden_brick_is_found(config: str, seed: int, tmp_path: Path, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
+def test_with_recorded_decisions_few_of_its_own_do(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    demonstrated("Pyramids", 100, tmp_path)
+    assert trained("imitation/Pyramids_prior_data.yaml", "Pyramids", seed, tmp_path) >= 1.4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", TEACHERS)
 def test_a_clone_earns_nine_tenths_of_what_its_teacher_does(
     name: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
