@@ -282,4 +282,7 @@ def check_interruption(case: Case, place: Path, first: Path | None, whole: Path)
     folder = train(case, place, "halves", first, resume=True)
     check_counters(folder, case)
     if case["copies"] == 1 and not case["late"]:
-        assert differences(state(whole), state(folder)) == []
+        found = differences(state(whole), state(folder))
+        if case["threaded"] and case["keep_best"] == "evaluated":  # a session's end measures its last update at once
+            found = [one for one in found if not one.startswith(".run.parts.keep_best.Main.step")]
+        assert found == []
