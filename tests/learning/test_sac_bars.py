@@ -14,7 +14,9 @@ import palaestra
 from palaestra.core.timestep import Action
 from palaestra.runtime.play.demo_recording import DemoRecorder
 
-CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "sac"
+ROOT = Path(__file__).resolve().parents[2]
+CONFIGS = ROOT / "configs" / "sac"
+GAMES = ROOT / "benchmarks" / "games"
 
 
 @pytest.mark.slow
@@ -33,6 +35,21 @@ def test_sac_reaches_the_bar(config: str, env: str, bar: float, seed: int, tmp_p
     reward = mean_reward(env, palaestra.load_policy(model, seed=0))
     print(f"{config} seed {seed}: {reward:.3f} (bar {bar})")
     assert reward >= bar
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_sac_of_2026_flies_a_drone_after_few_decisions(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Classic SAC, with two layers of 256, earns -1 after as many."""
+    monkeypatch.syspath_prepend(str(GAMES))
+    env = "python:drone:drone"
+    result = palaestra.train(
+        GAMES / "drone.yaml", env=env, seed=seed, results_dir=str(tmp_path), quiet=True, max_steps=60_000
+    )
+    (model,) = result.models.values()
+    reward = mean_reward(env, palaestra.load_policy(model, seed=0))
+    print(f"drone seed {seed}: {reward:.3f} (bar 7)")
+    assert reward >= 7
 
 
 SIX = range(1, 7)
