@@ -130,8 +130,8 @@ def stacked_mlp(graph: Graph, module: StackedMLP, name: str, x: str) -> str:
 
 def residual_body(graph: Graph, module: ResidualBody, name: str, x: str) -> str:
     """Writes the actor's blocks, with their norms folded into weights, and the norm of the features."""
-    (weight, bias), *layers = module.folded(ACTOR)
-    x = gemm(graph, f"{name}.0", x, weight, bias)
+    mean, ((weight, bias), *layers) = module.folded(ACTOR)
+    x = gemm(graph, f"{name}.0", graph.add("Sub", x, graph.constant(f"{name}.mean", mean)), weight, bias)
     for i in range(0, len(layers), 2):
         inner = x
         for j, (weight, bias) in enumerate(layers[i : i + 2], start=i + 1):

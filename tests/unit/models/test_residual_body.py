@@ -62,8 +62,8 @@ def test_stacked_blocks_compute_what_torchs_modules_do(learns: bool):
     else:
         found = body(x)
         assert_close(body.one(1, x[1]), found[1])
-        layers = body.folded(1)
-        assert_close(x[1] @ layers[0][0].t() + layers[0][1], plain_entry(body, x[1]))
+        mean, ((weight, bias), *_) = body.folded(1)
+        assert_close((x[1] - mean) @ weight.t() + bias, plain_entry(body, x[1]))
     for one, other in zip(found, expected, strict=True):
         assert_close(one, other, atol=1e-5, rtol=1e-5)
 
@@ -74,6 +74,19 @@ def plain_entry(body: ResidualBody, x: torch.Tensor) -> torch.Tensor:
     mean, var = norm.mean.view(2, -1)[1], norm.var.view(2, -1)[1]
     scaled = (x - mean) / (var + EPSILON).sqrt() * norm.affine[0, 1] + norm.affine[1, 1]
     return scaled @ body.weights[0][1].t()
+
+
+def test_a_folded_body_sees_small_differences_about_a_large_number():
+    body = made(networks=1)
+    norm = body.norms[0]
+    assert isinstance(norm, StackedBatchNorm)
+    norm.mean.fill_(1000)
+    norm.var.fill_(1e-4)
+    x = 1000 + torch.tensor([[-1.0, 0, 1, 2, 3]]) / 128  # numbers that float32 has
+    mean, ((weight, bias), *_) = body.folded(0)
+    scaled = (x.double() - 1000) / math.sqrt(1e-4 + EPSILON) * norm.affine[0, 0] + norm.affine[1, 0]
+    expected = scaled @ body.weights[0][0].double().t()
+    assert_close(((x - mean) @ weight.t() + bias).double(), expected, atol=1e-5, rtol=1e-5)
 
 
 def test_only_the_block_learns_statistics():

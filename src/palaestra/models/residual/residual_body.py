@@ -125,20 +125,22 @@ class ResidualBody(nn.Module):
             )
         return [(list(layers), scale) for *layers, scale in zip(*columns, self.scale.squeeze(2), strict=True)]
 
-    def folded(self, index: int) -> list[tuple[Tensor, Tensor]]:
-        """Returns one network's layers with their norms' running statistics in them: weights (out, in), biases (out,).
+    def folded(self, index: int) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+        """Returns the mean that one network takes from its inputs (in,), and its layers with the rest of their norms'
+        running statistics in them: weights (out, in), biases (out,).
 
-        The first is alone, the others are the two of each block.
+        The first is alone, the others are the two of each block. The mean is not in the first one's bias: where inputs
+        vary little about a large number, little would be left of their difference.
         """
         (first, *norms), (entry, *weights) = self.norms, self.weights
         assert isinstance(first, StackedBatchNorm)
-        factor, summand = first.folded(index)
-        layers = [(entry[index] * factor, entry[index] @ summand)]
+        factor, _ = first.folded(index)
+        layers = [(entry[index] * factor, entry[index] @ first.affine[1, index])]
         for norm, weight in zip(norms, weights, strict=True):
             assert isinstance(norm, StackedBatchNorm)
             factor, summand = norm.folded(index)
             layers.append((weight[index] * factor.unsqueeze(1), summand))
-        return layers
+        return first.mean.view(self.networks, -1)[index], layers
 
     @contextmanager
     def learning(self) -> Iterator[None]:
