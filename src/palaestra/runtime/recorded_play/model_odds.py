@@ -198,14 +198,16 @@ def _upstream(makers: dict[str, Any], output: str | None, kind: str) -> list[Any
 def inputs_of(policy: Policy, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[list[int]]:
     """Returns which recorded observations each input of a model takes: several where it takes all vectors joined.
 
-    By name where the model's file has the same names, else by position. Raises PolicyError if they do not fit.
+    By name where the model's file has names of these, so that what the critic alone saw is left out; else by position.
+    Raises PolicyError if they do not fit.
     """
     wanted = list(policy.obs_shapes)
+    named = [names.index(name) for name in policy.observations if name in names]
+    if [shapes[i] for i in named] == wanted and len({*named}) == len(wanted):
+        return [[i] for i in named]
     vectors = [i for i, shape in enumerate(shapes) if len(shape) == 1]
     others = iter([i for i, shape in enumerate(shapes) if len(shape) != 1])
     ways = [[[i] for i in range(len(shapes))]]
-    if sorted(policy.observations) == sorted(names):
-        ways.insert(0, [[names.index(name)] for name in policy.observations])
     if layout_of(policy).version == 2 and len(wanted) == len(shapes) - len(vectors) + bool(vectors):
         ways.append([vectors if len(shape) == 1 else [next(others, 0)] for shape in wanted])
     free = list(range(len(shapes)))

@@ -258,6 +258,17 @@ def test_a_model_of_another_game_is_an_error(tmp_path, capsys):
     assert "has StackingSensor_size3_own 9, left 4, right 4" in error
 
 
+def test_what_the_critic_alone_saw_may_be_recorded_too(tmp_path, capsys):
+    model = made(STACKED, tmp_path / "Agent.onnx")
+    spec = BehaviorSpec((ObsSpec("truth", (4,)), *STACKED.obs), STACKED.action)
+    truth, *obs = seen(spec)
+    demo = recorded(tmp_path / "a.demo", spec, [truth, *obs], played(model, obs))
+    assert report(capsys, demo, model)["agreement"] == 1
+    obs[1] = -obs[1]  # not what the model was given
+    found = report(capsys, recorded(tmp_path / "b.demo", spec, [truth, *obs], played(model, seen(spec)[1:])), model)
+    assert found["verdict"] != "plays"
+
+
 def test_noise_and_chances_are_measured_as_worked_by_hand():
     # mean 0.1, deviation 0.2: 0.4 is 1.5 deviations away; 0.1 is the mean itself; beyond 0.7 all is clipped there
     at = np.arange(-3.0, 4.0)
