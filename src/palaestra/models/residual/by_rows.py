@@ -24,8 +24,9 @@ _relu_gradient = torch.ops.aten.threshold_backward.grad_input
 
 
 def fits(x: Tensor) -> bool:
-    """Whether this form is taken: on a CPU with oneDNN, in full precision."""
-    return x.device.type == "cpu" and torch.backends.mkldnn.is_available() and not torch.is_autocast_enabled("cpu")
+    """Whether this form is taken: on a CPU with oneDNN, in single precision."""
+    single = x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+    return single and x.device.type == "cpu" and torch.backends.mkldnn.is_available()
 
 
 class NormedLayer(NamedTuple):

@@ -71,6 +71,9 @@ def _of_behavior(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str
             (*at, "hyperparameters", "critic_bins"),
             "values beyond -5..5 count as these; reward_signals.extrinsic.normalize: true makes rewards fit",
         )
+    if (play := behavior.self_play) and not play.prioritized:
+        for key in sorted(play.priority.model_fields_set & {"weights", "power", "floor"}):
+            yield (*at, "self_play", "priority", key), "not used: opponents: prioritized draws copies by it"
     if behavior.self_play and not 0 <= (ratio := behavior.self_play.play_against_latest_model_ratio) <= 1:
         yield (*at, "self_play", "play_against_latest_model_ratio"), f"expected a share within 0..1, got {ratio}"
 

@@ -40,8 +40,12 @@ def test_what_means_nothing_to_a_reward_signals_network_is_remarked():
 
 
 def test_self_play_that_cannot_work_as_written_is_remarked():
-    found = remarked(max_steps=20000, self_play={"save_steps": 6000, "play_against_latest_model_ratio": 2})
-    assert found == {
+    play = {"save_steps": 6000, "play_against_latest_model_ratio": 2, "priority": {"power": 1, "decay": 0.9}}
+    assert remarked(max_steps=20000, self_play={**play, "opponents": "prioritized"}).keys() == {
+        "behaviors.Ball.self_play.play_against_latest_model_ratio"
+    }
+    assert remarked(max_steps=20000, self_play=play) == {
+        "behaviors.Ball.self_play.priority.power": "not used: opponents: prioritized draws copies by it",
         "behaviors.Ball.self_play.play_against_latest_model_ratio": "expected a share within 0..1, got 2.0",
     }
 
