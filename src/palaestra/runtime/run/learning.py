@@ -249,10 +249,9 @@ def carry_out(run: Run, stopper: Stopper) -> Result:
             return result
         except Exception as error:  # a program's callback may raise anything
             part_of(run.parts, ProgressReport).end("failed", reason_of(error))
-            safe = not isinstance(error, RunError) or isinstance(
-                error, Diverged | CheckpointError
-            )  # the folder is there
-            lost = None if safe else rescue(run, error)
+            lost = None
+            if isinstance(error, RunError) and not isinstance(error, Diverged | CheckpointError):
+                lost = rescue(run, error)  # of the others the folder is there
             if lost is None or lost.saved is None:
                 part_of(run.parts, Saving).show_saved()
             if lost is not None:
