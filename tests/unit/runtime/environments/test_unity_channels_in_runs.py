@@ -46,6 +46,7 @@ def test_a_run_and_its_games_hear_all_that_they_have_to_say_to_each_other(tmp_pa
         "seed": 3,
         "side_channels": ["greeting_channel_module:Greeting"],
         "time_scale": 3.0,
+        "env_options": {"all_copies": True},  # else one may have made all decisions before the other has begun
     }
     palaestra.train(config, env=str(build), run_id="run", quiet=True, callbacks=[summaries.append], **options)
     assert len(summaries) >= 3
