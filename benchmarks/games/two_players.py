@@ -1,4 +1,7 @@
-"""What board and card games of two have in common as tables: slots 2i and 2i + 1 play in area i, as teams 0 and 1."""
+"""A base for board and card games of two players: all that an environment needs besides the rules.
+
+Slots 2i and 2i + 1 play in area i, as teams 0 and 1.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from palaestra.core.timestep import FinalObs, TimeStep
 
 
 class TwoPlayers:
-    """Environment without parameters and pictures, whose state are tensors."""
+    """Environment without parameters or pictures; its state is some tensors."""
 
     device = torch.device("cpu")
     parameters: Mapping[str, float] = {}

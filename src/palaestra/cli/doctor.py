@@ -43,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "a Unity build, or any other environment as for learn's --env (default: the one of --config, else the Unity "
         "Editor)"
     )
-    parser.add_argument("env_path", nargs="?", metavar="ENV", help=build)
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("env_path", nargs="?", metavar="ENV", help=build)
+    option(place, "--env", "ENV", "the same, as learn has it", dest="env")
     length = parser.add_mutually_exclusive_group()
     option(length, "--ticks", "N", "ticks of random actions (default: 200)", type=int)
     option(length, "--seconds", "S", "play for so many seconds instead", type=float)
@@ -61,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def overrides(options: argparse.Namespace) -> dict[str, Any]:
     """Returns the given flags as a part of the settings tree."""
     games = given_flags(options, without=WITHOUT)
-    env = {**given(options, "env_path num_areas"), **games.get("env_settings", {})}
+    named = {} if options.env is None else {"env_path": options.env}
+    env = {**given(options, "env_path num_areas"), **named, **games.get("env_settings", {})}
     return games | {"env_settings": env | {"num_envs": 1}}  # whatever the file says: one is enough
 
 

@@ -103,8 +103,8 @@ def discounted_sum(earned: Tensor, steps: Tensor, gamma: float) -> Tensor:
 
 
 def decisions_ahead(index: ReplayIndex, places: Ints, steps: int) -> tuple[Ints, Ints]:
-    """Returns the places of these decisions and of what follows each in its episode, (steps, N), where fewer follow the
-    last of them again, and how many there are, (N,).
+    """Returns where each of these decisions and the `steps` - 1 after it in its episode lie, (steps, N), and how many
+    of them there are, (N,). Where the episode has fewer, its last place is repeated.
     """
     grid = np.empty((steps, len(places)), np.int64)
     grid[0] = places

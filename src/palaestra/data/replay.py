@@ -39,7 +39,7 @@ Slots = NDArray[np.int64]
 class ReplayBatch:
     """N decisions drawn from a replay, and U observations: those they were made at, and those they led to.
 
-    Where decisions were drawn one by one, the first N observations and the other N.
+    Where decisions were drawn one by one, `now` is the first N observations, `after` the other N.
     """
 
     obs: tuple[Tensor, ...]  # each (U, *shape)
@@ -53,7 +53,7 @@ class ReplayBatch:
     terminated: Tensor  # (N,) bool
     ended: Tensor  # (N,) bool
     steps: Tensor | None = None
-    """(N,) decisions whose rewards are summed, discounted, up to what each led to; None: one."""
+    """(N,) how many decisions' discounted rewards `reward` sums; `after` is what the last of them led to. None: one."""
 
     def transitions(self) -> Transitions:
         """Returns the batch as reward signals take it."""
@@ -246,7 +246,7 @@ class Replay:
 
     def draw(self, count: int, generator: torch.Generator, ahead: Ahead = ONE_STEP) -> ReplayBatch:
         """Draws `count` decisions with equal probability, with replacement; whole sequences of about as many, where
-        asked for. Each that is drawn by itself has the rewards of so many decisions `ahead`.
+        asked for. `ahead`: the rewards that each one's sums; sequences have their own alone.
 
         `generator` is one of the CPU: the rows are known without waiting for an accelerator.
         """

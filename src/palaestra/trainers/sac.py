@@ -165,6 +165,7 @@ class SAC:
             if obs.is_visual and not as_bytes
         ]
         why = f" ({', '.join(beyond)}: images with numbers beyond 0..1, which take four bytes each)" if beyond else ""
+        idle = () if self.replay.spec.action.continuous else ("target_deviation", "noise_hold")
         beside = 0 if self.cloning is None else self.cloning.count(STEPS_BESIDE)
         passes = (
             f"Each of its gradient steps has {beside:,} of cloning beside it; without num_epoch and "
@@ -174,6 +175,7 @@ class SAC:
             f"Its replay of {self.replay.size:,} decisions takes up to {size}{why} and {kept} saved in checkpoints "
             "(save_replay_buffer)",
             *([passes] if beside > STEPS_BESIDE else []),
+            *(f"{key}: not used: no action is continuous" for key in idle if getattr(self.hyper, key) not in (None, 1)),
             *prior,
         ]
 

@@ -99,10 +99,10 @@ class SoftGradient:
         ]
         self.optimizer = Adam([*actor, *critics], hyper.learning_rate)
         self.temperature_adam = Adam([network.log_temperature], hyper.learning_rate, HEAT_MEMORY)
-        self.prepare(hyper)
+        self.prepare()
 
-    def prepare(self, hyper: SACSettings) -> None:
-        """Prepares what a subclass needs besides."""
+    def prepare(self) -> None:
+        """Makes what a subclass needs besides, at the end of the constructor."""
 
     def parts(self) -> dict[str, Any]:
         """Returns what checkpoints hold of it, by name."""
@@ -171,7 +171,9 @@ class SoftGradient:
         return DrawnActions(numbers, log_prob, branches, values, temperature, value)
 
     def heat(self, *, later: bool) -> Tensor:
-        """Returns the temperatures that value actions; of `later` ones 0 where their entropy does not count."""
+        """Returns the temperatures, (temperatures,), by which entropy adds to values; zeros for `later` decisions with
+        `backup_entropy: false`.
+        """
         heat = self.network.log_temperature.detach().exp()
         return torch.zeros_like(heat) if later and not self.hyper.backup_entropy else heat
 

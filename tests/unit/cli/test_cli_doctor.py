@@ -36,7 +36,7 @@ def test_a_game_that_is_well_is_in_order(tmp_path: Path, terminal):
 
 
 def test_images_have_the_shape_that_users_write(terminal):
-    out = terminal("doctor", "Visual3DBall", "--ticks", "12", "--num-areas", "1")
+    out = terminal("doctor", "--env=Visual3DBall", "--ticks", "12", "--num-areas", "1")  # as of learn
     assert out.count("84x84x12") == 2, out
     assert "never changed  beyond ±5" in out
 

@@ -124,6 +124,13 @@ def test_targets_follow_by_tau_and_nothing_else():
     assert any(not torch.equal(p, old) for p, old in zip(sac.network.targets.parameters(), before, strict=True))
 
 
+@pytest.mark.parametrize(("numbers", "count"), [(1, 0), (0, 2)])
+def test_settings_of_continuous_actions_alone_are_remarked_where_there_are_none(numbers: int, count: int):
+    hyper = {"target_deviation": 0.2, "noise_hold": 4}
+    remarks = SAC(spec_of((1,), continuous=numbers, branches=(2,)), settings(hyper), CPU, 0).remarks()
+    assert sum("no action is continuous" in remark for remark in remarks) == count
+
+
 @pytest.mark.parametrize(("asked", "saved"), [(None, True), (True, True), (False, False)])
 def test_the_replay_is_saved_where_it_is_small_or_asked_for(asked: bool | None, saved: bool):
     spec = spec_of((1,), continuous=1)

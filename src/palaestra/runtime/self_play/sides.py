@@ -58,7 +58,7 @@ class Sides:
 
     @property
     def exploited_shares(self) -> NDArray[np.float64]:
-        """Share of the episodes in which each side's exploiter plays it, (sides,), of which policies need some too."""
+        """Share of the episodes in which each side's exploiter plays it, (sides,); `MOST_EXPLOITED` at most in all."""
         shares = np.zeros(len(self.all))
         for i, side in enumerate(self.all):
             behavior = self.behaviors[side.behavior]

@@ -29,7 +29,6 @@ from palaestra.losses.sac import entropy_excess, soft_value, value_of_taken
 from palaestra.models.residual.residual_body import ResidualBody
 from palaestra.models.sac_networks import SoftCritics
 from palaestra.trainers.sac_gradient import POLICY_LOSS, DrawnActions, SoftGradient, SoftLosses
-from palaestra.trainers.settings import SACSettings
 
 
 class JointGradient(SoftGradient):
@@ -39,9 +38,9 @@ class JointGradient(SoftGradient):
     normalized alike.
     """
 
-    def prepare(self, hyper: SACSettings) -> None:
-        """Prepares what settings add."""
-        network = self.network
+    def prepare(self) -> None:
+        """Makes what settings add: bins, targets of entropy, and which bodies have batch statistics."""
+        network, hyper = self.network, self.hyper
         self.delay = hyper.policy_delay
         bodies = network.body, network.critics.body, network.targets.body
         self._bodies = [body for body in bodies if isinstance(body, ResidualBody)]

@@ -49,10 +49,10 @@ class MirrorRule(Settings):
 
 
 class MirrorActions(Settings):
-    """Change of actions."""
+    """How actions change in the mirror image."""
 
     continuous: MirrorRule | None = None
-    """Change of the numbers; null: none of them changes."""
+    """Change of the continuous actions; null: none of them changes."""
     discrete: dict[int, MirrorRule] = Field(default={})
     """Change of choices, by the number of the branch; other branches stay as they are."""
 
