@@ -46,7 +46,7 @@ def test_a_run_and_its_games_hear_all_that_they_have_to_say_to_each_other(tmp_pa
         "seed": 3,
         "side_channels": ["greeting_channel_module:Greeting"],
         "time_scale": 3.0,
-        "env_options": {"all_copies": True},  # else one may have made all decisions before the other has begun
+        "env_options": {"all_copies": True},  # else one may have ended before the other has begun
     }
     palaestra.train(config, env=str(build), run_id="run", quiet=True, callbacks=[summaries.append], **options)
     assert len(summaries) >= 3
@@ -95,7 +95,8 @@ def test_each_copy_draws_with_a_seed_of_its_own_and_is_told_again_only_when_its_
         **settings("Ball", 600, summary_freq=100),
         "environment_parameters": {"mass": uniform, "size": {"curriculum": lessons}},
     }
-    palaestra.train(config, env=str(build), run_id="run", quiet=True, num_envs=2, seed=3)
+    both = {"env_options": {"all_copies": True}}  # else one may be told nothing before the other has ended
+    palaestra.train(config, env=str(build), run_id="run", quiet=True, num_envs=2, seed=3, **both)
     seeds = []
     for note in sorted((tmp_path / "notes").glob("*.end.json")):
         message = unpack(bytes.fromhex(json.loads(note.read_text())["side_channel"]))
