@@ -152,7 +152,7 @@ def policy_of(folder: Path, behavior: str, step: int) -> Chances:
 
 def exploiter_rate(folder: Path, options: argparse.Namespace, seed: int) -> float:
     """Returns the win rate, a draw half, of a policy that begins with a run's final one and learns against that alone:
-    the mean of its last five summaries.
+    of the last quarter of its decisions.
     """
     file, env = CONFIGS[options.game]
     model = next(folder.glob("*.onnx"))
