@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -71,8 +72,14 @@ def gradient_norm(parameters: Iterable[Tensor]) -> Tensor:
     return norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack(norms))
 
 
-def scheduled(schedule: Literal["constant", "linear"], first: float, last: float, step: int, max_steps: int) -> float:
-    """Returns `first` all along, or a value that falls linearly from `first` at step 0 to `last` at `max_steps`."""
+def scheduled(
+    schedule: Literal["constant", "linear", "cosine"], first: float, last: float, step: int, max_steps: int
+) -> float:
+    """Returns `first` all along, or a value that falls from `first` at step 0: linearly to `last` at `max_steps`, or
+    along a cosine to half of `first` (Loshchilov and Hutter 2016, https://arxiv.org/abs/1608.03983, eq. 5).
+    """
     if schedule == "constant":
         return first
+    if schedule == "cosine":
+        return first * (0.75 + 0.25 * math.cos(math.pi * min(step / max_steps, 1)))
     return (first - last) * (1 - min(step, max_steps) / max_steps) + last

@@ -135,8 +135,6 @@ class SoftActorCritic(Trunk):
     """
 
     reward_heads = ("critics.head_", "targets.head_")
-    # mirrored weights belong to the layers that they were made with: above others they would give random values
-    zeroed_heads = True
 
     def __init__(
         self,
@@ -165,6 +163,8 @@ class SoftActorCritic(Trunk):
         start_action_head(self.action_head, 2 * action.continuous)
         self.smooth = settings.body == RESIDUAL
         """Whether a smooth function bounds logarithms of deviations, instead of a clamp without gradients beyond."""
+        # mirrored weights belong to the layers that they were made with: above others they would give random values
+        self.zeroed_heads = not self.smooth
         if self.smooth:
             nn.init.constant_(self.action_head.bias[action.continuous : 2 * action.continuous], ONE)
 

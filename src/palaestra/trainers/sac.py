@@ -6,7 +6,6 @@ Subclasses may override each public method (docs/guides/own-trainer.md). Shapes:
 from __future__ import annotations
 
 import gc
-import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -211,8 +210,6 @@ class SAC:
     def schedule(self, step: int) -> float:
         """Returns the learning rate of all networks and temperatures for the update after `step` decisions."""
         hyper = self.hyper
-        if hyper.learning_rate_schedule == "cosine":  # Loshchilov and Hutter 2016, arXiv:1608.03983, eq. 5
-            return hyper.learning_rate * (0.75 + 0.25 * math.cos(math.pi * min(step / self.settings.max_steps, 1)))
         return scheduled(
             hyper.learning_rate_schedule, hyper.learning_rate, LAST_LEARNING_RATE, step, self.settings.max_steps
         )

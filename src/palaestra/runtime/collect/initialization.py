@@ -48,7 +48,7 @@ def initialize(learner: Learner, state: Mapping[str, Any], origin: Path) -> str:
     others = differ or state["signals"] != sorted(learner.settings.reward_signals)
     anew = {key: value for key, value in own.items() if others and key.startswith(heads)}
     if network.zeroed_heads:
-        anew = {key: torch.zeros_like(value) for key, value in anew.items()}
+        anew = {key: torch.zeros_like(value) if key.endswith("weight") else value for key, value in anew.items()}
     network.load_state_dict({key: anew.get(key, saved.get(key)) for key in own})
     learner.starts_trained = True
     return OTHER_REWARDS if anew else ""
@@ -72,10 +72,11 @@ def policy_of(network: Trunk, saved: Mapping[str, Any], differ: Sequence[str]) -
         if CRITICS.match(key):
             continue
         theirs = saved.get(key)
-        if theirs is not None and key.startswith("body.") and theirs.shape[1:] == value.shape[1:]:
-            state[key] = torch.cat([theirs[:1].to(value.device), value[1:]])  # the policy's layers come first
-        elif theirs is not None and theirs.shape == value.shape:
+        stacked = network.networks > 1 and key.startswith("body.")
+        if theirs is not None and theirs.shape == value.shape and not stacked:
             state[key] = theirs
+        elif theirs is not None and key.startswith("body.") and theirs.shape[1:] == value.shape[1:]:
+            state[key] = torch.cat([theirs[:1].to(value.device), value[1:]])  # the policy's layers come first
         else:
             return None
     return state if all(key in state or CRITICS.match(key) for key in saved) else None

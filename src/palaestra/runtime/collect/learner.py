@@ -13,17 +13,14 @@ import torch
 from palaestra.core.errors import Diverged
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout
-from palaestra.models.optimizer import scheduled
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.parallel.rank_setup import share_weights
 from palaestra.runtime.collect.collector import BehaviorCollector
 from palaestra.runtime.collect.learner_messages import ENOUGH, LearnerMessages
 from palaestra.runtime.collect.trainer_making import trainer_of
 from palaestra.runtime.settings import BehaviorSettings
-from palaestra.trainers.settings import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, POCASettings, PPOSettings, changed
+from palaestra.trainers.settings import POCASettings, PPOSettings, changed
 
-LAST = {"learning_rate": LAST_LEARNING_RATE, "beta": LAST_BETA, "epsilon": LAST_EPSILON}
-"""Values at which schedules end."""
 MOST_WEIGHT = 1e15
 """Weights above this size give outputs that float32 cannot hold."""
 
@@ -188,18 +185,6 @@ class Learner:
         interval = self.settings.checkpoint_interval
         self.next_summary = min(state["next_summary"], (self.step // every + 1) * every)
         self.next_checkpoint = min(state["next_checkpoint"], (self.step // interval + 1) * interval)
-
-
-def current_value(learner: Learner, name: str) -> float | None:
-    """Returns a hyperparameter that follows a schedule, at this step; None if the trainer has none of that name."""
-    hyper = learner.settings.hyperparameters
-    first: float | None = getattr(hyper, name, None)
-    if first is None or not hasattr(learner.trainer, "hyper"):
-        return None
-    if name in learner.changes:
-        return learner.changes[name]
-    kind: Any = getattr(hyper, f"{name}_schedule", "constant")
-    return scheduled(kind, first, LAST.get(name, 0.0), learner.step, learner.settings.max_steps)
 
 
 def patience_of(settings: BehaviorSettings) -> int:

@@ -1,21 +1,36 @@
-"""Warns if more steps raise learning rates that had decayed."""
+"""Hyperparameters that follow schedules: their present values, and a warning if more steps raise decayed rates."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from palaestra.core.errors import ConfigError
 from palaestra.models.optimizer import scheduled
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.settings import BehaviorSettings, RunSettings, behavior_settings
-from palaestra.trainers.settings import LAST_LEARNING_RATE
+from palaestra.trainers.settings import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE
 
+LAST = {"learning_rate": LAST_LEARNING_RATE, "beta": LAST_BETA, "epsilon": LAST_EPSILON}
+"""Values at which linear schedules end."""
 NOTABLE = 1.5
 """Factor by which a rate must rise for a warning."""
 LOW_SHARE = 0.1
 """Share of a run's first rate that is offered if its last rate was too low to learn anything."""
+
+
+def current_value(learner: Learner, name: str) -> float | None:
+    """Returns a hyperparameter that may follow a schedule, at this step; None if the trainer has none of that name."""
+    hyper = learner.settings.hyperparameters
+    first: float | None = getattr(hyper, name, None)
+    if first is None or not hasattr(learner.trainer, "hyper"):
+        return None
+    if name in learner.changes:
+        return learner.changes[name]
+    kind: Any = getattr(hyper, f"{name}_schedule", "constant")
+    return scheduled(kind, first, LAST.get(name, 0.0), learner.step, learner.settings.max_steps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,3 +1,4 @@
+import itertools
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -6,6 +7,7 @@ import torch
 from any_env import Anything
 from small_runs import settings
 from tiny_envs import CPU, Bandit, behavior_settings, spec_of
+from torch import nn
 
 import palaestra
 from palaestra.core.errors import ConfigError, PluginError
@@ -13,7 +15,8 @@ from palaestra.core.metrics import Metrics
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.data.rollout import Rollout
 from palaestra.runtime.collect.initialization import OTHER_CRITIC, OTHER_REWARDS, could_start, initialize
-from palaestra.runtime.collect.learner import Learner, current_value
+from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.run.rate_jumps import current_value
 from palaestra.trainers.ppo import PPO
 
 MEMORY = {"memory": {"sequence_length": 4, "memory_size": 8}}
@@ -74,6 +77,21 @@ def test_critics_of_sac_begin_anew_with_other_signals(others: dict[str, Any]):
     assert now["action_head.weight"].eq(5.0).all()
 
 
+@pytest.mark.parametrize("body", [None, "residual"])
+def test_critics_over_bins_begin_anew_with_the_narrow_start_of_new_ones(body: str | None):
+    here, there = (
+        learner({"body": body}, i, trainer_type="sac", hyperparameters={"buffer_size": 1000, "critic_bins": bins})
+        for i, bins in enumerate((5, 7))
+    )
+    assert initialize(here, there.state_dict(), Path("first")) == OTHER_REWARDS
+    critics = here.trainer.network.critics
+    start = [-12.5, -3.125, 0.0, -3.125, -12.5]  # -x² / 2 at -5, -2.5, ... deviations
+    torch.testing.assert_close(critics.head_bias[:, 0], torch.tensor([start, start]))
+    # bounded weights of 0 are divided by their length after a step, and those of choices that nobody took stay 0
+    length = torch.full((2, 5), 0.0 if body is None else 1.0)
+    torch.testing.assert_close(critics.head_weight.norm(dim=1), length)
+
+
 @pytest.mark.parametrize(
     "other",
     [{"reward_signals": {"extrinsic": {}, "curiosity": {}}}, {"trainer_type": "poca"}],
@@ -96,8 +114,13 @@ def test_what_values_are_made_for_begins_anew_with_other_signals_or_another_trai
 OWN, TRUTH = ObsSpec("own", (3,)), ObsSpec("truth", (2,))
 
 
-@pytest.mark.parametrize("trainer", ["ppo", "poca", "sac"])
-@pytest.mark.parametrize("network", [{}, MEMORY, {"normalize": True}], ids=("", "memory", "normalized"))
+@pytest.mark.parametrize(
+    ("trainer", "network"),
+    [
+        *itertools.product(("ppo", "poca", "sac"), ({}, MEMORY, {"normalize": True})),
+        ("sac", {"body": "residual"}),
+    ],
+)
 def test_a_policy_goes_on_where_its_critic_sees_more_or_less_than_before(trainer: str, network: dict[str, Any]):
     hyper = {"buffer_size": 1000} if trainer == "sac" else {}
     plain, sees = (
@@ -115,7 +138,8 @@ def test_a_policy_goes_on_where_its_critic_sees_more_or_less_than_before(trainer
     for here, there in ((plain, sees), (sees, plain)):
         before = {key: value.clone() for key, value in here.trainer.network.state_dict().items()}
         with torch.no_grad():
-            for values in there.trainer.network.parameters():
+            statistics = getattr(there.trainer.network, "body", nn.Identity()).buffers()
+            for values in (*there.trainer.network.parameters(), *statistics):
                 values.add_(0.1)
         assert could_start(here.trainer.network, there.state_dict()["trainer"]["network"])
         assert initialize(here, there.state_dict(), Path("first")) == OTHER_CRITIC
@@ -260,6 +284,15 @@ def test_the_current_value_of_a_hyperparameter_that_was_set_to_0_is_0():
     assert current_value(one, "beta") == 5e-3
     one.change({"beta": 0.0})
     assert current_value(one, "beta") == 0.0
+
+
+@pytest.mark.parametrize(("schedule", "now"), [("constant", 1.0), ("linear", 0.75), ("cosine", 0.9267767)])
+def test_the_current_value_of_a_learning_rate_is_that_of_its_schedule(schedule: str, now: float):
+    hyper = {"buffer_size": 1000, "learning_rate": 1.0, "learning_rate_schedule": schedule}
+    one = learner({}, trainer_type="sac", hyperparameters=hyper, max_steps=400)
+    one.collector.decisions = 100
+    assert current_value(one, "learning_rate") == pytest.approx(now)
+    assert one.trainer.schedule(100) == pytest.approx(now)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from palaestra.core.plugins import nearest
-from palaestra.runtime.collect.learner import current_value
 from palaestra.runtime.control.run_requests import RequestBox, RunRequest
 from palaestra.runtime.parts.part import Refused, RunPart
+from palaestra.runtime.run.rate_jumps import current_value
 from palaestra.runtime.run.training_run import Run
 
 HYPERPARAMETERS = {"learning_rate": 0.1, "beta": 1.0, "epsilon": 1.0}
