@@ -132,7 +132,7 @@ class Run:
         late = self.console.warning if self.begun else None
         if not restored and not self.inference:
             initialize(learner, self.settings.checkpoint_settings, self.folder, self.group, self.console.info, late)
-        take_prior_data(learner, self.folder.results, late)
+        take_prior_data(learner, self.folder, late)
         for part in self.parts:
             part.joined(learner)
         with self.saved.explaining_mismatches(self.settings, self.folder, self.learners):

@@ -158,15 +158,21 @@ def initialize(
     info(f"Initialized '{learner.name}' from {found.place}{f'; {anew}' if anew else ''}")
 
 
-def take_prior_data(learner: Learner, results: Path, late: Callable[[str], object] | None = None) -> None:
-    """Gives a behavior that appears the replays of the run that its settings name, if they name one. Raises RunError,
-    ConfigError or CheckpointError; `late` warns of these in a run that goes on.
+def take_prior_data(learner: Learner, folder: RunFolder, late: Callable[[str], object] | None = None) -> None:
+    """Gives a behavior that appears the replays of the run that its settings name, if they name one. `folder`: that of
+    its own run. Raises RunError, ConfigError or CheckpointError; `late` warns of these in a run that goes on.
     """
     prior = getattr(learner.settings.hyperparameters, "prior_data", None)
     if prior is None or prior.run is None or learner.inference:
         return
     try:
-        replays, place = _replays_of(learner, origin_folder(results, prior.run))
+        origin = origin_folder(folder.results, prior.run)
+        if origin.path.resolve() == folder.path.resolve():
+            raise ConfigError(
+                f"behavior '{learner.name}': prior_data.run: {prior.run} is this run itself, which learns from its own "
+                "replay anyway; name another run, or give this one another --run-id"
+            )
+        replays, place = _replays_of(learner, origin)
         learner.process.take_prior(replays, place)
     except PalaestraError as error:
         if late is None:

@@ -113,6 +113,7 @@ def make_plan(
     search = loaded.settings.search or SearchSettings()
     tree = deepcopy({key: value for key, value in loaded.sourced.tree.items() if key != "search"})
     _drop_place(tree, loaded)
+    _find_prior_run(tree, Path(loaded.settings.checkpoint_settings.results_dir))
     settings = loaded.settings.model_copy(update={"search": None})
     _refuse_several_processes(settings)
     _refuse_unknown_behavior(search, settings, loaded)
@@ -228,6 +229,22 @@ def _drop_place(tree: dict[str, Any], loaded: Loaded) -> None:
         tree["checkpoint_settings"] = {key: value for key, value in place.items() if key not in OWN_PLACE}
         if not tree["checkpoint_settings"]:
             del tree["checkpoint_settings"]
+
+
+def _find_prior_run(tree: dict[str, Any], results: Path) -> None:
+    """Names runs whose replay is prior data by their folders, since trials lie in another one."""
+    for prior in _named(tree, "prior_data"):
+        run = prior.get("run")
+        if isinstance(run, str) and (results / run).is_dir():
+            prior["run"] = str(results / run)
+
+
+def _named(tree: Any, key: str) -> list[dict[str, Any]]:
+    """Returns all mappings of this name in a tree."""
+    if not isinstance(tree, Mapping):
+        return []
+    own = [tree[key]] if isinstance(tree.get(key), dict) else []
+    return own + [found for each in tree.values() for found in _named(each, key)]
 
 
 def _refuse_several_processes(settings: RunSettings) -> None:

@@ -77,6 +77,11 @@ def test_a_run_says_once_what_its_prior_data_are(recording, tmp_path, capsys):
         ),
         ({"run": "empty"}, RunError, "prior_data.run: no checkpoint in"),
         ({"run": "other"}, RunError, "has no such behavior, only GridWorld"),
+        (
+            {"run": "run"},
+            ConfigError,
+            "prior_data.run: run is this run itself, which learns from its own replay anyway",
+        ),
         ({"demo_path": "nowhere.demo"}, DemoError, "nowhere.demo: there is no such file"),
         ({"run": "earlier", "share": 1.0}, PalaestraError, "share"),
     ],

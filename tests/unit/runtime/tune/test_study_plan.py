@@ -39,6 +39,18 @@ def test_the_files_own_values_come_first_also_those_outside_the_ranges():
     assert outside.notes == make_plan(tree(), {}).notes
 
 
+def test_the_run_whose_replay_is_prior_data_is_named_by_its_folder_since_trials_lie_in_another(tmp_path):
+    (tmp_path / "earlier").mkdir()
+    for run, found in (("earlier", str(tmp_path / "earlier")), ("results/other", "results/other")):
+        prior = {"hyperparameters": {"prior_data": {"run": run}}, "trainer_type": "sac"}
+        plan = make_plan(
+            {**settings("CartPole", **prior), "search": {"space": {RATE: SPACE[RATE]}}},
+            {"checkpoint_settings": {"results_dir": str(tmp_path)}},
+        )
+        block = plan.tree_of({RATE: 1e-3})["behaviors"]["CartPole"]
+        assert block["hyperparameters"] == {"prior_data": {"run": found}, "learning_rate": 1e-3}
+
+
 def test_ranges_in_a_file_of_their_own_replace_those_of_the_file(tmp_path):
     (tmp_path / "ranges.yaml").write_text("space:\n  behaviors.*.max_steps: {integer: [200, 400]}\n")
     plan = make_plan(tree(trials=9), {"search": {"jobs": 2}}, block=tmp_path / "ranges.yaml")
