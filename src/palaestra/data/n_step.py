@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.specs import BehaviorSpec
@@ -115,6 +116,23 @@ def decisions_ahead(index: ReplayIndex, places: Ints, steps: int) -> tuple[Ints,
         grid[t] = np.where(goes_on, number % index.size, grid[t - 1])
         count += goes_on
     return grid, count
+
+
+def largest_return(index: ReplayIndex, reward: NDArray[np.float32], gamma: float) -> float:
+    """Returns the largest discounted return so far in an episode, without its sign; `reward` (size,) by places."""
+    places = np.arange(index.oldest, index.end) % index.size
+    after = index.following[places]
+    begins = np.ones(index.size, np.bool_)
+    begins[after[after != NONE] % index.size] = False
+    at = places[begins[places]]
+    earned = reward[at]
+    largest = 0.0
+    while len(at):
+        largest = max(largest, float(np.abs(earned).max()))
+        after = index.following[at]
+        at = after[after != NONE] % index.size
+        earned = reward[at] + gamma * earned[after != NONE]
+    return largest
 
 
 class NStepReplay:

@@ -20,7 +20,7 @@ from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.data.device_copies import to_device
-from palaestra.data.n_step import ONE_STEP, Ahead, decisions_ahead, discounted_sum
+from palaestra.data.n_step import ONE_STEP, Ahead, decisions_ahead, discounted_sum, largest_return
 from palaestra.data.replay_index import NONE, ReplayIndex
 from palaestra.data.rollout import Rollout
 from palaestra.data.transitions import Transitions
@@ -313,6 +313,10 @@ class Replay:
             column.index_select(0, places) for column in (decisions.reward, decisions.terminated, decisions.ended)
         )
         return ReplayBatch(obs, masks, now, after, sequences, action, reward, terminated, ended)
+
+    def largest_return(self, gamma: float) -> float:
+        """Returns the largest discounted return so far in an episode, without its sign."""
+        return 0.0 if self._index is None else largest_return(self._index, self._decisions.reward.cpu().numpy(), gamma)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that was written, without a copy; empty where nothing was."""

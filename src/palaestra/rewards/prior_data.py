@@ -18,6 +18,7 @@ from palaestra.data.recorded_replay import recorded_replay, side_by_side
 from palaestra.data.replay import Replay, ReplayBatch, randint
 from palaestra.datasets import read_demo
 from palaestra.rewards.demonstrations import demo_files, must_fit
+from palaestra.rewards.reward_scaling import ReturnScale
 from palaestra.rewards.settings import PriorDataSettings
 
 
@@ -25,16 +26,24 @@ class PriorData:
     """Recorded decisions and those of an earlier run's replay; each is drawn with equal probability."""
 
     def __init__(
-        self, settings: PriorDataSettings, spec: BehaviorSpec, device: torch.device, *, memory: int, stretch: int
+        self,
+        settings: PriorDataSettings,
+        spec: BehaviorSpec,
+        device: torch.device,
+        scale: ReturnScale | None = None,
+        *,
+        memory: int,
+        stretch: int,
     ) -> None:
-        """`memory` and `stretch` as `Replay` has them. Reads the recordings, not the run: see `take`. Raises
-        DemoError.
+        """`memory` and `stretch` as `Replay` has them; `scale`: that of the environment's rewards, if they are scaled.
+        Reads the recordings, not the run: see `take`. Raises DemoError.
         """
         self.run = settings.run
         """The run whose replay is wanted; None: none."""
         self._share = settings.share
         self._wanted = len(settings.sources) + (settings.run is not None)
         self._form = spec, device, memory, stretch
+        self._scale = scale
         self._replays: list[Replay] = []
         self._read: list[str] = []
         """Sources that the user has not been told of."""
@@ -55,8 +64,13 @@ class PriorData:
         if not episodes:
             raise DemoError(f"prior_data: not one decision was recorded in {demo_path}")
         replay = recorded_replay(episodes, spec, device, memory=memory, stretch=stretch)
-        self._replays.append(replay)
+        self._add(replay)
         self._read.append(f"{len(replay):,} recorded decisions of {len(episodes):,} episodes")
+
+    def _add(self, replay: Replay) -> None:
+        self._replays.append(replay)
+        if self._scale is not None and self._scale.limit is not None:
+            self._scale.reach(replay.largest_return(self._scale.gamma))
 
     def take(self, saved: Sequence[Mapping[str, Any]], run: str) -> None:
         """Adds the replays that the ranks of an earlier run saved. Raises ConfigError where its sequences are of
@@ -74,7 +88,7 @@ class PriorData:
                     f"{remembered} numbers of memory; expected {stretch} and {memory}, as network_settings.memory says"
                 )
             count += len(replay)
-            self._replays.append(replay)
+            self._add(replay)
         self._read.append(f"{count:,} decisions of {run}")
 
     def remarks(self) -> list[str]:

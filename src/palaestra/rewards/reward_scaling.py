@@ -34,6 +34,7 @@ class ReturnScale:
         self._mean = 0.0
         self._m2 = 0.0
         self._peak = 0.0  # the largest return so far, without its sign
+        self._elsewhere = 0.0  # and that of prior data
 
     def __call__(
         self, reward: Tensor, ended: Tensor, lengths: Tensor | None = None, anew: Tensor | None = None
@@ -60,7 +61,16 @@ class ReturnScale:
         deviation = (self._m2 / max(self._count, 1.0)) ** 0.5
         size = (deviation * deviation + self._mean * self._mean) ** 0.5
         deviation = deviation if deviation > LEAST_SPREAD * size else size or 1.0
-        return deviation if self.limit is None else max(deviation, self._peak / self.limit)
+        return (
+            deviation if self.limit is None else max(deviation, self._peak / self.limit, self._elsewhere / self.limit)
+        )
+
+    def reach(self, size: float) -> None:
+        """Makes room, where there is a limit, for returns of so much, whatever their sign, that were earned elsewhere.
+
+        It is no part of the saved state: prior data are read again on resume.
+        """
+        self._elsewhere = max(self._elsewhere, size)
 
     def _open_returns(self, reward: Tensor) -> Tensor:
         """Returns the returns so far of the episodes that go on, (S,): 0 in new slots."""

@@ -50,7 +50,8 @@ class RewardSignals:
         }
         self._learned = blinded(self._learned, shown)
         self._sums = {name: EpisodeSums() for name in self._learned}
-        self._scales = {n: ReturnScale(one.gamma, group, limit) for n, one in settings.items() if one.normalize}
+        self.scales = {n: ReturnScale(one.gamma, group, limit) for n, one in settings.items() if one.normalize}
+        """Scales of the rewards of normalized signals."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -86,10 +87,10 @@ class RewardSignals:
                 assert table is not None
                 given = torch.cat([self._reward(name, part) for part in table.parts(ROWS_AT_ONCE)])
                 column = torch.zeros_like(reward).view(-1).index_copy_(0, table.rows, given).view_as(reward)
-            if name in self._scales and again:
-                column = column / self._scales[name].deviation
-            elif name in self._scales:
-                column = self._scales[name](
+            if name in self.scales and again:
+                column = column / self.scales[name].deviation
+            elif name in self.scales:
+                column = self.scales[name](
                     column, rollout.terminated | rollout.truncated, rollout.lengths, rollout.anew
                 )
             column = column * strength
@@ -104,8 +105,8 @@ class RewardSignals:
         columns = []
         for name, strength in zip(self.names, self._strengths, strict=True):
             column = self._reward(name, batch) if name in self._learned else batch.reward
-            if name in self._scales:
-                column = column / self._scales[name].deviation
+            if name in self.scales:
+                column = column / self.scales[name].deviation
             columns.append(column if strength == 1 else column * strength)
         return torch.stack(columns, 1) if len(columns) > 1 else columns[0].unsqueeze(1)
 
@@ -151,7 +152,7 @@ class RewardSignals:
 
     def _parts(self, name: str) -> dict[str, Any]:
         """Returns what a signal has of these."""
-        parts = {"network": self._learned, "episode_sums": self._sums, "scale": self._scales}
+        parts = {"network": self._learned, "episode_sums": self._sums, "scale": self.scales}
         return {part: signals[name] for part, signals in parts.items() if name in signals}
 
 

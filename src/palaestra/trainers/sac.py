@@ -28,7 +28,7 @@ from palaestra.models.optimizer import scheduled
 from palaestra.models.sac_networks import SoftActorCritic
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.prior_data import PriorData
-from palaestra.rewards.signals import RewardSignals
+from palaestra.rewards.signals import EXTRINSIC, RewardSignals
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.forward import bfloat16_pays
 from palaestra.trainers.imitation import Cloning
@@ -102,10 +102,10 @@ class SAC:
         self.replay = Replay(
             spec, group.share(self.hyper.buffer_size), device, memory=self.network.memory_size, stretch=stretch
         )
-        prior = self.hyper.prior_data
-        self.prior = (
-            None if prior is None else PriorData(prior, spec, device, memory=self.replay.memory, stretch=stretch)
-        )
+        self.prior: PriorData | None = None
+        if (prior := self.hyper.prior_data) is not None:
+            scale = self.signals.scales.get(EXTRINSIC)
+            self.prior = PriorData(prior, spec, device, scale, memory=self.replay.memory, stretch=stretch)
         collected = self.hyper.steps_per_update * (STEPS_AT_ONCE if settings.threaded else 1)
         self.rollout_size = max(1, group.share(int(min(collected, MOST_COLLECTED)), rounded_down=True))
         self.needs = self.signals.needs

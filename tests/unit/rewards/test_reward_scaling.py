@@ -1,18 +1,23 @@
 import copy
 import dataclasses
+from pathlib import Path
 
 import pytest
 import torch
+from demo_files import episodes, write
 from rollouts import experience
 from tiny_envs import decide, table
 from torch import Tensor
 from torch.testing import assert_close
 
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import TimeStep
 from palaestra.data.rollout import Rollout
 from palaestra.data.slotted_buffer import SlottedBuffer
 from palaestra.data.steady_buffer import SteadyBuffer
+from palaestra.rewards.prior_data import PriorData
 from palaestra.rewards.reward_scaling import EpisodeSums, ReturnScale
+from palaestra.rewards.settings import PriorDataSettings
 
 REWARD = torch.tensor([[1.0, 4.0], [2.0, 0.0]])
 ENDED = torch.tensor([[False, True], [False, False]])
@@ -28,6 +33,24 @@ def test_rewards_are_divided_by_the_standard_deviation_of_discounted_returns():
     # returns so far: 1 and 2 + ½ * 1 = 2.5 in one slot; 4, which ends, and 0 in the other
     deviation = torch.tensor([1.0, 2.5, 4.0, 0.0]).std(correction=0)
     assert_close(scale(REWARD, ENDED), REWARD / deviation)
+
+
+def test_returns_of_prior_data_fit_below_the_limit(tmp_path: Path):
+    spec = BehaviorSpec((ObsSpec("view", (3,)),), ActionSpec(1, (2,)))
+    demo = write(tmp_path / "earlier.demo", episodes(3, 1, spec=spec), spec)  # 0.75 for each decision
+    settings = PriorDataSettings(demo_path=str(demo), run="run")
+    scale, free = ReturnScale(0.5, limit=0.5), ReturnScale(0.5)
+    for each in (scale, free):
+        prior = PriorData(settings, spec, torch.device("cpu"), each, memory=0, stretch=0)
+        each(torch.zeros(4, 2), torch.zeros(4, 2, dtype=torch.bool))
+    assert (scale.deviation, free.deviation) == (1.3125 / 0.5, 1.0)  # 0.75 + 0.5 * (0.75 + 0.5 * 0.75)
+    again = ReturnScale(0.5, limit=0.5)
+    again.load_state_dict(scale.state_dict())
+    replay = prior._replays[0].state_dict()
+    replay["decisions"]["reward"] *= -2
+    prior = PriorData(settings, spec, torch.device("cpu"), again, memory=0, stretch=0)
+    prior.take([replay], "run")
+    assert again.deviation == 2 * scale.deviation
 
 
 def test_returns_that_are_all_alike_are_divided_by_their_size():

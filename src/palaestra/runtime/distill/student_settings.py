@@ -11,6 +11,7 @@ import yaml
 
 from palaestra.brains.model import Policy
 from palaestra.core.errors import ConfigError, RunError
+from palaestra.models.settings import RESIDUAL
 from palaestra.runtime.play.run_models import Models
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.runtime.storage.run_folder import CONFIGURATION
@@ -100,6 +101,7 @@ def _block(wanted: StudentRequest, policy: Policy, teacher: BehaviorSettings | N
     network: dict[str, Any] = {"normalize": True}
     if teacher is not None:
         network = {key: getattr(teacher.network_settings, key) for key in KEPT}
+        network["normalize"] |= teacher.network_settings.body == RESIDUAL  # which normalizes what it gets
     network |= {"hidden_units": wanted.hidden_units, "num_layers": wanted.num_layers}
     images = [shape for shape in policy.obs_shapes if len(shape) == 3]
     if wanted.vis_encode_type is not None or images:

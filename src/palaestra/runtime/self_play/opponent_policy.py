@@ -132,7 +132,7 @@ class MixedPolicy:
         if own is None:  # all slots are fixed opponents'
             components = action.continuous.shape[1] + action.discrete.shape[1]
             log_prob = action.continuous.new_zeros((len(recurrent_state), components))
-            return Decision(action, action, log_prob, recurrent_state)
+            return Decision(action, action, log_prob, recurrent_state[:, : self.policy.network.memory_size])
         return whole(*own, action, recurrent_state)
 
     def see(self, step: TimeStep) -> Tensor:

@@ -245,13 +245,19 @@ PACE = {"max_steps", "summary_freq", "checkpoint_interval", "keep_checkpoints", 
 
 def changes(before: RunSettings, now: RunSettings) -> list[str]:
     """Returns a line for each setting of a behavior that differs, with both values, if checkpoints depend on it."""
-    old, new = (dict(_leaves(settings.model_dump(mode="json")["behaviors"])) for settings in (before, now))
+    old, new = (dict(_of_behaviors(settings.model_dump(mode="json"))) for settings in (before, now))
     paths = [
         path
         for path in dict.fromkeys((*new, *old))
         if not PACE.intersection(path[1:]) and old.get(path) != new.get(path)
     ]
-    return [f"behaviors.{'.'.join(path)} is {_shown(new, path)}, was {_shown(old, path)}" for path in paths]
+    return [f"{'.'.join(path)} is {_shown(new, path)}, was {_shown(old, path)}" for path in paths]
+
+
+def _of_behaviors(tree: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, block in tree["behaviors"].items():
+        yield from _leaves(block, (f"behaviors.{name}",))
+    yield from _leaves(tree["default_settings"] or {}, ("default_settings",))
 
 
 def _shown(leaves: Mapping[tuple[str, ...], Any], path: tuple[str, ...]) -> str:

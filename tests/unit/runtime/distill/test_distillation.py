@@ -8,10 +8,12 @@ import small_runs
 import yaml
 
 import palaestra
+from palaestra.brains.model import load_policy
 from palaestra.cli.main import main
 from palaestra.core.errors import PalaestraError
 from palaestra.runtime.distill.student_settings import StudentRequest, student_tree
 from palaestra.runtime.play.run_models import Models, find_models
+from palaestra.runtime.settings import RunSettings
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "data"
 
@@ -70,6 +72,15 @@ def test_students_have_their_teachers_kind_of_network_in_small(here):
     seen = tree_of(str(models / "PushBlockCollab.onnx"), env="PushBlockCollab")["default_settings"]
     assert seen["network_settings"]["vis_encode_type"] == "simple"
     assert seen["hyperparameters"]["teacher_plays"] is False
+
+
+@pytest.mark.parametrize(("body", "normalizes"), [("residual", True), (None, False)])
+def test_a_student_normalizes_what_its_teachers_residual_body_did(here, body, normalizes):
+    teacher = {"trainer_type": "sac", "network_settings": {"body": body, "normalize": False}}
+    settings = RunSettings.model_validate({"behaviors": {"3DBall": teacher}})
+    policies = {"3DBall": load_policy(GOLDEN / "onnx" / "unity_examples" / "3DBall.onnx")}
+    made = student_tree(StudentRequest("run", env="3DBall"), Models({}, settings, "run"), policies)
+    assert made["behaviors"]["3DBall"]["network_settings"]["normalize"] is normalizes
 
 
 def test_a_curriculum_stays_in_the_lesson_that_its_run_has_reached(here):

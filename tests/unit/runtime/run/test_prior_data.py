@@ -80,7 +80,7 @@ def test_a_run_says_once_what_its_prior_data_are(recording, tmp_path, capsys):
         (
             {"run": "run"},
             ConfigError,
-            "prior_data.run: run is this run itself, which learns from its own replay anyway",
+            "prior_data.run: run is this run itself, which learns from its own",
         ),
         ({"demo_path": "nowhere.demo"}, DemoError, "nowhere.demo: there is no such file"),
         ({"run": "earlier", "share": 1.0}, PalaestraError, "share"),

@@ -14,12 +14,14 @@ from duel_env import Duel
 from rumble_env import Relay, Unseparated
 from small_runs import state
 from test_self_play_runs import behavior_state, config, elo_of, train
-from tiny_envs import table
+from tiny_envs import spec_of, table
 
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.ball.env import Ball
 from palaestra.envs.transfer import Transfer
 from palaestra.envs.wrapper import EnvWrapper
+from palaestra.models.sac_networks import SoftActorCritic
+from palaestra.models.settings import NetworkSettings
 from palaestra.parallel.rank_group import ALONE
 from palaestra.runtime.collect.acting_policy import brains_of
 from palaestra.runtime.collect.learner import Learner
@@ -34,8 +36,9 @@ from palaestra.runtime.self_play.sides import Side, Sides
 from palaestra.runtime.self_play.slot_players import SlotPlayers
 from palaestra.runtime.storage.snapshots import SnapshotFiles
 from palaestra.scenario.ratings import START, Skill
-from palaestra.scenario.self_play_schedule import EXPLOITER, LEARNING, NEWEST
+from palaestra.scenario.self_play_schedule import EXPLOITER, FIRST_FIXED, LEARNING, NEWEST
 from palaestra.scenario.settings import SelfPlaySettings
+from palaestra.trainers.soft.held_noise import policy_of
 
 
 def test_a_team_of_several_behaviors_has_one_turn(tmp_path):
@@ -276,6 +279,20 @@ def test_arenas_of_one_academy_go_on_each_by_itself(tmp_path):
     assert (saved["players"]["Duel"][:, learns] == -1).sum() > 3
     judged = saved["behaviors"]["Duel"]["pool"]["rates"]["Duel"].values()
     assert sum(games for _, _, games in judged) > 0
+
+
+@torch.no_grad()
+def test_what_is_learned_from_has_no_held_noise_where_fixed_opponents_play_all_slots():
+    network = SoftActorCritic(spec_of((2,), continuous=1, branches=(2,)), NetworkSettings(hidden_units=8))
+    policy = policy_of(network, torch.Generator(), deterministic=False, longest=3)
+    answer = Action(torch.zeros(4, 1), torch.ones(4, 1, dtype=torch.int64))
+    brain: Any = SimpleNamespace(see=lambda step: None, answer=lambda step: answer)
+    unused: Any = None
+    mixed = MixedPolicy(policy, unused, [brain])
+    mixed.assign(np.full(4, FIRST_FIXED))
+    decision = mixed.choose(table(torch.zeros(4, 2))).decision()
+    assert decision.recurrent_state.shape == mixed.blank(table(torch.zeros(4, 2))).recurrent_state.shape == (4, 0)
+    assert decision.action.discrete.all()
 
 
 def test_checkpoints_hold_the_random_numbers_of_fixed_opponents():

@@ -9,6 +9,7 @@ from installed_plugins import forget_plugins
 
 from palaestra.core.errors import ConfigError
 from palaestra.runtime.settings import BehaviorSettings, Loaded, RunSettings, behavior_settings, load, to_yaml
+from palaestra.runtime.settings.tree import changes
 from palaestra.trainers.settings import PPOSettings, SACSettings
 
 Write = Callable[[str], Path]
@@ -488,3 +489,19 @@ def test_loading_settings_imports_no_torch():
 
 def test_a_file_of_one_long_text_is_not_printed_whole(write):
     assert len(refused(write("x" * 9000))) < 300
+
+
+def test_what_has_changed_is_found_in_the_settings_of_all_behaviors_and_of_one():
+    before, now = (
+        RunSettings.model_validate(
+            {
+                "default_settings": {"reward_signals": {"extrinsic": {"normalize": scaled}}, "max_steps": 10 + scaled},
+                "behaviors": {"max_steps": {"time_horizon": 5 + scaled}},  # a name that is a key as well
+            }
+        )
+        for scaled in (False, True)
+    )
+    assert changes(before, now) == [
+        "behaviors.max_steps.time_horizon is 6, was 5",
+        "default_settings.reward_signals.extrinsic.normalize is true, was false",
+    ]
