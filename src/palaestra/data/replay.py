@@ -344,20 +344,15 @@ class Replay:
         if state["size"] != self.size or state["sequence_length"] != self._stretch:
             return False
         masks = state["masks"]
-        self._obs = [self._like(table, self.rows) for table in state["obs"]]
-        self._masks = None if masks is None else self._like(masks, self.rows)
+        self._obs = [table_of(table, self.rows, self.device) for table in state["obs"]]
+        self._masks = None if masks is None else table_of(masks, self.rows, self.device)
         self._decisions = DecisionTable(
-            **{name: self._like(column, self.size) for name, column in state["decisions"].items()}
+            **{name: table_of(column, self.size, self.device) for name, column in state["decisions"].items()}
         )
         self.as_bytes = [table.dtype == torch.uint8 for table in self._obs]
         self._index = ReplayIndex(self.size, self.rows, self._stretch)
         self._index.load_state_dict(state["index"])
         return True
-
-    def _like(self, saved: Tensor, rows: int) -> Tensor:
-        table = empty_table((rows, *saved.shape[1:]), saved.dtype, self.device)
-        table[: len(saved)].copy_(saved)
-        return table
 
 
 def empty_table(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -367,6 +362,13 @@ def empty_table(shape: Sequence[int], dtype: torch.dtype, device: torch.device) 
     by_pixels = len(shape) == 4 and shape[1] > COLORS and device.type == "cpu"
     order = torch.channels_last if by_pixels else torch.contiguous_format
     return torch.empty(tuple(shape), dtype=dtype, device=device, memory_format=order)
+
+
+def table_of(saved: Tensor, rows: int, device: torch.device) -> Tensor:
+    """Returns a table whose first rows are the saved ones."""
+    table = empty_table((rows, *saved.shape[1:]), saved.dtype, device)
+    table[: len(saved)].copy_(saved)
+    return table
 
 
 def picked(table: Tensor, rows: Tensor) -> Tensor:
