@@ -110,3 +110,11 @@ class CheckedBrain:
             raise PolicyError(
                 f"{self._where}: its {what} have shape {np.shape(given)}; expected {shape}, a row an agent"
             )
+
+
+def unseen(brain: object, spec: BehaviorSpec) -> frozenset[str]:
+    """Returns the names of the observations that a model does not see, such as those for its critic alone."""
+    model = brain.brain if isinstance(brain, CheckedBrain) else brain
+    names = {obs.name for obs in spec.obs}
+    seen = {*model.policy.observations} if isinstance(model, ModelBrain) else names
+    return frozenset(names - seen if seen < names else ())

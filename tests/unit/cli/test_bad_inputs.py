@@ -13,6 +13,7 @@ import palaestra
 from palaestra.cli.main import main
 
 UNITS = "behaviors.Basic.network_settings.hidden_units"
+SHARED = "behaviors.Basic.hyperparameters.shared_critic"
 CURIOSITY = "behaviors.Basic.reward_signals.curiosity.strength"
 GAMES = """
 import torch
@@ -191,7 +192,8 @@ def test_a_new_run_is_offered_only_where_it_can_start_from_the_old_one(change, o
         ("good.yaml --env=Basik --force", "did you mean 'Basic'?"),
         ("good.yaml --env=python:games:RaisesAtReset --force", "no level"),
         (f"--resume --set {UNITS}=8", "does not fit this environment and these settings"),
-        (f"--resume --set {UNITS}=8", f"{UNITS} is 8, was 16;"),
+        (f"--resume --set {UNITS}=8", f"and these settings: {UNITS} is 8, was 16; resume"),
+        (f"--resume --set {SHARED}=true", f"and these settings: {SHARED} is true, was false; resume"),
         (f"--resume --set {CURIOSITY}=0.1", f"{CURIOSITY} is 0.1, was not there;"),
         ("ball.yaml --env=3DBall --resume", "a run with other behaviors: it has Basic, this environment has 3DBall"),
     ],

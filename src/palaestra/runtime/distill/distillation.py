@@ -59,7 +59,7 @@ class Distillation(Shown):
     """The students' run."""
     teachers: tuple[ModelCosts, ...]
     students: tuple[ModelCosts, ...]
-    """A row for each behavior, in the same order."""
+    """A row for each behavior, in the same order; none where a signal has stopped the run."""
     matches: Mapping[str, tuple[int, int, int]]
     """Where teams play against each other: matches that the student won, drew and lost against its teacher."""
 
@@ -90,11 +90,13 @@ class Distillation(Shown):
                 )
         for behavior, (won, drawn, lost) in self.matches.items():
             notes.append(f"{behavior}: the student against its teacher: {won} won, {drawn} drawn, {lost} lost.")
-        return [ResultTable(head, rows, left=2, notes=notes)]
+        return [ResultTable(head, rows, left=2, notes=notes)] if rows else []
 
 
 def distill(wanted: StudentRequest) -> Distillation:
-    """Trains the students, and judges them beside their teachers. Raises PalaestraError."""
+    """Trains the students, and judges them beside their teachers unless a signal has stopped them. Raises
+    PalaestraError.
+    """
     models = find_models(wanted.run, wanted.results, wanted.trust)
     check_trust(models, wanted.env)
     policies = models.policies(wanted.seed or 0)
@@ -105,7 +107,7 @@ def distill(wanted: StudentRequest) -> Distillation:
     overrides["checkpoint_settings"] = folder
     tree = student_tree(wanted, models, policies)
     result = learn(TrainingRequest(tree, overrides, wanted.sets, quiet=wanted.quiet, trust=wanted.trust))
-    return judged(wanted, models, policies, result)
+    return Distillation(result, (), (), {}) if result.signal else judged(wanted, models, policies, result)
 
 
 def judged(wanted: StudentRequest, models: Models, teachers: Mapping[str, Policy], result: Result) -> Distillation:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from palaestra.brains.model import Policy
-from palaestra.core.errors import ConfigError, RunError
+from palaestra.core.errors import ConfigError
+from palaestra.core.files import MODEL_FILES
 from palaestra.models.settings import RESIDUAL
-from palaestra.runtime.play.run_models import Models
+from palaestra.runtime.play.evaluating import PlayOptions, opened
+from palaestra.runtime.play.run_models import Models, env_name
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 
@@ -57,12 +60,13 @@ class StudentRequest:
 
     def name(self, models: Models) -> str:
         """Returns the run id of the students: as asked for, or the teacher's with the size of the network."""
-        own = Path(models.run).stem.replace("@", "-").replace(":", "-")
-        return self.run_id or f"{own}-{self.hidden_units}x{self.num_layers}"
+        own = Path(models.run)
+        name = (own.stem if models.run.endswith(MODEL_FILES) else own.name).replace("@", "-").replace(":", "-")
+        return self.run_id or f"{name}-{self.hidden_units}x{self.num_layers}"
 
 
 def student_tree(wanted: StudentRequest, models: Models, policies: Mapping[str, Policy]) -> dict[str, Any]:
-    """Returns the settings tree of the students' run. Raises RunError if the teachers' cannot be read."""
+    """Returns the settings tree of the students' run. Raises EnvError where the teachers' environment is not known."""
     tree = {} if models.folder is None else _of_run(models)
     blocks: dict[str, Any] = {}
     for name, policy in policies.items():
@@ -70,15 +74,28 @@ def student_tree(wanted: StudentRequest, models: Models, policies: Mapping[str, 
             None if models.settings is None else models.settings.behaviors.get(name, models.settings.default_settings)
         )
         blocks[name] = _block(wanted, policy, known)
+    _hide(blocks, wanted, models)
     alone = models.settings is None and len(blocks) == 1  # a file need not have the name of its behavior
     tree |= {"default_settings": next(iter(blocks.values()))} if alone else {"behaviors": blocks}
     if wanted.env is not None:
         tree["env_settings"] = {**tree.get("env_settings", {}), "env_path": wanted.env, "env_options": {}}
-    elif "env_path" not in tree.get("env_settings", {}):
-        raise RunError(
-            f"which environment {models.run} was trained in is not known: name it with --env, such as --env=3DBall"
-        )
+    elif not tree.get("env_settings", {}).get("env_path"):
+        env_name(models, None)
     return tree
+
+
+def _hide(blocks: Mapping[str, Any], wanted: StudentRequest, models: Models) -> None:
+    """Takes out of `critic_only` what another environment than the teachers' does not have."""
+    if wanted.env is None or not any("critic_only" in block["network_settings"] for block in blocks.values()):
+        return
+    options = PlayOptions(num_areas=1, env=wanted.env, flags=wanted.flags)
+    with opened(models, wanted.env, options) as env:
+        env.reset(options.seed)
+        names = {name: [obs.name for obs in spec.obs] for name, spec in env.behaviors.items()}
+    for name, block in blocks.items():
+        patterns = block["network_settings"].pop("critic_only", ())
+        if there := [one for one in patterns if any(fnmatchcase(obs, one) for obs in names.get(name, ()))]:
+            block["network_settings"]["critic_only"] = there
 
 
 def _of_run(models: Models) -> dict[str, Any]:
@@ -102,6 +119,8 @@ def _block(wanted: StudentRequest, policy: Policy, teacher: BehaviorSettings | N
     if teacher is not None:
         network = {key: getattr(teacher.network_settings, key) for key in KEPT}
         network["normalize"] |= teacher.network_settings.body == RESIDUAL  # which normalizes what it gets
+        if teacher.network_settings.critic_only:  # what the teacher did not see, a game need not have
+            network["critic_only"] = list(teacher.network_settings.critic_only)
     network |= {"hidden_units": wanted.hidden_units, "num_layers": wanted.num_layers}
     images = [shape for shape in policy.obs_shapes if len(shape) == 3]
     if wanted.vis_encode_type is not None or images:

@@ -46,9 +46,13 @@ def read_history(run: Path) -> History:
     if not run.is_dir():
         raise RunError(f"there is no folder {run}: the run was moved or deleted, or the current folder has changed")
     if not history:
-        raise RunError(
-            f"no metrics in {run}: a run writes its first ones with its first summary, after summary_freq steps"
+        empty = (run / METRICS).is_file() and (run / METRICS).stat().st_size
+        why = (
+            "in its summaries so far no episode has ended, and nothing was learned"
+            if empty
+            else "a run writes its first ones with its first summary, after summary_freq steps"
         )
+        raise RunError(f"no metrics in {run}: {why}")
     return history
 
 

@@ -153,11 +153,12 @@ class Teachers:
             learner.collector.rollout_size = None
             return self._watching_another(name, str(bc.teacher_behavior), bc.teacher)
         teacher = self._make_teacher(bc, name, learner.spec)
+        more = _seen_more(learner, teacher)
         if bc.teacher_plays:
             learner.collector.policy = TeacherPolicy(teacher, self._env.device)
-            return f"{bc.teacher} plays '{name}', whose rewards are therefore the teacher's; the student watches"
+            return f"{bc.teacher} plays '{name}', whose rewards are therefore the teacher's; the student watches{more}"
         learner.collector.policy = LabelledPolicy(learner.trainer.policy, teacher)
-        return f"'{name}' plays, and learns what {bc.teacher} would have done"
+        return f"'{name}' plays, and learns what {bc.teacher} would have done{more}"
 
     def check_specs_match(self, learners: Mapping[str, Learner]) -> None:
         """Raises EnvError if a student and the behavior of its teacher have different specs."""
@@ -208,6 +209,19 @@ class Teachers:
 
         assignment = BrainAssignment([part], self._env, seed=self._seed, deterministic=True, results=self._results)
         return BrainPolicy(assignment.brain(behavior, 0), spec.action)
+
+
+def _seen_more(student: Learner, teacher: BrainPolicy) -> str:
+    """Returns a remark on what a student sees and its teacher does not, which a game may lack."""
+    from palaestra.brains.checked import unseen  # as the teacher itself
+
+    hidden = unseen(teacher.brain, student.spec)
+    more = ", ".join(obs.name for obs in student.trainer.network.spec.obs if obs.name in hidden)
+    return (
+        f"; it also sees {more}, which its teacher does not (network_settings.critic_only would hide it)"
+        if more
+        else ""
+    )
 
 
 def teacher_spec(text: str) -> BrainSpec:

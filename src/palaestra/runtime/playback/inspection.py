@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from palaestra.brains.base import Seen
-from palaestra.brains.checked import CheckedBrain
+from palaestra.brains.checked import CheckedBrain, unseen
 from palaestra.brains.model import Policy
 from palaestra.brains.trained import ModelBrain
 from palaestra.core.specs import BehaviorSpec
@@ -88,7 +88,7 @@ class Inspector:
             (continuous, discrete), value = self._sampled(brain, spec, step, slot), None
         rays = [(fan, fan.hits(values)) for fan, values in game.rays(behavior, slot)]
         return AgentInspection(
-            behavior, slot, team, obs, reward, int(length), continuous, discrete, rays, value, _unseen(brain, spec)
+            behavior, slot, team, obs, reward, int(length), continuous, discrete, rays, value, unseen(brain, spec)
         )
 
     def _sampled(self, brain: object, spec: BehaviorSpec, step: TimeStep, slot: int) -> Distributions:
@@ -109,13 +109,6 @@ class Inspector:
             for column, size in zip(choice.discrete.T, sizes, strict=True)
         ]
         return [(float(column.mean()), float(column.std())) for column in choice.continuous.T], discrete
-
-
-def _unseen(brain: object, spec: BehaviorSpec) -> frozenset[str]:
-    model = brain.brain if isinstance(brain, CheckedBrain) else brain
-    names = {obs.name for obs in spec.obs}
-    seen = {*model.policy.observations} if isinstance(model, ModelBrain) else names
-    return frozenset(names - seen if seen < names else ())
 
 
 def _computed(

@@ -10,7 +10,15 @@ from functools import partial
 
 import torch
 
-from palaestra.core.errors import CheckpointError, ConfigError, Diverged, RankLost, RunError, SeveralProcesses
+from palaestra.core.errors import (
+    CheckpointError,
+    ConfigError,
+    DemoError,
+    Diverged,
+    RankLost,
+    RunError,
+    SeveralProcesses,
+)
 from palaestra.core.versions import palaestra_version
 from palaestra.parallel import rank_setup, ranks
 from palaestra.parallel.closing import closing_safely, reason_of
@@ -35,6 +43,7 @@ from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.play.best_models import Reopen, reopening
 from palaestra.runtime.run.beginning import begin, first_wait, kind_of, starting_point, trackers
 from palaestra.runtime.run.checks import check
+from palaestra.runtime.run.commands import continue_command
 from palaestra.runtime.run.ending import exit_status, finish
 from palaestra.runtime.run.features.keep_best import KeepBest
 from palaestra.runtime.run.features.progress import ProgressReport
@@ -60,7 +69,7 @@ from palaestra.runtime.run.run_settings import (
 from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.self_play.self_play_part import SelfPlay
 from palaestra.runtime.settings import Loaded, RunSettings
-from palaestra.runtime.storage.run_folder import RunFolder
+from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.runtime.storage.writer_lock import sole_writer
 
@@ -256,6 +265,10 @@ def carry_out(run: Run, stopper: Stopper) -> Result:
                 part_of(run.parts, Saving).show_saved()
             if lost is not None:
                 raise lost from error
+            if isinstance(error, ConfigError | DemoError):  # of a behavior that came late
+                place = run.folder.path / CONFIGURATION
+                again = continue_command(run)
+                raise type(error)(f"{error}; change that in {place}, then '{again}' goes on") from error
             raise
     finally:
         stopper.status = status

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+
+import yaml
 
 from palaestra.core.errors import CheckpointError, ConfigError, PalaestraError
 from palaestra.core.specs import BehaviorSpec
@@ -22,6 +25,8 @@ from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 
 MOST_CHANGES = 4
 """Number of changed settings that one message names."""
+MISMATCH = re.compile(r"size mismatch for (\S+): .*?torch\.Size\(\[(.*?)\]\).*?torch\.Size\(\[(.*?)\]\)")
+"""PyTorch's sentence about weights of two shapes."""
 
 
 class SavedRun:
@@ -43,6 +48,8 @@ class SavedRun:
         """Whether as many ranks have saved it."""
         self.threads: int | None = None
         """Number of threads with which it was computed."""
+        self._configuration: str | None = None
+        """The file of the settings with which it was saved, before this session writes it anew."""
         self._group = group
         self._ranks = 1
         self.checkpoint = checkpoint
@@ -152,6 +159,8 @@ class SavedRun:
         self, settings: RunSettings, folder: RunFolder, learners: Mapping[str, Learner]
     ) -> Iterator[None]:
         """Turns what a checkpoint raises that does not fit into an error that says what to do."""
+        if self._configuration is None and self.checkpoint is not None:
+            self._configuration = _configuration(folder)
         try:
             yield
         except (KeyError, RuntimeError, ValueError, TypeError) as error:
@@ -163,14 +172,32 @@ class SavedRun:
         self, error: Exception, settings: RunSettings, folder: RunFolder, learners: Mapping[str, Learner]
     ) -> CheckpointError:
         assert self.checkpoint is not None
-        reason = str(error).strip().splitlines()[-1].strip() if str(error).strip() else type(error).__name__
+        text = str(error).strip() or type(error).__name__
+        reason = text.splitlines()[-1].strip()
+        changed = self._changes(settings, of_shape=True) if "loading state_dict" in text else ""
+        if (mismatch := MISMATCH.search(text)) is not None:
+            key, there, here = mismatch.groups()
+            reason = f"its weights '{key}' are {_sizes(there)}, and {_sizes(here)} are expected"
         could = self._could_initialize(learners)
         anew = f", or start a new run from it with --initialize-from={folder.run_id}" if could else ""
+        also = "" if changed else self._changes(settings)
+        why = changed or f"{reason}{f'; changed since: {also}' if also else ''}"
+        place = folder.path / CONFIGURATION
+        kept = _configuration(folder) == self._configuration
+        advice = f"resume with the settings it was trained with ({place})" if kept else f"change that back in {place}"
         return CheckpointError(
-            f"{self.checkpoint.path} does not fit this environment and these settings: {reason}"
-            f"{_changes(folder, settings)}; resume with the settings it was trained with "
-            f"({folder.path / CONFIGURATION}){anew}"
+            f"{self.checkpoint.path} does not fit this environment and these settings: {why}; {advice}{anew}"
         )
+
+    def _changes(self, settings: RunSettings, *, of_shape: bool = False) -> str:
+        try:
+            tree = yaml.safe_load(self._configuration or "")
+            before = load(tree, own_code=False).settings if isinstance(tree, Mapping) else settings
+        except (PalaestraError, yaml.YAMLError):
+            return ""
+        found = changes(before, settings, of_shape=of_shape)
+        more = [f"{len(found) - MOST_CHANGES} more"] if len(found) > MOST_CHANGES else []
+        return "; ".join(found[:MOST_CHANGES] + more)
 
     def _could_initialize(self, learners: Mapping[str, Learner]) -> bool:
         assert self.checkpoint is not None
@@ -183,14 +210,15 @@ class SavedRun:
             return False
 
 
-def _changes(folder: RunFolder, settings: RunSettings) -> str:
+def _configuration(folder: RunFolder) -> str:
     try:
-        before = load(folder.path / CONFIGURATION, own_code=False).settings
-    except PalaestraError:
+        return (folder.path / CONFIGURATION).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
         return ""
-    found = changes(before, settings)
-    more = [f"{len(found) - MOST_CHANGES} more"] if len(found) > MOST_CHANGES else []
-    return f"; changed since: {'; '.join(found[:MOST_CHANGES] + more)}" if found else ""
+
+
+def _sizes(shape: str) -> str:
+    return shape.replace(", ", " x ") or "a number"
 
 
 def steps_in(checkpoint: Checkpoint) -> dict[str, int]:

@@ -241,16 +241,23 @@ class RunSettings(Settings):
 
 PACE = {"max_steps", "summary_freq", "checkpoint_interval", "keep_checkpoints", "stop_when", "keep_best"}
 """Settings of a behavior that may change when a run is resumed."""
+SHAPE = {"trainer_type", "network_settings", "critic_bins", "critic_hidden_units", "critic_num_layers", "shared_critic"}
+"""Settings of a behavior that networks depend on; reward signals too, where one came or went."""
 
 
-def changes(before: RunSettings, now: RunSettings) -> list[str]:
-    """Returns a line for each setting of a behavior that differs, with both values, if checkpoints depend on it."""
+def changes(before: RunSettings, now: RunSettings, *, of_shape: bool = False) -> list[str]:
+    """Returns a line for each setting of a behavior that differs, with both values, if checkpoints depend on it.
+    `of_shape`: only those that the shapes of networks depend on.
+    """
     old, new = (dict(_of_behaviors(settings.model_dump(mode="json"))) for settings in (before, now))
     paths = [
         path
         for path in dict.fromkeys((*new, *old))
         if not PACE.intersection(path[1:]) and old.get(path) != new.get(path)
     ]
+    if of_shape:
+        signals = [path for path in paths if "reward_signals" in path and not (path in old and path in new)]
+        paths = [path for path in paths if path in signals or SHAPE.intersection(path)]
     return [f"{'.'.join(path)} is {_shown(new, path)}, was {_shown(old, path)}" for path in paths]
 
 

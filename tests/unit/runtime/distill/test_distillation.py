@@ -1,16 +1,19 @@
 """A run's models are imitated by small networks, which are runs of their own."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import small_runs
+import walk_env
 import yaml
 
 import palaestra
 from palaestra.brains.model import load_policy
 from palaestra.cli.main import main
 from palaestra.core.errors import PalaestraError
+from palaestra.runtime.distill import distillation
 from palaestra.runtime.distill.student_settings import StudentRequest, student_tree
 from palaestra.runtime.play.run_models import Models, find_models
 from palaestra.runtime.settings import RunSettings
@@ -113,3 +116,35 @@ def test_a_curriculum_stays_in_the_lesson_that_its_run_has_reached(here):
 def test_mistakes_are_said_before_training(here, capsys, words, message):
     assert main(["distill", *words]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_student_sees_what_its_teacher_sees(here, capsys):
+    block = {
+        "trainer_type": "ppo",
+        "hyperparameters": {"batch_size": 32, "buffer_size": 64},
+        "network_settings": {"hidden_units": 8, "num_layers": 1, "critic_only": ["truth*", "tru*"]},
+        "max_steps": 64,
+    }
+    world = {"env_path": "Hallway", "env_options": {"state": True}, "num_areas": 4}
+    palaestra.train({"behaviors": {"Hallway": block}, "env_settings": world}, run_id="v1.5", quiet=True)
+    network = tree_of("v1.5")["behaviors"]["Hallway"]["network_settings"]
+    assert network["critic_only"] == ["truth*", "tru*"]
+    assert StudentRequest("v1.5").name(find_models("v1.5", Path("results"))) == "v1.5-32x1"
+    elsewhere = tree_of("v1.5", env="Hallway")["behaviors"]["Hallway"]["network_settings"]
+    assert "critic_only" not in elsewhere  # it has none of it
+    student = {"teacher": "results/v1.5/Hallway.onnx", "teacher_plays": False, "buffer_size": 64, "batch_size": 32}
+    block |= {"trainer_type": "bc", "hyperparameters": student, "network_settings": {"hidden_units": 8}}
+    palaestra.train({"behaviors": {"Hallway": block}, "env_settings": world}, run_id="sees")
+    assert "it also sees truth, which its teacher does not" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_student_needs_an_environment_that_can_be_opened_again_and_is_judged_unless_it_is_stopped(
+    here, monkeypatch, capsys
+):
+    block = {"trainer_type": "ppo", "hyperparameters": {"batch_size": 8, "buffer_size": 16}, "max_steps": 16}
+    first = palaestra.train({"default_settings": block}, env=walk_env.make, num_areas=2, run_id="own", quiet=True)
+    with pytest.raises(PalaestraError, match="was trained in an environment that a program made: name one with env"):
+        palaestra.distill("own", max_steps=16, quiet=True)
+    monkeypatch.setattr(distillation, "learn", lambda request: replace(first, signal=15))
+    assert main(["distill", "own", "--env=python:walk_env:make", "--json"]) == 128 + 15
+    assert not capsys.readouterr().out

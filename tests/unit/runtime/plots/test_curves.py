@@ -89,6 +89,9 @@ def test_a_line_that_is_being_written_is_left_out(results):
 def test_a_run_without_metrics_says_when_they_come(tmp_path):
     with pytest.raises(RunError, match="summary_freq"):
         read_history(tmp_path)
+    (tmp_path / "metrics.jsonl").write_text('{"behavior": "B", "step": 10, "elapsed": 1.0, "episodes": 0}\n')
+    with pytest.raises(RunError, match="in its summaries so far no episode has ended, and nothing was learned"):
+        read_history(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tiny_envs import CPU, Scripted, behavior_settings
 
 import palaestra
 from palaestra.brains.random import RandomBrain
-from palaestra.core.errors import CallbackError, RunError
+from palaestra.core.errors import CallbackError, ConfigError, RunError
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.collect import threads
 from palaestra.runtime.collect.learner import Learner
@@ -171,5 +171,16 @@ def test_a_late_behavior_that_an_earlier_run_had_not_learns_without_its_data(tmp
 def test_a_late_behavior_that_does_not_fit_its_checkpoint_ends_a_resumed_run_with_a_sentence(tmp_path):
     train(tmp_path, "run", 5, callbacks=[lambda summary: summary.step >= 200])
     wider = {"network_settings": {"hidden_units": 24, "num_layers": 1}}
-    with pytest.raises(RunError, match="does not fit this environment and these settings"):
+    with pytest.raises(
+        RunError, match=r"and these settings: behaviors\.B\.network_settings\.hidden_units is 24, was 16; change"
+    ):
         train(tmp_path, "run", 5, b=wider, resume=True)
+
+
+def test_settings_that_do_not_fit_a_late_behavior_end_the_run_with_what_to_change_and_how_to_go_on(tmp_path):
+    unfit = {"mirror": {"observations": {"nothing": "same"}}}
+    with pytest.raises(ConfigError, match=r"^behavior 'B': mirror\.observations: ") as raised:
+        train(tmp_path, "run", 5, b=unfit)
+    advice = f'change that in {tmp_path / "run" / "configuration.yaml"}, then palaestra.train(run_id="run", '
+    assert advice in str(raised.value)
+    assert train(tmp_path, "run", 5, resume=True).finished

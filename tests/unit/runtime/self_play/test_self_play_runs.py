@@ -13,15 +13,18 @@ from small_runs import differences, settings, state
 
 import palaestra
 from palaestra.envs.wrapper import EnvWrapper
-from palaestra.parallel.rank_group import ALONE
+from palaestra.parallel.rank_group import ALONE, RankGroup
+from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.run.result import Result
+from palaestra.runtime.self_play.exploiter import Exploiter
 from palaestra.runtime.self_play.self_play_part import SelfPlay
 from palaestra.runtime.settings import load
 from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.scenario.self_play_schedule import EXPLOITER as EXPLOITER_NUMBER
 from palaestra.scenario.self_play_schedule import NEWEST
+from palaestra.scenario.settings import ExploiterSettings
 
 SELF_PLAY = {"save_steps": 90, "team_change": 250, "swap_steps": 40, "window": 3}
 SAC = {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 50, "steps_per_update": 6}
@@ -212,6 +215,17 @@ def test_an_exploiter_plays_a_share_of_the_episodes_and_its_copies_join_the_pool
     assert rows <= {(-1, number) for number in range(50)} | {(newest, exploits), (exploits, newest)}
     # games of the policy against it are none of the policy's own
     assert sum(games for _, _, games in saved["pool"]["rates"]["Fighter"].values()) <= result.steps["Fighter"] / 3
+    # in two processes the first goes on with all of its decisions
+    run = load(config("Fighter", self_play=play)).settings
+    env = rumble_env.symmetric()
+    for number, expected in enumerate([saved["exploiter"]["step"], 0]):
+        group = RankGroup()
+        group.number, group.size = number, 2
+        learner = Learner("Fighter", env.behaviors["Fighter"], run.behaviors["Fighter"], env.device, 3, False)
+        context = SimpleNamespace(settings=run, env=env, group=group, folder=SimpleNamespace(path=tmp_path))
+        exploiter = Exploiter(learner, ExploiterSettings(), 100, cast(RunContext, context))
+        exploiter.load_state_dict(saved["exploiter"])
+        assert exploiter.changes()[1] == expected > -number
 
 
 def test_ratings_reach_the_status_file(tmp_path):

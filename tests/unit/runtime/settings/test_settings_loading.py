@@ -505,3 +505,14 @@ def test_what_has_changed_is_found_in_the_settings_of_all_behaviors_and_of_one()
         "behaviors.max_steps.time_horizon is 6, was 5",
         "default_settings.reward_signals.extrinsic.normalize is true, was false",
     ]
+
+
+def test_what_has_changed_is_told_of_networks_alone():
+    block = {"trainer_type": "sac", "hyperparameters": {"critic_bins": 11, "buffer_size": 1000}, "max_steps": 9}
+    before, now = (
+        RunSettings.model_validate({"default_settings": {**block, **new}, "behaviors": {"Ball": block}})
+        for new in ({}, {"hyperparameters": {"critic_bins": 21}, "max_steps": 10})
+    )
+    bins = "default_settings.hyperparameters.critic_bins is 21, was 11"
+    assert changes(before, now) == ["default_settings.hyperparameters.buffer_size is 50000, was 1000", bins]
+    assert changes(before, now, of_shape=True) == [bins]
