@@ -351,7 +351,7 @@ def play_with_late_team(results: str) -> list[list[Any]]:
             sorted(map(tuple, one["sides"])),
             duel["numbers"],
             duel["pool"],
-            [duel["exploiter"]["times"], duel["exploiter"]["record"], duel["exploiter"]["steps"][1]],
+            [duel["exploiter"]["times"], duel["exploiter"]["record"], duel["exploiter"]["step"]],
             duel["ratings"]["elos"],
         ]
         for one, duel in zip(plays, duels, strict=True)

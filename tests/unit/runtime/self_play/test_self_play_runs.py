@@ -207,7 +207,7 @@ def test_an_exploiter_plays_a_share_of_the_episodes_and_its_copies_join_the_pool
     assert begun_anew >= 2
     first, *copies = saved["pool"]["numbers"]
     assert (first, len(copies)) == (0, begun_anew)
-    made = 150 * begun_anew + saved["exploiter"]["steps"][0]
+    made = 150 * begun_anew + saved["exploiter"]["step"]
     # 0.4 of the areas' episodes are its own, in the others the policy decides
     assert made == pytest.approx(0.4 / 0.6 * result.steps["Fighter"], rel=0.4)
     newest, exploits = NEWEST, EXPLOITER_NUMBER
