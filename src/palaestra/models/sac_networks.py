@@ -76,6 +76,7 @@ class SoftCritics(Trunk):
         )
         self.places = None if shown is None else critic_places(spec, shown)
         self.signals = signals
+        self.bins = bins
         self.joint = (
             StackedMLP(TWINS, self.width + numbers, settings.hidden_units, 1) if recurrent and numbers else None
         )

@@ -80,6 +80,12 @@ class SAC:
         self.group = group
         shape = settings.network_settings
         self.network = seeded_network(self.make_network, spec, settings, device, seed)
+        if (bins := self.network.critics.bins) != (self.hyper.critic_bins or 1):
+            raise ConfigError(
+                f"{type(self).__name__}.make_network returned critics of {bins} bins; expected critic_bins: "
+                f"{self.hyper.critic_bins or 'null, which is 1'}; pass it on as SoftActorCritic's `bins`, or leave it "
+                "out of the settings"
+            )
         self.action_rng = seeded_generator(device, seed + 1, group)
         self.replay_rng = seeded_generator("cpu", seed + 2, group)
         self.gradient_rng = seeded_generator(device, seed + 4, group)

@@ -14,6 +14,7 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.specs import BehaviorSpec
 from palaestra.losses.categorical import bin_values
 from palaestra.losses.sac import backup
+from palaestra.models.sac_networks import SoftActorCritic
 from palaestra.testing import check_trainer
 from palaestra.testing.check_trainer import SPECS
 from palaestra.trainers.behavior_settings import BehaviorSettings
@@ -184,6 +185,16 @@ def test_critics_have_sizes_of_their_own():
 def test_where_the_residual_body_cannot_be_is_said(change: dict[str, Any], sentence: str):
     with pytest.raises(ValueError, match=sentence):
         settings({}, BODY, **change)
+
+
+def test_an_own_network_without_the_bins_of_the_settings_is_refused():
+    class Mine(SAC):
+        @staticmethod
+        def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> SoftActorCritic:
+            return SoftActorCritic(spec, settings.network_settings)
+
+    with pytest.raises(ConfigError, match=r"Mine\.make_network returned critics of 1 bins; expected critic_bins: 41;"):
+        Mine(spec_of((1,), branches=(82,)), settings(MODERN, BODY), CPU, 0)
 
 
 def test_an_own_loss_of_values_does_not_fit_bins():
