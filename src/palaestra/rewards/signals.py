@@ -38,7 +38,8 @@ class RewardSignals:
     ) -> None:
         """Makes the signals, whose weights and random streams come from `seed`. `group`: the ranks that learn them
         together; `shown`: the observations that `spec` has of those they are given (`Trunk.shown`); `limit`: what
-        normalized returns may reach. Raises PluginError, ConfigError, and DemoError where a demonstration does not fit.
+        normalized returns may reach, strengths above 1 included. Raises PluginError, ConfigError, and DemoError where a
+        demonstration does not fit.
         """
         self.names = tuple(settings)
         self.gammas = tuple(one.gamma for one in settings.values())
@@ -50,8 +51,12 @@ class RewardSignals:
         }
         self._learned = blinded(self._learned, shown)
         self._sums = {name: EpisodeSums() for name in self._learned}
-        self.scales = {n: ReturnScale(one.gamma, group, limit) for n, one in settings.items() if one.normalize}
-        """Scales of the rewards of normalized signals."""
+        self.scales = {
+            name: ReturnScale(one.gamma, group, None if limit is None else limit / max(one.strength, 1.0))
+            for name, one in settings.items()
+            if one.normalize
+        }
+        """Scales of normalized signals, before their strengths."""
 
     def __len__(self) -> int:
         return len(self.names)

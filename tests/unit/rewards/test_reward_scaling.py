@@ -6,7 +6,7 @@ import pytest
 import torch
 from demo_files import episodes, write
 from rollouts import experience
-from tiny_envs import decide, table
+from tiny_envs import decide, spec_of, table
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -17,7 +17,8 @@ from palaestra.data.slotted_buffer import SlottedBuffer
 from palaestra.data.steady_buffer import SteadyBuffer
 from palaestra.rewards.prior_data import PriorData
 from palaestra.rewards.reward_scaling import EpisodeSums, ReturnScale
-from palaestra.rewards.settings import PriorDataSettings
+from palaestra.rewards.settings import ExtrinsicSettings, PriorDataSettings
+from palaestra.rewards.signals import RewardSignals
 
 REWARD = torch.tensor([[1.0, 4.0], [2.0, 0.0]])
 ENDED = torch.tensor([[False, True], [False, False]])
@@ -33,6 +34,18 @@ def test_rewards_are_divided_by_the_standard_deviation_of_discounted_returns():
     # returns so far: 1 and 2 + ½ * 1 = 2.5 in one slot; 4, which ends, and 0 in the other
     deviation = torch.tensor([1.0, 2.5, 4.0, 0.0]).std(correction=0)
     assert_close(scale(REWARD, ENDED), REWARD / deviation)
+
+
+@pytest.mark.parametrize(("strength", "largest"), [(1.0, 5.0), (4.0, 5.0), (0.5, 2.5)])
+def test_the_largest_return_fits_below_the_limit_with_its_strength(strength: float, largest: float):
+    settings = {"extrinsic": ExtrinsicSettings(strength=strength, normalize=True)}
+    signals = RewardSignals(spec_of((1,), continuous=1), settings, torch.device("cpu"), 0, limit=5.0)
+    reward = torch.zeros(1000, 1)
+    reward[0] = 100.0
+    assert_close(
+        signals.scales["extrinsic"](reward, torch.ones(1000, 1, dtype=torch.bool)).max() * strength,
+        torch.tensor(largest),
+    )
 
 
 def test_returns_of_prior_data_fit_below_the_limit(tmp_path: Path):
