@@ -35,13 +35,14 @@ SHOWN = 10
 def write_report(study: TuneStudy, show: Callable[[str], object]) -> FrozenTrial:
     """Writes the report and prints a table. Returns the best trial. Raises RunError if none was completed."""
     complete = ranked(study)
-    if not complete:
-        raise RunError(
-            f"no trial of the study was completed: see 'why' in {study.folder.path / TRIALS}, and trials/*/seed-*.log"
-        )
-    best = complete[0]
     try:
         write_whole(study.folder.path / TRIALS, trials_table(study).encode())
+        if not complete:
+            raise RunError(
+                f"no trial of the study was completed: see 'why' in {study.folder.path / TRIALS}, and "
+                "trials/*/seed-*.log"
+            )
+        best = complete[0]
         write_best(study, best)
         pictures = draw_study(study)
     except OSError as error:

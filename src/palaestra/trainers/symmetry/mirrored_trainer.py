@@ -112,4 +112,5 @@ def mirrored(kind: type[Any], settings: BehaviorSettings) -> type[Any]:
         def _draw(self) -> ReplayBatch:  # of SAC
             return with_mirror_image(super()._draw(), self._mirror)
 
+    Mirrored.__name__ = kind.__name__
     return Mirrored

@@ -12,6 +12,7 @@ from duel_env import Duel
 from small_runs import differences, settings, state
 
 import palaestra
+from palaestra.core.errors import ConfigError
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.runtime.collect.learner import Learner
@@ -25,6 +26,7 @@ from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.scenario.self_play_schedule import EXPLOITER as EXPLOITER_NUMBER
 from palaestra.scenario.self_play_schedule import NEWEST
 from palaestra.scenario.settings import ExploiterSettings
+from palaestra.trainers import sac
 
 SELF_PLAY = {"save_steps": 90, "team_change": 250, "swap_steps": 40, "window": 3}
 SAC = {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 50, "steps_per_update": 6}
@@ -222,10 +224,18 @@ def test_an_exploiter_plays_a_share_of_the_episodes_and_its_copies_join_the_pool
         group = RankGroup()
         group.number, group.size = number, 2
         learner = Learner("Fighter", env.behaviors["Fighter"], run.behaviors["Fighter"], env.device, 3, False)
-        context = SimpleNamespace(settings=run, env=env, group=group, folder=SimpleNamespace(path=tmp_path))
+        place, console = SimpleNamespace(path=tmp_path), SimpleNamespace(warning=print)
+        context = SimpleNamespace(settings=run, env=env, group=group, folder=place, console=console)
         exploiter = Exploiter(learner, ExploiterSettings(), 100, cast(RunContext, context))
         exploiter.load_state_dict(saved["exploiter"])
         assert exploiter.changes()[1] == expected > -number
+
+
+def test_an_exploiter_whose_replay_does_not_fit_is_refused_before_training(tmp_path, monkeypatch):
+    monkeypatch.setattr(sac, "free_memory", lambda: 0)
+    rest = {"trainer_type": "sac", "hyperparameters": SAC, "self_play": {"exploiter": EXPLOITER}}
+    with pytest.raises(ConfigError, match=r"behavior 'Fighter \(exploiter\)': hyperparameters.buffer_size: a replay"):
+        train(config("Fighter", **rest), "symmetric", tmp_path)
 
 
 def test_ratings_reach_the_status_file(tmp_path):

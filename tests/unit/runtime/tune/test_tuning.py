@@ -80,6 +80,14 @@ def test_a_trial_that_fails_harms_no_other(tmp_path):
         assert [row["why"] for row in found] == ["no such game", "weights are NaN", ""]
 
 
+def test_where_no_trial_was_completed_the_table_says_why(tmp_path):
+    with opened(tmp_path, plan(trials=1)) as study:
+        Tuning(study, Here(Outcome("failed", "no such game")), silent).run()
+        with pytest.raises(RunError, match=r"no trial of the study was completed: see 'why' in .*trials\.csv"):
+            write_report(study, silent)
+        assert [row["why"] for row in rows(study.folder.path)] == ["no such game"]
+
+
 @pytest.mark.slow
 def test_a_training_that_was_killed_is_started_again_twice(tmp_path):
     with opened(tmp_path, plan(trials=1)) as study:

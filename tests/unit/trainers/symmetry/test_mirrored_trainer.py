@@ -113,9 +113,11 @@ def test_other_features_go_on_beside_it(tmp_path, monkeypatch, changes):
 
 
 @pytest.mark.parametrize("trainer", ["ppo", "sac"])
-def test_a_mirrored_trainer_learns_with_other_ranks_as_its_class_does(trainer):
+def test_a_mirrored_trainer_has_its_classs_name_and_learns_with_other_ranks_as_that_does(trainer):
     settings = BehaviorSettings.model_validate({"trainer_type": trainer})
-    assert takes_group(mirrored(trainer_class(trainer), settings))
+    kind = mirrored(trainer_class(trainer), settings)
+    assert takes_group(kind)
+    assert kind.__name__ == trainer_class(trainer).__name__  # which messages give
 
 
 @pytest.mark.parametrize("trainer", ["ppo", "sac"])
