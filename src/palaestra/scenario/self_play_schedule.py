@@ -129,7 +129,7 @@ class Pool:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores `state_dict`; a smaller window keeps the newest."""
-        self.rates.load_state_dict(state["rates"])
+        """Restores `state_dict`, also without rates, as early ones are; a smaller window keeps the newest."""
+        self.rates.load_state_dict(state.get("rates", {}))
         self._keep(state["numbers"])
         restore_rng(self._generator, state["chance"])

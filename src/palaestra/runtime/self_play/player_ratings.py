@@ -150,7 +150,8 @@ class PoolGames:
 
     def standings(self, learner: str) -> list[tuple[float, int]]:
         """Returns a learning policy's win rate against each snapshot that was judged, and that one's step."""
-        rates = [(self._pool.rates.seen(learner, number), self.taken[number]) for number in self._pool.numbers]
+        dated = [(number, self.taken[number]) for number in self._pool.numbers if number in self.taken]
+        rates = [(self._pool.rates.seen(learner, number), step) for number, step in dated]
         return [(rate, step) for rate, step in rates if rate is not None]
 
     def keep(self, numbers: Collection[int]) -> None:
@@ -162,9 +163,9 @@ class PoolGames:
         return {"unknown": [list(game) for game in self._unknown], "taken": _saved(self.taken)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores them."""
-        self._unknown = [(learner, number, result) for learner, number, result in state["unknown"]]
-        self.taken = _loaded(state["taken"])
+        """Restores them; early checkpoints have none."""
+        self._unknown = [(learner, number, result) for learner, number, result in state.get("unknown", ())]
+        self.taken = _loaded(state.get("taken", {}))
 
 
 def _saved(ratings: Mapping[int, Any]) -> dict[str, Any]:

@@ -182,8 +182,8 @@ class SelfPlayBehavior:
         self._pool.load_state_dict(state["pool"])
         self._snapshots.load_state_dict(state["snapshots"])
         self.ratings.load_state_dict(state["ratings"])
-        self.games.load_state_dict(state["games"])
-        if self.exploiter is not None and state["exploiter"] is not None:
+        self.games.load_state_dict(state.get("games", {}))
+        if self.exploiter is not None and state.get("exploiter") is not None:
             self.exploiter.load_state_dict(state["exploiter"])
         self._steps_when_met = state["fixed_steps"]
         self._steps_since = state["fixed_steps_since"]

@@ -143,6 +143,7 @@ class SlotPlayers:
     def load_state_dict(self, state: Mapping[str, Any], here: Sequence[int]) -> None:
         """Restores the players of the sides that are `here`, by their numbers in the state."""
         self.areas.load_state_dict(state["areas"])
-        restore_rng(self._rng, state["exploited"])
+        if "exploited" in state:  # which early checkpoints lack
+            restore_rng(self._rng, state["exploited"])
         players = state["players"].items()
         self._players = {name: self._sides.able(numbers.cpu().numpy()[:, here]) for name, numbers in players}

@@ -20,11 +20,13 @@ from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.run.result import Result
 from palaestra.runtime.self_play.exploiter import Exploiter
+from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
 from palaestra.runtime.self_play.self_play_part import SelfPlay
+from palaestra.runtime.self_play.slot_players import SlotPlayers
 from palaestra.runtime.settings import load
 from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.scenario.self_play_schedule import EXPLOITER as EXPLOITER_NUMBER
-from palaestra.scenario.self_play_schedule import NEWEST
+from palaestra.scenario.self_play_schedule import NEWEST, Pool
 from palaestra.scenario.settings import ExploiterSettings
 from palaestra.trainers import sac
 
@@ -267,6 +269,22 @@ def test_a_run_that_goes_on_with_self_play_begins_against_what_it_had_learned(tm
     learned = state(before.folder)["Fighter"]["trainer"]["network"]
     after = train(config("Fighter", steps=310, self_play={"save_steps": 10_000}), "symmetric", tmp_path, resume=True)
     assert differences(behavior_state(after, "Fighter")["snapshots"]["0"], learned) == []
+
+
+def test_a_run_goes_on_from_a_checkpoint_that_knows_nothing_of_win_rates_and_exploiters(tmp_path):
+    dropped = {Pool: ["rates"], SlotPlayers: ["exploited"], SelfPlayBehavior: ["games", "exploiter"]}
+    with pytest.MonkeyPatch.context() as early:
+        for kind, keys in dropped.items():
+            early.setattr(kind, "state_dict", without(kind.state_dict, keys))
+        train(config("Fighter"), "symmetric", tmp_path, 400)
+    play = {"opponents": "prioritized", "exploiter": EXPLOITER}
+    after = train(config("Fighter", self_play=play), "symmetric", tmp_path, resume=True)
+    assert after.finished
+    assert behavior_state(after, "Fighter")["pool"]["rates"]["Fighter"]
+
+
+def without(state_dict: Callable[[Any], dict[str, Any]], keys: list[str]) -> Callable[[Any], dict[str, Any]]:
+    return lambda self: {key: value for key, value in state_dict(self).items() if key not in keys}
 
 
 def test_sac_is_warned_of(tmp_path, capsys):
