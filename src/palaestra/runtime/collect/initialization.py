@@ -14,8 +14,10 @@ from palaestra.core.errors import ConfigError
 from palaestra.models.trunk import Trunk
 from palaestra.runtime.collect.learner import Learner
 
-OTHER_REWARDS = "its values begin anew, since its reward signals or its trainer are others"
-OTHER_CRITIC = "its policy goes on, and its critic begins anew, since it sees other observations (critic_only)"
+OTHER_REWARDS = "its values begin anew, since its reward signals, its trainer or its critic_bins are others"
+OTHER_CRITIC = (
+    "its policy goes on, and its critic begins anew, since it sees other observations (critic_only) or has another size"
+)
 SAME_SIGHT = "; critic_only hides some from the policy in one of the runs, and both policies must see the same"
 CRITICS = re.compile(r"(critics?|targets|value_head|(encoders|attentions|bodies|memory\.lstms)\.1)\.")
 """Beginning of the names of a critic's tensors in a network's state; stacked layers (`body`) hold both."""
