@@ -132,6 +132,8 @@ class Replay:
             self._index = self._make(rollout)
         index = self._index
         index.resize(slots)
+        if rollout.anew is not None:
+            index.part(np.flatnonzero(rollout.anew.cpu().numpy()))
         joins, ended, lengths = self._on_host(rollout, index)
         final_rows = np.full(time * slots, NONE, np.int64)
         if rollout.final_rows.shape[0]:

@@ -16,6 +16,7 @@ from torch import Tensor
 from palaestra.core.errors import ConfigError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action, Decision, FinalObs, TimeStep
+from palaestra.data.n_step import Ahead
 from palaestra.data.replay import Replay, decoded, empty_table, encoded, picked
 from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.data.steady_buffer import PLAIN
@@ -247,6 +248,28 @@ def test_a_replay_that_was_saved_goes_on_the_same(stretch: int):
             drawn = [one.draw(16, torch.Generator().manual_seed(i)) for one in (replay, other)]
             assert all(torch.equal(a, b) for a, b in zip(drawn[0].obs, drawn[1].obs, strict=True))
             assert torch.equal(drawn[0].action.continuous, drawn[1].action.continuous)
+
+
+def test_rewards_are_summed_in_one_episode_also_where_the_next_begins_with_the_view_that_a_lost_one_waited_with():
+    world = World(3, 4, steady=False)
+    world.new_view = lambda: (0.0, 0.0)
+    replay = Replay(SPEC, 2000, torch.device("cpu"))
+    for rollout in world.rollouts([1, 4, 2] * 40):
+        pour(replay, replace(rollout, action_mask=None, last_mask=None))
+    of_episode: dict[int, list[int]] = {}
+    for number, one in enumerate(world.history):
+        of_episode.setdefault(one.episode, []).append(number)
+    drawn = replay.draw(1000, torch.Generator().manual_seed(0), Ahead(4, 0.5))
+    assert drawn.steps is not None
+    for number, steps, reward in zip(
+        drawn.action.continuous[:, 0].long().tolist(), drawn.steps.tolist(), drawn.reward.tolist(), strict=True
+    ):
+        mates = of_episode[world.history[number].episode]
+        summed = mates[mates.index(number) :][:steps]
+        assert len(summed) == steps
+        assert reward == pytest.approx(
+            sum(0.5**i * world.history[each].reward for i, each in enumerate(summed)), abs=1e-5
+        )
 
 
 def test_each_decision_is_drawn_as_often_as_any_other():
