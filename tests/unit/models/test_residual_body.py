@@ -159,6 +159,16 @@ def test_without_gradients_of_weights_that_of_the_input_is_there():
     assert body.weights[0].grad is None
 
 
+def test_no_rows_give_no_features_and_gradients_of_0():
+    body = made().double()  # as on a GPU: a tick on which none of a network's agents acts
+    x = torch.zeros(2, 0, 5, dtype=torch.float64, requires_grad=True)
+    with torch.no_grad():
+        assert body(x).shape == (2, 0, 6)
+    body(x).sum().backward()
+    assert all(p.grad is not None and not p.grad.any() for p in body.parameters())
+    assert not by_rows.fits(x.float())  # whose gradient would end the process
+
+
 def test_a_body_is_copied_after_its_weights_have_moved():
     body = made()
     x = torch.rand(2, 7, 5)

@@ -45,7 +45,7 @@ class StackedBatchNorm(nn.Module):
         Features lie before rows: so one call does for all networks.
         """
         scale, bias = self.affine.flatten(1).unbind()
-        flat = x.reshape(1, -1, x.shape[2])
+        flat = x.flatten(0, 1).unsqueeze(0)
         learns &= x.shape[2] > 1
         return functional.batch_norm(flat, self.mean, self.var, scale, bias, learns, MOMENTUM, EPSILON).view(x.shape)
 
