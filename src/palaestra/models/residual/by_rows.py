@@ -24,8 +24,8 @@ _relu_gradient = torch.ops.aten.threshold_backward.grad_input
 
 
 def fits(x: Tensor) -> bool:
-    """Whether this form is taken: on a CPU with oneDNN, in single precision, for at least a row: of none the gradient of
-    a norm would end the process.
+    """Whether this form is taken: on a CPU with oneDNN, in single precision, for some rows: the gradient of a norm of
+    none would end the process.
     """
     single = x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
     return x.numel() > 0 and single and x.device.type == "cpu" and torch.backends.mkldnn.is_available()

@@ -223,7 +223,7 @@ class TrainerProcess:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state, also that of a trainer in this process."""
         pipeline = state.get(PIPELINE)
-        self._messages = self._ask("load", {key: value for key, value in state.items() if key != PIPELINE})
+        self._tell(self._ask("load", {key: value for key, value in state.items() if key != PIPELINE}))
         self._sent_network = True
         acting: dict[str, Any] = self._ask("acting") if pipeline is None else pipeline
         self.network.load_state_dict(acting["network"])
@@ -233,7 +233,12 @@ class TrainerProcess:
 
     def take_prior(self, replays: Sequence[Mapping[str, Any]], run: str) -> None:
         """Gives a trainer with prior data the replays that the ranks of an earlier run saved."""
-        self._messages = self._ask("prior", (replays, run))
+        self._tell(self._ask("prior", (replays, run)))
+
+    def _tell(self, new: Messages) -> None:
+        """Adds messages to those that nobody has asked for yet."""
+        both = zip(self._messages, new, strict=True)
+        self._messages = Messages(*(list(dict.fromkeys([*old, *more])) for old, more in both))
 
     def reseed(self, seed: int) -> None:
         """Gives the trainer's streams of random numbers new seeds."""

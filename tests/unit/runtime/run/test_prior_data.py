@@ -57,10 +57,12 @@ def test_an_interrupted_run_with_prior_data_ends_as_one_that_never_stopped(memor
     assert differences(state(whole.folder), state(without.folder)) != []
 
 
-def test_a_run_says_once_what_its_prior_data_are(recording, tmp_path, capsys):
+@pytest.mark.parametrize("threaded", [False, True])
+def test_a_run_says_once_what_its_prior_data_are(threaded, recording, tmp_path, capsys):
     train(tmp_path, None, run_id="earlier")
-    train(tmp_path, {"demo_path": recording, "run": "earlier"}, quiet=False)
+    train(tmp_path, {"demo_path": recording, "run": "earlier"}, quiet=False, behavior={"threaded": threaded})
     told = " ".join(capsys.readouterr().out.split())
+    assert told.count("Its replay of 200 decisions takes up to") == 1
     read = f"28 recorded decisions of 4 episodes and 200 decisions of {tmp_path / 'earlier'}"
     assert told.count(f"Basic: 50% of each minibatch are prior data: {read}") == 1
 
