@@ -59,6 +59,10 @@ class Messages(NamedTuple):
     remarks: list[str]
     warnings: list[str]
 
+    def plus(self, others: Messages) -> Messages:
+        """Returns these and others, each once."""
+        return Messages(*(list(dict.fromkeys([*own, *more])) for own, more in zip(self, others, strict=True)))
+
 
 class Updated(NamedTuple):
     """The outcome of an update."""
@@ -223,7 +227,8 @@ class TrainerProcess:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state, also that of a trainer in this process."""
         pipeline = state.get(PIPELINE)
-        self._tell(self._ask("load", {key: value for key, value in state.items() if key != PIPELINE}))
+        loaded = self._ask("load", {key: value for key, value in state.items() if key != PIPELINE})
+        self._messages = self._messages.plus(loaded)
         self._sent_network = True
         acting: dict[str, Any] = self._ask("acting") if pipeline is None else pipeline
         self.network.load_state_dict(acting["network"])
@@ -233,12 +238,7 @@ class TrainerProcess:
 
     def take_prior(self, replays: Sequence[Mapping[str, Any]], run: str) -> None:
         """Gives a trainer with prior data the replays that the ranks of an earlier run saved."""
-        self._tell(self._ask("prior", (replays, run)))
-
-    def _tell(self, new: Messages) -> None:
-        """Adds messages to those that nobody has asked for yet."""
-        both = zip(self._messages, new, strict=True)
-        self._messages = Messages(*(list(dict.fromkeys([*old, *more])) for old, more in both))
+        self._messages = self._messages.plus(self._ask("prior", (replays, run)))
 
     def reseed(self, seed: int) -> None:
         """Gives the trainer's streams of random numbers new seeds."""
