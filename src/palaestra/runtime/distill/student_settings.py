@@ -14,6 +14,7 @@ from palaestra.brains.model import Policy
 from palaestra.core.errors import ConfigError
 from palaestra.core.files import MODEL_FILES
 from palaestra.models.settings import RESIDUAL
+from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.play.evaluating import PlayOptions, opened
 from palaestra.runtime.play.run_models import Models, env_name
 from palaestra.runtime.settings import BehaviorSettings
@@ -78,7 +79,13 @@ def student_tree(wanted: StudentRequest, models: Models, policies: Mapping[str, 
     alone = models.settings is None and len(blocks) == 1  # a file need not have the name of its behavior
     tree |= {"default_settings": next(iter(blocks.values()))} if alone else {"behaviors": blocks}
     if wanted.env is not None:
-        tree["env_settings"] = {**tree.get("env_settings", {}), "env_path": wanted.env, "env_options": {}}
+        of_games = is_game(wanted.env)  # an environment of another kind refuses settings that are not for it
+        kept = {
+            key: value
+            for key, value in tree.get("env_settings", {}).items()
+            if (key != "stagger_episodes" if of_games else key == "num_areas")
+        }
+        tree["env_settings"] = {**kept, "env_path": wanted.env, "env_options": {}}
     elif not tree.get("env_settings", {}).get("env_path"):
         env_name(models, None)
     return tree
@@ -104,7 +111,8 @@ def _of_run(models: Models) -> dict[str, Any]:
     text = (models.folder / CONFIGURATION).read_text("utf-8")
     whole: dict[str, Any] = yaml.safe_load(text)
     tree = {key: whole[key] for key in ("env_settings", "engine_settings", "environment_parameters") if whole.get(key)}
-    env = {key: value for key, value in tree.get("env_settings", {}).items() if key != "seed"}
+    # the lessons are over
+    env = {key: value for key, value in tree.get("env_settings", {}).items() if key not in ("seed", "first_lesson")}
     parameters = {
         name: form["curriculum"][min(models.lessons.get(name, 0), len(form["curriculum"]) - 1)]["value"]
         if isinstance(form, dict) and "curriculum" in form

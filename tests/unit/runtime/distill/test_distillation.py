@@ -86,7 +86,7 @@ def test_a_student_normalizes_what_its_teachers_residual_body_did(here, body, no
     assert made["behaviors"]["3DBall"]["network_settings"]["normalize"] is normalizes
 
 
-def test_a_curriculum_stays_in_the_lesson_that_its_run_has_reached(here):
+def test_a_student_has_the_teachers_environment_in_the_lesson_that_was_reached(here):
     lessons = [
         {
             "name": "a",
@@ -98,10 +98,18 @@ def test_a_curriculum_stays_in_the_lesson_that_its_run_has_reached(here):
     tree = small_runs.settings("Basic") | {
         "environment_parameters": {"num_tiles": {"curriculum": lessons}, "fixed": 3.0}
     }
-    (here / "configuration.yaml").write_text(yaml.safe_dump(tree | {"env_settings": {"env_path": "Basic", "seed": 5}}))
-    made = student_tree(StudentRequest("run"), Models({}, None, "run", {"num_tiles": 1}, here), {})
+    env = {"env_path": "Basic", "seed": 5, "first_lesson": 1, "num_envs": 2, "stagger_episodes": True, "num_areas": 3}
+    (here / "configuration.yaml").write_text(yaml.safe_dump(tree | {"env_settings": env}))
+    models = Models({}, None, "run", {"num_tiles": 1}, here)
+    made = student_tree(StudentRequest("run"), models, {})
     assert made["environment_parameters"] == {"num_tiles": 7.0, "fixed": 3.0}
-    assert made["env_settings"] == {"env_path": "Basic"}
+    copies = {"num_envs": 2, "num_areas": 3}
+    assert made["env_settings"] == {"env_path": "Basic", **copies, "stagger_episodes": True}
+    elsewhere = [
+        student_tree(StudentRequest("run", env=name), models, {})["env_settings"] for name in ("Sorter", "a.exe")
+    ]
+    named = [{"env_path": name, "env_options": {}} for name in ("Sorter", "a.exe")]
+    assert elsewhere == [{**named[0], "num_areas": 3}, {**named[1], **copies}]  # what the other kind would refuse
 
 
 @pytest.mark.parametrize(
