@@ -97,13 +97,14 @@ class Pool:
 
     def admit(self, number: int) -> None:
         """Adds a snapshot; beyond `window` removes the oldest or easiest of the others."""
-        if self.settings.drop == "easiest" and len(self.numbers) >= self.settings.window:
-            self.numbers.remove(self.rates.easiest(self.numbers))
         self._keep([*self.numbers, number])
 
     def _keep(self, numbers: Sequence[int]) -> None:
-        """Keeps the newest of these that the window holds, and what is known of them."""
-        self.numbers = list(numbers)[-self.settings.window :]
+        """Keeps the newest, and of the others as many as the window holds, and what is known of them."""
+        left, window = list(numbers), self.settings.window
+        while self.settings.drop == "easiest" and len(left) > window:
+            left.remove(self.rates.easiest(left[:-1]))
+        self.numbers = left[-window:]
         self.rates.keep(self.numbers)
 
     def draw(self, learners: Collection[str] = ()) -> int:
@@ -129,7 +130,7 @@ class Pool:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores `state_dict`, also without rates, as early ones are; a smaller window keeps the newest."""
+        """Restores `state_dict`, also without rates, as early ones are; a smaller window drops as `admit` does."""
         self.rates.load_state_dict(state.get("rates", {}))
         self._keep(state["numbers"])
         restore_rng(self._generator, state["chance"])
