@@ -61,22 +61,20 @@ class MirroredEstimates(ValueEstimates):
 
 
 def with_mirror_image(batch: ReplayBatch, mirror: Mirror) -> ReplayBatch:
-    """Returns a batch of a replay, and after it the mirror image of each decision."""
-    observed = len(batch.obs[0])
-    everyone = torch.arange(observed, device=batch.reward.device)
+    """Returns decisions that were drawn one by one, and after them the mirror image of each."""
+    count = len(batch.reward)
 
-    def places(at: slice | Tensor) -> Tensor:
-        here = everyone[at]
-        return torch.cat([here, here + observed])
+    def together(own: Tensor, image: Tensor) -> Tensor:
+        return torch.cat([own[:count], image[:count], own[count:], image[count:]])  # as `ReplayBatch` has them
 
     action, other = batch.action, mirror.action(batch.action)
     discrete = torch.cat([action.discrete, other.discrete.to(action.discrete.dtype)])
     return replace(
         batch,
-        obs=tuple(torch.cat(pair) for pair in zip(batch.obs, mirror.obs(batch.obs), strict=True)),
-        masks=None if batch.masks is None else torch.cat([batch.masks, mirror.mask(batch.masks)]),
-        now=places(batch.now),
-        after=places(batch.after),
+        obs=tuple(map(together, batch.obs, mirror.obs(batch.obs))),
+        masks=None if batch.masks is None else together(batch.masks, mirror.mask(batch.masks)),
+        now=slice(0, 2 * count),
+        after=slice(2 * count, 4 * count),
         action=Action(torch.cat([action.continuous, other.continuous]), discrete),
         **{name: getattr(batch, name).repeat(2) for name in ("reward", "terminated", "ended")},
         steps=None if batch.steps is None else batch.steps.repeat(2),

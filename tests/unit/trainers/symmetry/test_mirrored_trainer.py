@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,39 @@ def test_a_batch_of_a_replay_has_its_mirror_image_after_it():
     assert (both.action.continuous.tolist(), both.action.discrete.tolist()) == ([[0.5], [-0.5]], [[0], [1]])
     assert both.reward.tolist() == [7, 7]
     assert both.steps.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("body", [None, "residual"])
+def test_a_batch_and_its_mirror_image_have_the_same_gradient(body):
+    spec = BehaviorSpec((ObsSpec("own", (2,)),), ActionSpec(1, (2,)))
+    tree = {"observations": {"own": {"negate": [0]}}, "actions": {"continuous": ["-0"], "discrete": {0: [1, 0]}}}
+    block = {
+        "trainer_type": "sac",
+        "hyperparameters": {"batch_size": 6, "buffer_size": 100, "init_entcoef": 1e-9},
+        "network_settings": {"hidden_units": 8, "num_layers": 1, "body": body},
+        "mirror": tree,
+    }
+    torch.manual_seed(1)
+    count = 6
+    row = torch.zeros(count, dtype=torch.bool)
+    action = Action(torch.rand(count, 1) * 2 - 1, torch.randint(2, (count, 1)))
+    at = slice(0, count), slice(count, 2 * count)
+    batch = ReplayBatch((torch.randn(2 * count, 2),), None, *at, None, action, torch.randn(count), row, row)
+    mirror = Mirror(MirrorSettings.model_validate(tree), spec, CPU)
+    image = replace(batch, obs=mirror.obs(batch.obs), action=mirror.action(action))
+    found = []
+    for first in (batch, image):
+        sac = make_trainer(spec, BehaviorSettings.model_validate(block), CPU, 0)
+        head = sac.network.action_head
+        with torch.no_grad():  # hardly any noise, which is another in another order
+            head.weight[1].zero_()
+            head.bias[1] = -20.0
+        both = with_mirror_image(first, mirror)
+        sac.gradient.fill(both, sac.signals.of_batch(both.transitions()), sac, sac.metrics)
+        parameters = dict(sac.network.named_parameters())
+        found.append({name: p.grad for name, p in parameters.items() if p.grad is not None and "temp" not in name})
+    assert {"action_head.weight", "critics.head_weight", "body.weights.0"} <= found[0].keys()
+    torch.testing.assert_close(*found, atol=1e-3, rtol=1e-3)
 
 
 @pytest.mark.parametrize("trainer", ["ppo", "sac"])
