@@ -101,14 +101,19 @@ def test_a_batch_and_its_mirror_image_have_the_same_gradient(body):
     for first in (batch, image):
         sac = make_trainer(spec, BehaviorSettings.model_validate(block), CPU, 0)
         head = sac.network.action_head
-        with torch.no_grad():  # hardly any noise, which is another in another order
-            head.weight[1].zero_()
+        torch.manual_seed(2)
+        with torch.no_grad():
+            for part in (sac.network.critics, sac.network.targets):  # which say 0 of everything at first
+                for weights in part.parameters():
+                    weights.add_(0.3 * torch.randn_like(weights))
+            head.weight[1].zero_()  # hardly any noise, which is another in another order
             head.bias[1] = -20.0
         both = with_mirror_image(first, mirror)
         sac.gradient.fill(both, sac.signals.of_batch(both.transitions()), sac, sac.metrics)
         parameters = dict(sac.network.named_parameters())
         found.append({name: p.grad for name, p in parameters.items() if p.grad is not None and "temp" not in name})
     assert {"action_head.weight", "critics.head_weight", "body.weights.0"} <= found[0].keys()
+    assert found[0]["action_head.weight"].abs().max() > 0.01
     torch.testing.assert_close(*found, atol=1e-3, rtol=1e-3)
 
 
