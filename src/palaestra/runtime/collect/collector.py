@@ -285,14 +285,20 @@ class Collector:
         """Returns a behavior's rollout and begins the next one. Raises EnvError where the environment sent numbers that
         are not finite.
         """
-        collector = self.collectors[name]
-        assert collector.buffer is not None
-        rollout = collector.buffer.take(self.steps[collector.name])
-        if not finite(*rollout.final_obs):
-            check_ends(collector.name, collector.spec, rollout)
-        if not self.on_host:
-            check_rollout(collector.name, collector.spec, rollout)
-        return rollout
+        return taken(self.collectors[name], self.steps[name])
+
+
+def taken(collector: BehaviorCollector, step: TimeStep) -> Rollout:
+    """Returns the rollout that a collector has filled up to this table, and lets it begin the next one. Raises EnvError
+    where the environment sent numbers that are not finite.
+    """
+    assert collector.buffer is not None
+    rollout = collector.buffer.take(step)
+    if not finite(*rollout.final_obs):
+        check_ends(collector.name, collector.spec, rollout)
+    if step.reward.device.type != "cpu":
+        check_rollout(collector.name, collector.spec, rollout)
+    return rollout
 
 
 def finite(*columns: Tensor) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from palaestra.core.errors import CheckpointError, ConfigError, PalaestraError, RunError
 from palaestra.core.files import file_kind, file_name
-from palaestra.core.specs import differences
+from palaestra.core.specs import BehaviorSpec, differences
 from palaestra.core.torch_files import read_saved
 from palaestra.hub.fetching import checkpoint_folder
 from palaestra.models.trunk import Trunk
@@ -158,9 +158,12 @@ def initialize(
     info(f"Initialized '{learner.name}' from {found.place}{f'; {anew}' if anew else ''}")
 
 
-def take_prior_data(learner: Learner, folder: RunFolder, late: Callable[[str], object] | None = None) -> None:
+def take_prior_data(
+    learner: Learner, folder: RunFolder, late: Callable[[str], object] | None = None, behavior: str | None = None
+) -> None:
     """Gives a behavior that appears the replays of the run that its settings name, if they name one. `folder`: that of
     its own run. Raises RunError, ConfigError or CheckpointError; `late` warns of these in a run that goes on.
+    `behavior`: whose replays, if not those of the learner's own name.
     """
     prior = getattr(learner.settings.hyperparameters, "prior_data", None)
     if prior is None or prior.run is None or learner.inference:
@@ -172,7 +175,7 @@ def take_prior_data(learner: Learner, folder: RunFolder, late: Callable[[str], o
                 f"behavior '{learner.name}': prior_data.run: {prior.run} is this run itself, which learns from its own "
                 "replay anyway; name another run, or give this one another --run-id"
             )
-        replays, place = _replays_of(learner, origin)
+        replays, place = _replays_of(behavior or learner.name, learner.spec, origin)
         learner.process.take_prior(replays, place)
     except PalaestraError as error:
         if late is None:
@@ -180,10 +183,9 @@ def take_prior_data(learner: Learner, folder: RunFolder, late: Callable[[str], o
         late(f"'{learner.name}' learns without that run's data: {error}")
 
 
-def _replays_of(learner: Learner, folder: RunFolder) -> tuple[list[Mapping[str, Any]], str]:
+def _replays_of(name: str, spec: BehaviorSpec, folder: RunFolder) -> tuple[list[Mapping[str, Any]], str]:
     """Returns the replays that an earlier run's ranks saved of a behavior, and the run's place."""
     folder.must_exist("take its replay (prior_data.run)")
-    name = learner.name
     try:
         checkpoint = Checkpoints(folder.path / "checkpoints", 0).load()
     except RunError as error:
@@ -193,7 +195,7 @@ def _replays_of(learner: Learner, folder: RunFolder) -> tuple[list[Mapping[str, 
         raise RunError(
             f"behavior '{name}': prior_data.run: {folder.path} has no such behavior, only {', '.join(specs)}"
         )
-    if table := differences(specs[name], learner.spec, ("that run", "the behavior")):
+    if table := differences(specs[name], spec, ("that run", "the behavior")):
         raise ConfigError(f"behavior '{name}': prior_data.run: the agents of {folder.path} are others:\n{table}")
     run: Any = checkpoint.state["run"]
     others = run["ranks"]["others"] if "ranks" in run else []

@@ -2,17 +2,20 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 import rumble_env
+import torch
 from duel_env import Duel
 from small_runs import differences, settings, state
 
 import palaestra
-from palaestra.core.errors import ConfigError
+from palaestra.core.errors import ConfigError, NotFinite
+from palaestra.core.timestep import FinalObs
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.runtime.collect.learner import Learner
@@ -23,7 +26,8 @@ from palaestra.runtime.self_play.exploiter import Exploiter
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
 from palaestra.runtime.self_play.self_play_part import SelfPlay
 from palaestra.runtime.self_play.slot_players import SlotPlayers
-from palaestra.runtime.settings import load
+from palaestra.runtime.settings import RunSettings, load
+from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.scenario.self_play_schedule import EXPLOITER as EXPLOITER_NUMBER
 from palaestra.scenario.self_play_schedule import NEWEST, Pool
@@ -220,17 +224,62 @@ def test_an_exploiter_plays_a_share_of_the_episodes_and_its_copies_join_the_pool
     # games of the policy against it are none of the policy's own
     assert sum(games for _, _, games in saved["pool"]["rates"]["Fighter"].values()) <= result.steps["Fighter"] / 3
     # in two processes the first goes on with all of its decisions
-    run = load(config("Fighter", self_play=play)).settings
-    env = rumble_env.symmetric()
     for number, expected in enumerate([saved["exploiter"]["step"], 0]):
         group = RankGroup()
         group.number, group.size = number, 2
-        learner = Learner("Fighter", env.behaviors["Fighter"], run.behaviors["Fighter"], env.device, 3, False)
-        place, console = SimpleNamespace(path=tmp_path), SimpleNamespace(warning=print)
-        context = SimpleNamespace(settings=run, env=env, group=group, folder=place, console=console)
-        exploiter = Exploiter(learner, ExploiterSettings(), 100, cast(RunContext, context))
+        exploiter = exploiter_of(fighter(config("Fighter", self_play=play)), tmp_path, group)
         exploiter.load_state_dict(saved["exploiter"])
         assert exploiter.changes()[1] == expected > -number
+
+
+def fighter(tree: dict[str, Any]) -> Learner:
+    env = rumble_env.symmetric()
+    return Learner("Fighter", env.behaviors["Fighter"], load(tree).settings.behaviors["Fighter"], env.device, 3, False)
+
+
+def exploiter_of(learner: Learner, results: Path, group: RankGroup = ALONE) -> Exploiter:
+    run, console = RunSettings(behaviors={"Fighter": learner.settings}), SimpleNamespace(warning=print)
+    given = {"settings": run, "env": rumble_env.symmetric(), "folder": RunFolder(results, "run"), "console": console}
+    return Exploiter(learner, ExploiterSettings(), 100, cast(RunContext, SimpleNamespace(group=group, **given)))
+
+
+def test_an_exploiter_learns_with_the_policys_prior_data_patience_and_present_settings(tmp_path):
+    train(config("Fighter", steps=200, trainer_type="sac", hyperparameters=SAC), "symmetric", tmp_path, run_id="old")
+    hyper = {**SAC, "prior_data": {"run": "old"}}
+    learner = fighter(config("Fighter", trainer_type="sac", hyperparameters=hyper))
+    learner.collector.patience = 7
+    learner.change({"learning_rate": 1e-5})
+    exploiter = exploiter_of(learner, tmp_path)
+    own = exploiter._learner
+    trainer = cast(Any, own.trainer)
+    assert own.collector.patience == 7
+    assert [len(replay) for replay in trainer.prior._replays] == [200]
+    explore(exploiter, learner)
+    exploiter.advance(print, full=True)
+    assert trainer.hyper.learning_rate == 1e-5
+
+
+def test_what_is_not_finite_at_the_end_of_an_exploiters_episode_is_named(tmp_path):
+    learner = fighter(config("Fighter"))
+    exploiter = exploiter_of(learner, tmp_path)
+    explore(exploiter, learner, torch.nan)
+    with pytest.raises(NotFinite, match="at a truncated episode's end, observation 'nothing'"):
+        exploiter.advance(print, full=True)
+
+
+def explore(exploiter: Exploiter, learner: Learner, last: float = 0.0) -> None:
+    """Lets it play all slots for ten ticks; episodes are cut off and show `last`."""
+    env = rumble_env.symmetric()
+    step = env.reset(1)["Fighter"]
+    exploiter.slots = torch.ones_like(step.acting)
+    for _ in range(10):
+        decision = learner.trainer.policy.act(step)
+        exploiter.open(step, decision)
+        step = env.step({"Fighter": decision.action})["Fighter"]
+        cut = step.terminated
+        final = FinalObs(step.final_obs.slots, tuple(x * 0 + last for x in step.final_obs.obs))
+        step = replace(step, terminated=torch.zeros_like(cut), truncated=cut, final_obs=final)
+        exploiter.complete(step)
 
 
 def test_an_exploiter_whose_replay_does_not_fit_is_refused_before_training(tmp_path, monkeypatch):
