@@ -1,9 +1,9 @@
 """Collects what a run reports to a game's analytics: its settings as JSON, and the features in use.
 
-Names and paths that a user chose are hashed: behaviors, parameters, lessons, the run and the one it starts from, files,
-folders and classes. (ML-Agents leaves the environment's path and arguments, run_id and the demonstrations of rewards as
-they are, and hashes results_dir by a function whose value differs from process to process.) What only Palaestra's own
-environments take is left out.
+Names and paths that a user chose are hashed: behaviors, observations, parameters, lessons, the run and those it takes
+from, brains, files, folders and classes. (ML-Agents leaves the environment's path and arguments, run_id and the
+demonstrations of rewards as they are, and hashes results_dir by a function whose value differs from process to
+process.) What only Palaestra's own environments and trackers take is left out.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ import torch
 from palaestra.core.versions import palaestra_version
 from palaestra.envs.base import BehaviorFacts, TrainingFacts, hashed
 from palaestra.runtime.settings import RunSettings
-from palaestra.scenario.settings import CurriculumSettings
+from palaestra.scenario.settings import PRIORITIZED, UNIFORM, CurriculumSettings
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
 NAMES = (
     *("env_path", "env_args", "run_id", "initialize_from", "results_dir", "init_path"),
-    *("demo_path", "run", "minari", "clips", "observations"),
+    *("demo_path", "run", "minari", "clips", "observations", "critic_only"),
+    *("teacher", "teacher_behavior", "opponents"),
 )
 """Settings with texts that are hashed."""
-CODE = ("vis_encode_type", "body")
+CODE = ("vis_encode_type", "body", "trainer_type", "reward_signals", "trackers")
 """Settings that may name the user's code, as `package.module:Class`."""
 OURS = ("env_options", "side_channels")
 """Keys of env_settings whose values can be of any kind."""
@@ -53,7 +54,7 @@ def behavior_facts(name: str, behavior: BehaviorSettings, settings: RunSettings)
     signals = behavior.reward_signals
     return BehaviorFacts(
         behavior_name=hashed(name),
-        trainer_type=behavior.trainer_type,
+        trainer_type=_sanitized(behavior.trainer_type, "trainer_type"),
         extrinsic_reward_enabled="extrinsic" in signals,
         gail_reward_enabled="gail" in signals,
         curiosity_reward_enabled="curiosity" in signals,
@@ -84,6 +85,7 @@ def _measured(settings: RunSettings) -> set[str | None]:
 def run_options(settings: RunSettings) -> dict[str, Any]:
     """Returns all settings with private texts hashed."""
     tree = _sanitized(settings.model_dump(mode="json"))
+    tree["trackers"] = dict.fromkeys(tree["trackers"])
     tree["env_settings"] = {key: value for key, value in tree["env_settings"].items() if key not in OURS}
     tree["behaviors"] = {hashed(name): block for name, block in tree["behaviors"].items()}
     if tree["environment_parameters"]:
@@ -94,10 +96,11 @@ def run_options(settings: RunSettings) -> dict[str, Any]:
 
 def _sanitized(value: Any, key: str = "") -> Any:
     if isinstance(value, Mapping):
-        return {name: _sanitized(each, name) for name, each in value.items()}
+        return {_sanitized(name, key): _sanitized(each, name) for name, each in value.items()}
     if isinstance(value, list):
         return [_sanitized(each, key) for each in value]
-    own = isinstance(value, str) and (key in NAMES or (key in CODE and ":" in value))
+    chosen = key in NAMES and value not in (UNIFORM, PRIORITIZED)
+    own = isinstance(value, str) and (chosen or (key in CODE and ":" in value))
     return hashed(value) if own else value
 
 

@@ -23,6 +23,11 @@ PRIVATE = {
     "Breeze": "a lesson",
     "token": "an option",
     "secret_sauce": "code",
+    "TreasureMap": "an observation",
+    "/games/rival.onnx": "an opponent",
+    "/games/gait.csv": "clips",
+    "grandmaster": "a teacher",
+    "my-account": "an option of a tracker",
 }
 
 
@@ -33,10 +38,17 @@ def settings() -> RunSettings:
             "memory": {},
             "vis_encode_type": "resnet",
             "body": "secret_sauce:Body",
+            "critic_only": ["TreasureMap"],
             "num_layers": 3,
             "hidden_units": 64,
         },
-        "reward_signals": {"extrinsic": {}, "gail": {"demo_path": "/games/a.demo"}},
+        "reward_signals": {
+            "extrinsic": {},
+            "gail": {"demo_path": "/games/a.demo"},
+            "amp": {"clips": "/games/gait.csv", "observations": ["TreasureMap[0:3]"]},
+        },
+        "self_play": {"opponents": ["prioritized", "/games/rival.onnx"]},
+        "mirror": {"observations": {"TreasureMap": {"negate": [0]}}},
         "behavioral_cloning": {"demo_path": "/games/b.demo"},
         "init_path": "/games/best.pt",
     }
@@ -45,7 +57,11 @@ def settings() -> RunSettings:
         {"name": "Breeze2", "value": {"sampler_type": "uniform", "sampler_parameters": {}}},
     ]
     tree: dict[str, Any] = {
-        "behaviors": {"BallOfDoom": ball},
+        "behaviors": {
+            "BallOfDoom": ball,
+            "Pupil": {"trainer_type": "bc", "hyperparameters": {"teacher": "grandmaster:Me"}},
+        },
+        "trackers": {"wandb": {"entity": "my-account"}},
         "env_settings": {
             "env_path": "MyGame",
             "env_args": ["--secret"],
@@ -90,6 +106,9 @@ def test_settings_are_told_as_they_are_and_names_by_their_hashes():
     ball = run["behaviors"][hashed("BallOfDoom")]
     assert (ball["hyperparameters"]["batch_size"], ball["max_steps"]) == (1024, 500000)
     assert ball["init_path"] == hashed("/games/best.pt")
+    assert ball["self_play"]["opponents"] == ["prioritized", hashed("/games/rival.onnx")]
+    assert ball["mirror"]["observations"][hashed("TreasureMap")]["negate"] == [0]
+    assert run["trackers"] == {"wandb": None}
     assert ball["reward_signals"]["gail"]["demo_path"] == hashed("/games/a.demo")
     assert run["env_settings"]["env_args"] == [hashed("--secret")]
     assert run["checkpoint_settings"]["results_dir"] == hashed("/games/out")
@@ -108,7 +127,7 @@ def test_a_behavior_is_told_with_the_features_it_uses():
     assert facts.extrinsic_reward_enabled
     assert facts.gail_reward_enabled
     assert facts.behavioral_cloning_enabled
-    assert (facts.curiosity_reward_enabled, facts.rnd_reward_enabled, facts.self_play_enabled) == (False, False, False)
+    assert (facts.curiosity_reward_enabled, facts.rnd_reward_enabled, facts.self_play_enabled) == (False, False, True)
     assert (facts.recurrent_enabled, facts.trainer_threaded, facts.curriculum_enabled) == (True, False, True)
     assert (facts.visual_encoder, facts.num_network_layers, facts.num_network_hidden_units) == ("resnet", 3, 64)
     assert json.loads(facts.config)["hyperparameters"]["buffer_size"] == 10240
