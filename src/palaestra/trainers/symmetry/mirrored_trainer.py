@@ -19,9 +19,11 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.data.replay import ReplayBatch
 from palaestra.data.rollout import Minibatch, Rollout, passes
+from palaestra.data.transitions import Transitions
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.parallel.rank_group import RankGroup
+from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.advantages import VALUE_ROWS, ValueEstimates
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.poca import POCA
@@ -81,6 +83,22 @@ def with_mirror_image(batch: ReplayBatch, mirror: Mirror) -> ReplayBatch:
     )
 
 
+class RewardsOfOriginals:
+    """Reward signals that judge the first half of a batch, which `with_mirror_image` doubled: images earn the same."""
+
+    def __init__(self, signals: RewardSignals) -> None:
+        self._signals = signals
+        self.names = signals.names
+
+    def of_batch(self, batch: Transitions) -> Tensor:
+        """Returns the rewards (2 N, K) of N decisions and their mirror images."""
+        first = slice(len(batch) // 2)
+        obs, next_obs = (tuple(x[first] for x in seen) for seen in (batch.obs, batch.next_obs))
+        rest = (x[first] for x in (batch.reward, batch.terminated, batch.ended))
+        own = Transitions(obs, batch.action.each(lambda x: x[first]), next_obs, *rest)
+        return self._signals.of_batch(own).repeat(2, 1)
+
+
 def mirrored(kind: type[Any], settings: BehaviorSettings) -> type[Any]:
     """Returns a trainer's class that also learns from mirror images. Raises ConfigError where that is not possible."""
     why = ""
@@ -103,6 +121,8 @@ def mirrored(kind: type[Any], settings: BehaviorSettings) -> type[Any]:
             super().__init__(spec, *given, **named)
             assert self.settings.mirror is not None
             self._mirror = Mirror(self.settings.mirror, spec, self.action_rng.device)
+            if issubclass(kind, SAC):
+                self.gradient.signals = RewardsOfOriginals(self.signals)
 
         def _estimates(self, rollout: Rollout) -> MirroredEstimates:  # of PPO
             return MirroredEstimates(self.network, rollout, self._mirror)

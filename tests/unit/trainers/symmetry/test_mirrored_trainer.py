@@ -117,6 +117,28 @@ def test_a_batch_and_its_mirror_image_have_the_same_gradient(body):
     torch.testing.assert_close(*found, atol=1e-3, rtol=1e-3)
 
 
+def test_a_mirror_image_earns_what_the_original_does_of_learned_signals_too():
+    spec = BehaviorSpec((ObsSpec("own", (2,)),), ActionSpec(1))
+    block = {
+        "trainer_type": "sac",
+        "hyperparameters": {"batch_size": 4, "buffer_size": 100},
+        "reward_signals": {"extrinsic": {}, "rnd": {}},
+        "mirror": {"observations": {"own": {"negate": [0]}}, "actions": {"continuous": ["-0"]}},
+    }
+    sac = make_trainer(spec, BehaviorSettings.model_validate(block), CPU, 0)
+    row = torch.zeros(3, dtype=torch.bool)
+    action = Action(torch.rand(3, 1), torch.zeros((3, 0), dtype=torch.int64))
+    at = slice(0, 3), slice(3, 6)
+    batch = ReplayBatch((torch.randn(6, 2),), None, *at, None, action, torch.randn(3), row, row)
+    given = []
+    sac.gradient.fill = lambda batch, reward, losses, metrics: given.append(reward)
+    sac.gradient.optimizer.step = sac.gradient.temperature_adam.step = lambda: None
+    for parameter in sac.network.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    sac.gradient(with_mirror_image(batch, sac._mirror), sac, sac.metrics)
+    torch.testing.assert_close(given[0], sac.signals.of_batch(batch.transitions()).repeat(2, 1), atol=0, rtol=0)
+
+
 @pytest.mark.parametrize("trainer", ["ppo", "sac"])
 def test_a_run_that_was_resumed_has_the_same_digits(tmp_path, monkeypatch, trainer):
     monkeypatch.chdir(tmp_path)
