@@ -196,25 +196,23 @@ def _play_some(
     steps = env.reset(seed)
     episodes = AreaEpisodes(env.num_areas)
     episodes.begin(steps)
-    side_of = dict[str, Numbers]()
+    seats = Seats(one, policies)
     for policy in policies.values():
         policy.forget()
+    seats.take(steps)
     last = np.zeros((env.num_areas, len(one.sides)))
     ends = np.zeros(env.num_areas, np.int64)
     with torch.no_grad():
         while (left > 0).any():
-            for name, step in steps.items():
-                if name not in side_of or len(side_of[name]) != len(step.area):  # agents may come later
-                    side_of[name] = sides_in(step, name, one.sides)
-                    policies[name].assign(np.array(one.players)[step.area.cpu().numpy(), side_of[name]])
             steps = env.step({name: policies[name].choose(step).action for name, step in steps.items()})
+            seats.take(steps)
             over = episodes.over(steps)
             for name, step in steps.items():
-                ended = (step.terminated | step.truncated).cpu().numpy()
-                rows = ended[: len(side_of.get(name, ()))].nonzero()[0]
+                rows = (step.terminated | step.truncated).cpu().numpy().nonzero()[0]
                 reward = (step.reward + step.group_reward).cpu().numpy()
-                last[step.area.cpu().numpy()[rows], side_of[name][rows]] = reward[rows]
-                np.add.at(ends, step.area.cpu().numpy()[rows], 1)
+                area = seats.area_of[name][rows]
+                last[area, seats.side_of[name][rows]] = reward[rows]
+                np.add.at(ends, area, 1)
             if (ends > PATIENCE).any():
                 raise RunError(
                     "agents of an area begin and end, but never all together: a league needs areas that hold one game "
@@ -227,6 +225,29 @@ def _play_some(
                 ends[area] = 0
             if over is not None:
                 played(due - int(left.clip(0).sum()))
+
+
+class Seats:
+    """Area and side of each slot, which other agents may take in their next episodes; gives the slots their players."""
+
+    def __init__(self, one: Round, policies: Mapping[str, MixedPolicy]) -> None:
+        self._round = one
+        self._policies = policies
+        self._teams: dict[str, Numbers] = {}
+        self.area_of: dict[str, Numbers] = {}
+        """By behavior, (S,)."""
+        self.side_of: dict[str, Numbers] = {}
+
+    def take(self, steps: Mapping[str, TimeStep]) -> None:
+        """Takes in the tables of a tick. Raises RunError for a team that was not there at first."""
+        for name, step in steps.items():
+            area, team = (column.cpu().numpy() for column in (step.area, step.team))
+            same = zip((area, team), (self.area_of.get(name), self._teams.get(name)), strict=True)
+            if all(before is not None and np.array_equal(now, before) for now, before in same):
+                continue
+            self.area_of[name], self._teams[name] = area, team
+            self.side_of[name] = sides_in(step, name, self._round.sides)
+            self._policies[name].assign(np.array(self._round.players)[area, self.side_of[name]])
 
 
 def sides_of(steps: Mapping[str, TimeStep]) -> list[tuple[str, int]]:

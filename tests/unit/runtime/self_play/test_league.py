@@ -1,16 +1,25 @@
 """Leagues: who meets whom, what is counted, and what a run's league says."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
+import torch
 from small_runs import settings
+from tiny_envs import CPU, spec_of, table
 
 import palaestra
 from palaestra.cli.league import show
 from palaestra.cli.main import main
 from palaestra.core.errors import RunError
-from palaestra.runtime.self_play.league import Entry, League, Round, pairings, rank_correlation
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.base import Env
+from palaestra.runtime.self_play.league import Entry, League, Round, pairings, play, rank_correlation
 from palaestra.runtime.self_play.league_run import heat_map
 from palaestra.runtime.storage.snapshots import MOST, SnapshotFiles, too_many
 
@@ -62,6 +71,55 @@ def test_every_pairing_plays_exactly_the_games_asked_for(areas, distinct, each):
     quota = Round([], [[0, 1]] * areas, distinct, each).quota
     assert np.bincount(np.arange(areas) % distinct, weights=quota).tolist() == [each] * distinct
     assert np.ptp(quota) <= np.ceil(each * distinct / areas)
+
+
+class Moving:
+    """Two areas, whose episodes last one decision: the higher number wins. Then all agents take other slots."""
+
+    device = CPU
+    num_areas = 2
+    behaviors: Mapping[str, BehaviorSpec] = {"A": spec_of((2,), continuous=1)}
+    order = np.arange(4)
+
+    def reset(self, seed: int) -> dict[str, TimeStep]:
+        return self._table()
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        if not self.acting:
+            self.order = np.roll(self.order, 1)
+            return self._table()
+        number = torch.empty(4)
+        number[self.order] = actions["A"].continuous[:, 0]
+        wins = number > number.view(2, 2).flip(1).flatten()
+        return self._table((2.0 * wins - 1)[self.order])
+
+    def _table(self, reward: torch.Tensor | None = None) -> dict[str, TimeStep]:
+        self.acting = reward is None
+        step = table(torch.zeros(4, 2), terminated=[] if self.acting else [0, 1, 2, 3])
+        seat = torch.from_numpy(self.order)
+        reward = torch.zeros(4) if reward is None else reward
+        acting = torch.full((4,), self.acting)
+        return {"A": replace(step, reward=reward, acting=acting, area=seat // 2, team=seat % 2)}
+
+
+class Numbered:
+    """Does what the number of each slot's player says."""
+
+    def forget(self) -> None:
+        pass
+
+    def assign(self, players: np.ndarray) -> None:
+        self.players = torch.from_numpy(players)
+
+    def choose(self, step: TimeStep) -> Any:
+        return SimpleNamespace(action=Action(self.players[:, None].float(), torch.zeros((4, 0), dtype=torch.int64)))
+
+
+def test_players_follow_their_agents_to_other_slots():
+    league = League(of("A", "A", "A"))
+    play(cast(Env, Moving()), cast(Any, {"A": Numbered()}), league, 6)
+    assert league.games.tolist() == [[0, 12, 12], [12, 0, 12], [12, 12, 0]]
+    assert league.wins.tolist() == [[0, 0, 0], [12, 0, 0], [12, 12, 0]]
 
 
 def test_a_league_that_decided_nothing_says_so(capsys):
