@@ -24,11 +24,7 @@ KEY = "network_settings.critic_only"
 
 def shown_to_actor(spec: BehaviorSpec, settings: NetworkSettings) -> tuple[int, ...]:
     """Returns the observations that the actor sees. Raises ConfigError where a pattern matches none, or all go."""
-    return shown_names([obs.name for obs in spec.obs], settings)
-
-
-def shown_names(names: Sequence[str], settings: NetworkSettings) -> tuple[int, ...]:
-    """Returns which observations of these names the actor sees. Raises ConfigError as `shown_to_actor` does."""
+    names = [obs.name for obs in spec.obs]
     there = f"(it has: {', '.join(names)})"
     patterns = settings.critic_only or ()
     for pattern in patterns:

@@ -214,7 +214,8 @@ class _ExaminedEnv:
 
     def _judge(self, reports: Mapping[str, BehaviorReport], around: Circumstances) -> None:
         if around.listed and reports:
-            self.findings += of_settings(self.settings, reports, is_unity=around.is_unity)
+            specs = {name: meter.spec for name, meter in self.meters.items()}
+            self.findings += of_settings(self.settings, specs, is_unity=around.is_unity)
         for report in reports.values() if around.ticks else ():
             self.findings += of_behavior(report, around)
         if self.progress is not None:

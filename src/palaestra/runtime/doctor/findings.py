@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import torch
+
 from palaestra.core.display import listed
 from palaestra.core.errors import ConfigError
 from palaestra.core.plugins import nearest
-from palaestra.models.critic_only.sight import shown_names
-from palaestra.models.settings import NetworkSettings
+from palaestra.core.specs import BehaviorSpec
+from palaestra.models.critic_only.sight import narrowed, shown_to_actor
+from palaestra.rewards.amp import OBSERVATIONS
+from palaestra.rewards.chosen_numbers import choose_numbers
+from palaestra.rewards.settings import AMPSettings
 from palaestra.runtime.doctor.meters import FAR, BehaviorReport, ObservationReport
-from palaestra.runtime.settings import RunSettings
+from palaestra.runtime.settings import BehaviorSettings, RunSettings
+from palaestra.trainers.symmetry.mirror import Mirror
 
 ENOUGH = 10
 """Decisions that must have been seen before a constant value is reported."""
@@ -117,7 +123,7 @@ def normalizes(around: Circumstances, behavior: str) -> bool:
     return around.listed and settings is not None and settings.network_settings.normalize
 
 
-def of_settings(settings: RunSettings, behaviors: Mapping[str, BehaviorReport], *, is_unity: bool) -> Iterator[Finding]:
+def of_settings(settings: RunSettings, behaviors: Mapping[str, BehaviorSpec], *, is_unity: bool) -> Iterator[Finding]:
     """Compares the behaviors of the environment with those of a settings file."""
     listed = ", ".join(map(repr, settings.behaviors)) or "none"
     there = ", ".join(map(repr, behaviors))
@@ -129,7 +135,7 @@ def of_settings(settings: RunSettings, behaviors: Mapping[str, BehaviorReport], 
         elif name not in settings.behaviors:
             yield Finding("note", f"behavior '{name}' is not listed {both}", "it is trained with default_settings")
         if (own := settings.behaviors.get(name, settings.default_settings)) is not None:
-            yield from _of_critic(behaviors[name], own.network_settings)
+            yield from _of_names(name, behaviors[name], own)
     for name in settings.behaviors:
         if name not in behaviors:
             what = f"the settings list '{name}', which did not appear{nearest(name, behaviors)} {both}"
@@ -141,20 +147,24 @@ def of_settings(settings: RunSettings, behaviors: Mapping[str, BehaviorReport], 
             yield Finding("warning", what, f"it must be {own}; ignore this if the behavior appears later")
 
 
-def _of_critic(report: BehaviorReport, settings: NetworkSettings) -> Iterator[Finding]:
-    """Says which observations are for the critic alone."""
-    if settings.critic_only is None:
-        return
-    names = [seen.name for seen in report.observations]
-    where = f"behavior '{report.name}'"
+def _of_names(behavior: str, spec: BehaviorSpec, settings: BehaviorSettings) -> Iterator[Finding]:
+    """Looks up what settings name of a behavior, and says which observations are for the critic alone."""
+    names = [obs.name for obs in spec.obs]
+    where = f"behavior '{behavior}'"
     try:
-        shown = shown_names(names, settings)
+        shown = shown_to_actor(spec, settings.network_settings)
+        if settings.mirror is not None:
+            Mirror(settings.mirror, spec, torch.device("cpu"))
+        for signal in settings.reward_signals.values():
+            if isinstance(signal, AMPSettings):
+                choose_numbers(signal.observations, narrowed(spec, shown), OBSERVATIONS)
     except ConfigError as error:
-        yield Finding("error", f"{where}: {error}", "name observations that the environment has")
+        yield Finding("error", f"{where}: {error}", "name what the environment has")
         return
-    hidden = ", ".join(name for i, name in enumerate(names) if i not in shown)
-    yield Finding(
-        "note",
-        f"{where}: the critic alone sees {hidden}; the policy sees {', '.join(names[i] for i in shown)}",
-        "model files play where the critic's observations are missing, too",
-    )
+    if settings.network_settings.critic_only is not None:
+        hidden = ", ".join(name for i, name in enumerate(names) if i not in shown)
+        yield Finding(
+            "note",
+            f"{where}: the critic alone sees {hidden}; the policy sees {', '.join(names[i] for i in shown)}",
+            "model files play where the critic's observations are missing, too",
+        )

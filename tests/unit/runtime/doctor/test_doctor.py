@@ -13,7 +13,7 @@ from unity_play import free_port
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.runtime.doctor import CheckStage, Examination, Finding, Limit, examine
 from palaestra.runtime.doctor.examination import Timing, random_action, worth_starting
-from palaestra.runtime.doctor.findings import Circumstances, of_behavior
+from palaestra.runtime.doctor.findings import Circumstances, of_behavior, of_settings
 from palaestra.runtime.doctor.meters import BehaviorMeter
 from palaestra.runtime.settings import RunSettings, load
 
@@ -182,6 +182,30 @@ def test_it_is_told_who_sees_what_where_some_is_for_the_critic_alone():
     assert line.startswith(
         "error: behavior 'GridWorld': network_settings.critic_only: no observation is named 'Vektor'"
     )
+
+
+@pytest.mark.parametrize(
+    ("block", "says"),
+    [
+        (
+            {"network_settings": {"critic_only": ["o1"]}},
+            "note: behavior 'X': the critic alone sees o1; the policy sees o0",
+        ),
+        (
+            {"mirror": {"observations": {"o0": "same"}}},
+            "error: behavior 'X': mirror.observations: 'o1' (3, 2) is missing",
+        ),
+        (
+            {"reward_signals": {"amp": {"clips": "none.csv", "observations": ["legs"]}}},
+            "error: behavior 'X': reward_signals.amp.observations: no observation is named 'legs'",
+        ),
+    ],
+)
+def test_what_settings_name_is_looked_up_also_where_nothing_of_it_was_seen(block, says):
+    spec = spec_of((2,), (3, 2), continuous=1)
+    settings = load({"behaviors": {"X": {**PPO, **block}}}).settings
+    (finding,) = of_settings(settings, {"X": spec}, is_unity=True)
+    assert f"{finding.level}: {finding.what}".startswith(says)
 
 
 class Broken(Game):
