@@ -259,6 +259,34 @@ def test_an_exploiter_learns_with_the_policys_prior_data_patience_and_present_se
     assert trainer.hyper.learning_rate == 1e-5
 
 
+def test_an_exploiter_joins_the_pool_once_it_wins_enough_games_or_its_time_is_over(tmp_path):
+    exploiter = exploiter_of(fighter(config("Fighter")), tmp_path)  # 0.7; after 100 decisions, or 200,000
+    admitted: list[Any] = []
+
+    def joins(*, results: list[float], decisions: int) -> bool:
+        before = len(admitted)
+        exploiter.begin_anew()
+        exploiter._learner.collector.decisions = decisions
+        for result in results:
+            exploiter.add(result)
+        exploiter.advance(admitted.append, full=False)
+        assert exploiter._record.games == (0 if len(admitted) > before else len(results))
+        return len(admitted) > before
+
+    assert not joins(results=[1.0] * 49, decisions=100)
+    assert not joins(results=[1.0] * 50, decisions=99)
+    assert joins(results=[1.0] * 50, decisions=100)
+    # the newest n of 100 games weigh (1 - 0.99^n) / (1 - 0.99^100): of 56 lost and 44 won ones, half draws, 0.563
+    assert not joins(results=[0.0] * 56 + [1.0] * 44, decisions=100)
+    # 0.5 for a draw and 1 for a win: of 58 draws and 42 wins 0.5 + 0.5 * 0.544; of 68 and 32 0.5 + 0.5 * 0.434
+    assert joins(results=[0.5] * 58 + [1.0] * 42, decisions=100)
+    assert joins(results=[0.5] * 68 + [1.0] * 32, decisions=100)
+    assert not joins(results=[0.5] * 80 + [1.0] * 20, decisions=100)  # 0.643
+    assert not joins(results=[], decisions=200_000)
+    assert joins(results=[], decisions=200_001)
+    assert exploiter.metrics()["Exploiters Admitted"] == 4
+
+
 def test_what_is_not_finite_at_the_end_of_an_exploiters_episode_is_named(tmp_path):
     learner = fighter(config("Fighter"))
     exploiter = exploiter_of(learner, tmp_path)

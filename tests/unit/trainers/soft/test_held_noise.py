@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from tiny_envs import spec_of, table
@@ -30,6 +32,22 @@ def test_noise_is_kept_for_as_long_as_was_drawn_and_no_longer():
     assert_close(shares, torch.tensor([13 / 49, 4 / 49, 0.0]), atol=0.02, rtol=0)
     fresh = samples[1][~kept[0]]
     assert fresh.unique(dim=0).shape == fresh.shape
+
+
+@torch.no_grad()
+def test_samples_are_the_mean_and_the_held_noise_times_the_deviation():
+    acting = policy(1)
+    rows = 4000
+    network = acting.network
+    network.action_head.weight.zero_()
+    network.action_head.bias[:4] = torch.tensor([0.5, -1.0, math.log(2.0), math.log(0.25)])
+    step = table(torch.zeros(rows, 2))
+    for _ in range(2):
+        sample = acting.act(step).sample.continuous
+        noise = acting.recurrent_state[:, :2]
+        assert_close(sample, torch.tensor([0.5, -1.0]) + torch.tensor([2.0, 0.25]) * noise)
+        assert_close(noise.std(0), torch.ones(2), atol=0.05, rtol=0)
+        assert_close(noise.mean(0), torch.zeros(2), atol=0.07, rtol=0)
 
 
 @torch.no_grad()
@@ -72,7 +90,11 @@ def test_slots_that_do_not_act_keep_theirs(acts: list[bool]):
 
 def test_a_deterministic_policy_has_no_noise():
     acting = policy(1, deterministic=True)
+    seen = torch.rand(3, 2)
     with torch.no_grad():
-        decision = acting.act(table(torch.rand(3, 2)))
-    assert_close(decision.log_prob.exp()[:, :2], decision.log_prob.exp()[:, :2])
-    assert_close(decision.action.continuous, decision.sample.continuous.tanh())
+        decision = acting.act(table(seen))
+    network = acting.network
+    with torch.no_grad():
+        output = network.outputs(network.prepare((seen,)))
+    assert_close(decision.sample.continuous, output[:, :2])
+    assert_close(decision.action.continuous, output[:, :2].tanh())

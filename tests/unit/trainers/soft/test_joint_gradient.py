@@ -1,6 +1,7 @@
 """Soft actor-critic with residual bodies, bins and a delayed policy, on problems whose answer is known."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.losses.categorical import bin_values
 from palaestra.losses.sac import backup
 from palaestra.models.sac_networks import SoftActorCritic
+from palaestra.parallel.rank_group import RankGroup
 from palaestra.testing import check_trainer
 from palaestra.testing.check_trainer import SPECS
 from palaestra.trainers.behavior_settings import BehaviorSettings
@@ -152,6 +154,43 @@ def test_the_policy_moves_at_every_second_step_and_weights_stay_bounded():
         assert_close(network.critics.head_weight.square().sum(1), torch.ones(2, 41))
     first = moved[0][0]
     assert moved == [[first] * 2 + [True], [not first] * 2 + [True]] * 2
+
+
+def test_critics_begin_with_a_gaussian_about_0_and_actors_with_a_deviation_of_1():
+    network = made(spec_of((1,), continuous=2)).network
+    chances = network.critics.head_bias[:, 0].softmax(1)
+    values = bin_values(41)
+    assert_close(chances @ values, torch.zeros(2), atol=1e-5, rtol=0)
+    assert_close(chances @ values.square(), torch.ones(2), atol=1e-3, rtol=0)
+    _, log_std = network.gaussian(network.action_head.bias.unsqueeze(0))
+    assert_close(log_std, torch.zeros(1, 2), atol=1e-5, rtol=0)
+    _, log_std = network.gaussian(torch.tensor([[0.0, 0.0, -50.0, 50.0]]))
+    assert_close(log_std, torch.tensor([[-10.0, 2.0]]))
+
+
+class SeveralOfThese(RankGroup):
+    """As if the other ranks had 7 everywhere, and as many rows, wherever means are taken."""
+
+    def average(self, tensors: Sequence[Tensor], rows: float) -> None:
+        self.rows = rows
+        for tensor in tensors:
+            tensor.add_(7).div_(2)
+
+
+def test_ranks_average_the_statistics_of_actor_critics_and_targets():
+    group = SeveralOfThese()
+    sac = SAC(spec_of((1,), continuous=1), settings(MODERN, BODY), CPU, 0, group)
+    alone = made(spec_of((1,), continuous=1))
+    for each in (sac, alone):
+        each.update(bandit(each, 3), 0)  # no step yet
+        each.gradient(each.replay.draw(32, each.replay_rng), each, each.metrics)
+    assert group.rows == 32
+    mine, other = (
+        {name: values for name, values in each.network.named_buffers() if ".norms." in name} for each in (sac, alone)
+    )
+    assert {name.split(".")[0] for name in mine} == {"body", "critics", "targets"}
+    for name, values in mine.items():
+        assert_close(values, (other[name] + 7) / 2)
 
 
 def test_a_cosine_ends_at_half_of_the_learning_rate():

@@ -4,12 +4,15 @@ from pathlib import Path
 import pytest
 import small_runs
 import torch
+from rollouts import rollouts_of
+from tiny_envs import Stream, spec_of
 
 import palaestra
 from palaestra.core.errors import PalaestraError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.data.replay import ReplayBatch
+from palaestra.parallel.rank_group import ALONE
 from palaestra.parallel.rank_setup import takes_group
 from palaestra.runtime.settings import load
 from palaestra.trainers.base import make_trainer
@@ -20,6 +23,7 @@ from palaestra.trainers.symmetry.mirrored_trainer import mirrored, with_mirror_i
 
 BALL = "3DBall"
 CPU = torch.device("cpu")
+MIRRORED = torch.tensor([1.0, -1.0]), torch.tensor([-1.0])
 PPO = {"batch_size": 32, "buffer_size": 128, "num_epoch": 2}
 SAC = {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 50}
 
@@ -52,6 +56,40 @@ def test_rows_of_ppo_have_a_mirror_image_with_the_same_advantage_and_its_own_pro
     torch.testing.assert_close(pairs[2][:, 1], pairs[2][:, 0] * negated)
     torch.testing.assert_close(pairs[3][:, 1], pairs[3][:, 0] * torch.tensor([-1.0, 1.0]))
     assert not torch.allclose(batch.log_prob.unflatten(0, (32, 2))[:, 0], batch.log_prob.unflatten(0, (32, 2))[:, 1])
+
+
+def test_the_images_of_ppo_have_their_own_masks_values_and_probabilities_so_that_ratios_begin_at_1():
+    spec = spec_of((2,), (1,), continuous=2, branches=(3, 2))
+    tree = {
+        "observations": {"o0": {"negate": [1]}, "o1": {"negate": [0]}},
+        "actions": {"continuous": [1, 0], "discrete": {0: [0, 2, 1]}},
+    }
+    block = BehaviorSettings.model_validate({"trainer_type": "ppo", "mirror": tree})
+    ppo = make_trainer(spec, block, CPU, 0)
+    network = ppo.network
+    with torch.no_grad():
+        for part in network.parameters():
+            part.add_(0.2 * torch.randn_like(part))
+    rollout = next(rollouts_of(Stream(3, masked=True).next, [12], ppo.policy.act))
+    estimates = ppo._estimates(rollout)
+    value = estimates.values()
+    advantage = torch.randn(value.shape)
+    rows = estimates.training_rows(advantage, value, value + 1, ALONE)
+    images = estimates.mirrored(rows)
+    views = [rollout.completed(obs) * sign for obs, sign in zip(rollout.obs, MIRRORED, strict=True)]
+    assert torch.equal(torch.cat(images.inputs, 1), torch.cat(views, 1))
+    assert torch.equal(images.continuous, rows.continuous[:, [1, 0]])
+    assert torch.equal(images.discrete, torch.stack([(3 - rows.discrete[:, 0]) % 3, rows.discrete[:, 1]], 1))
+    assert torch.equal(images.mask, rows.mask[:, [0, 2, 1, 3, 4]])
+    assert not torch.equal(images.mask, rows.mask)
+    output, said = network(network.prepare(tuple(views)))
+    torch.testing.assert_close(images.value, said)
+    numbers = torch.distributions.Normal(output[:, :2], network.log_std.exp()).log_prob(images.continuous)
+    logits = output[:, 2:].masked_fill(~images.mask, -1e8).split([3, 2], 1)
+    chosen = [part.log_softmax(1).gather(1, images.discrete[:, i : i + 1]) for i, part in enumerate(logits)]
+    torch.testing.assert_close(images.log_prob, torch.cat([numbers, *chosen], 1))
+    assert torch.equal(images.advantage, rows.advantage)
+    assert torch.equal(images.target, rows.target)
 
 
 def test_a_batch_of_a_replay_has_its_mirror_image_after_it():
