@@ -30,18 +30,32 @@ def project(probs: Tensor, atoms: Tensor) -> Tensor:
     bins = probs.shape[-1]
     place = ((atoms + LIMIT) * ((bins - 1) / (2 * LIMIT))).clamp(0, bins - 1)
     if probs.device.type != "cpu":  # there sums into one place come in any order, whose digits differ
-        share = (1 - (place.unsqueeze(-1) - torch.arange(bins, device=place.device)).abs()).clamp(min=0)
-        return (probs.unsqueeze(-2) @ share).squeeze(-2)
+        return by_nearness(probs, place)
     below = place.floor().clamp(max=bins - 2)
     upper = (place - below) * probs
     at = below.long()
     return torch.zeros_like(probs).scatter_add_(-1, at, probs - upper).scatter_add_(-1, at + 1, upper)
 
 
+def by_nearness(probs: Tensor, place: Tensor) -> Tensor:
+    """Returns the same distribution as `project`, bin by bin, for atoms at `place`, (..., bins), counted in bins."""
+    bins = torch.arange(probs.shape[-1], device=place.device)
+    share = (1 - (place.unsqueeze(-1) - bins).abs()).clamp(min=0)
+    return (probs.unsqueeze(-1) * share).sum(-2)
+
+
+def mean_value(probs: Tensor, values: Tensor) -> Tensor:
+    """Returns the mean of distributions (..., bins) over `values` (bins,).
+
+    A product of matrices would be rounded to bfloat16 where networks are computed in it.
+    """
+    return (probs * values).sum(-1)
+
+
 def smaller(logits: Tensor, values: Tensor) -> Tensor:
     """Returns the distribution of the critic with the smaller mean, (N, K, O, bins). `logits` (2, N, K, O, bins)."""
     first, second = logits.softmax(-1)
-    return torch.where((first @ values <= second @ values).unsqueeze(-1), first, second)
+    return torch.where((mean_value(first, values) <= mean_value(second, values)).unsqueeze(-1), first, second)
 
 
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:

@@ -9,10 +9,12 @@ from torch.testing import assert_close
 
 from palaestra.losses.categorical import (
     bin_values,
+    by_nearness,
     choice_shares,
     cross_entropy,
     gaussian_entropy,
     logits_of_taken,
+    mean_value,
     project,
     smaller,
 )
@@ -33,6 +35,17 @@ def test_a_distribution_within_the_bins_keeps_its_mean():
     moved = project(probs, atoms.expand_as(probs))
     assert_close(moved.sum(-1), torch.ones(4, 2, 3))
     assert_close(moved @ bin_values(101), probs @ atoms, atol=1e-5, rtol=1e-5)
+
+
+def test_sums_over_bins_are_not_rounded_where_networks_are_computed_in_bfloat16():
+    torch.manual_seed(0)
+    logits, values = torch.randn(2, 50, 1, 1, 101), bin_values(101)
+    probs, place = logits[0].softmax(-1), 100 * torch.rand(50, 1, 1, 101)
+    with torch.autocast("cpu", torch.bfloat16):
+        chosen, mean, spread = smaller(logits, values), mean_value(probs, values), by_nearness(probs, place)
+    assert_close(mean, (probs.double() @ values.double()).float())
+    assert_close(chosen, torch.where((logits.softmax(-1) @ values).diff(dim=0)[0, ..., None] >= 0, *logits.softmax(-1)))
+    assert_close(spread, project(probs, place / 10 - 5), atol=1e-5, rtol=1e-4)
 
 
 def test_the_critic_that_says_less_gives_its_whole_distribution():

@@ -133,6 +133,7 @@ def test_half_of_the_policys_pairs_are_those_of_earlier_policies(tmp_path: Path)
     signal = amp(tmp_path, np.random.default_rng(0).normal(size=(50, 3)))
     first, later = (moves(torch.full((16, 3), x), torch.full((16, 3), x)) for x in (1.0, 2.0))
     signal.learn(first)
+    assert len(signal._kept) == 2  # one in eight
     judged: list[Tensor] = []
     signal.model.register_forward_pre_hook(lambda _, pairs: judged.append(pairs[0].detach()))
     signal.learn(later)

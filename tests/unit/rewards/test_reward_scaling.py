@@ -48,6 +48,17 @@ def test_the_largest_return_fits_below_the_limit_with_its_strength(strength: flo
     )
 
 
+def test_the_largest_return_so_far_counts_whatever_its_sign_and_goes_on_from_its_state():
+    scale = ReturnScale(0.5, limit=0.1)
+    ended = torch.tensor([[False], [True]])
+    scale(torch.tensor([[-2.0], [-8.0]]), ended)  # returns -2 and -8 + ½ * -2
+    scale(torch.tensor([[1.0], [3.0]]), ended)
+    again = ReturnScale(0.5, limit=0.1)
+    again.load_state_dict(scale.state_dict())
+    for each in (scale, again):
+        assert each.deviation == pytest.approx(9 / 0.1)
+
+
 def test_returns_of_prior_data_fit_below_the_limit(tmp_path: Path):
     spec = BehaviorSpec((ObsSpec("view", (3,)),), ActionSpec(1, (2,)))
     demo = write(tmp_path / "earlier.demo", episodes(3, 1, spec=spec), spec)  # 0.75 for each decision

@@ -22,6 +22,7 @@ from palaestra.losses.categorical import (
     cross_entropy,
     gaussian_entropy,
     logits_of_taken,
+    mean_value,
     project,
     smaller,
 )
@@ -103,7 +104,7 @@ class JointGradient(SoftGradient):
         if self._acts:
             sample = self._sample(output, now)
             here = encoding[:, batch.now] if self._bodies else encoding
-            held = self._held_critics(here.detach(), sample[0]) if sample[0].shape[1] else said.detach()
+            held = self._held_critics(here.detach(), sample[0]).float() if sample[0].shape[1] else said.detach()
             drawn = self._valued(sample, held)
             policy = losses.actor_loss(drawn, batch)
             surprise = drawn.log_prob.detach(), [x.detach() for x in drawn.branches]
@@ -152,8 +153,8 @@ class JointGradient(SoftGradient):
         with torch.no_grad():
             probs = self._target(following, drawn, *seen, losses)
         logits = logits_of_taken(said.unflatten(-1, (-1, len(self._bins))), discrete, branches)
-        taken = (logits.detach().softmax(-1) @ self._bins).mean(-1)
-        return cross_entropy(logits, probs), taken, probs @ self._bins
+        taken = mean_value(logits.detach().softmax(-1), self._bins).mean(-1)
+        return cross_entropy(logits, probs), taken, mean_value(probs, self._bins)
 
     def _target(
         self, following: Tensor, drawn: DrawnActions, batch: ReplayBatch, reward: Tensor, losses: SoftLosses
@@ -179,7 +180,9 @@ class JointGradient(SoftGradient):
         self, sample: tuple[Tensor, Tensor, list[Tensor]], said: Tensor, *, later: bool = False
     ) -> DrawnActions:
         """Returns a sample with what critics say of it; of bins the means."""
-        values = said if self._bins is None else said.unflatten(-1, (-1, len(self._bins))).softmax(-1) @ self._bins
+        values = said
+        if self._bins is not None:
+            values = mean_value(said.unflatten(-1, (-1, len(self._bins))).softmax(-1), self._bins)
         temperature = self.heat(later=later)
         return DrawnActions(*sample, values, temperature, soft_value(values.amin(0), *sample[1:], temperature))
 
