@@ -148,9 +148,12 @@ def rated(players: list[int], rewards: list[float]) -> dict[int, Skill]:
     return played(players, rewards)[0]
 
 
-def played(players: list[int], rewards: list[float]) -> tuple[dict[int, Skill], list[tuple[str, int, float]]]:
-    """Also the results of the learning policy."""
+def played(
+    players: list[int], rewards: list[float], shared: bool = False
+) -> tuple[dict[int, Skill], list[tuple[str, int, float]], list[float]]:
+    """Also the results of the learning policy, and those of its exploiter. `shared`: opponents change by agent."""
     env = EnvWrapper(Ball(areas=1))
+    env.traits = replace(env.traits, shared_areas=shared)
     ratings = PlayerRatings(cast(Learner, SimpleNamespace(rating=None)), 1200.0, ALONE)
     for number in set(players):
         if number != LEARNING:
@@ -162,12 +165,13 @@ def played(players: list[int], rewards: list[float]) -> tuple[dict[int, Skill], 
         games.append(game)
 
     games: list[Any] = []
+    exploits: list[float] = []
     fighter = SimpleNamespace(
         ratings=ratings,
         settings=SelfPlaySettings(),
         learner=learner,
         games=SimpleNamespace(add=judge),
-        exploiter=None,
+        exploiter=SimpleNamespace(add=exploits.append),
     )
     sides = Sides({"Fighter": cast(SelfPlayBehavior, fighter)}, ALONE, print)
     sides.all = [Side("Fighter", team) for team in range(3)]
@@ -184,7 +188,7 @@ def played(players: list[int], rewards: list[float]) -> tuple[dict[int, Skill], 
     slots.assign({"Fighter": step}, None)
     over = slots.areas.over({"Fighter": step})
     MatchRatings(sides, slots, Journal(Statistics()), print).rate({"Fighter": step}, over)
-    return {number: ratings.skill_of(number) for number in set(players)}, games
+    return {number: ratings.skill_of(number) for number in set(players)}, games, exploits
 
 
 def test_a_player_of_two_sides_is_rated_by_both():
@@ -200,7 +204,18 @@ def test_a_player_of_two_sides_is_rated_by_both():
 
 def test_each_player_of_three_sides_is_judged_by_who_got_more():
     assert played([LEARNING, 4, 0], [-1, -1, 1])[1] == [("Fighter", 4, 0.5), ("Fighter", 0, 0.0)]
-    assert played([5, 4, LEARNING], [-1, -1, 1])[1] == [("Fighter", 5, 1.0), ("Fighter", 4, 1.0)]
+    assert played([5, 4, LEARNING], [-1, -1, 1])[1:] == ([("Fighter", 5, 1.0), ("Fighter", 4, 1.0)], [])
+
+
+def test_an_exploiter_is_judged_against_every_other_side_and_the_newest_policy_is_not():
+    assert played([NEWEST, EXPLOITER, NEWEST], [-1, 0.5, 1])[1:] == ([], [1.0, 0.0])
+    assert played([EXPLOITER, NEWEST, NEWEST], [0, 0, -1])[1:] == ([], [0.5, 1.0])
+
+
+def test_where_opponents_change_by_agent_the_sign_of_its_own_reward_judges():
+    assert played([LEARNING, 4, 0], [-1, -1, 1], shared=True)[1] == [("Fighter", 4, 0.0), ("Fighter", 0, 0.0)]
+    assert played([LEARNING, 4, 4], [2, -1, 0], shared=True)[1] == [("Fighter", 4, 1.0), ("Fighter", 4, 1.0)]
+    assert played([NEWEST, EXPLOITER, NEWEST], [-1, 0.5, 1], shared=True)[2] == [1.0]
 
 
 def test_exploiters_play_their_shares_of_the_episodes_on_each_side_in_turn():

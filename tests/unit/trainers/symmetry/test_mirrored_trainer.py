@@ -117,13 +117,13 @@ def test_a_batch_of_a_replay_has_its_mirror_image_after_it():
     assert both.steps.tolist() == [3, 3]
 
 
-@pytest.mark.parametrize("body", [None, "residual"])
-def test_a_batch_and_its_mirror_image_have_the_same_gradient(body):
+@pytest.mark.parametrize(("body", "bins"), [(None, None), ("residual", None), (None, 11), ("residual", 11)])
+def test_a_batch_and_its_mirror_image_have_the_same_gradient(body, bins):
     spec = BehaviorSpec((ObsSpec("own", (2,)),), ActionSpec(1, (2,)))
     tree = {"observations": {"own": {"negate": [0]}}, "actions": {"continuous": ["-0"], "discrete": {0: [1, 0]}}}
     block = {
         "trainer_type": "sac",
-        "hyperparameters": {"batch_size": 6, "buffer_size": 100, "init_entcoef": 1e-9},
+        "hyperparameters": {"batch_size": 6, "buffer_size": 100, "init_entcoef": 1e-9, "critic_bins": bins},
         "network_settings": {"hidden_units": 8, "num_layers": 1, "body": body},
         "mirror": tree,
     }
