@@ -147,6 +147,18 @@ def test_the_rewards_of_the_next_decisions_are_summed_to_the_end_of_the_episode(
     assert {number: row[:2] for number, row in by_row(both)} == {n: (n, n % 3) for n in found}
 
 
+def test_the_largest_return_is_that_of_the_episode_that_earns_most():
+    replay = recorded_replay(EPISODES, SPEC, CPU, memory=0, stretch=0)
+    # 45; 46.5 + 22.5; 48 + 34.5; 49.5 + 41.25
+    assert replay.largest_return(0.5) == 90.75
+    state = replay.state_dict()
+    state["decisions"]["reward"].neg_()
+    other = Replay(SPEC, replay.size, CPU)
+    assert other.largest_return(0.5) == 0
+    assert other.load_state_dict(state)
+    assert other.largest_return(0.5) == 90.75
+
+
 def test_a_recording_can_be_drawn_from_after_its_state_was_saved():
     replay = recorded_replay(EPISODES, SPEC, CPU, memory=0, stretch=0)
     other = Replay(SPEC, replay.size, CPU)

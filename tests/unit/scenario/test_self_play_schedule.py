@@ -79,9 +79,13 @@ def test_the_easiest_snapshot_leaves_a_full_pool_but_never_the_new_one():
     assert pool.numbers == [0, 2, 3]
     pool.admit(4)  # 2 and 3 are as easy: the older one
     assert pool.numbers == [0, 3, 4]
+    for number in pool.numbers:
+        pool.rates.add("Fighter", number, 0.0)
+    pool.admit(5)  # the easiest itself
+    assert pool.numbers == [0, 4, 5]
     smaller = Pool(settings(window=2, drop="easiest"), seed=0)
     smaller.load_state_dict(pool.state_dict())
-    assert smaller.numbers == [0, 4]
+    assert smaller.numbers == [0, 5]
 
 
 @pytest.mark.parametrize(
