@@ -171,7 +171,7 @@ class BehaviorTable:
         if more > 0:
             self._last_messages = np.pad(self._last_messages, (0, more))
             self._membership = tuple(
-                torch.cat([x, new]) for x, new in zip(self._membership, _membership(more), strict=True)
+                torch.cat([x, new]) for x, new in zip(self._membership, _membership(more, arrival.team), strict=True)
             )
         self._agents[self._key_number(arrival)].assign(arrival.infos, slots)
 
@@ -320,6 +320,6 @@ class _TickColumns:
         return FinalObs(torch.from_numpy(slots[order]), tuple(torch.from_numpy(x) for x in obs))
 
 
-def _membership(slots: int) -> tuple[Tensor, ...]:
-    """Returns area, team and group of unused slots."""
-    return torch.zeros(slots, dtype=torch.int64), torch.zeros(slots, dtype=torch.int64), torch.full((slots,), NO_GROUP)
+def _membership(slots: int, team: int = 0) -> tuple[Tensor, ...]:
+    """Returns area, team and group of unused slots, whose `team` is one that agents have."""
+    return torch.zeros(slots, dtype=torch.int64), torch.full((slots,), team), torch.full((slots,), NO_GROUP)

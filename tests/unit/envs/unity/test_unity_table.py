@@ -155,6 +155,12 @@ def test_tables_double_and_keep_their_rows() -> None:
     assert (step.group == -1).all()
 
 
+def test_unused_slots_are_of_no_team_that_no_agent_has() -> None:
+    play = Play()
+    step = play.tick(arrival(Info(1), Info(2), Info(3), team=2))
+    assert step.team.tolist() == [2, 2, 2, 2]
+
+
 def test_copies_and_teams_that_share_an_id_share_no_slot() -> None:
     play = Play()
     step = play.tick(arrival(Info(5, seen=1)), arrival(Info(5, seen=2), team=3), arrival(Info(5, seen=3), copy=1))
