@@ -40,11 +40,11 @@ def test_sac_reaches_the_bar(config: str, env: str, bar: float, seed: int, tmp_p
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sac_of_2026_flies_a_drone_after_few_decisions(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Classic SAC, with two layers of 256, earns -1 after as many."""
+    """Classic SAC, with two layers of 256, earns 2.7 to 4 after as many; three seeds of this earned 8.9 in training."""
     monkeypatch.syspath_prepend(str(GAMES))
     env = "python:drone:drone"
     result = palaestra.train(
-        GAMES / "drone.yaml", env=env, seed=seed, results_dir=str(tmp_path), quiet=True, max_steps=60_000
+        GAMES / "drone.yaml", env=env, seed=seed, results_dir=str(tmp_path), quiet=True, max_steps=100_000
     )
     (model,) = result.models.values()
     reward = mean_reward(env, palaestra.load_policy(model, seed=0))
