@@ -13,7 +13,7 @@ from palaestra.runtime.settings.yaml_file import Key
 
 LOCAL_TRACKERS = ("console", "tensorboard", "jsonl")
 """Trackers that only write to the run's folder and the console. Others send settings and models away."""
-SOURCES = ("demo_path", "clips", "teacher", "init_path", "initialize_from", "opponents", "run")
+SOURCES = ("demo_path", "clips", "teacher", "init_path", "initialize_from", "opponents", "run", "minari")
 """Settings that name a run, a model or a file, which may be on the Hub or on another machine."""
 
 Reach = tuple[Key, str]
@@ -55,7 +55,7 @@ def _sources(tree: Any, above: Key) -> Iterator[Reach]:
 def _is_elsewhere(source: str) -> bool:
     return any(
         is_hub_name(one) or one.startswith(("\\\\", "//"))
-        for one in (part.strip().removeprefix("model:") for part in source.split(","))
+        for one in (part.strip().removeprefix("model:").removeprefix("minari:") for part in source.split(","))
     )
 
 

@@ -21,6 +21,7 @@ from palaestra.cli.commands import make_parser, subparser
 from palaestra.cli.main import main
 from palaestra.core.errors import RunError
 from palaestra.runtime.settings import load
+from palaestra.runtime.storage.outward import calls
 from palaestra.runtime.storage.trust import KEY, SIGNATURE, env_code, is_own, learning_code, outward_links, sign
 from palaestra.runtime.storage.user_keys import user_key
 
@@ -373,6 +374,13 @@ def test_what_reaches_beyond_this_machine_is_asked_for(section, reach, path, for
     assert f"{path}" in message
     assert "--trust" in message
     assert contents(foreign) == before
+
+
+def test_data_of_another_machine_are_named_however_they_are_given():
+    there = "//203.0.113.5/a"
+    prior = {"demo_path": f"Own.demo,minari:{there}", "minari": there, "run": "hub:someone/run"}
+    block = {"trainer_type": "sac", "hyperparameters": {"prior_data": prior}}
+    assert [one for _, one in calls(load({"default_settings": block}).settings)] == [*prior.values()]
 
 
 @pytest.mark.slow
