@@ -147,6 +147,12 @@ def test_the_rewards_of_the_next_decisions_are_summed_to_the_end_of_the_episode(
     assert {number: row[:2] for number, row in by_row(both)} == {n: (n, n % 3) for n in found}
 
 
+def test_recorded_actions_beyond_the_range_of_the_policys_are_at_its_ends():
+    replay = recorded_replay([episode(99, 3, "terminated")], SPEC, CPU, memory=0, stretch=0)
+    done = replay.draw(60, torch.Generator().manual_seed(0)).action.continuous
+    assert {round(each, 3) for each in done.flatten().tolist()} == {0.99, 1.0}
+
+
 def test_the_largest_return_is_that_of_the_episode_that_earns_most():
     replay = recorded_replay(EPISODES, SPEC, CPU, memory=0, stretch=0)
     # 45; 46.5 + 22.5; 48 + 34.5; 49.5 + 41.25

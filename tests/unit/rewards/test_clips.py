@@ -88,6 +88,13 @@ def test_tables_hold_a_column_for_each_number_and_episodes(tmp_path: Path):
     assert len(load([table, tmp_path / "a.npz"])) == 6
 
 
+def test_a_number_that_hardly_moves_is_scaled_by_a_hundredth_of_the_median(tmp_path: Path):
+    rows = [f"{t},0,{t % 2 * 2},{t % 2 * 4},{t % 2 * 0.002}" for t in range(4)]
+    clips = load(csv(tmp_path / "still.csv", *rows))
+    assert clips.mean.tolist() == pytest.approx([1, 2, 0.001])
+    assert clips.deviation.tolist() == pytest.approx([1, 2, 0.01])  # not 0.001
+
+
 def test_a_table_of_a_higher_rate_is_read_as_fast_as_the_behavior_decides(tmp_path: Path):
     fast = csv(tmp_path / "a.csv", *(f"{at / 20},0,{at},{at},{at % 3}" for at in range(5)))
     assert pairs(load(fast, seconds=0.1)) == [[0, 2], [1, 3], [2, 4]]
