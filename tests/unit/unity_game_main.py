@@ -39,6 +39,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--child", action="store_true", help="starts a process of its own, as crash handlers are (note: child)"
     )
+    parser.add_argument("--copies", type=int, default=1, help="of the build that keep pace by their notes")
     for name, kind in {"agents": int, "episode": int, "ticks": int, "seed": int, "messages": int, "ms": float}.items():
         parser.add_argument(f"--{name}", type=kind, default=argparse.SUPPRESS)
     for name in ("stats", "echo", "masks-bind", "camera"):
@@ -72,6 +73,25 @@ def note(folder: Path | None, name: str, values: dict[str, Any]) -> None:
         unfinished.rename(folder / name)
 
 
+def keep_pace(game: Any, folder: Path, copies: int) -> None:
+    """Lets a game answer its n-th time only when all copies are so far, or one has ended."""
+    ticks = folder / f"{os.getpid()}.ticks"
+    step = game.step
+
+    def paced(reply: Any) -> Any:
+        with ticks.open("ab") as file:
+            file.write(b".")
+        far = ticks.stat().st_size
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not any(folder.glob("*.end.json")):
+            if sum(each.stat().st_size >= far for each in folder.glob("*.ticks")) >= copies:
+                break
+            time.sleep(0.001)
+        return step(reply)
+
+    game.step = paced
+
+
 def main(argv: list[str]) -> None:
     args = parse(argv)
     if args.log is not None:
@@ -96,6 +116,8 @@ def main(argv: list[str]) -> None:
     from unity_client import Client
 
     game = make_game(args)
+    if args.copies > 1:
+        keep_pace(game, args.notes, args.copies)
     try:
         game.run(Client(args.mlagents_port, patience=600))
     finally:

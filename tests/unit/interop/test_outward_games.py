@@ -57,6 +57,7 @@ def test_a_game_whose_agents_come_and_go_passes_the_tests_of_pettingzoo(tmp_path
         ({"args": "--agents 2"}, r"args is '--agents 2'; expected a list of the game's arguments"),
         ({"args": 5}, "args is 5; expected a list"),
         ({"executable": "x"}, "takes no option 'executable'"),
+        ({"all_copies": 2}, "takes no option 'all_copies'"),
         ({"engine": None}, "takes no option 'engine'"),
         ({"time_scal": 2.0}, "did you mean 'time_scale'"),
         ({"time_scale": float("nan")}, "option 'time_scale' is nan: input should be a finite number"),

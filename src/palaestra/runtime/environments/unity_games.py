@@ -21,7 +21,7 @@ from palaestra.runtime.settings import EngineSettings, RunSettings
 from palaestra.wire.side_channels import SideChannel
 from palaestra.wire.unity_channels import Engine
 
-GIVEN_OTHERWISE = {"executable", "areas", "engine"}
+GIVEN_OTHERWISE = {"executable", "areas", "engine", "first_copy", "all_copies"}
 """Fields of UnityOptions that are no options of a game: they are given otherwise."""
 
 

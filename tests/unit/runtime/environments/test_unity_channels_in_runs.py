@@ -38,7 +38,7 @@ class Greeting(SideChannel):
 def test_a_run_and_its_games_hear_all_that_they_have_to_say_to_each_other(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "greeting_channel_module.py").write_text(OWN)
-    build = make_build(tmp_path, "Ball", agents=4, stats=True, notes=tmp_path / "notes")
+    build = make_build(tmp_path, "Ball", agents=4, stats=True, copies=2, notes=tmp_path / "notes")
     config = {**settings("Ball", 400, summary_freq=100), "environment_parameters": {"size": 2.5}}
     summaries: list[Summary] = []
     options: dict[str, Any] = {
@@ -46,7 +46,6 @@ def test_a_run_and_its_games_hear_all_that_they_have_to_say_to_each_other(tmp_pa
         "seed": 3,
         "side_channels": ["greeting_channel_module:Greeting"],
         "time_scale": 3.0,
-        "env_options": {"all_copies": True},  # else one may have ended before the other has begun
     }
     palaestra.train(config, env=str(build), run_id="run", quiet=True, callbacks=[summaries.append], **options)
     assert len(summaries) >= 3
@@ -86,7 +85,7 @@ def test_a_users_channel_that_is_not_there_ends_the_run_before_any_game_starts(t
 
 def test_each_copy_draws_with_a_seed_of_its_own_and_is_told_again_only_when_its_lesson_changes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    build = make_build(tmp_path, "Ball", agents=4, notes=tmp_path / "notes")
+    build = make_build(tmp_path, "Ball", agents=4, copies=2, notes=tmp_path / "notes")
     uniform = {"sampler_type": "uniform", "sampler_parameters": {"min_value": 0.5, "max_value": 10}}
     ranges = {"sampler_type": "multirangeuniform", "sampler_parameters": {"intervals": [[0, 1], [2, 3]], "seed": 6863}}
     met = {"behavior": "Ball", "measure": "progress", "threshold": 0.4, "require_reset": True}
@@ -95,8 +94,7 @@ def test_each_copy_draws_with_a_seed_of_its_own_and_is_told_again_only_when_its_
         **settings("Ball", 600, summary_freq=100),
         "environment_parameters": {"mass": uniform, "size": {"curriculum": lessons}},
     }
-    both = {"env_options": {"all_copies": True}}  # else one may be told nothing before the other has ended
-    palaestra.train(config, env=str(build), run_id="run", quiet=True, num_envs=2, seed=3, **both)
+    palaestra.train(config, env=str(build), run_id="run", quiet=True, num_envs=2, seed=3)
     seeds = []
     for note in sorted((tmp_path / "notes").glob("*.end.json")):
         message = unpack(bytes.fromhex(json.loads(note.read_text())["side_channel"]))
