@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from unity_games import make_build
 
-import palaestra  # noqa: F401 - registers its environments
+import palaestra.gymnasium  # noqa: F401 - registers its environments
 from palaestra.core.errors import EnvError
 from palaestra.pettingzoo import parallel_env
 
