@@ -174,7 +174,7 @@ class NStepReplay:
         return self._stored.take(torch.randint(len(self), (count,), generator=generator, device=generator.device))
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns all transitions."""
+        """Returns the stored transitions and how many were ever added, for a checkpoint."""
         return {"seen": self.seen, "columns": [column[: len(self)] for column in self._stored.columns()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

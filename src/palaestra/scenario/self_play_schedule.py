@@ -70,12 +70,12 @@ class Schedule:
         return step - self.last_change > settings.team_change
 
     def change(self, step: int) -> None:
-        """Ends a team's turn."""
+        """Notes that at this step another team begins to learn."""
         self.last_change = step
         self.changes = self.changes + 1
 
     def state_dict(self) -> dict[str, int]:
-        """Returns all counters."""
+        """Returns the fields of this schedule, for a checkpoint."""
         return asdict(self)
 
     @classmethod

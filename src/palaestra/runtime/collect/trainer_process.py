@@ -246,7 +246,7 @@ class TrainerProcess:
         self.policy.generator.manual_seed(seed)
 
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the trainer's process and frees the memory shared with it."""
         self._sender.close()
         self._worker.close()
 

@@ -230,7 +230,7 @@ class _Clock:
         self._before = self._now = self._counts()
 
     def add(self, seconds: float) -> None:
-        """Adds one tick."""
+        """Counts one more tick of the game, which took so many seconds of the environment's time."""
         self._seconds += seconds
         self._now = self._counts()
 

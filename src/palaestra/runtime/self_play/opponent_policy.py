@@ -40,7 +40,7 @@ class ExploitingActor(Protocol):
         ...
 
     def open(self, step: TimeStep, decision: Decision) -> None:
-        """Stores its decisions."""
+        """Stores the observations and actions of the agents that it plays, from which it learns."""
         ...
 
 

@@ -109,7 +109,7 @@ class PlayerRatings:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores the ratings."""
+        """Restores Elo and skill of each player, as `state_dict` has them."""
         self._elos, self._agreed_elos = (_loaded(state[key]) for key in ("elos", "agreed_elos"))
         self._skills, self._agreed_skills = (
             {number: Skill(**skill) for number, skill in _loaded(state[key]).items()}

@@ -139,7 +139,7 @@ class CheckpointSettings(Settings):
 
     @property
     def write_path(self) -> str:
-        """The run's folder."""
+        """Folder of this run: `results_dir`/`run_id`."""
         return os.path.join(self.results_dir, self.run_id)
 
     @property
