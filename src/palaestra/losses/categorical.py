@@ -15,6 +15,8 @@ from torch import Tensor
 
 LIMIT = 5.0
 """The bins stand evenly from -LIMIT to LIMIT."""
+MOST_SHARES = 1 << 25
+"""Most numbers that are laid out at once to share distributions among bins: each atom's share in each bin."""
 
 
 def bin_values(bins: int, device: torch.device | None = None) -> Tensor:
@@ -39,9 +41,12 @@ def project(probs: Tensor, atoms: Tensor) -> Tensor:
 
 def by_nearness(probs: Tensor, place: Tensor) -> Tensor:
     """Returns the same distribution as `project`, bin by bin, for atoms at `place`, (..., bins), counted in bins."""
-    bins = torch.arange(probs.shape[-1], device=place.device)
-    share = (1 - (place.unsqueeze(-1) - bins).abs()).clamp(min=0)
-    return (probs.unsqueeze(-1) * share).sum(-2)
+    count = probs.shape[-1]
+    bins = torch.arange(count, device=place.device)
+    rows = max(1, MOST_SHARES // (count * count))
+    parts = zip(probs.reshape(-1, count).split(rows), place.reshape(-1, count).split(rows), strict=True)
+    shares = ((part, (1 - (at.unsqueeze(-1) - bins).abs()).clamp(min=0)) for part, at in parts)
+    return torch.cat([(part.unsqueeze(-1) * share).sum(-2) for part, share in shares]).view_as(probs)
 
 
 def mean_value(probs: Tensor, values: Tensor) -> Tensor:

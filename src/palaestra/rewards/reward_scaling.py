@@ -81,8 +81,8 @@ class ReturnScale:
         return torch.cat([running, running.new_zeros(slots - len(running))])
 
     def _take_in(self, returns: Tensor) -> None:
-        own = float(returns.mean())
-        parts = [returns.numel(), own, float((returns - own).square().sum()), float(returns.abs().max())]
+        own = returns.mean()
+        parts = [returns.numel(), *torch.stack([own, (returns - own).square().sum(), returns.abs().max()]).tolist()]
         for rows, mean, m2, peak in self._group.gather_numbers(parts):
             self._peak = max(self._peak, peak)
             delta = mean - self._mean

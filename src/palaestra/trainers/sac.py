@@ -275,6 +275,7 @@ class SAC:
             self.gradient(self._draw(), self, metrics)
             if self.cloning is not None:
                 metrics.add(self.cloning.update(step, usual=STEPS_BESIDE))
+                self.gradient.bound_policy()
         for _ in range(signal_steps if self.signals.learned else 0):
             metrics.add(self.signals.learn(self.replay.draw(self.batch_size, self.replay_rng).transitions()))
         if steps:

@@ -104,6 +104,9 @@ class SoftGradient:
     def prepare(self) -> None:
         """Makes what a subclass needs besides, at the end of the constructor."""
 
+    def bound_policy(self) -> None:
+        """Bounds the policy's weights after another optimizer's step. Has nothing to do: they may have any length."""
+
     def parts(self) -> dict[str, Any]:
         """Returns what checkpoints hold of it, by name."""
         return {"optimizer": self.optimizer, "temperature_adam": self.temperature_adam}

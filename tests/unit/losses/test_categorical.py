@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, tensor
 from torch.testing import assert_close
 
+from palaestra.losses import categorical
 from palaestra.losses.categorical import (
     bin_values,
     by_nearness,
@@ -46,6 +47,12 @@ def test_sums_over_bins_are_not_rounded_where_networks_are_computed_in_bfloat16(
     assert_close(mean, (probs.double() @ values.double()).float())
     assert_close(chosen, torch.where((logits.softmax(-1) @ values).diff(dim=0)[0, ..., None] >= 0, *logits.softmax(-1)))
     assert_close(spread, project(probs, place / 10 - 5), atol=1e-5, rtol=1e-4)
+
+
+def test_distributions_are_shared_out_in_parts_where_there_are_many(monkeypatch):
+    probs, atoms = torch.rand(5, 2, 3, 11), 12 * torch.rand(5, 2, 3, 11) - 6
+    monkeypatch.setattr(categorical, "MOST_SHARES", 4 * 11 * 11)
+    assert_close(by_nearness(probs, (atoms + 5).clamp(0, 10)), project(probs, atoms))
 
 
 def test_the_critic_that_says_less_gives_its_whole_distribution():

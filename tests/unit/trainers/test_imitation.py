@@ -14,6 +14,7 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.demos import DemoRecord
 from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.residual.residual_body import ResidualBody
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.expert_decisions import Decisions
 from palaestra.trainers.imitation import (
@@ -177,6 +178,22 @@ def test_each_gradient_step_of_sac_has_so_many_of_cloning_beside_it(tmp_path: Pa
     sac.update(played(sac, 0), 0)  # type: ignore[arg-type]  # of 64 decisions, 16 are collected first
     assert sac.cloning is not None
     assert max(int(count) for count in sac.cloning.state_dict()["optimizer"]["steps"]) == 2 * steps
+
+
+def test_rows_of_a_residual_policy_keep_length_1_after_cloning(tmp_path: Path):
+    path = demonstrated(tmp_path, HYBRID, [(0.5, 0.9, 0)] * 64)
+    whole = behavior_settings(
+        {"batch_size": 16, "buffer_size": 200, "steps_per_update": 24, "critic_bins": 11},
+        trainer_type="sac",
+        network={"body": "residual", "hidden_units": 8},
+        behavioral_cloning={"demo_path": path},
+    )
+    sac = SAC(HYBRID, whole, CPU, 0)
+    sac.update(played(sac, 0), 0)  # type: ignore[arg-type]
+    body = sac.network.body
+    assert isinstance(body, ResidualBody)
+    for weight in body.weights:
+        assert_close(weight.norm(dim=2), torch.ones(weight.shape[:2]))
 
 
 def test_with_memory_episodes_are_learned_in_order_from_an_empty_one(tmp_path: Path):

@@ -16,12 +16,15 @@ from palaestra.envs.base import Env
 from palaestra.runtime.collect.area_episodes import AreaEpisodes
 from palaestra.runtime.self_play.opponent_policy import MixedPolicy
 from palaestra.scenario.ratings import Skill, rate
+from palaestra.scenario.self_play_schedule import LEARNING
 
 Numbers = NDArray[np.int64]
 Progress: TypeAlias = Callable[[int, int], None]
 """A callback that receives the number of games played so far and the total."""
 PATIENCE = 2000
-"""Episodes of agents that may end in an area before it is taken for one with several games."""
+"""Episodes of agents that may end in an area before it is taken for one with several games, and ticks in which the
+teams of a game may come.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,7 @@ def play(
     An area plays one pairing, and as many games as its share; what it plays beyond is left out. `progress` is told how
     many games have been counted, and how many there will be.
     """
-    steps = env.reset(seed)
+    steps = _with_all(policies, env, seed)
     if strange := [name for name in steps if name not in policies]:
         there = ", ".join(f"'{name}'" for name in strange)
         known = ", ".join(f"'{name}'" for name in policies)
@@ -168,6 +171,21 @@ def play(
         _play_some(
             env, policies, league, one, seed + start, lambda games, before=start * each: progress(before + games, total)
         )
+
+
+def _with_all(policies: Mapping[str, MixedPolicy], env: Env, seed: int) -> Mapping[str, TimeStep]:
+    """Returns the tables of the first tick that has two teams and all behaviors of the run, if such a tick comes: in
+    some games agents ask for their first decisions at different times.
+    """
+    steps = env.reset(seed)
+    for _ in range(PATIENCE):
+        if not steps.keys() <= policies.keys() or (steps.keys() == policies.keys() and len(sides_of(steps)) > 1):
+            break
+        for name, step in steps.items():
+            policies[name].assign(np.full(len(step.acting), LEARNING))
+        with torch.no_grad():
+            steps = env.step({name: policies[name].choose(step).action for name, step in steps.items()})
+    return steps
 
 
 @dataclass(frozen=True, slots=True)

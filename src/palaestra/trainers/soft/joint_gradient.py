@@ -79,6 +79,11 @@ class JointGradient(SoftGradient):
         for parameter in [] if self._acts else [*self.deciding, self.network.log_temperature]:
             parameter.grad = None
 
+    def bound_policy(self) -> None:
+        """Bounds the policy's weights, if its body is residual."""
+        for body in self._bodies[:1]:
+            body.bound()
+
     @torch.no_grad()
     def _bound(self) -> None:
         """Bounds the weights that moved, of residual bodies and of the critics' heads over them."""

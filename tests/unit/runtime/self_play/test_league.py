@@ -112,7 +112,9 @@ class Numbered:
         self.players = torch.from_numpy(players)
 
     def choose(self, step: TimeStep) -> Any:
-        return SimpleNamespace(action=Action(self.players[:, None].float(), torch.zeros((4, 0), dtype=torch.int64)))
+        return SimpleNamespace(
+            action=Action(self.players[:, None].float(), torch.zeros((len(self.players), 0), dtype=torch.int64))
+        )
 
 
 def test_players_follow_their_agents_to_other_slots():
@@ -120,6 +122,30 @@ def test_players_follow_their_agents_to_other_slots():
     play(cast(Env, Moving()), cast(Any, {"A": Numbered()}), league, 6)
     assert league.games.tolist() == [[0, 12, 12], [12, 0, 12], [12, 12, 0]]
     assert league.wins.tolist() == [[0, 0, 0], [12, 0, 0], [12, 12, 0]]
+
+
+class Late(Moving):
+    """Team 1 asks for its first decision a tick after team 0, as in games with a decision period of its own."""
+
+    order = np.array([0, 2, 1, 3])
+    late = True
+
+    def reset(self, seed: int) -> dict[str, TimeStep]:
+        self.late, self.order = True, np.array([0, 2, 1, 3])
+        return self._first()
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        late, self.late = self.late, False
+        return self._table() if late else super().step(actions)
+
+    def _first(self) -> dict[str, TimeStep]:
+        return {"A": replace(table(torch.zeros(2, 2)), area=torch.tensor([0, 1]), team=torch.tensor([0, 0]))}
+
+
+def test_a_team_may_come_later():
+    league = League(of("A", "A"))
+    play(cast(Env, Late()), cast(Any, {"A": Numbered()}), league, 6)
+    assert league.wins.tolist() == [[0, 0], [12, 0]]
 
 
 def test_a_league_that_decided_nothing_says_so(capsys):

@@ -223,13 +223,16 @@ def test_an_exploiter_plays_a_share_of_the_episodes_and_its_copies_join_the_pool
     assert rows <= {(-1, number) for number in range(50)} | {(newest, exploits), (exploits, newest)}
     # games of the policy against it are none of the policy's own
     assert sum(games for _, _, games in saved["pool"]["rates"]["Fighter"].values()) <= result.steps["Fighter"] / 3
-    # in two processes the first goes on with all of its decisions
+    # in two processes the first goes on with all of its decisions, and each draws other random numbers
+    drawn = []
     for number, expected in enumerate([saved["exploiter"]["step"], 0]):
         group = RankGroup()
         group.number, group.size = number, 2
         exploiter = exploiter_of(fighter(config("Fighter", self_play=play)), tmp_path, group)
         exploiter.load_state_dict(saved["exploiter"])
         assert exploiter.changes()[1] == expected > -number
+        drawn.append(torch.rand(3, generator=cast(Any, exploiter._learner.trainer).action_rng).tolist())
+    assert drawn[0] != drawn[1]
 
 
 def fighter(tree: dict[str, Any]) -> Learner:
