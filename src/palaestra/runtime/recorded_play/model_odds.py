@@ -19,7 +19,7 @@ from palaestra.brains.session import Session
 from palaestra.core.errors import PolicyError
 from palaestra.runtime.recorded_play.played_decisions import Rows
 
-NOISE = (-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0)
+NOISE = (-5.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 5.0)
 """Amounts of noise, in standard deviations, at which continuous actions are known."""
 NOISE_INPUT, PART = "palaestra_noise", 512
 SAME = 2e-3

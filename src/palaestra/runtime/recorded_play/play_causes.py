@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import combinations, permutations, product
 from pathlib import Path
@@ -77,26 +77,38 @@ def _on(places: Sequence[int], change: Change, obs: Obs, _: PlayedDecisions) -> 
 
 def _of_images(specs: Sequence[ObsSpec]) -> Iterator[Cause]:
     images = [i for i, spec in enumerate(specs) if spec.is_visual]
-    shapes = {specs[i].shape for i in images}
-    changes: list[tuple[str, str, bool, Change]] = (
-        [
-            ("rows", "rows", True, lambda x: x[:, :, ::-1]),
-            ("columns", "columns", True, lambda x: x[:, :, :, ::-1]),
-            ("channels", "channels", all(shape[0] % 3 == 0 for shape in shapes), _reversed_colors),
-            ("channels_last", "layout", max(shapes)[0] > 1, lambda x: x.transpose(0, 2, 3, 1).reshape(x.shape)),
-            ("channels_first", "layout", max(shapes)[0] > 1, _from_channels_last),
-            ("transposed", "layout", all(shape[1] == shape[2] for shape in shapes), lambda x: x.swapaxes(2, 3)),
-            ("blank", "scale", True, np.zeros_like),
-        ]
-        if images
-        else []
+    changes: tuple[tuple[str, str, Callable[[ObsSpec], bool], Change], ...] = (
+        ("rows", "rows", _always, lambda x: x[:, :, ::-1]),
+        ("columns", "columns", _always, lambda x: x[:, :, :, ::-1]),
+        ("channels", "channels", _has_colors, _reversed_colors),
+        ("channels_last", "layout", _has_channels, lambda x: x.transpose(0, 2, 3, 1).reshape(x.shape)),
+        ("channels_first", "layout", _has_channels, _from_channels_last),
+        ("transposed", "layout", lambda spec: spec.shape[1] == spec.shape[2], lambda x: x.swapaxes(2, 3)),
+        ("blank", "scale", _always, np.zeros_like),
+        *((key, "scale", _always, change) for key, _, change in _SCALES[:4]),
     )
+    scales = {key: how for key, how, _ in _SCALES}
     for key, part, fits, change in changes:
-        if fits:
-            yield _cause(f"image_{key}", f"image {part}", obs=partial(_on, images, change))
-    for key, how, change in _SCALES[:4] if images else ():
-        names = {"who": "images are", "how": how}
-        yield _cause("scaled", "image scale", f"image_{key}", names, obs=partial(_on, images, change))
+        every = [i for i in images if fits(specs[i])]
+        for places in [every, *([i] for i in every if len(every) > 1)] if every else ():
+            group = "image" if places is every else f"image {places[0]}"
+            text, names = "scaled" if key in scales else f"image_{key}", {"who": "images are", "how": scales.get(key)}
+            found = _cause(text, f"{group} {part}", f"image_{key}", names, obs=partial(_on, places, change))
+            alone = f", '{specs[places[0]].name}' alone" if len(places) == 1 < len(images) else ""
+            yield replace(found, what=found.what + alone)
+
+
+def _always(_: ObsSpec) -> bool:
+    return True
+
+
+def _has_channels(image: ObsSpec) -> bool:
+    return image.shape[0] > 1
+
+
+def _has_colors(image: ObsSpec) -> bool:
+    named = STACKED.search(image.name)
+    return image.shape[0] % (3 * int(named[1]) if named else 3) == 0
 
 
 def _reversed_colors(x: Numbers) -> Numbers:
@@ -123,18 +135,29 @@ _SCALES: tuple[tuple[str, str, Change], ...] = (
 def _of_vectors(specs: Sequence[ObsSpec]) -> Iterator[Cause]:
     vectors = [i for i, spec in enumerate(specs) if spec.is_vector]
     groups = [(vectors, "vectors are", "vector scale")] if vectors else []
-    groups += [([i], f"'{specs[i].name}' is", f"vector {i} scale") for i in vectors if len(vectors) > 1]
+    lone = [i for i, spec in enumerate(specs) if spec.is_entities or (spec.is_vector and len(vectors) > 1)]
+    groups += [([i], f"'{specs[i].name}' is", f"vector {i} scale") for i in lone]
     for places, who, part in groups:
         for key, how, change in _SCALES:
-            does: dict[str, Any] = {"obs": partial(_on, places, change)}
+            does: dict[str, Any] = {"obs": partial(_on, places, partial(_beside_padding, change))}
             yield _cause("scaled", part, f"vector_{key}", {"who": who, "how": how}, **does)
-        yield _cause("normalized", part, "vector_normalized", {"who": who}, obs=partial(_on, places, _standard))
+        yield _cause(
+            "normalized",
+            part,
+            "vector_normalized",
+            {"who": who},
+            obs=partial(_on, places, partial(_beside_padding, _standard)),
+        )
     for i, spec in enumerate(specs):
         part, names = f"vector {i} scale", {"who": spec.name}
         if not spec.is_visual and len(specs) > 1:
             yield _cause("sensor_missing", part, names=names, obs=partial(_on, [i], np.zeros_like))
         if spec.is_entities:
             yield _cause("entities_mixed", part, names=names, obs=partial(_on, [i], turn))
+
+
+def _beside_padding(change: Change, x: Numbers) -> Numbers:
+    return change(x) if x.ndim == 2 else np.where(x.any(-1, keepdims=True), change(x), 0)
 
 
 def _standard(x: Numbers) -> Numbers:

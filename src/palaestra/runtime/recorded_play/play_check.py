@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +30,8 @@ SPREAD, MEAN_NOISE, MEAN_CHANCE = (0.95, 1.05), 0.05, 0.01
 """Relative variance, and differences of means in deviations and in nats, that are none whatever their error."""
 ROUNDING, FAR = 1e-5, 50.0
 """Difference of clipped numbers that is none; most noise that an action counts as."""
+ERF = np.frompyfunc(math.erf, 1, 1)
+"""The error function of each number."""
 
 Plan = tuple[Cause, ...]
 
@@ -111,25 +115,29 @@ class PlayCheck:
         causes = possible_causes(some, joined, bool(policy.memory_size))
         images = [cause for cause in causes if cause.part.startswith("image")]
         plans: list[Plan] = [(cause,) for cause in causes]
-        plans += [(a, b) for a, b in combinations(images, 2) if a.part != b.part]
+        apart = ((a, b) for a, b in combinations(images, 2) if a.part != b.part)
+        plans += [(a, b) for a, b in apart if a.part.rpartition(" ")[0] == b.part.rpartition(" ")[0]]  # of the same
         fits = {plan: self.fit(plan, some) for plan in plans}
-        best = _best(fits, KEPT)
+        best = _best(fits)
         for _ in range(2, MOST_CAUSES + 1):
             if _convincing(fits[best[0]]):
                 break
+            starts: dict[tuple[str, ...], Plan] = {}  # several of one part would leave no room for others
+            for plan in best:
+                starts.setdefault(tuple(cause.part for cause in plan), plan)
             longer = [
                 plan
-                for start in best
+                for start in [*starts.values()][:KEPT]
                 for cause in causes
                 if cause.part not in {one.part for one in start}
                 and (plan := tuple(sorted((*start, cause), key=causes.index))) not in fits
             ]
             fits |= {plan: self.fit(plan, some) for plan in dict.fromkeys(longer)}
-            best = _best(fits, KEPT)
+            best = _best(fits)
         late = [plan for plan in fits if len(plan) == 1 and plan[0].key in ("stack_filled", "stack_kept")]
         if len(rows) < len(self.decisions) and whole.agreement < AGREES:
             late = [plan for plan in late if _rank(fits[plan]) > _rank(base)]
-        return list(dict.fromkeys([*best, *late]))
+        return list(dict.fromkeys([*best[:KEPT], *late]))
 
     def _screened(self) -> NDArray[np.int64]:
         count = len(self.decisions)
@@ -181,10 +189,12 @@ def measure(odds: Odds, recorded: Recorded) -> PlayFit:
     drawn = True
     if continuous.shape[1]:
         same &= (np.abs(continuous - odds.likeliest) <= SAME).all(1)
-        noise, spread = _noise(odds.numbers, continuous)
-        score -= 2.5 * np.log1p(np.square(noise) / 4).sum(1)  # Student's t: one outlier hides nothing
+        noise, spread, bounds = _noise(odds.numbers, continuous)
+        # Student's t: one outlier hides nothing; the narrower, the more an action near says
+        score -= (2.5 * np.log1p(np.square(noise) / 4) + np.log(np.maximum(spread, SAME))).sum(1)
         free = spread > ROUNDING
-        drawn &= odds.noisy and _is_noise(noise[valid], free[valid], odds.likeliest[valid])
+        within = [bound[valid] for bound in bounds]
+        drawn &= odds.noisy and _is_noise(noise[valid], free[valid], within, odds.likeliest[valid])
         usual = (continuous - continuous.mean(0)) / (deviation := continuous.std(0) + ROUNDING)
         gain = (np.square(usual) - np.square(noise)) / 2 + np.log(deviation / np.maximum(spread, ROUNDING))
         known += np.where(free, gain, 0).sum(1)
@@ -207,34 +217,57 @@ def measure(odds: Odds, recorded: Recorded) -> PlayFit:
 
 def _noise(
     numbers: NDArray[np.float64], action: NDArray[np.float32]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns the noise that makes each number of an action (N, numbers), and the deviation there; 0: any amount does.
+) -> tuple[NDArray[np.float64], NDArray[np.float64], tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Returns the noise that makes each number of an action (N, numbers), the deviation there (0: any amount does), and
+    between which amounts of noise it is not clipped.
 
     Numbers are known at a few amounts of noise and straight in between; where they are clipped, many amounts do.
     """
     at = np.array(NOISE)
-    segment = ((numbers <= action).sum(0) - 1).clip(0, len(at) - 2)
-    low, high = (np.take_along_axis(numbers, (segment + k)[None], 0)[0] for k in (0, 1))
-    slope = high - low
-    noise = at[segment] + (action - low) / np.maximum(slope, ROUNDING)
+    last = len(at) - 2
+    slopes = np.diff(numbers, axis=0) / np.diff(at)[:, None, None]
+    moves = slopes > ROUNDING
+    still = np.pad(~moves, ((1, 1), (0, 0), (0, 0)))
+    beside = np.pad(slopes, ((1, 1), (0, 0), (0, 0)))
+    begins = still[:-2]  # clipping ends or begins in a part that is as steep as the one beside it
+    slopes = np.where(moves, np.maximum(slopes, begins * beside[2:] + still[2:] * beside[:-2]), slopes)
+
+    def noise_at(part: NDArray[np.int64], number: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        place = part + np.take_along_axis(begins, part[None], 0)[0]
+        slope = np.take_along_axis(slopes, part[None], 0)[0]
+        beyond = number - np.take_along_axis(numbers, place[None], 0)[0]
+        return at[place] + beyond / np.maximum(slope, ROUNDING), slope
+
+    noise, slope = noise_at(((numbers <= action).sum(0) - 1).clip(0, last), action)
+    first, final = moves.argmax(0), last - moves[::-1].argmax(0)
+    low = np.where(first > 0, noise_at(first, numbers[0])[0], -FAR)
+    high = np.where(final < last, noise_at(final, numbers[-1])[0], FAR)
     least = np.argsort(np.abs(at))  # from no noise on: where several give the same number, the least counts
     near = np.abs(numbers[least] - action) <= np.where(at[least] == 0, SAME, ROUNDING)[:, None, None]
     known = near.any(0)
-    return np.where(known, at[least][near.argmax(0)], noise).clip(-FAR, FAR), np.where(known, 0, slope)
+    noise = np.where(known, at[least][near.argmax(0)], noise).clip(-FAR, FAR)
+    return noise, np.where(known, 0, slope), (low, np.where(moves.any(0), high, low))
 
 
-def _is_noise(noise: NDArray[np.float64], free: NDArray[np.bool_], likeliest: NDArray[np.float64]) -> bool:
-    """Whether numbers (N, numbers), where they are free, are standard normal, whatever is likeliest."""
-    total = free.sum()
-    if not total:
-        return False
+def _is_noise(
+    noise: NDArray[np.float64],
+    free: NDArray[np.bool_],
+    bounds: Sequence[NDArray[np.float64]],
+    likeliest: NDArray[np.float64],
+) -> bool:
+    """Whether numbers (N, numbers), where they are free, are standard normal within bounds, whatever is likeliest."""
+    (low, some), (high, more) = ((bound, np.exp(-np.square(bound) / 2) / np.sqrt(2 * np.pi)) for bound in bounds)
+    share = np.asarray(ERF(high / np.sqrt(2)) - ERF(low / np.sqrt(2)), np.float64) / 2
+    expected = (share + low * some - high * more).clip(0)  # of the squares, and some - more of the noise itself
     inside = np.where(free, noise, 0)
-    count = free.sum(0).clip(1)
+    if (total := expected.sum()) < 1:
+        return False
     variance = np.square(inside).sum() / total
     spread = SPREAD[0] <= variance <= SPREAD[1] or abs(variance - 1) <= LOOSE * np.sqrt(2 / total)
     usual = (likeliest - likeliest.mean(0)) / (likeliest.std(0) + ROUNDING)
+    count = expected.sum(0).clip(1)
     allowed = np.maximum(MEAN_NOISE, LOOSE / np.sqrt(count))
-    apart = [np.abs((inside * of).sum(0) / count) <= allowed for of in (np.ones_like(usual), usual)]
+    apart = [np.abs(((inside - some + more) * of).sum(0) / count) <= allowed for of in (np.ones_like(usual), usual)]
     return bool(spread and np.all(apart))
 
 
@@ -257,23 +290,28 @@ def explains(fit: PlayFit, before: PlayFit) -> bool:
     if fit.agreement >= AGREES:
         by_chance = before.drawn and missing < (1 - AGREES) * len(fit.same)
         return bool(missing - still >= LEAST_EXPLAINED and still <= missing / 2 and not by_chance)
-    if not (fit.drawn and fit.informed) or len(fit.score) != len(before.score):
+    if not (fit.drawn and fit.informed and len(before.score)):
         return False
-    gain = fit.score - before.score
-    error = gain.std() / np.sqrt(len(gain)) + 1e-12
-    return bool(gain.mean() > CLEAR * error)
+    if len(fit.score) == len(before.score):
+        error = (fit.score - before.score).std() / np.sqrt(len(fit.score))
+    else:  # the first or last action of an episode belongs to no decision
+        error = np.hypot(*(each.score.std() / np.sqrt(len(each.score)) for each in (fit, before)))
+    return bool(fit.score.mean() - before.score.mean() > CLEAR * (error + 1e-12))
 
 
-def _rank(fit: PlayFit) -> tuple[float, float]:
-    return (fit.agreement if fit.agreement >= 0.9 else 0.0, float(fit.score.mean()) if len(fit.score) else -np.inf)
+def _rank(fit: PlayFit) -> tuple[float, bool, float]:
+    if len(fit.same) and fit.same.all():
+        return 1.0, False, 0.0  # how sure the model is does not matter here
+    score = float(fit.score.mean()) if len(fit.score) else -np.inf
+    return fit.agreement if fit.agreement >= 0.9 else 0.0, fit.drawn and fit.informed, score
 
 
 def _convincing(fit: PlayFit) -> bool:
     return bool(fit.same.all()) or (fit.drawn and fit.informed)
 
 
-def _best(fits: dict[Plan, PlayFit], most: int | None = None) -> list[Plan]:
-    return sorted(fits, key=lambda plan: _rank(fits[plan]), reverse=True)[:most]
+def _best(fits: dict[Plan, PlayFit]) -> list[Plan]:
+    return sorted(fits, key=lambda plan: _rank(fits[plan]), reverse=True)
 
 
 def _rows(decisions: PlayedDecisions, rows: NDArray[np.int64]) -> PlayedDecisions:

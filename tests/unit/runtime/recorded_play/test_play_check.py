@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -14,12 +15,16 @@ from palaestra.demos import DemoRecord, DemoWriter
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.settings import NetworkSettings
 from palaestra.onnx_export.onnx import export
-from palaestra.runtime.recorded_play.model_odds import Odds
+from palaestra.runtime.recorded_play.model_odds import NOISE, SAME, Odds
 from palaestra.runtime.recorded_play.play_check import measure
 
 EPISODES, LENGTH = 8, 25
 STACKED = BehaviorSpec(
     (ObsSpec("StackingSensor_size3_own", (9,)), ObsSpec("left", (4,)), ObsSpec("right", (4,))), ActionSpec(2, (3, 3))
+)
+CAMERAS = BehaviorSpec(
+    (ObsSpec("front", (3, 20, 20)), ObsSpec("StackingSensor_size3_back", (3, 20, 20)), ObsSpec("others", (5, 3))),
+    ActionSpec(0, (5,)),
 )
 SEEING = BehaviorSpec((ObsSpec("camera", (3, 20, 24)), ObsSpec("speed", (4,))), ActionSpec(0, (5,)))
 MEMORY = NetworkSettings(hidden_units=16, memory={"memory_size": 16, "sequence_length": 8})
@@ -135,6 +140,11 @@ SEES = {
     "image_channels_last": (SEEING, on_image(lambda x: np.moveaxis(x, 2, 4).reshape(x.shape))),
     "image_times_255": (SEEING, on_image(lambda x: x * 255)),
     "image_channels, image_rows": (SEEING, on_image(lambda x: x[:, :, ::-1, ::-1])),
+    "image_blank": (SEEING, on_image(np.zeros_like)),
+    "of front: image_rows": (CAMERAS, on_image(lambda x: x[..., ::-1, :])),
+    "of front: image_channels": (CAMERAS, on_image(lambda x: x[:, :, ::-1])),
+    "of back: stack_reversed": (CAMERAS, lambda obs: [obs[0], np.ascontiguousarray(obs[1][:, :, ::-1]), obs[2]]),
+    "of others: vector_times_10": (CAMERAS, lambda obs: [*obs[:2], obs[2] * 10]),
     "image_rows, vector_centered": (SEEING, lambda obs: [obs[0][..., ::-1, :].copy(), 2 * obs[1] - 1]),
     "stack_reversed": (STACKED, restacked(lambda x: x[:, :, ::-1])),
     "stack_newest": (STACKED, restacked(lambda x: x * np.array([0, 0, 1], np.float32)[:, None])),
@@ -159,7 +169,9 @@ def test_what_the_game_shows_the_model_is_named(tmp_path, capsys, keys, sampled)
     obs = seen(spec)
     demo = recorded(tmp_path / "a.demo", spec, obs, played(model, change(obs), deterministic=not sampled))
     found = report(capsys, demo, model)
+    of, _, keys = keys.rpartition("of ")[2].rpartition(": ")
     assert sorted(cause["key"] for cause in found["causes"]) == keys.split(", ")
+    assert all(f"{of}'" in cause["what"] for cause in found["causes"] if of)
     assert found["sampled"] == sampled
     if not sampled:
         assert (found["agreement"] < 0.97, found["agreement_with_causes"]) == (True, 1.0)
@@ -180,7 +192,9 @@ DOES = {
     "action_times_3": lambda a: (a[0] * 3, a[1]),
     "action_times_3_clipped": lambda a: ((a[0] * 3).clip(-1, 1), a[1]),
     "action_by_3": lambda a: (a[0] / 3, a[1]),
+    "action_by_3, action_sign": lambda a: (a[0] * [1 / 3, -1 / 3], a[1]),
     "action_late": late,
+    "action_sign, action_late": lambda a: late((a[0] * [-1, 1], a[1])),
     "action_sign": lambda a: (a[0] * [1, -1], a[1]),
     "action_order": lambda a: (a[0][..., ::-1], a[1]),
     "branch_order": lambda a: (a[0], a[1][..., ::-1]),
@@ -189,9 +203,10 @@ DOES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("keys", "sampled"), [*((keys, False) for keys in DOES), ("action_sign", True), ("choice_shift", True)]
-)
+SAMPLED = ("action_sign", "choice_shift", "action_late", "action_by_3, action_sign", "action_sign, action_late")
+
+
+@pytest.mark.parametrize(("keys", "sampled"), [*((keys, False) for keys in DOES), *((keys, True) for keys in SAMPLED)])
 def test_what_the_game_does_with_actions_is_named(tmp_path, capsys, keys, sampled):
     model = made(STACKED, tmp_path / "Agent.onnx")
     obs = seen(STACKED)
@@ -270,13 +285,23 @@ def test_what_the_critic_alone_saw_may_be_recorded_too(tmp_path, capsys):
 
 
 def test_noise_and_chances_are_measured_as_worked_by_hand():
-    # mean 0.1, deviation 0.2: 0.4 is 1.5 deviations away; 0.1 is the mean itself; beyond 0.7 all is clipped there
-    at = np.arange(-3.0, 4.0)
-    numbers = np.minimum(0.1 + 0.2 * at, 0.5)[:, None, None] * np.ones((7, 3, 1))
+    # mean 0.1, deviation 0.2: 0.4 is 1.5 deviations away; 0.1 is the mean itself; all beyond 0.5 is clipped there
+    numbers = np.minimum(0.1 + 0.2 * np.array(NOISE), 0.5)[:, None, None] * np.ones((9, 3, 1))
     action = np.array([[0.4], [0.1], [0.5]], np.float32)
     odds = Odds(numbers, np.log([[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]]), (2,), True)
     fit = measure(odds, (action, np.array([[0], [1], [1]]), np.ones(3, bool)))
     assert fit.same.tolist() == [False, True, False]
     chances = np.log([0.98 * 0.5 + 0.01, 0.98 * 0.8 + 0.01, 0.98 * 0.1 + 0.01])
-    noise = np.array([1.5, 0, 2])
-    np.testing.assert_allclose(fit.score, chances - 2.5 * np.log1p(noise**2 / 4), atol=1e-5)
+    noise, narrow = np.array([1.5, 0, 2]), np.array([0.2, SAME, SAME])
+    np.testing.assert_allclose(fit.score, chances - 2.5 * np.log1p(noise**2 / 4) - np.log(narrow), atol=1e-5)
+
+
+@pytest.mark.parametrize(("deviations", "means", "drawn"), [(1, 0, True), (0.8, 0, False), (1, 0.3, False)])
+def test_drawn_numbers_of_which_many_are_clipped_are_known_as_drawn(deviations, means, drawn):
+    """A mean of 0.7 and 0.2 deviations: all from 1.25 deviations on is 0.95, and a tenth of the draws."""
+    count = 1000
+    at = np.array(NOISE)[:, None, None] * np.ones((len(NOISE), count, 1))
+    noise = np.array([NormalDist(means, deviations).inv_cdf((i + 0.5) / count) for i in range(count)])
+    action = np.minimum(0.7 + 0.2 * noise, 0.95)[:, None].astype(np.float32)
+    odds = Odds(np.minimum(0.7 + 0.2 * at, 0.95), np.zeros((count, 0)), (), True)
+    assert measure(odds, (action, np.zeros((count, 0), np.int64), np.ones(count, bool))).drawn == drawn
