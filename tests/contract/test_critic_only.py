@@ -24,8 +24,9 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.data.transitions import Transitions
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.models.critic_only.sight import narrowed
+from palaestra.models.critic_only.sight import narrowed, shown_to_actor
 from palaestra.models.sac_networks import SoftActorCritic
+from palaestra.models.settings import NetworkSettings
 from palaestra.onnx_export.check import compare
 from palaestra.onnx_export.onnx import export
 from palaestra.parallel.rank_group import ALONE, RankGroup
@@ -265,6 +266,12 @@ def test_reward_signals_see_what_the_policy_sees():
 def test_patterns_that_fit_no_behavior_are_refused(kind: str, patterns: list[str], message: str):
     with pytest.raises(ConfigError, match=message):
         make_trainer(SPECS["vectors"], settings(kind, {"critic_only": patterns}), CPU, 0)
+
+
+def test_a_name_with_brackets_is_itself_before_it_is_a_pattern():
+    spec = BehaviorSpec(tuple(ObsSpec(name, (2,)) for name in ("ray[0]", "ray0", "own")), ActionSpec(1))
+    for patterns, shown in ((["ray[0]"], (1, 2)), (["ray[01]", "own"], (0,)), (["ray[[]0]"], (1, 2))):
+        assert shown_to_actor(spec, NetworkSettings(critic_only=patterns)) == shown
 
 
 @pytest.mark.parametrize("given", [[], "truth", [1], [""], {"truth": 1}])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from palaestra.core.errors import ConfigError
 from palaestra.core.plugins import nearest
 from palaestra.core.specs import BehaviorSpec, ObsSpec, shape_text
+from palaestra.models.critic_only.sight import named
 
 _ENTRY = re.compile(r"(.+)\[([^\[\]]*)\]", re.DOTALL)
 _PART = re.compile(r"(\d+)|(\d*):(\d*)")
@@ -78,9 +78,7 @@ def choose_numbers(entries: Sequence[str] | None, spec: BehaviorSpec, where: str
         known = [obs.name for obs in spec.obs]
         if entry.strip() in known:  # a name that ends in brackets
             name, spans = entry.strip(), []
-        found = [i for i, each in enumerate(known) if each == name] or [
-            i for i, each in enumerate(known) if fnmatchcase(each, name)
-        ]
+        found = named(name, known)
         if not found:
             raise ConfigError(
                 f"{where}: no observation is named '{name}'{nearest(name, known)} (there are: {_listed(spec.obs)})"

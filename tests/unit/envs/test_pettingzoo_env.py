@@ -86,6 +86,14 @@ def test_agents_share_a_behavior_by_name_and_spaces():
     assert steps["agent"].group.tolist() == [-1, -1]
 
 
+def test_agents_whose_names_have_brackets_are_named_by_them():
+    game = Crowd(2)
+    game._number = {"cell[0]": 0, "cell[1]": 1}.__getitem__
+    game.possible_agents = ["cell[0]", "cell[1]"]
+    env = PettingZooEnv([game], "crowd", {"teams": {"cell[0]": 3}, "behaviors": {"*": "cell"}})
+    assert env.reset(0)["cell"].team.tolist() == [3, 0]
+
+
 def test_players_in_turn_are_teams_and_masks_arrive():
     env = open_pettingzoo("classic.tictactoe_v3", 1, {})
     step = env.reset(0)["player"]

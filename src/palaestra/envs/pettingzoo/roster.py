@@ -203,7 +203,7 @@ class Roster:
         for key, patterns in self._patterns.items():
             own = [str(one) for one in self._patterns["behaviors"].values()] if key != "behaviors" else []
             for pattern in patterns:
-                if not any(fnmatchcase(one, pattern) for one in [*known, *own]):
+                if not any(one == pattern or fnmatchcase(one, pattern) for one in [*known, *own]):
                     raise EnvError(
                         f"{self._name}: env_options.{key} names '{pattern}', which fits no "
                         f"agent{nearest(pattern, known)} (agents: {_listed(agents)}; patterns such as adversary_* "

@@ -27,13 +27,21 @@ def shown_to_actor(spec: BehaviorSpec, settings: NetworkSettings) -> tuple[int, 
     names = [obs.name for obs in spec.obs]
     there = f"(it has: {', '.join(names)})"
     patterns = settings.critic_only or ()
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
+    hidden = [named(pattern, names) for pattern in patterns]
+    for pattern, found in zip(patterns, hidden, strict=True):
+        if not found:
             raise ConfigError(f"{KEY}: no observation is named '{pattern}'{nearest(pattern, names)} {there}")
-    shown = tuple(i for i, name in enumerate(names) if not any(fnmatchcase(name, pattern) for pattern in patterns))
+    shown = tuple(i for i in range(len(names)) if not any(i in found for found in hidden))
     if not shown:
         raise ConfigError(f"{KEY}: {', '.join(patterns)} would leave the policy no observation at all {there}")
     return shown
+
+
+def named(pattern: str, names: Sequence[str]) -> list[int]:
+    """Returns which of the names are this one, brackets and all; else those that match the pattern."""
+    return [i for i, name in enumerate(names) if name == pattern] or [
+        i for i, name in enumerate(names) if fnmatchcase(name, pattern)
+    ]
 
 
 def narrowed(spec: BehaviorSpec, shown: Sequence[int]) -> BehaviorSpec:

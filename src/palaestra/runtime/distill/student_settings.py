@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import yaml
 from palaestra.brains.model import Policy
 from palaestra.core.errors import ConfigError
 from palaestra.core.files import MODEL_FILES
+from palaestra.models.critic_only.sight import named
 from palaestra.models.settings import RESIDUAL
 from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.play.evaluating import PlayOptions, opened
@@ -101,7 +101,7 @@ def _hide(blocks: Mapping[str, Any], wanted: StudentRequest, models: Models) -> 
         names = {name: [obs.name for obs in spec.obs] for name, spec in env.behaviors.items()}
     for name, block in blocks.items():
         patterns = block["network_settings"].pop("critic_only", ())
-        if there := [one for one in patterns if any(fnmatchcase(obs, one) for obs in names.get(name, ()))]:
+        if there := [one for one in patterns if named(one, names.get(name, ()))]:
             block["network_settings"]["critic_only"] = there
 
 

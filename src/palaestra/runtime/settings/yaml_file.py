@@ -58,6 +58,7 @@ for _class in (_Loader, _FastLoader):
         first: [(tag, pattern) for tag, pattern in rules if not tag.endswith(":timestamp")]
         for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+    _class.yaml_implicit_resolvers["-"].insert(0, (f"{_TAG}str", re.compile("-0$")))  # of mirrors: a sign of its own
     _class.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, _FIRST)
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, _FIRST)
 

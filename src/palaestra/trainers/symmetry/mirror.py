@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.errors import ConfigError
+from palaestra.core.plugins import nearest
 from palaestra.core.specs import BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.trainers.symmetry.mirror_settings import MirrorRule, MirrorSettings, Place
@@ -25,6 +26,11 @@ class Mirror:
     def __init__(self, settings: MirrorSettings, spec: BehaviorSpec, device: torch.device) -> None:
         """Raises ConfigError where it does not fit the behavior, or does not undo itself."""
         rules = [_rule_of(settings, obs) for obs in spec.obs]
+        names = [obs.name for obs in spec.obs]
+        for name in settings.observations:  # others may be for other behaviors, or for what an environment can add
+            mistyped = nearest(name, {*names} - {*settings.observations})
+            if mistyped and not any(fnmatchcase(each, name) for each in names):
+                raise ConfigError(f"mirror.observations: no observation is named '{name}'{mistyped}")
         self._obs = [_column(rule, obs, device) for rule, obs in zip(rules, spec.obs, strict=True)]
         action, size = settings.actions, spec.action.continuous
         if action.continuous is not None and not size:
@@ -79,9 +85,9 @@ def _rule_of(settings: MirrorSettings, obs: ObsSpec) -> MirrorRule:
 
 def _column(rule: MirrorRule, obs: ObsSpec, device: torch.device) -> Callable[[Tensor], Tensor]:
     where = f"mirror.observations.{obs.name}"
-    if (rule.flip is None) == obs.is_visual and rule != MirrorRule():
-        raise ConfigError(f"{where}: flip is for images, the rest for numbers; it has the shape {obs.shape}")
     if obs.is_visual:
+        if rule != MirrorRule(flip=rule.flip):
+            raise ConfigError(f"{where}: flip is for images, the rest for numbers; it has the shape {obs.shape}")
         return lambda x: x if rule.flip is None else x.flip(2 if rule.flip == "rows" else 3)
     order, sign = (torch.as_tensor(each, device=device) for each in _compiled(rule, obs.shape[-1], where))
     return lambda x: x[..., order] * sign.to(x.dtype)
@@ -89,14 +95,16 @@ def _column(rule: MirrorRule, obs: ObsSpec, device: torch.device) -> Callable[[T
 
 def _compiled(rule: MirrorRule, size: int, where: str) -> tuple[Numbers, Numbers]:
     """Returns which number each place gets, and its sign, (size,) each. Raises ConfigError."""
+    if rule.flip is not None:
+        raise ConfigError(f"{where}: flip is for images, and these are {size} numbers")
     if size % rule.frames:
         raise ConfigError(f"{where}: frames is {rule.frames}, and its {size} numbers are not as many equal frames")
     width = size // rule.frames
     order = np.arange(width)
     sign = np.ones(width, np.int64)
     if rule.order is not None:
-        if rule.swap or rule.negate:
-            raise ConfigError(f"{where}: give order alone, or swap and negate")
+        if rule.swap or rule.negate or rule.size > 1:
+            raise ConfigError(f"{where}: give order alone, or swap, size and negate")
         order, sign = _ordered(rule.order, width, where)
     if width % rule.size:
         raise ConfigError(

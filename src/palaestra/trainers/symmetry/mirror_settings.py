@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,6 +21,8 @@ def must_be_place(value: Any) -> Any:
     return value
 
 
+MINUS_ZERO = re.compile(r"(?<=[\[,\s])-0(?=[\],\s])")
+"""A number of YAML that has lost its sign once it is read."""
 Place = Annotated[int | str, BeforeValidator(must_be_place)]
 """A number's place, counted from 0, or several as '3-5'."""
 
@@ -84,7 +87,7 @@ def mirror_tree(given: Any) -> Any:
     if not path.is_file():
         raise ValueError(f"there is no file '{given}'{nearest(str(given), shipped)}; {expected}")
     try:
-        tree = yaml.safe_load(read_whole_text(path))
+        tree = yaml.safe_load(MINUS_ZERO.sub(r'"-0"', read_whole_text(path)))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ValueError(f"{path} cannot be read as a mirror: {error}") from error
     if not isinstance(tree, dict):

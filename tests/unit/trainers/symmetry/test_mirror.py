@@ -4,6 +4,7 @@ import torch
 from palaestra.core.errors import ConfigError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
+from palaestra.runtime.settings.yaml_file import parse
 from palaestra.trainers.symmetry.mirror import Mirror
 from palaestra.trainers.symmetry.mirror_settings import MirrorSettings, mirror_tree
 
@@ -64,7 +65,11 @@ def test_a_mirror_worked_by_hand_undoes_itself():
         ({"own": [0, 1]}, {}, "expected each of 0 to 3 once"),
         ({"rays": {"frames": 5}}, {}, "frames is 5, and its 12 numbers are not as many equal frames"),
         ({"camera": {"negate": [0]}}, {}, "flip is for images, the rest for numbers"),
-        ({"own": {"flip": "rows"}}, {}, "flip is for images"),
+        ({"camera": {"flip": "rows", "swap": [[0, 1]]}}, {}, "flip is for images, the rest for numbers"),
+        ({"own": {"flip": "rows"}}, {}, "flip is for images, and these are 4 numbers"),
+        ({}, {"continuous": {"flip": "rows"}}, "continuous: flip is for images, and these are 3 numbers"),
+        ({"own": {"order": [0, 1, 2, 3], "size": 2}}, {}, "give order alone, or swap, size and negate"),
+        ({"camra": {"flip": "rows"}}, {}, "no observation is named 'camra'; did you mean 'camera'?"),
         ({}, {"discrete": {5: {"swap": [[0, 1]]}}}, "discrete.5: the behavior has 3 branches"),
         ({}, {"discrete": {0: [1, 2, 0]}}, "discrete.0: twice mirrored it is not the same"),
         ({}, {"discrete": {1: {"negate": [0]}}}, "choices have no sign"),
@@ -86,3 +91,17 @@ def test_files_that_are_none_are_refused(tmp_path):
     for name, message in (("gone.yaml", "there is no file"), ("list.yaml", "is no mirror")):
         with pytest.raises(ValueError, match=message):
             mirror_tree(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("kind", ["a file", "its keys"])
+def test_the_number_0_has_a_sign_with_and_without_quotes(tmp_path, kind):
+    text = 'observations: {own: [-0, "-1", 2]}\nactions: {continuous: [0, -1]}\n'
+    if kind == "a file":
+        (tmp_path / "one.yaml").write_text(text)
+        tree = mirror_tree(tmp_path / "one.yaml")
+    else:
+        tree = parse(text).tree
+    spec = BehaviorSpec((ObsSpec("own", (3,)),), ActionSpec(2))
+    mirror = Mirror(MirrorSettings.model_validate(tree), spec, torch.device("cpu"))
+    assert mirror.obs((torch.ones(1, 3),))[0].tolist() == [[-1, -1, 1]]
+    assert mirror.action(Action(torch.ones(1, 2), torch.zeros(1, 0))).continuous.tolist() == [[1, -1]]
