@@ -113,7 +113,7 @@ def _read_into(
         before = -1
         seen = observations_in(demo, spec)
         for pairs in demo.pairs():
-            _must_be_choices(pairs, spec.action, demo)
+            must_be_choices(pairs, spec.action, demo)
             writer.add(replace(pairs, obs=tuple(pairs.obs[i] for i in seen)))
             firsts.append(np.diff(pairs.episode, prepend=before) != 0)
             ends.append(pairs.terminated | pairs.truncated)
@@ -203,7 +203,8 @@ def must_fit(demo: DemoSource, spec: BehaviorSpec, seen: Sequence[int] | None = 
     demo.must_fit(own, spec)
 
 
-def _must_be_choices(pairs: Pairs, action: ActionSpec, demo: DemoSource) -> None:
+def must_be_choices(pairs: Pairs, action: ActionSpec, demo: DemoSource) -> None:
+    """Raises DemoError for a choice that its branch does not have."""
     wrong = np.argwhere((pairs.discrete < 0) | (pairs.discrete >= np.array(action.branches, np.int64)))
     if len(wrong):
         row, branch = wrong[0].tolist()

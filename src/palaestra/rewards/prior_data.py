@@ -17,7 +17,8 @@ from palaestra.data.n_step import Ahead
 from palaestra.data.recorded_replay import recorded_replay, side_by_side
 from palaestra.data.replay import Replay, ReplayBatch, randint
 from palaestra.datasets import read_demo
-from palaestra.rewards.demonstrations import demo_files, must_fit
+from palaestra.demos import Episode
+from palaestra.rewards.demonstrations import demo_files, must_be_choices, must_fit
 from palaestra.rewards.reward_scaling import ReturnScale
 from palaestra.rewards.settings import PriorDataSettings
 
@@ -58,9 +59,12 @@ class PriorData:
                 demos.append(read_demo(source))
             except EmptyDemo:
                 continue  # its warning is among the demonstrations'
+        episodes = list[Episode]()
         for demo in demos:
             must_fit(demo, spec)
-        episodes = [episode for demo in demos for episode in demo.episodes()]
+            for episode in demo.episodes():
+                must_be_choices(episode.pairs, spec.action, demo)
+                episodes.append(episode)
         if not episodes:
             raise DemoError(f"prior_data: not one decision was recorded in {demo_path}")
         replay = recorded_replay(episodes, spec, device, memory=memory, stretch=stretch)

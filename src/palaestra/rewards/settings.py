@@ -32,6 +32,10 @@ def must_be_clips(value: Any) -> Any:
 
 DemoPath = Annotated[str | tuple[str, ...], BeforeValidator(must_be_paths)]
 """Demonstration files, folders of them, and Minari datasets; a text may hold several, with commas between."""
+MaybeDemoPath = Annotated[
+    str | tuple[str, ...] | None, BeforeValidator(lambda it: it if it is None else must_be_paths(it))
+]
+"""The same, or None. In `DemoPath | None` lists would not be read as tuples."""
 
 
 class SignalFields(BaseModel):
@@ -106,7 +110,7 @@ class GAILSettings(EncodingSize, SignalFields, Settings):
 class PriorDataSettings(Settings):
     """Experience from elsewhere in each minibatch. Ball et al. 2023, https://arxiv.org/abs/2302.02948."""
 
-    demo_path: DemoPath | None = None
+    demo_path: MaybeDemoPath = None
     """Demonstration files with rewards, a folder of them, `minari:ID`, or several of these: a list, or with commas
     between.
     """

@@ -150,10 +150,11 @@ class RewardSignals:
         return {name: {part: one.state_dict() for part, one in self._parts(name).items()} for name in self.names}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a saved state."""
+        """Restores a saved state. A scale that settings have added since begins anew."""
         for name in self.names:
             for part, one in self._parts(name).items():
-                one.load_state_dict(state[name][part])
+                if part != "scale" or part in state[name]:
+                    one.load_state_dict(state[name][part])
 
     def _parts(self, name: str) -> dict[str, Any]:
         """Returns what a signal has of these."""

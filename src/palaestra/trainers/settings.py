@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from palaestra.core.settings import Settings, field_error
-from palaestra.rewards.settings import DemoPath, PriorDataSettings, must_be_paths
+from palaestra.rewards.settings import DemoPath, MaybeDemoPath, PriorDataSettings
 
 LAST_LEARNING_RATE, LAST_EPSILON, LAST_BETA = 1e-10, 0.1, 1e-5
 """Values at which linear schedules end, as in ML-Agents."""
@@ -172,9 +172,7 @@ class BCSettings(Settings):
     """Passes over each rollout of the teacher's; from files, as many gradient steps as these would take."""
     learning_rate_schedule: Schedule = "linear"
     """How the step size falls until max_steps; `linear` ends near zero."""
-    demo_path: Annotated[
-        str | tuple[str, ...] | None, BeforeValidator(lambda it: it if it is None else must_be_paths(it))
-    ] = None
+    demo_path: MaybeDemoPath = None
     """Demonstrations to learn from: a file, a folder of them, `minari:ID`, or several of these: a list, or with commas
     between.
     """

@@ -1,11 +1,14 @@
 """How many decisions of a minibatch are prior data, and of which recordings."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from demo_files import HYBRID, episodes, write
 
+from palaestra.core.errors import DemoError
 from palaestra.data.n_step import ONE_STEP
 from palaestra.data.replay import Replay
 from palaestra.rewards.prior_data import PriorData
@@ -46,3 +49,11 @@ def test_every_prior_decision_is_drawn_as_often_whatever_it_is_from(tmp_path: Pa
     batch = data.mixed(own, 4000, torch.Generator().manual_seed(0), ONE_STEP)
     assert (batch.reward == 5).float().mean().item() == pytest.approx(0.75 * 2 / 3, abs=0.03)
     assert (batch.reward == -1).sum() == 1000
+
+
+@pytest.mark.parametrize("mask", [False, True])
+def test_a_choice_that_a_branch_does_not_have_is_named(tmp_path: Path, mask: bool):
+    wrong = [replace(record, discrete=np.array([0, 2])) for record in episodes(3, mask=mask)]
+    demo = write(tmp_path / "a.demo", wrong, HYBRID)
+    with pytest.raises(DemoError, match=r"a\.demo, episode 0: branch 1 of an action is 2; expected 0 to 1"):
+        PriorData(PriorDataSettings(demo_path=str(demo)), HYBRID, CPU, memory=0, stretch=0)

@@ -159,6 +159,16 @@ def test_a_scale_goes_on_from_its_state():
     assert torch.equal(*results)
 
 
+def test_a_scale_that_settings_have_added_since_begins_anew():
+    spec = BehaviorSpec((ObsSpec("a", (2,)),), ActionSpec(1))
+    without, scaled = (
+        RewardSignals(spec, {"extrinsic": ExtrinsicSettings(normalize=on)}, torch.device("cpu"), 0)
+        for on in (False, True)
+    )
+    scaled.load_state_dict(without.state_dict())
+    assert scaled.scales["extrinsic"].deviation == 1
+
+
 def test_sums_are_those_of_whole_episodes_over_several_rollouts():
     sums = EpisodeSums()
     total = 0.0

@@ -13,6 +13,7 @@ import numpy as np
 from palaestra.brains.base import Brain
 from palaestra.brains.model import Policy, feeds_of, layout_of, load_policy, model_content
 from palaestra.brains.session import Session
+from palaestra.core.errors import ConfigError
 from palaestra.runtime.distill.student_settings import StudentRequest, student_tree
 from palaestra.runtime.play.evaluating import Contestant, PlayOptions, evaluate_all, opened, played
 from palaestra.runtime.play.evaluation import SideEpisodes, model_brains, results
@@ -99,6 +100,8 @@ def distill(wanted: StudentRequest) -> Distillation:
     """
     models = find_models(wanted.run, wanted.results, wanted.trust)
     check_trust(models, wanted.env)
+    if models.folder is not None and (wanted.results / wanted.name(models)).resolve() == models.folder.resolve():
+        raise ConfigError(f"'{wanted.name(models)}' is the teacher's own run: choose another --run-id")
     policies = models.policies(wanted.seed or 0)
     overrides: dict[str, Any] = {section: dict(values) for section, values in wanted.flags.items()}
     env = {"num_areas": wanted.num_areas, "seed": wanted.seed}

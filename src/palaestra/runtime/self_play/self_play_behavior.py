@@ -79,6 +79,11 @@ class SelfPlayBehavior:
                 self.exploiter.begin_anew()
 
     @property
+    def oldest(self) -> int:
+        """The oldest snapshot that the pool still has."""
+        return self._pool.numbers[0]
+
+    @property
     def fixed_steps(self) -> int:
         """Number of decisions by fixed policies that all ranks know of."""
         return self._group.known(self._steps_when_met + self._steps_since, self._steps_when_met)

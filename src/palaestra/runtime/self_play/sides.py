@@ -82,14 +82,14 @@ class Sides:
             self.learn(side.team)
             return
         behavior = self.behaviors[side.behavior]
-        opponent = behavior.opponent(self.learners) if begun and self.decided_alone else behavior.first
+        opponent = behavior.opponent(self.learners) if begun and self.decided_alone else behavior.oldest
         self.chosen = np.append(self.chosen, LEARNING if side.team == self.learning else opponent)
 
     def learn(self, team: int | None) -> None:
-        """Lets a team learn, against the first snapshots."""
+        """Lets a team learn, against the oldest snapshots."""
         self.learning = team
         self.chosen = np.array(
-            [LEARNING if side.team == team else self.behaviors[side.behavior].first for side in self.all], np.int64
+            [LEARNING if side.team == team else self.behaviors[side.behavior].oldest for side in self.all], np.int64
         )
 
     def advance(self) -> None:

@@ -281,6 +281,9 @@ def _leaves(tree: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ..
 
 OPEN = {"type": ["object", "null"]}
 """Schema of a section whose keys only a user-defined class knows."""
+TEXT = {"type": "string"}
+SHORT_RULES = [{"const": "same"}, {"type": "array", "items": {"type": ["integer", "string"]}}]
+"""Schemas of a mirror's rule that is given as a word or a list."""
 
 
 def json_schema() -> dict[str, Any]:
@@ -305,6 +308,15 @@ def json_schema() -> dict[str, Any]:
         "additionalProperties": False,
         "minProperties": 1,
     }
+    behavior["properties"]["mirror"]["anyOf"].append(TEXT)
+    definitions["AMPSettings"]["properties"]["observations"]["anyOf"].append(TEXT)
+    rules = (
+        definitions["MirrorSettings"]["properties"]["observations"],
+        definitions["MirrorActions"]["properties"]["discrete"],
+    )
+    for rule in rules:
+        rule["additionalProperties"] = {"anyOf": [rule["additionalProperties"], *SHORT_RULES]}
+    definitions["MirrorActions"]["properties"]["continuous"]["anyOf"] += SHORT_RULES
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Palaestra settings"}
 
 

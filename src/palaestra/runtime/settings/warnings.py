@@ -74,6 +74,15 @@ def _of_behavior(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str
     if (play := behavior.self_play) and not play.prioritized:
         for key in sorted(play.priority.model_fields_set & {"weights", "power", "floor"}):
             yield (*at, "self_play", "priority", key), "not used: opponents: prioritized draws copies by it"
+    if play and (play.prioritized or play.exploiter):
+        brains = bool(play.brains) and play.play_against_opponents_ratio == 1
+        what = "prioritized" if play.prioritized else "exploiter"
+        if brains or play.play_against_latest_model_ratio >= 1:
+            key = f"play_against_{'opponents' if brains else 'latest_model'}_ratio"
+            yield (
+                (*at, "self_play", key),
+                f"snapshots are never drawn, so {what} has no effect; less than 1 lets them play",
+            )
     if behavior.self_play and not 0 <= (ratio := behavior.self_play.play_against_latest_model_ratio) <= 1:
         yield (*at, "self_play", "play_against_latest_model_ratio"), f"expected a share within 0..1, got {ratio}"
 

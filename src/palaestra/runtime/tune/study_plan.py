@@ -113,7 +113,8 @@ def make_plan(
     search = loaded.settings.search or SearchSettings()
     tree = deepcopy({key: value for key, value in loaded.sourced.tree.items() if key != "search"})
     _drop_place(tree, loaded)
-    _find_prior_run(tree, Path(loaded.settings.checkpoint_settings.results_dir))
+    results = Path(loaded.settings.checkpoint_settings.results_dir)
+    tree = _with_folders(tree, results)
     settings = loaded.settings.model_copy(update={"search": None})
     _refuse_several_processes(settings)
     _refuse_unknown_behavior(search, settings, loaded)
@@ -123,7 +124,10 @@ def make_plan(
         given = dict(SearchSettings.model_validate({"space": space_for(trainers)}).space)
         given = _with_own_choices(given, StudyPlan(tree, settings, search, ()))
     notes = [warning for warning in loaded.warnings if FOR_TUNE not in warning]
-    dimensions = tuple(Dimension(path, found) for path, found in given.items())
+    dimensions = tuple(
+        Dimension(path, found.model_copy(update={"choice": _with_folders(found.choice, results, path)}))
+        for path, found in given.items()
+    )
     plan = StudyPlan(tree, settings, search, dimensions)
     start = check_ranges(plan, loaded, own_code)
     return replace(plan, notes=tuple(notes), start=start if search.start_values else None)
@@ -231,20 +235,24 @@ def _drop_place(tree: dict[str, Any], loaded: Loaded) -> None:
             del tree["checkpoint_settings"]
 
 
-def _find_prior_run(tree: dict[str, Any], results: Path) -> None:
-    """Names runs whose replay is prior data by their folders, since trials lie in another one."""
-    for prior in _named(tree, "prior_data"):
-        run = prior.get("run")
-        if isinstance(run, str) and (results / run).is_dir():
-            prior["run"] = str(results / run)
-
-
-def _named(tree: Any, key: str) -> list[dict[str, Any]]:
-    """Returns all mappings of this name in a tree."""
-    if not isinstance(tree, Mapping):
-        return []
-    own = [tree[key]] if isinstance(tree.get(key), dict) else []
-    return own + [found for each in tree.values() for found in _named(each, key)]
+def _with_folders(tree: Any, results: Path, path: str = "") -> Any:
+    """Returns a tree, or the values at a path, in which runs that give replays, teachers and opponents are named by
+    their folders, since trials lie in another one.
+    """
+    if isinstance(tree, Mapping):
+        return {key: _with_folders(each, results, f"{path}.{key}") for key, each in tree.items()}
+    if isinstance(tree, list | tuple):
+        return type(tree)(_with_folders(each, results, path) for each in tree)
+    kind = "" if path.endswith(".prior_data.run") else "model:"
+    if not isinstance(tree, str) or not path.endswith((".prior_data.run", ".teacher", ".opponents")):
+        return tree
+    run = tree.removeprefix(kind)
+    there = (
+        run
+        and tree.startswith(kind)
+        and any((results / name).is_dir() for name in (run, run.rpartition("@")[0] or run))
+    )
+    return f"{kind}{results / run}" if there else tree
 
 
 def _refuse_several_processes(settings: RunSettings) -> None:

@@ -126,6 +126,15 @@ def test_mistakes_are_said_before_training(here, capsys, words, message):
     assert message in capsys.readouterr().err
 
 
+def test_a_student_does_not_replace_its_teacher(here, capsys):
+    palaestra.train(small_runs.settings("Basic"), env="Basic", run_id="taught", num_areas=2, quiet=True)
+    before = small_runs.contents(Path("results/taught"))
+    for teacher in ("taught", "results/taught/Basic.onnx"):
+        assert main(["distill", teacher, "--run-id=taught", "--force", "--max-steps=100"]) == 1
+        assert "'taught' is the teacher's own run: choose another --run-id" in capsys.readouterr().err
+    assert small_runs.contents(Path("results/taught")) == before
+
+
 def test_a_student_sees_what_its_teacher_sees(here, capsys):
     block = {
         "trainer_type": "ppo",

@@ -23,14 +23,15 @@ from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.run.result import Result
 from palaestra.runtime.self_play.exploiter import Exploiter
-from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
+from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior, join_self_play
 from palaestra.runtime.self_play.self_play_part import SelfPlay
+from palaestra.runtime.self_play.sides import Side, Sides
 from palaestra.runtime.self_play.slot_players import SlotPlayers
-from palaestra.runtime.settings import RunSettings, load
+from palaestra.runtime.settings import EnvSettings, RunSettings, load
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.scenario.self_play_schedule import EXPLOITER as EXPLOITER_NUMBER
-from palaestra.scenario.self_play_schedule import NEWEST, Pool
+from palaestra.scenario.self_play_schedule import LEARNING, NEWEST, Pool
 from palaestra.scenario.settings import ExploiterSettings
 from palaestra.trainers import sac
 
@@ -244,6 +245,24 @@ def exploiter_of(learner: Learner, results: Path, group: RankGroup = ALONE) -> E
     run, console = RunSettings(behaviors={"Fighter": learner.settings}), SimpleNamespace(warning=print)
     given = {"settings": run, "env": rumble_env.symmetric(), "folder": RunFolder(results, "run"), "console": console}
     return Exploiter(learner, ExploiterSettings(), 100, cast(RunContext, SimpleNamespace(group=group, **given)))
+
+
+def test_a_team_that_comes_late_on_one_rank_plays_a_snapshot_that_is_still_there(tmp_path):
+    learner = fighter(config("Fighter", self_play={"window": 2}))
+    assert learner.settings.self_play is not None
+    group = RankGroup()
+    group.size = 2
+    run = RunSettings(behaviors={"Fighter": learner.settings}, env_settings=EnvSettings(seed=1))
+    given = {"settings": run, "env": rumble_env.symmetric(), "folder": RunFolder(tmp_path, "run"), "group": group}
+    behavior = join_self_play(learner, learner.settings.self_play, cast(RunContext, SimpleNamespace(**given)))
+    sides = Sides({"Fighter": behavior}, group, print)
+    sides.add(Side("Fighter", 0))
+    for _ in range(3):
+        behavior.admit()
+    behavior.keep(set())
+    sides.add(Side("Fighter", 1))
+    assert sides.chosen.tolist() == [LEARNING, 2]
+    assert behavior.policy.snapshots.network(2) is not None
 
 
 def test_an_exploiter_learns_with_the_policys_prior_data_patience_and_present_settings(tmp_path):

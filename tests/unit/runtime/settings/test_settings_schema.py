@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from palaestra.runtime.settings import json_schema
+from palaestra.runtime.settings import json_schema, load
 
 KEYS = {
     "RunSettings": (
@@ -124,3 +124,22 @@ def test_the_schema_is_json_whose_references_resolve(schema):
     text = json.dumps(schema)
     references = {part.partition('"')[0] for part in text.split('"#/$defs/')[1:]}
     assert references <= set(schema["$defs"])
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"mirror": "Crawler"},
+        {"mirror": {"observations": {"a": "same", "b": [1, "-0"], "c": {"swap": [[0, "1-2"]]}}}},
+        {"mirror": {"observations": {"a": "same"}, "actions": {"continuous": ["-0"], "discrete": {"0": [1, 0]}}}},
+        {"reward_signals": {"amp": {"clips": "a.demo", "observations": "Body[0:3]"}}},
+        {"self_play": {"opponents": "prioritized", "exploiter": {}}},
+        {"self_play": {"opponents": ["uniform", "random"], "exploiter": None}},
+        {"trainer_type": "sac", "network_settings": {"critic_only": ["truth"], "body": "residual"}},
+        {"trainer_type": "sac", "hyperparameters": {"prior_data": {"demo_path": ["a.demo"]}, "critic_bins": None}},
+    ],
+)
+def test_what_a_behavior_takes_fits_the_schema(schema, block):
+    load({"behaviors": {"A": block}})
+    validator = pytest.importorskip("jsonschema").Draft202012Validator(schema)
+    assert [error.message for error in validator.iter_errors({"behaviors": {"A": block}})] == []

@@ -51,6 +51,21 @@ def test_the_run_whose_replay_is_prior_data_is_named_by_its_folder_since_trials_
         assert block["hyperparameters"] == {"prior_data": {"run": found}, "learning_rate": 1e-3}
 
 
+def test_models_of_runs_are_named_by_their_folders_too(tmp_path):
+    (tmp_path / "earlier").mkdir()
+    play = {"opponents": ["prioritized", "model:earlier@best", "model:other", "random"]}
+    cloned = {"hyperparameters": {"teacher": "model:earlier"}, "trainer_type": "bc"}
+    blocks = settings("Duel", self_play=play)["behaviors"] | settings("Basic", **cloned)["behaviors"]
+    search = {"space": {"behaviors.Basic.hyperparameters.teacher": {"choice": ["model:earlier", "heuristic"]}}}
+    place = {"checkpoint_settings": {"results_dir": str(tmp_path)}}
+    plan = make_plan({"behaviors": blocks, "search": search}, place)
+    duel, basic = plan.tree["behaviors"].values()
+    folder = f"model:{tmp_path / 'earlier'}"
+    assert duel["self_play"]["opponents"] == ["prioritized", f"{folder}@best", "model:other", "random"]
+    assert basic["hyperparameters"]["teacher"] == folder
+    assert plan.dimensions[0].values == (folder, "heuristic")
+
+
 def test_ranges_in_a_file_of_their_own_replace_those_of_the_file(tmp_path):
     (tmp_path / "ranges.yaml").write_text("space:\n  behaviors.*.max_steps: {integer: [200, 400]}\n")
     plan = make_plan(tree(trials=9), {"search": {"jobs": 2}}, block=tmp_path / "ranges.yaml")
