@@ -116,8 +116,8 @@ def distill(wanted: StudentRequest) -> Distillation:
 def judged(wanted: StudentRequest, models: Models, teachers: Mapping[str, Policy], result: Result) -> Distillation:
     """Plays teachers and students in the same environment, and takes the time of their decisions."""
     students = {name: load_policy(file, seed=wanted.seed or 0) for name, file in result.models.items()}
-    if models.settings is None and len(teachers) == len(students) == 1:
-        teachers = dict(zip(students, teachers.values(), strict=True))
+    if models.settings is None and len(teachers) == 1:  # a file, which has taught all of them
+        teachers = dict.fromkeys(students, next(iter(teachers.values())))
     options = PlayOptions(
         wanted.episodes,
         wanted.deterministic,

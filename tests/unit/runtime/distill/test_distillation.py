@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import small_runs
@@ -153,6 +154,22 @@ def test_a_student_sees_what_its_teacher_sees(here, capsys):
     block |= {"trainer_type": "bc", "hyperparameters": student, "network_settings": {"hidden_units": 8}}
     palaestra.train({"behaviors": {"Hallway": block}, "env_settings": world}, run_id="sees")
     assert "it also sees truth, which its teacher does not" in " ".join(capsys.readouterr().out.split())
+
+
+def test_one_file_is_the_teacher_of_all_behaviors_that_have_learned_from_it(here, monkeypatch):
+    file = GOLDEN / "onnx" / "unity_examples" / "3DBall.onnx"
+    request = StudentRequest(str(file), env="3DBall", episodes=2)
+    models = find_models(str(file), Path("results"))
+    result = SimpleNamespace(run_id="small", models={"Left": file, "Right": file})
+    rows = list[str]()
+
+    def evaluated(contestants, options):
+        rows.extend(f"{one.name} {behavior}" for one in contestants for behavior in one.policies)
+        return SimpleNamespace(rows=())
+
+    monkeypatch.setattr(distillation, "evaluate_all", evaluated)
+    distillation.judged(request, models, models.policies(0), result)
+    assert rows == [f"{file} Left", f"{file} Right", "small Left", "small Right"]
 
 
 def test_a_student_needs_an_environment_that_can_be_opened_again_and_is_judged_unless_it_is_stopped(
