@@ -97,8 +97,9 @@ class Policy:
         return Policy, (self.path.absolute(), self.seed)
 
     def __repr__(self) -> str:
+        unread = f", unread {list(self._inputs.unread_names)}" if self._inputs.unread else ""
         return (
-            f"Policy({self.path.name}: obs {list(self.obs_shapes)}, continuous {self.continuous_size}, "
+            f"Policy({self.path.name}: obs {list(self.obs_shapes)}{unread}, continuous {self.continuous_size}, "
             f"branches {list(self.branches)}, memory {self.memory_size}, version {self.version})"
         )
 

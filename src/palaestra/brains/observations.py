@@ -32,6 +32,8 @@ class Inputs:
         """Shape of each tensor that the model reads."""
         self.unread = {name: shape for name, shape in shapes.items() if name not in self.shapes}
         """Shapes of the others, which are for the critic alone, and there for Unity."""
+        self.unread_names = tuple(name for i, name in enumerate(names) if i not in self._read)
+        """Their names in the environment."""
         self._tensors = tuple(self.shapes)
         self._shapes = tuple(self.shapes.values())
         self.names = tuple(names[i] for i in self._read)

@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+from palaestra.brains.checked import unseen
 from palaestra.brains.model import Policy
 from palaestra.core.errors import ConfigError
 from palaestra.envs.base import Env
@@ -74,6 +75,9 @@ def evaluate_all(contestants: Sequence[Contestant], wanted: PlayOptions) -> Eval
             policies = one.models.policies(wanted.seed) if one.policies is None else _named(one.policies, env)
             brains = model_brains(env, policies, deterministic=wanted.deterministic)
             players = played(env, brains, wanted, one.name if len(contestants) > 1 else "")
+            for name, spec in env.behaviors.items():
+                if (hidden := unseen(brains(name, 0), spec)) and not wanted.quiet:
+                    on_stderr(f"{name}: {policies[name].path.name} does not see {', '.join(sorted(hidden))}")
         rows += [EvaluatedSide(one.name, side, episodes) for side, episodes in results(players).items()]
         decisions += players.decisions
     return Evaluation(tuple(rows), decisions, time.perf_counter() - start)

@@ -13,7 +13,10 @@ from palaestra.brains.model import Policy, load_policy
 from palaestra.core.errors import PolicyError
 from palaestra.envs.base import Env
 from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.critic_only.asymmetric import AsymmetricActorCritic
+from palaestra.models.settings import NetworkSettings
 from palaestra.onnx_export.onnx import export
+from palaestra.runtime.environments.make import make_env
 from palaestra.runtime.play.evaluation import evaluate, model_brains
 from palaestra.runtime.play.players import Players
 from palaestra.runtime.play.run_models import find_models, open_for
@@ -133,3 +136,13 @@ def test_a_run_is_played_with_the_parameters_it_was_trained_with(tmp_path: Path)
         game = open_for(models, env, 100, 100)
         seen = game.reset(0)["Sorter"].obs[0]
         assert seen.any(2).sum(1).max() == most
+
+
+def test_observations_that_a_model_does_not_see_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    spec = make_env("Hallway", areas=1, options={"state": True}).behaviors["Hallway"]
+    network = AsymmetricActorCritic(spec, NetworkSettings(hidden_units=8, critic_only=["truth"]))
+    export(network, spec, tmp_path / "Hallway.onnx", for_unity=True)
+    policy = load_policy(tmp_path / "Hallway.onnx")
+    assert "unread ['truth']" in repr(policy)
+    palaestra.evaluate({"Hallway": policy}, env="Hallway", env_options={"state": True}, episodes=1)
+    assert "Hallway: Hallway.onnx does not see truth\n" in capsys.readouterr().err
