@@ -128,15 +128,17 @@ class Sides:
                 self.chosen[i] = self.behaviors[side.behavior].opponent(self.learners)
 
     def able(self, players: Numbers) -> Numbers:
-        """Returns a copy (..., sides) in which fixed opponents and exploiters that no longer exist are replaced."""
-        players = players.copy()
-        for i, side in enumerate(self.all):
-            behavior = self.behaviors[side.behavior]
-            gone = players[..., i] < FIRST_FIXED + 1 - len(behavior.settings.brains)
-            gone |= (players[..., i] == EXPLOITER) & (behavior.exploiter is None)
-            if gone.any():
-                players[..., i] = np.where(gone, behavior.opponent(self.learners), players[..., i])
-        return players
+        """Returns players (areas, sides) in which fixed opponents and exploiters that no longer exist are replaced by
+        those chosen now: nothing is drawn, since other ranks may have none to replace.
+        """
+        return np.where(self._gone(players), self.chosen, players)
+
+    def _gone(self, players: Numbers) -> NDArray[np.bool_]:
+        """Returns which players (..., sides) no longer exist."""
+        here = [self.behaviors[side.behavior] for side in self.all]
+        lowest = np.array([FIRST_FIXED + 1 - len(one.settings.brains) for one in here], np.int64)
+        alone = np.array([one.exploiter is None for one in here], np.bool_)
+        return (players < lowest) | ((players == EXPLOITER) & alone)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the sides and who plays them."""
@@ -154,7 +156,9 @@ class Sides:
         here = [i for i, side in enumerate(sides) if side.behavior in self.behaviors]
         self.learning = state["learning"]
         self.all = [sides[i] for i in here]
-        self.chosen = self.able(state["chosen"].cpu().numpy()[here])
+        self.chosen = state["chosen"].cpu().numpy()[here]
+        for i in self._gone(self.chosen).nonzero()[0]:
+            self.chosen[i] = self.behaviors[self.all[i].behavior].opponent(self.learners)
         teams = {side.team for side in sides if side.behavior in self.behaviors or side.behavior not in present}
         if self.learning is not None and self.learning not in teams:
             self.learning = next_team(self.learning, teams) if teams else None

@@ -160,10 +160,12 @@ def check_ranges(plan: StudyPlan, loaded: Loaded, own_code: bool = True) -> dict
 
 
 def values_at(plan: StudyPlan, path: str) -> list[Any]:
-    """Returns the values at a path, one for each behavior that it means; none where there is no such key."""
+    """Returns the values at a path, one for each behavior that it means; none where one has no such section."""
     marker = "palaestra-marker"
-    marked = plan.tree_of({path: marker})
-    return [at(plan.settings.model_dump(mode="json"), keys) for keys in places(marked, marker)]
+    found = places(plan.tree_of({path: marker}), marker)
+    whole = plan.settings.model_dump(mode="json")
+    there = all(at(whole, keys[:-1]) is not None for keys in found)
+    return [at(whole, keys) for keys in found] if there else []
 
 
 def at(tree: Any, keys: Sequence[str | int]) -> Any:

@@ -138,6 +138,15 @@ def test_opponents_that_are_no_more_are_replaced(tmp_path):
     assert train(config("Fighter"), "symmetric", tmp_path, resume=True).finished
 
 
+def test_players_that_are_no_more_give_way_to_those_chosen_without_a_draw_that_other_ranks_do_not_make():
+    fighter: Any = SimpleNamespace(settings=SelfPlaySettings(), exploiter=None)
+    sides = Sides({"Fighter": fighter}, ALONE, print)
+    sides.all = [Side("Fighter", team) for team in range(2)]
+    sides.chosen = np.array([LEARNING, 5])
+    players = np.array([[EXPLOITER, NEWEST], [NEWEST, EXPLOITER], [LEARNING, FIRST_FIXED]])
+    assert sides.able(players).tolist() == [[LEARNING, NEWEST], [NEWEST, 5], [LEARNING, 5]]
+
+
 def test_who_was_knocked_out_early_counts_in_the_skills(tmp_path):
     result = train(config("Fighter", steps=300), "knockout", tmp_path)
     assert behavior_state(result, "Fighter")["ratings"]["skills"]["-1"]["mean"] != START

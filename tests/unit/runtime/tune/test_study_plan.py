@@ -37,6 +37,13 @@ def test_the_files_own_values_come_first_also_those_outside_the_ranges():
     outside = make_plan(tree(space={RATE: {"log": [1e-3, 1e-2]}}), {})
     assert outside.start == {RATE: 3e-4}
     assert outside.notes == make_plan(tree(), {}).notes
+    share, bins = "behaviors.*.self_play.exploiter.share", "behaviors.*.hyperparameters.critic_bins"
+    space = {share: {"uniform": [0.1, 0.4]}, bins: {"choice": [None, 11]}}
+    blocks = settings("Duel", trainer_type="sac", self_play={"exploiter": {}})["behaviors"]
+    blocks["Alone"] = settings("Alone", trainer_type="sac")["behaviors"]["Alone"]
+    for some, start in ((["Duel"], {share: 0.25}), (["Alone"], {}), (["Duel", "Alone"], {})):
+        tree_of_some = {"behaviors": {name: blocks[name] for name in some}, "search": {"space": space}}
+        assert make_plan(tree_of_some, {}).start == start | {bins: None}
 
 
 def test_the_run_whose_replay_is_prior_data_is_named_by_its_folder_since_trials_lie_in_another(tmp_path):
