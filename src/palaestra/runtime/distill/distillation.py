@@ -100,13 +100,15 @@ def distill(wanted: StudentRequest) -> Distillation:
     """
     models = find_models(wanted.run, wanted.results, wanted.trust)
     check_trust(models, wanted.env)
-    if models.folder is not None and (wanted.results / wanted.name(models)).resolve() == models.folder.resolve():
-        raise ConfigError(f"'{wanted.name(models)}' is the teacher's own run: choose another --run-id")
+    name = wanted.name(models)
+    its_place = models.folder is not None and (wanted.results / name).resolve() == models.folder.resolve()
+    if its_place or name == models.run:  # in another folder too, since results go by the names
+        raise ConfigError(f"'{name}' is the teacher's own run: choose another --run-id")
     policies = models.policies(wanted.seed or 0)
     overrides: dict[str, Any] = {section: dict(values) for section, values in wanted.flags.items()}
     env = {"num_areas": wanted.num_areas, "seed": wanted.seed}
     overrides["env_settings"] = overrides.get("env_settings", {}) | {k: v for k, v in env.items() if v is not None}
-    folder = {"run_id": wanted.name(models), "results_dir": str(wanted.results), "force": wanted.force}
+    folder = {"run_id": name, "results_dir": str(wanted.results), "force": wanted.force}
     overrides["checkpoint_settings"] = folder
     tree = student_tree(wanted, models, policies)
     result = learn(TrainingRequest(tree, overrides, wanted.sets, quiet=wanted.quiet, trust=wanted.trust))

@@ -130,8 +130,9 @@ def test_mistakes_are_said_before_training(here, capsys, words, message):
 def test_a_student_does_not_replace_its_teacher(here, capsys):
     palaestra.train(small_runs.settings("Basic"), env="Basic", run_id="taught", num_areas=2, quiet=True)
     before = small_runs.contents(Path("results/taught"))
-    for teacher in ("taught", "results/taught/Basic.onnx"):
-        assert main(["distill", teacher, "--run-id=taught", "--force", "--max-steps=100"]) == 1
+    elsewhere = ["results/taught", "--results-dir=others"]
+    for teacher in (["taught"], ["results/taught/Basic.onnx"], elsewhere):
+        assert main(["distill", *teacher, "--run-id=taught", "--force", "--max-steps=100"]) == 1
         assert "'taught' is the teacher's own run: choose another --run-id" in capsys.readouterr().err
     assert small_runs.contents(Path("results/taught")) == before
 
