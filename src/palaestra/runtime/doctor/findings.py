@@ -12,6 +12,7 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.plugins import nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.models.critic_only.sight import narrowed, shown_to_actor
+from palaestra.models.settings import RESIDUAL
 from palaestra.rewards.amp import OBSERVATIONS
 from palaestra.rewards.chosen_numbers import choose_numbers
 from palaestra.rewards.settings import AMPSettings
@@ -120,7 +121,8 @@ def _of_dark_image(around: Circumstances) -> str:
 def normalizes(around: Circumstances, behavior: str) -> bool:
     """Whether the user's settings already normalize the observations of a behavior."""
     settings = around.settings.behaviors.get(behavior) or around.settings.default_settings
-    return around.listed and settings is not None and settings.network_settings.normalize
+    network = None if settings is None else settings.network_settings
+    return around.listed and network is not None and (network.normalize or network.body == RESIDUAL)
 
 
 def of_settings(settings: RunSettings, behaviors: Mapping[str, BehaviorSpec], *, is_unity: bool) -> Iterator[Finding]:

@@ -104,7 +104,7 @@ class Symptoms:
         if not _constant(seen) or _episodes(seen) < LONG:
             return None
         what = f"all {_episodes(seen):,} episodes earned {readable(seen.span[_judge(seen)][0])}"
-        if signals := _seekers(settings):
+        if signals := seekers(settings):
             return f"{what}: {signals} led to nothing better yet (see {GUIDE})"
         given = "Is one ever given?" if env is None else f"`palaestra doctor {env}` shows what is given."
         return (
@@ -208,7 +208,7 @@ def _of_entropy(entropy: float, seen: _Seen, settings: BehaviorSettings) -> str:
 
 def _of_constant(seen: _Seen, settings: BehaviorSettings) -> str:
     what = f"every episode has earned the same so far ({readable(seen.first[_judge(seen)][0])})"
-    if signals := _seekers(settings):
+    if signals := seekers(settings):
         return f"{what}: {signals} led to nothing better yet"
     return (
         f"{what}, so there is nothing to learn from: rewards may be so rare that random actions do not find them, or "
@@ -216,9 +216,14 @@ def _of_constant(seen: _Seen, settings: BehaviorSettings) -> str:
     )
 
 
-def _seekers(settings: BehaviorSettings) -> str:
-    """Returns the signals, in words, that may lead agents to rewards which random actions do not find."""
-    return listed([name for name in settings.reward_signals if name != EXTRINSIC])
+def seekers(settings: BehaviorSettings) -> str:
+    """Returns what may lead agents to rewards which random actions do not find, in words: signals and recordings."""
+    recorded = {
+        "prior_data": getattr(settings.hyperparameters, "prior_data", None),
+        "behavioral_cloning": settings.behavioral_cloning,
+    }
+    signals = [name for name in settings.reward_signals if name != EXTRINSIC]
+    return listed([*signals, *(name for name, given in recorded.items() if given is not None)])
 
 
 def _of_values(share: float, seen: _Seen) -> str:

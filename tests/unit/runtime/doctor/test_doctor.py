@@ -343,9 +343,11 @@ def test_elements_that_never_change_or_lie_far_out_are_found():
     assert "1 of 3 elements go far outside -1..1 (beyond 5; -1 to 90)" in far[1]
 
 
-def test_what_the_settings_normalize_may_lie_far_out():
+@pytest.mark.parametrize(("trainer", "network"), [("ppo", {"normalize": True}), ("sac", {"body": "residual"})])
+def test_what_the_settings_normalize_may_lie_far_out(trainer: str, network: dict[str, Any]):
     meter = still((2,), torch.linspace(-100, 100, 24).reshape(12, 2))
-    normalized = settings_of(None, config={"behaviors": {"B": {**PPO, "network_settings": {"normalize": True}}}})
+    block = {"trainer_type": trainer, "network_settings": network}
+    normalized = settings_of(None, config={"behaviors": {"B": block}})
     assert len(found_in(meter)) == 1
     assert found_in(meter, normalized, listed=True) == []
 

@@ -103,6 +103,12 @@ def test_a_reward_that_is_always_the_same_is_told_however_few_updates_there_were
     curious = BehaviorSettings.model_validate({"reward_signals": {"extrinsic": {}, "rnd": {}}})
     last = symptoms.unrewarded("B", curious, {}, None)
     assert last == f"all 20 episodes earned 0: rnd led to nothing better yet (see {GUIDE})"
+    shown = {"trainer_type": "sac", "hyperparameters": {"prior_data": {"demo_path": "a"}}}
+    last = symptoms.unrewarded("B", BehaviorSettings.model_validate(shown), {}, None)
+    assert last == f"all 20 episodes earned 0: prior_data led to nothing better yet (see {GUIDE})"
+    both = {"reward_signals": {"extrinsic": {}, "rnd": {}}, "behavioral_cloning": {"demo_path": "a"}}
+    last = symptoms.unrewarded("B", BehaviorSettings.model_validate(both), {}, None)
+    assert last == f"all 20 episodes earned 0: rnd, behavioral_cloning led to nothing better yet (see {GUIDE})"
     assert symptoms.unrewarded("B", PPO, {REWARD: [1.0]}, "Maze") is None
     symptoms.note(summary(11, [0.5]), PPO, CHOICES)
     for number in range(12, 20):

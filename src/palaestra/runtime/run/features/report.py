@@ -8,7 +8,7 @@ from typing import Any
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.logging.bottleneck import bottleneck
 from palaestra.runtime.logging.console import ProgressRow
-from palaestra.runtime.logging.symptoms import Symptoms
+from palaestra.runtime.logging.symptoms import Symptoms, seekers
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.parts.part import RunPart, endings_of
 from palaestra.runtime.run.training_run import Run, setup_of
@@ -98,11 +98,11 @@ class Report(RunPart):
     @property
     def hopeless(self) -> bool:
         """Whether more steps alone promise nothing: no behavior's reward has risen, and none that has met no reward has
-        another signal to go by.
+        anything else to go by.
         """
         learners = self._run.learners
         lost = {name for name, (_, is_lost) in self._unrisen().items() if is_lost}
-        alone = {name for name in self._unrewarded() if len(learners[name].settings.reward_signals) == 1}
+        alone = {name for name in self._unrewarded() if not seekers(learners[name].settings)}
         return alone | lost == learners.keys()
 
     def state_dict(self) -> Mapping[str, Any]:
