@@ -213,7 +213,7 @@ def _print(shown: dict[str, Any]) -> None:
     if "model" in shown:
         for word, sentence in lines_of(shown["model"]):
             _say(f"  {word:<14}{sentence}")
-        print()
+        _say_warnings(shown)
         return
     if kind := next((kind for kind in ("error", "empty") if kind in shown), None):
         _say(f"  {kind:<14}{shown.get('error') or shown['warnings'][0]}")
@@ -252,6 +252,10 @@ def _print(shown: dict[str, Any]) -> None:
             _say(f"  action        continuous {i}: {_spread_text(action)}, standard deviation {_number(action['std'])}")
         for i, counts in enumerate(shown["discrete_actions"]):
             _say(f"  action        discrete branch {i}: {_choices(counts)}")
+    _say_warnings(shown)
+
+
+def _say_warnings(shown: dict[str, Any]) -> None:
     for warning in shown["warnings"]:
         _say(f"  warning       {warning.removeprefix(shown['file'] + ' ').removeprefix(shown['file'] + ': ')}")
     print()

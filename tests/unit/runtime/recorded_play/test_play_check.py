@@ -225,6 +225,9 @@ def test_a_game_that_plays_the_model_is_told_so(tmp_path, capsys, deterministic)
     assert (found["verdict"], found["sampled"], found["causes"]) == ("plays", not deterministic, [])
     assert main(["demo", str(demo), "--model", str(model)]) == 0
     assert ("tick Deterministic Inference" in capsys.readouterr().out) == (not deterministic)
+    demo.write_bytes(demo.read_bytes()[:-900])
+    assert main(["demo", str(demo), "--model", str(model)]) == 0
+    assert "warning       is cut off" in capsys.readouterr().out
 
 
 def test_drawn_actions_of_an_undecided_model_are_said_to_prove_little(tmp_path, capsys):
