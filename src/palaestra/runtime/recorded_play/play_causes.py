@@ -77,38 +77,27 @@ def _on(places: Sequence[int], change: Change, obs: Obs, _: PlayedDecisions) -> 
 
 def _of_images(specs: Sequence[ObsSpec]) -> Iterator[Cause]:
     images = [i for i, spec in enumerate(specs) if spec.is_visual]
-    changes: tuple[tuple[str, str, Callable[[ObsSpec], bool], Change], ...] = (
-        ("rows", "rows", _always, lambda x: x[:, :, ::-1]),
-        ("columns", "columns", _always, lambda x: x[:, :, :, ::-1]),
-        ("channels", "channels", _has_colors, _reversed_colors),
-        ("channels_last", "layout", _has_channels, lambda x: x.transpose(0, 2, 3, 1).reshape(x.shape)),
-        ("channels_first", "layout", _has_channels, _from_channels_last),
-        ("transposed", "layout", lambda spec: spec.shape[1] == spec.shape[2], lambda x: x.swapaxes(2, 3)),
-        ("blank", "scale", _always, np.zeros_like),
-        *((key, "scale", _always, change) for key, _, change in _SCALES[:4]),
+    deep = [i for i in images if specs[i].shape[0] > 1]
+    square = [i for i in images if specs[i].shape[1] == specs[i].shape[2]]
+    colored = [i for i in images if specs[i].shape[0] % (3 * _named_frames(specs[i])) == 0]
+    changes: tuple[tuple[str, str, list[int], Change], ...] = (
+        ("rows", "rows", images, lambda x: x[:, :, ::-1]),
+        ("columns", "columns", images, lambda x: x[:, :, :, ::-1]),
+        ("channels", "channels", colored, _reversed_colors),
+        ("channels_last", "layout", deep, lambda x: x.transpose(0, 2, 3, 1).reshape(x.shape)),
+        ("channels_first", "layout", deep, _from_channels_last),
+        ("transposed", "layout", square, lambda x: x.swapaxes(2, 3)),
+        ("blank", "scale", images, np.zeros_like),
+        *((key, "scale", images, change) for key, _, change in _SCALES[:4]),
     )
     scales = {key: how for key, how, _ in _SCALES}
-    for key, part, fits, change in changes:
-        every = [i for i in images if fits(specs[i])]
+    for key, part, every, change in changes:
         for places in [every, *([i] for i in every if len(every) > 1)] if every else ():
             group = "image" if places is every else f"image {places[0]}"
             text, names = "scaled" if key in scales else f"image_{key}", {"who": "images are", "how": scales.get(key)}
             found = _cause(text, f"{group} {part}", f"image_{key}", names, obs=partial(_on, places, change))
             alone = f", '{specs[places[0]].name}' alone" if len(places) == 1 < len(images) else ""
             yield replace(found, what=found.what + alone)
-
-
-def _always(_: ObsSpec) -> bool:
-    return True
-
-
-def _has_channels(image: ObsSpec) -> bool:
-    return image.shape[0] > 1
-
-
-def _has_colors(image: ObsSpec) -> bool:
-    named = STACKED.search(image.name)
-    return image.shape[0] % (3 * int(named[1]) if named else 3) == 0
 
 
 def _reversed_colors(x: Numbers) -> Numbers:
@@ -178,10 +167,14 @@ def _of_stacks(specs: Sequence[ObsSpec]) -> Iterator[Cause]:
             yield _cause(f"stack_{key}", f"stack {group[0]}", names=names, **does)
 
 
+def _named_frames(spec: ObsSpec) -> int:
+    return max(1, int(found[1])) if (found := STACKED.search(spec.name)) else 1
+
+
 def _frame_counts(spec: ObsSpec) -> list[int]:
     size = spec.shape[0]
-    if (named := STACKED.search(spec.name)) and size % int(named[1]) == 0:
-        return [int(named[1])] if int(named[1]) > 1 else []
+    if (named := _named_frames(spec)) > 1 and size % named == 0:
+        return [named]
     counts = [k for k in range(2, min(MOST_FRAMES, size) + 1) if size % k == 0 and not spec.is_entities]
     return [k for k in counts if not spec.is_visual or size // k in (1, 3)]
 

@@ -290,7 +290,7 @@ def explains(fit: PlayFit, before: PlayFit) -> bool:
     if fit.agreement >= AGREES:
         by_chance = before.drawn and missing < (1 - AGREES) * len(fit.same)
         return bool(missing - still >= LEAST_EXPLAINED and still <= missing / 2 and not by_chance)
-    if not (fit.drawn and fit.informed and len(before.score)):
+    if not (_convincing(fit) and len(before.score)):
         return False
     if len(fit.score) == len(before.score):
         error = (fit.score - before.score).std() / np.sqrt(len(fit.score))
@@ -300,10 +300,10 @@ def explains(fit: PlayFit, before: PlayFit) -> bool:
 
 
 def _rank(fit: PlayFit) -> tuple[float, bool, float]:
-    if len(fit.same) and fit.same.all():
-        return 1.0, False, 0.0  # how sure the model is does not matter here
-    score = float(fit.score.mean()) if len(fit.score) else -np.inf
-    return fit.agreement if fit.agreement >= 0.9 else 0.0, fit.drawn and fit.informed, score
+    if fit.agreement == 1:
+        return 1.0, True, 0.0  # how sure the model is does not matter here
+    score = fit.score.mean() if len(fit.score) else -FAR
+    return fit.agreement if fit.agreement >= 0.9 else 0.0, _convincing(fit), score
 
 
 def _convincing(fit: PlayFit) -> bool:
