@@ -25,6 +25,7 @@ from palaestra.runtime.settings.foreign_names import (
         ("total_timesteps", "--max-steps"),
         ("--Gamma", "--set 'behaviors.*.reward_signals.extrinsic.gamma=0.99'"),
         ("n_envs", "--num-areas, and --num-envs the processes that share them"),
+        ("policy_frequency", "--set 'behaviors.*.hyperparameters.policy_delay=2'"),
         ("callback", None),
         ("max_steps", None),
     ],
@@ -46,7 +47,8 @@ def test_every_answer_exists():
     answers = {answer(name) or "" for row in (*SETTINGS, *FLAGS) for name in row[-2].split()}
     assert {flag for text in answers for flag in re.findall(r"--[a-z][\w-]*", text)} <= flags
     for path, example, _, _ in SETTINGS:
-        trainer = "sac" if re.search(r"sac|tau|steps_per_update|buffer_init|init_entcoef", path) else "ppo"
+        of_sac = r"sac|tau|steps_per_update|buffer_init|init_entcoef|policy_delay|critic_bins"
+        trainer = "sac" if re.search(of_sac, path) else "ppo"
         load({"default_settings": {"trainer_type": trainer}}, sets=[f"behaviors.*.{path}={example}"])
 
 
