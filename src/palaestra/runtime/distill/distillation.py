@@ -23,6 +23,7 @@ from palaestra.runtime.presentation.shown import Shown
 from palaestra.runtime.run.learning import learn
 from palaestra.runtime.run.result import Result
 from palaestra.runtime.run.run_settings import TrainingRequest
+from palaestra.runtime.storage.run_folder import RunFolder
 
 CERTAIN = 1.96
 """Standard errors of a mean on each side of its 95 % interval."""
@@ -104,6 +105,8 @@ def distill(wanted: StudentRequest) -> Distillation:
     its_place = models.folder is not None and (wanted.results / name).resolve() == models.folder.resolve()
     if its_place or name == models.run:  # in another folder too, since results go by the names
         raise ConfigError(f"'{name}' is the teacher's own run: choose another --run-id")
+    there = "" if wanted.results == Path("results") else f" --results-dir={wanted.results}"
+    RunFolder(wanted.results, name).must_be_free(wanted.force, f"`palaestra learn --run-id={name}{there} --resume`")
     policies = models.policies(wanted.seed or 0)
     overrides: dict[str, Any] = {section: dict(values) for section, values in wanted.flags.items()}
     env = {"num_areas": wanted.num_areas, "seed": wanted.seed}

@@ -176,14 +176,14 @@ class RunFolder:
         cannot = "" if purpose == "open" else f"cannot {purpose}: "
         raise RunError(f"{cannot}there is no run '{self.run_id}' in {self.results}{hint}{there}{anew}")
 
-    def must_be_free(self, force: bool) -> None:
-        """Raises RunError if a new run would overwrite another, unless `force` is set."""
+    def must_be_free(self, force: bool, go_on: str = "--resume") -> None:
+        """Raises RunError if a new run would overwrite another, unless `force` is set. `go_on` continues the other."""
         if self.path.exists() and not force and not self._is_bare() and not _in_vain(self):
             if self.path.is_dir() and not self.exists:
                 raise RunError(f"{self.path} is not free for a new run: {self._content()}; choose another --run-id")
             raise RunError(
-                f"the run '{self.run_id}' exists already ({self.path}): continue it with --resume, start it again "
-                "with --force, or choose another --run-id"
+                f"the run '{self.run_id}' exists already ({self.path}): continue it with {go_on}, start it again with "
+                "--force, or choose another --run-id"
             )
 
     def _is_bare(self) -> bool:

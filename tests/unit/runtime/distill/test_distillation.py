@@ -135,6 +135,11 @@ def test_a_student_does_not_replace_its_teacher(here, capsys):
         assert main(["distill", *teacher, "--run-id=taught", "--force", "--max-steps=100"]) == 1
         assert "'taught' is the teacher's own run: choose another --run-id" in capsys.readouterr().err
     assert small_runs.contents(Path("results/taught")) == before
+    Path("results/taught").rename("results/other")
+    assert main(["distill", str(GOLDEN / "onnx/unity_examples/3DBall.onnx"), "--run-id=other", "--env=3DBall"]) == 1
+    assert "exists already (results/other): continue it with `palaestra learn --run-id=other --resume`" in (
+        capsys.readouterr().err
+    )
 
 
 def test_a_student_sees_what_its_teacher_sees(here, capsys):
