@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from palaestra.api.given_runs import GameOptions, Run, game_flags, word_of
 from palaestra.api.python_calls import python_call
+from palaestra.api.training_options import Environment, settings_of
 from palaestra.runtime.distill.distillation import Distillation
 from palaestra.runtime.distill.distillation import distill as distilled
 from palaestra.runtime.distill.student_settings import StudentRequest
+from palaestra.runtime.run.result import Result
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -26,12 +28,12 @@ def distill(
     vis_encode_type: str | None = None,
     max_steps: float = 200_000,
     run_id: str | None = None,
-    env: str | None = None,
+    env: Environment | None = None,
     num_areas: int | None = None,
     seed: int = 0,
     episodes: int = 100,
     deterministic: bool = False,
-    settings: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
     results_dir: str | Path = "results",
     force: bool = False,
     trust: bool = False,
@@ -53,12 +55,12 @@ def distill(
     vis_encode_type: encoder of images; None: "simple", or "match3" for small ones.
     max_steps: decisions that it learns from. It plays itself, and learns what the teacher would have done.
     run_id: name of its run; None: the teacher's, and the size of the network.
-    env: name of the environment; None: the teacher's.
+    env: the environment, as for `palaestra.train`; None: the teacher's.
     num_areas: copies of the environment; None: as many as the teacher's run has.
     seed: of the student and of the episodes.
     episodes: episodes that teacher and student play each for the comparison.
     deterministic: they take the most likely action then, instead of sampling.
-    settings: further changes of settings, such as ["behaviors.3DBall.hyperparameters.learning_rate=0.0004"].
+    settings: any other settings, as for `palaestra.train`: {"hyperparameters.learning_rate": 0.0004}.
     results_dir, trust: as for `evaluate`.
     force: replace a run of that name.
     quiet: show no progress.
@@ -75,7 +77,7 @@ def distill(
         vis_encode_type,
         int(max_steps),
         run_id,
-        env,
+        run.env if env is None and isinstance(run, Result) else env,
         num_areas,
         seed,
         episodes,
@@ -83,7 +85,7 @@ def distill(
         force,
         trust,
         quiet,
-        settings,
+        settings_of(settings),
         game_flags(distill, game),
     )
     return distilled(request)

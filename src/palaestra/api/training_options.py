@@ -16,7 +16,7 @@ from palaestra.core.plugins import nearest, registry
 from palaestra.core.wording.python_words import OF_EVERY_BEHAVIOR
 from palaestra.envs.base import Env
 from palaestra.models.settings import NetworkSettings
-from palaestra.rewards.settings import ExtrinsicSettings
+from palaestra.rewards.settings import REWARDS, AMPSettings, ExtrinsicSettings
 from palaestra.runtime.environments.registered_envs import GivenEnv, recognized
 from palaestra.runtime.run.run_settings import Config
 from palaestra.runtime.settings import RunSettings
@@ -24,6 +24,7 @@ from palaestra.runtime.settings.fitting import preset_for
 from palaestra.runtime.settings.foreign_names import answer
 from palaestra.runtime.settings.sourced_settings import Setting
 from palaestra.runtime.settings.track_words import trackers_of
+from palaestra.scenario.settings import SelfPlaySettings
 from palaestra.trainers.behavior_settings import BehaviorSettings, trainer_name
 from palaestra.trainers.settings import TRAINERS
 
@@ -159,14 +160,14 @@ def settings_of(settings: object) -> list[Setting]:
 
 
 def _leaves(settings: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Yields each value with its path as it is written, and as it is meant."""
+    """Yields each value with its path as it is written, and as it is meant; a mirror, which is one, whole."""
     for key, value in settings.items():
         written = f"{above}{key}"
         if not all(written.split(".")):
             raise CallError(
                 f'settings["{written}"]: expected keys with dots between them, such as "hyperparameters.beta"'
             )
-        if isinstance(value, Mapping) and value:
+        if isinstance(value, Mapping) and value and "mirror" not in written.split("."):
             yield from _leaves(value, f"{written}.")
         else:
             first = written.partition(".")[0]
@@ -212,7 +213,9 @@ def _setting(key: str) -> str | None:
     places: list[tuple[str, type[BaseModel]]] = [("", BehaviorSettings)]
     places += [("hyperparameters.", kind) for kind in TRAINERS.values()]
     places += [("network_settings.", NetworkSettings), ("reward_signals.extrinsic.", ExtrinsicSettings)]
-    return next((head + key for head, kind in places if key in kind.model_fields), None)
+    places += [("self_play.", SelfPlaySettings), ("reward_signals.amp.", AMPSettings)]
+    named = f"reward_signals.{key}" if key in REWARDS else None
+    return next((head + key for head, kind in places if key in kind.model_fields), named)
 
 
 def check_config(function: Callable[..., Any], config: object) -> None:

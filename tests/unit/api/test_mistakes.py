@@ -110,6 +110,8 @@ WRONG_ARGUMENTS = [
     (basic(n_envs=8), "here it is num_areas=8, and num_envs the processes that share them"),
     (basic(verbose=1), "here it is quiet=True"),
     (basic(time_horizon=64), 'it is a setting, settings={"time_horizon": 64}'),
+    (basic(opponents="prioritized"), """it is a setting, settings={"self_play.opponents": 'prioritized'}"""),
+    (basic(amp={}), 'it is a setting, settings={"reward_signals.amp": ...}'),
     (basic(learning_rat=1), "did you mean 'learning_rate'?"),
     (basic(banana=1), "settings={...} takes every other setting"),
     (lambda: train("a.yaml", "Basic"), "train() takes config without a name"),

@@ -11,7 +11,7 @@ from small_runs import settings
 
 import palaestra
 from palaestra.api import run_names
-from palaestra.api.training_options import TrainingOptions
+from palaestra.api.training_options import TrainingOptions, settings_of
 from palaestra.runtime.run.result import Result
 
 FEW: dict[str, Any] = {
@@ -175,3 +175,10 @@ def test_a_function_is_called_once_for_each_copy():
 def test_the_keywords_of_train_are_those_of_several_seeds():
     own = inspect.signature(palaestra.train).parameters.keys() - {"config", "env", "seed", "quiet", "others"}
     assert TrainingOptions.__annotations__.keys() == own
+
+
+def test_names_within_a_mirror_may_hold_dots():
+    mirror = {"observations": {"outer.inner": "same"}}
+    for above in ("", "behaviors.Ball."):
+        (found,) = settings_of({above + "mirror": mirror})
+        assert found.value == mirror

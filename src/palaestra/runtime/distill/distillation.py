@@ -61,7 +61,7 @@ class Distillation(Shown):
     """The students' run."""
     teachers: tuple[ModelCosts, ...]
     students: tuple[ModelCosts, ...]
-    """A row for each behavior, in the same order; none where a signal has stopped the run."""
+    """A row for each behavior that played, in the same order; none where a signal has stopped the run."""
     matches: Mapping[str, tuple[int, int, int]]
     """Where teams play against each other: matches that the student won, drew and lost against its teacher."""
 
@@ -90,6 +90,8 @@ class Distillation(Shown):
                         f"{one.size:,}",
                     ]
                 )
+        if absent := self.result.models.keys() - {one.behavior for one in self.students}:
+            notes.append(f"Not in these episodes, so not compared: {', '.join(sorted(absent))}.")
         for behavior, (won, drawn, lost) in self.matches.items():
             notes.append(f"{behavior}: the student against its teacher: {won} won, {drawn} drawn, {lost} lost.")
         return [ResultTable(head, rows, left=2, notes=notes)] if rows else []
@@ -100,7 +102,8 @@ def distill(wanted: StudentRequest) -> Distillation:
     PalaestraError.
     """
     models = find_models(wanted.run, wanted.results, wanted.trust)
-    check_trust(models, wanted.env)
+    if wanted.env is None or isinstance(wanted.env, str):
+        check_trust(models, wanted.env)
     name = wanted.name(models)
     its_place = models.folder is not None and (wanted.results / name).resolve() == models.folder.resolve()
     if its_place or name == models.run:  # in another folder too, since results go by the names
@@ -109,12 +112,13 @@ def distill(wanted: StudentRequest) -> Distillation:
     RunFolder(wanted.results, name).must_be_free(wanted.force, f"`palaestra learn --run-id={name}{there} --resume`")
     policies = models.policies(wanted.seed or 0)
     overrides: dict[str, Any] = {section: dict(values) for section, values in wanted.flags.items()}
-    env = {"num_areas": wanted.num_areas, "seed": wanted.seed}
-    overrides["env_settings"] = overrides.get("env_settings", {}) | {k: v for k, v in env.items() if v is not None}
+    numbers = {"num_areas": wanted.num_areas, "seed": wanted.seed}
+    overrides["env_settings"] = overrides.get("env_settings", {}) | {k: v for k, v in numbers.items() if v is not None}
     folder = {"run_id": name, "results_dir": str(wanted.results), "force": wanted.force}
     overrides["checkpoint_settings"] = folder
     tree = student_tree(wanted, models, policies)
-    result = learn(TrainingRequest(tree, overrides, wanted.sets, quiet=wanted.quiet, trust=wanted.trust))
+    env = None if isinstance(wanted.env, str) else wanted.env
+    result = learn(TrainingRequest(tree, overrides, wanted.sets, env, quiet=wanted.quiet, trust=wanted.trust))
     return Distillation(result, (), (), {}) if result.signal else judged(wanted, models, policies, result)
 
 
@@ -134,16 +138,20 @@ def judged(wanted: StudentRequest, models: Models, teachers: Mapping[str, Policy
     )
     pair = {models.run: teachers, result.run_id: students}
     found = evaluate_all([Contestant(name, models, of) for name, of in pair.items()], options)
-    costs: dict[str, list[ModelCosts]] = {name: [] for name in pair}
+    costs: dict[str, dict[str, ModelCosts]] = {name: {} for name in pair}
     for row in found.rows:
-        behavior, _, team = row.behavior.partition("?team=")
-        if team in ("", "0"):
+        behavior = row.behavior.partition("?team=")[0]
+        if behavior not in costs[row.run]:  # its first team
             policy = pair[row.run][behavior]
             size = policy.path.stat().st_size
-            costs[row.run].append(ModelCosts(row.run, behavior, policy.path, row.played, microseconds(policy), size))
+            costs[row.run][behavior] = ModelCosts(
+                row.run, behavior, policy.path, row.played, microseconds(policy), size
+            )
+    before, after = costs.values()
+    both = [name for name in before if name in after]  # one may have come late, as in Unity's games
     several = any("?team=" in row.behavior for row in found.rows)
     matches = _matches(models, teachers, students, options) if several else {}
-    return Distillation(result, tuple(costs[models.run]), tuple(costs[result.run_id]), matches)
+    return Distillation(result, tuple(before[name] for name in both), tuple(after[name] for name in both), matches)
 
 
 def _matches(

@@ -18,6 +18,7 @@ from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.play.evaluating import PlayOptions, opened
 from palaestra.runtime.play.run_models import Models, env_name
 from palaestra.runtime.settings import BehaviorSettings
+from palaestra.runtime.settings.sourced_settings import Setting
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 
 LEARNING = {"batch_size": 256, "buffer_size": 4096, "learning_rate": 1e-3, "num_epoch": 6}
@@ -40,7 +41,7 @@ class StudentRequest:
     vis_encode_type: str | None = None
     max_steps: int = 200_000
     run_id: str | None = None
-    env: str | None = None
+    env: object | None = None  # a name, or one of the user's own
     num_areas: int | None = None
     seed: int | None = None
     episodes: int = 100
@@ -48,7 +49,7 @@ class StudentRequest:
     force: bool = False
     trust: bool = False
     quiet: bool = False
-    sets: Sequence[str] = ()
+    sets: Sequence[Setting | str] = ()
     flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])  # of Unity games
 
     def __post_init__(self) -> None:
@@ -79,13 +80,14 @@ def student_tree(wanted: StudentRequest, models: Models, policies: Mapping[str, 
     alone = models.settings is None and len(blocks) == 1  # a file need not have the name of its behavior
     tree |= {"default_settings": next(iter(blocks.values()))} if alone else {"behaviors": blocks}
     if wanted.env is not None:
-        of_games = is_game(wanted.env)  # an environment of another kind refuses settings that are not for it
+        name = wanted.env if isinstance(wanted.env, str) else None
+        of_games = is_game(name)  # an environment of another kind refuses settings that are not for it
         kept = {
             key: value
             for key, value in tree.get("env_settings", {}).items()
             if (key != "stagger_episodes" if of_games else key == "num_areas")
         }
-        tree["env_settings"] = {**kept, "env_path": wanted.env, "env_options": {}}
+        tree["env_settings"] = {**kept, "env_path": name, "env_options": {}}
     elif not tree.get("env_settings", {}).get("env_path"):
         env_name(models, None)
     return tree

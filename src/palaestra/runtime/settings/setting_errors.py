@@ -21,6 +21,7 @@ from palaestra.runtime.settings.look_alikes import odd_character
 from palaestra.runtime.settings.sourced_settings import SourcedSettings, dotted
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
+from palaestra.scenario.settings import SelfPlaySettings
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.settings import TRAINERS
 
@@ -198,6 +199,7 @@ def _places(path: Key, tree: Any) -> Iterator[tuple[str, str]]:
         block = behaviors.get(name) if isinstance(behaviors, dict) else None
     trainer = block.get("trainer_type") if isinstance(block, dict) else None
     hyperparameters = TRAINERS.get(trainer if isinstance(trainer, str) else "ppo") or TRAINERS["ppo"]
+    yield from ((key, f"{head}.self_play.{key}") for key in SelfPlaySettings.model_fields)
     keys = [key for key in ExtrinsicSettings.model_fields if key not in _NETWORKS]
     yield from ((key, f"{head}.reward_signals.extrinsic.{key}") for key in keys)
     yield from ((key, f"{head}.reward_signals.{key}") for key in REWARDS)

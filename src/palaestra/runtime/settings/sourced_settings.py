@@ -5,6 +5,7 @@ The file, flags and `--set` are applied in this order; `inherit` then merges eac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from palaestra.runtime.settings.yaml_file import Document, Key
 from palaestra.runtime.settings.yaml_limits import MAX_DEPTH
 from palaestra.trainers.behavior_settings import BehaviorSettings, hyperparameters_class, settings_like
 
+_KEYS = re.compile(r"(?<=reward_signals\.)[\w.]+:\w+|(?<=trackers\.)[\w.]+:\w+|[^.]+")
+"""Keys of a path: names between dots, and `package.module:Class`."""
 _PARAMETER_FORMS = ("curriculum", "sampler_type", "sampler_parameters")
 _FLAGS = {
     "env_path": "--env",
@@ -174,7 +177,7 @@ class SourcedSettings:
         """Writes the value of one setting."""
         setting = Setting.parse(given) if isinstance(given, str) else given
         words = setting.words
-        keys = setting.path.split(".")
+        keys = _KEYS.findall(setting.path)
         if len(keys) > MAX_DEPTH:
             raise ConfigError(f"{words}: PATH has {len(keys)} keys, more than any setting")
         if keys[:2] == ["behaviors", "*"] and (flag := self._of_every_behavior.get(tuple(keys[2:]))):

@@ -4,7 +4,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
+import numpy as np
 import pytest
 import small_runs
 import walk_env
@@ -16,7 +18,10 @@ from palaestra.cli.main import main
 from palaestra.core.errors import PalaestraError
 from palaestra.runtime.distill import distillation
 from palaestra.runtime.distill.student_settings import StudentRequest, student_tree
+from palaestra.runtime.play.evaluation import SideEpisodes
 from palaestra.runtime.play.run_models import Models, find_models
+from palaestra.runtime.play.shown_evaluation import EvaluatedSide, Evaluation
+from palaestra.runtime.run.result import Result
 from palaestra.runtime.settings import RunSettings
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "data"
@@ -178,13 +183,39 @@ def test_one_file_is_the_teacher_of_all_behaviors_that_have_learned_from_it(here
     assert rows == [f"{file} Left", f"{file} Right", "small Left", "small Right"]
 
 
-def test_a_student_needs_an_environment_that_can_be_opened_again_and_is_judged_unless_it_is_stopped(
-    here, monkeypatch, capsys
-):
+def test_a_student_needs_its_teachers_environment_and_is_judged_unless_it_is_stopped(here, monkeypatch, capsys):
     block = {"trainer_type": "ppo", "hyperparameters": {"batch_size": 8, "buffer_size": 16}, "max_steps": 16}
     first = palaestra.train({"default_settings": block}, env=walk_env.make, num_areas=2, run_id="own", quiet=True)
     with pytest.raises(PalaestraError, match="was trained in an environment that a program made: name one with env"):
         palaestra.distill("own", max_steps=16, quiet=True)
+    little = {"max_steps": 16, "episodes": 2, "settings": {"hyperparameters": {"num_epoch": 1}}, "quiet": True}
+    for number, given in enumerate([{"run": first}, {"run": "own", "env": walk_env.make}]):
+        found = palaestra.distill(**given, **little, run_id=str(number))
+        assert [len(one.played.rewards) for one in (*found.teachers, *found.students)] == [2, 2]
+        assert (
+            yaml.safe_load((found.result.folder / "configuration.yaml").read_text("utf-8"))["behaviors"]["Walk"][
+                "hyperparameters"
+            ]["num_epoch"]
+            == 1
+        )
+    with pytest.raises(PalaestraError, match="expected a dictionary"):
+        palaestra.distill("own", env=walk_env.make, settings=cast(Any, ["hyperparameters.num_epoch=1"]), quiet=True)
     monkeypatch.setattr(distillation, "learn", lambda request: replace(first, signal=15))
     assert main(["distill", "own", "--env=python:walk_env:make", "--json"]) == 128 + 15
     assert not capsys.readouterr().out
+
+
+def test_a_behavior_that_comes_late_to_one_of_both_is_not_compared(here, monkeypatch):
+    model = GOLDEN / "onnx" / "unity_examples" / "3DBall.onnx"
+    policies = {"3DBall": load_policy(model), "Late": load_policy(model)}
+    played = SideEpisodes(np.ones(3), np.ones(3, np.int64), np.ones(3), np.ones(3), np.ones(3))
+    sides = [EvaluatedSide("first", name, played) for name in ("3DBall?team=1", "3DBall?team=2", "Late")]
+    sides.append(EvaluatedSide("small", "3DBall", played))
+    monkeypatch.setattr(distillation, "evaluate_all", lambda *_: Evaluation(tuple(sides), 0, 0.0))
+    monkeypatch.setattr(distillation, "_matches", lambda *_: {})
+    result = Result(Path("results/small"), {}, {}, {}, dict.fromkeys(policies, model), True)
+    settings = RunSettings.model_validate({"behaviors": {"3DBall": {}, "Late": {}}})
+    models = Models({}, settings, "first")
+    found = distillation.judged(StudentRequest("first"), models, policies, result)
+    assert [one.behavior for one in (*found.teachers, *found.students)] == ["3DBall", "3DBall"]
+    assert "Not in these episodes, so not compared: Late." in str(found)

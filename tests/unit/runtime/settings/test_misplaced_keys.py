@@ -30,6 +30,7 @@ from palaestra.runtime.settings import load
             "'environment_parameters' is a section of its own",
         ),
         ("behaviors:\n  A:\n    gail: {demo_path: x}\n", 3, "did you mean 'behaviors.A.reward_signals.gail'"),
+        ("behaviors:\n  A:\n    exploiter: {}\n", 3, "did you mean 'behaviors.A.self_play.exploiter'"),
         ("behaviors:\n  A:\n    strength: 0.9\n", 3, "did you mean 'behaviors.A.reward_signals.extrinsic.strength'"),
         (
             "behaviors:\n  A:\n    reward_signals: {gamma: 0.9}\n",
@@ -42,7 +43,7 @@ from palaestra.runtime.settings import load
             "did you mean 'behaviors.A.behavioral_cloning'",
         ),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_a_key_at_the_wrong_depth_is_told_where_it_belongs(tmp_path, text, line, message):
     (tmp_path / "x.yaml").write_text(text, encoding="utf-8")

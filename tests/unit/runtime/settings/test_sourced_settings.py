@@ -44,6 +44,12 @@ def test_names_may_hold_dots():
     assert tree["environment_parameters"]["d.e"] == 4
 
 
+def test_classes_of_modules_are_one_key():
+    tree = changed("behaviors.Ball.reward_signals.a.b:Bonus.strength=2", "trackers.a.b:Log.file=x")
+    assert tree["behaviors"]["Ball"]["reward_signals"] == {"a.b:Bonus": {"strength": 2}}
+    assert tree["trackers"]["a.b:Log"] == {"file": "x"}
+
+
 def test_a_star_is_every_behavior_and_the_default():
     tree = changed("behaviors.*.max_steps=9", text=FILE + "default_settings: {max_steps: 2}\n")
     assert [block["max_steps"] for block in (*tree["behaviors"].values(), tree["default_settings"])] == [9, 9, 9]
