@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -24,10 +26,10 @@ UNEVEN = 0.1
 
 @dataclass(frozen=True)
 class MotionFile:
-    """A table of states, a row for each, one episode after another."""
+    """A table of states, a row for each, one episode after another. Columns that nobody asks for may hold anything."""
 
     path: Path
-    columns: Mapping[str, NDArray[np.float32]]  # each (N, *shape) by its name
+    columns: Mapping[str, NDArray[Any]]  # as they were read: texts (N,) of a CSV file, or arrays (N, *shape)
     episode: NDArray[np.int64]  # (N,) rising from 0
     seconds: float | None
     """Seconds from one row to the next; None: it has no column `time`."""
@@ -39,18 +41,17 @@ class MotionFile:
         """Returns the chosen numbers, (N, numbers), of a sensor of `size`. Raises DemoError where they are missing."""
         whole = self.columns.get(sensor)
         if whole is not None and (whole.ndim == 2 or size == 1):
-            whole = whole.reshape(len(self), -1)
+            whole = values_of(self.path, self.columns, sensor).reshape(len(self), -1)
             if whole.shape[1] != size:
                 raise DemoError(
                     f"{self.path}: '{sensor}' has {whole.shape[1]} numbers in a row; the behavior's has {size}"
                 )
-            return whole[:, list(chosen)]
-        return np.stack([self._column(f"{sensor}[{i}]", sensor) for i in chosen], 1)
+            return whole[:, list(chosen)].astype(np.float32)
+        return np.stack([self._column(f"{sensor}[{i}]", sensor) for i in chosen], 1).astype(np.float32)
 
-    def _column(self, name: str, sensor: str) -> NDArray[np.float32]:
-        column = self.columns.get(name)
-        if column is not None and column.ndim == 1:
-            return column
+    def _column(self, name: str, sensor: str) -> NDArray[np.float64]:
+        if name in self.columns and self.columns[name].ndim == 1:
+            return values_of(self.path, self.columns, name)
         line, what = (":1", "column") if self.path.suffix == ".csv" else ("", "array")
         more = f", ... ({len(self.columns)} in all)" if len(self.columns) > LISTED else ""
         there = f"{', '.join(list(self.columns)[:LISTED])}{more}"
@@ -64,14 +65,36 @@ class MotionFile:
 def read_motion(path: Path) -> MotionFile:
     """Reads a `.csv` or `.npz` file. Raises DemoError."""
     columns = _read_csv(path) if path.suffix == ".csv" else _read_npz(path)
-    rows = len(next(iter(columns.values())))
-    given = columns.get("episode")
-    changes = np.zeros(rows, np.bool_) if given is None else np.diff(given, prepend=given[:1]) != 0
+    rows = max(map(len, columns.values()))
+    changes = np.zeros(rows, np.bool_)
+    if "episode" in columns:
+        given = values_of(path, columns, "episode")
+        changes = np.diff(given, prepend=given[:1]) != 0
     episode = np.cumsum(changes, dtype=np.int64)
-    time = columns.get("time")
-    seconds = None if time is None or time.ndim != 1 else _seconds(path, time, episode)
-    narrow = {name: values.astype(np.float32) for name, values in columns.items()}
-    return MotionFile(path, narrow, episode, seconds)
+    timed = "time" in columns and columns["time"].ndim == 1
+    seconds = _seconds(path, values_of(path, columns, "time"), episode) if timed else None
+    return MotionFile(path, columns, episode, seconds)
+
+
+def values_of(path: Path, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float64]:
+    """Returns a column as numbers, (N, *shape). Raises DemoError for other text, numbers that are not finite, and rows
+    that are missing.
+    """
+    given, longest = columns[name], max(columns, key=lambda each: len(columns[each]))
+    if len(given) < len(columns[longest]):
+        raise DemoError(
+            f"{path}: '{name}' has {len(given)} rows and '{longest}' {len(columns[longest])}; expected as many in all"
+        )
+    try:
+        values = given.astype(np.float64)
+    except ValueError:
+        row = next(i for i, text in enumerate(given.tolist()) if not _is_number(text))
+        raise DemoError(f"{place(path, row)}: column '{name}' is {str(given[row])!r}; expected a number") from None
+    if not np.isfinite(values).all():
+        row, *number = np.argwhere(~np.isfinite(values))[0].tolist()
+        what = f"column '{name}'" if path.suffix == ".csv" else f"{name}{number or ''}"
+        raise DemoError(f"{place(path, row)}: {what} is {values[(row, *number)]}; expected finite numbers")
+    return values
 
 
 def _seconds(path: Path, time: NDArray[np.float64], episode: NDArray[np.int64]) -> float | None:
@@ -96,20 +119,24 @@ def place(path: Path, row: int) -> str:
     return f"{path}:{row + 2}" if path.suffix == ".csv" else f"{path}, row {row}"
 
 
-def _read_csv(path: Path) -> dict[str, NDArray[np.float64]]:
+def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.reader(file)
             names = [name.strip() for name in next(rows, [])]
             _must_be_header(path, names)
-            table = list[NDArray[np.float64]]()
+            table = list[list[str]]()
             for row in rows:
-                table.append(_row(path, rows.line_num, names, row))
+                if len(row) != len(names):
+                    raise DemoError(
+                        f"{path}:{rows.line_num}: {len(row)} columns; expected {len(names)}, as in the first line"
+                    )
+                table.append(row)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DemoError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if not table:
         raise DemoError(f"{path}: it has a header and no rows; expected a state in each row")
-    return dict(zip(names, np.stack(table, 1), strict=True))
+    return dict(zip(names, map(np.array, zip(*table, strict=True)), strict=True))
 
 
 def _must_be_header(path: Path, names: list[str]) -> None:
@@ -122,20 +149,6 @@ def _must_be_header(path: Path, names: list[str]) -> None:
         raise DemoError(f"{path}:1: expected the columns' names, such as Body[0]; got numbers ({', '.join(names[:3])})")
 
 
-def _row(path: Path, line: int, names: list[str], row: list[str]) -> NDArray[np.float64]:
-    if len(row) != len(names):
-        raise DemoError(f"{path}:{line}: {len(row)} columns; expected {len(names)}, as in the first line")
-    try:
-        values = np.array(row, np.float64)
-    except ValueError:
-        i = next(i for i, text in enumerate(row) if not _is_number(text))
-        raise DemoError(f"{path}:{line}: column '{names[i]}' is {row[i]!r}; expected a number") from None
-    if not np.isfinite(values).all():
-        i = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise DemoError(f"{path}:{line}: column '{names[i]}' is {values[i]}; expected finite numbers")
-    return values
-
-
 def _is_number(text: str) -> bool:
     try:
         float(text)
@@ -144,7 +157,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _read_npz(path: Path) -> dict[str, NDArray[np.float64]]:
+def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with np.load(path, allow_pickle=False) as file:
             if not isinstance(file, np.lib.npyio.NpzFile):
@@ -152,26 +165,12 @@ def _read_npz(path: Path) -> dict[str, NDArray[np.float64]]:
             columns = {name: file[name] for name in file.files}
     except (OSError, ValueError, BadZipFile, EOFError) as error:
         raise DemoError(f"{path} cannot be read as an .npz file: {error}") from error
-    found: dict[str, NDArray[np.float64]] = {}
+    found: dict[str, NDArray[Any]] = {}
     for name, values in columns.items():
         if values.dtype.kind in "fiub" and values.ndim:  # others are remarks of whoever wrote it
-            flat = values.reshape(len(values), -1) if values.ndim > 2 else values
-            found[name] = flat.astype(np.float64)
+            found[name] = values.reshape(len(values), math.prod(values.shape[1:])) if values.ndim > 2 else values
     if not found:
         raise DemoError(f"{path} holds no array of numbers")
-    rows = {name: len(values) for name, values in found.items()}
-    first = next(iter(rows))
-    other = next((name for name in rows if rows[name] != rows[first]), None)
-    if other is not None:
-        raise DemoError(
-            f"{path}: '{first}' has {rows[first]} rows and '{other}' {rows[other]}; expected as many in all"
-        )
-    if not rows[first]:
+    if not any(map(len, found.values())):
         raise DemoError(f"{path}: its arrays have no rows; expected a state in each row")
-    for name, values in found.items():
-        if not np.isfinite(values).all():
-            row, *number = np.argwhere(~np.isfinite(values))[0].tolist()
-            raise DemoError(
-                f"{path}, row {row}: {name}{number or ''} is {values[(row, *number)]}; expected finite numbers"
-            )
     return found

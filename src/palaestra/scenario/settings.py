@@ -254,7 +254,8 @@ class SelfPlaySettings(Settings):
     """Largest change of a rating by one game: Elo's K. 1, as in ML-Agents, moves slowly; chess uses 10 to 40."""
     opponents: str | tuple[str, ...] = ()
     """How copies are drawn from the pool, `uniform` or `prioritized` by win rates, and opponents that never learn:
-    random, heuristic, FILE.onnx, model:RUN or package.module:Class. A word, or a list such as `[prioritized, random]`.
+    random, heuristic, FILE.onnx, model:RUN or package.module:Class. A word, or a list such as `[prioritized, random]`,
+    for which play_against_opponents_ratio must be less than 1.
     """
     play_against_opponents_ratio: float = Field(default=1.0, ge=0, le=1)
     """Probability that the opponent is a brain of `opponents`, if there are any, rather than a copy of the policy."""

@@ -88,6 +88,15 @@ def test_tables_hold_a_column_for_each_number_and_episodes(tmp_path: Path):
     assert len(load([table, tmp_path / "a.npz"])) == 6
 
 
+def test_what_is_not_compared_may_be_anything(tmp_path: Path):
+    rows = ["walk,nan,1,5,9", "walk,,2,6,8"]
+    clips = load(csv(tmp_path / "a.csv", *rows, header="kind,knee,body[0],body[1],height[0]\n"))
+    states = np.array([[1, 5, 9], [2, 6, 8]])
+    more = {"fps": np.array([50]), "knee": np.full(2, np.nan)}
+    np.savez(tmp_path / "a.npz", body=states[:, :2], height=states[:, 2], **more)
+    assert clips.states.tolist() == load(tmp_path / "a.npz").states.tolist() == states.tolist()
+
+
 def test_a_number_that_hardly_moves_is_scaled_by_a_hundredth_of_the_median(tmp_path: Path):
     rows = [f"{t},0,{t % 2 * 2},{t % 2 * 4},{t % 2 * 0.002}" for t in range(4)]
     clips = load(csv(tmp_path / "still.csv", *rows))
