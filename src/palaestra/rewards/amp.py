@@ -45,9 +45,11 @@ class AMP:
     ) -> None:
         """Raises ConfigError where a chosen observation is not there or no vector, DemoError where clips do not fit."""
         self.clips = clips_of(settings, spec, device)
+        chosen = choose_numbers(settings.observations, spec, OBSERVATIONS)
+        self._compared = [[one.index, *one.numbers] for one in chosen]
         self._sensors = [
             (one.index, None if len(one.numbers) == one.size else torch.tensor(one.numbers, device=device))
-            for one in choose_numbers(settings.observations, spec, OBSERVATIONS)
+            for one in chosen
         ]
         shape = settings.network_settings
         numbers = self.clips.states.shape[1]
@@ -100,11 +102,16 @@ class AMP:
         """Does nothing: the scale is that of the clips."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns weights, optimizer, the pairs that are kept, and the stream that pairs are drawn with."""
-        return {**self.optimizer.state_dict(), "kept": self._kept.state_dict(), "sample_rng": self.rng.get_state()}
+        """Returns weights, optimizer, the pairs that are kept and of which numbers, and the stream that pairs are drawn
+        with.
+        """
+        kept = {"kept": self._kept.state_dict(), "compared": self._compared}
+        return {**self.optimizer.state_dict(), **kept, "sample_rng": self.rng.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a saved state."""
+        """Restores a saved state. Raises ValueError where other numbers were compared."""
+        if state.get("compared", self._compared) != self._compared:
+            raise ValueError("amp has compared other numbers so far")
         self.optimizer.load_state_dict(state)
         self._kept.load_state_dict(state["kept"])
         self.rng.set_state(state["sample_rng"].cpu())

@@ -143,6 +143,15 @@ def test_half_of_the_policys_pairs_are_those_of_earlier_policies(tmp_path: Path)
     assert all(torch.equal(row, old) for row in policy[8:])
 
 
+def test_a_state_of_other_numbers_is_refused_though_there_are_as_many(tmp_path: Path):
+    states = np.random.default_rng(0).normal(size=(9, 3))
+    first, other = (amp(tmp_path, states, observations=[f"body[{i}]"]) for i in range(2))
+    state = first.state_dict()
+    first.load_state_dict({name: column for name, column in state.items() if name != "compared"})  # an early one
+    with pytest.raises(ValueError, match="compared other numbers"):
+        other.load_state_dict(state)
+
+
 def test_more_kept_pairs_than_memory_holds_are_refused(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"kept_pairs: 1,000,000,000,000 pairs of 3 numbers take .* are free"):
         amp(tmp_path, np.random.default_rng(0).normal(size=(9, 3)), kept_pairs=10**12)
