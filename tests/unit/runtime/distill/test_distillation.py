@@ -171,7 +171,7 @@ def test_one_file_is_the_teacher_of_all_behaviors_that_have_learned_from_it(here
     file = GOLDEN / "onnx" / "unity_examples" / "3DBall.onnx"
     request = StudentRequest(str(file), env="3DBall", episodes=2)
     models = find_models(str(file), Path("results"))
-    result = SimpleNamespace(run_id="small", models={"Left": file, "Right": file})
+    result: Any = SimpleNamespace(run_id="small", models={"Left": file, "Right": file})
     rows = list[str]()
 
     def evaluated(contestants, options):
