@@ -310,11 +310,8 @@ def json_schema() -> dict[str, Any]:
     }
     behavior["properties"]["mirror"]["anyOf"].append(TEXT)
     definitions["AMPSettings"]["properties"]["observations"]["anyOf"].append(TEXT)
-    rules = (
-        definitions["MirrorSettings"]["properties"]["observations"],
-        definitions["MirrorActions"]["properties"]["discrete"],
-    )
-    for rule in rules:
+    for group, key in (("MirrorSettings", "observations"), ("MirrorActions", "discrete")):
+        rule = definitions[group]["properties"][key]
         rule["additionalProperties"] = {"anyOf": [rule["additionalProperties"], *SHORT_RULES]}
     definitions["MirrorActions"]["properties"]["continuous"]["anyOf"] += SHORT_RULES
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Palaestra settings"}

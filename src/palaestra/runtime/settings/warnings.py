@@ -79,10 +79,7 @@ def _of_behavior(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str
         what = "prioritized" if play.prioritized else "exploiter"
         if brains or play.play_against_latest_model_ratio >= 1:
             key = f"play_against_{'opponents' if brains else 'latest_model'}_ratio"
-            yield (
-                (*at, "self_play", key),
-                f"snapshots are never drawn, so {what} has no effect; less than 1 lets them play",
-            )
+            yield (*at, "self_play", key), f"snapshots are never drawn, so {what} has no effect; give less than 1"
     if behavior.self_play and not 0 <= (ratio := behavior.self_play.play_against_latest_model_ratio) <= 1:
         yield (*at, "self_play", "play_against_latest_model_ratio"), f"expected a share within 0..1, got {ratio}"
 

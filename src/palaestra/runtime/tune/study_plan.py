@@ -249,11 +249,8 @@ def _with_folders(tree: Any, results: Path, path: str = "") -> Any:
     if not isinstance(tree, str) or not path.endswith((".prior_data.run", ".teacher", ".opponents")):
         return tree
     run = tree.removeprefix(kind)
-    there = (
-        run
-        and tree.startswith(kind)
-        and any((results / name).is_dir() for name in (run, run.rpartition("@")[0] or run))
-    )
+    names = {run, run.rpartition("@")[0]} - {""}
+    there = tree.startswith(kind) and any((results / name).is_dir() for name in names)
     return f"{kind}{results / run}" if there else tree
 
 

@@ -48,7 +48,7 @@ def test_self_play_that_cannot_work_as_written_is_remarked():
         "behaviors.Ball.self_play.priority.power": "not used: opponents: prioritized draws copies by it",
         "behaviors.Ball.self_play.play_against_latest_model_ratio": "expected a share within 0..1, got 2.0",
     }
-    never = "snapshots are never drawn, so {} has no effect; less than 1 lets them play"
+    never = "snapshots are never drawn, so {} has no effect; give less than 1"
     both = {"opponents": ["prioritized", "random"]}
     assert remarked(self_play=both) == {
         "behaviors.Ball.self_play.play_against_opponents_ratio": never.format("prioritized")
