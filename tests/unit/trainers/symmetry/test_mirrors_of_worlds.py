@@ -3,6 +3,7 @@ the next one does, too.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,12 @@ def drawn(env, rng, count: int) -> Action:
 
 @pytest.mark.parametrize(
     ("kind", "change", "warm", "tolerance"),
-    [(Ball, ball, 20, 1e-4), (SoccerTwos, soccer, 12, 1e-3), (Crawler, CRAWLER, 3, 0.03), (Walker, WALKER, 3, 0.2)],
+    [
+        (Ball, ball, 20, 1e-4),
+        (partial(SoccerTwos, state=True), soccer, 12, 1e-3),
+        (Crawler, CRAWLER, 3, 0.03),
+        (Walker, WALKER, 3, 0.2),
+    ],
 )
 def test_a_mirrored_world_shows_and_becomes_the_mirror_image(kind, change, warm, tolerance):
     areas = 32
