@@ -61,6 +61,8 @@ for _class in (_Loader, _FastLoader):
     _class.yaml_implicit_resolvers["-"].insert(0, (f"{_TAG}str", re.compile("-0$")))  # of mirrors: a sign of its own
     _class.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, _FIRST)
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, _FIRST)
+# paths and NumPy's numbers, which programs give
+_Dumper.add_multi_representer(object, lambda to, it: to.represent_data(getattr(it, "item", it.__str__)()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,7 +247,7 @@ def _with_folders(tree: Any, results: Path, path: str = "") -> Any:
         return type(tree)(_with_folders(each, results, path) for each in tree)
     kind = "" if path.endswith(".prior_data.run") else "model:"
     if not isinstance(tree, str) or not path.endswith((".prior_data.run", ".teacher", ".opponents")):
-        return tree
+        return str(tree) if isinstance(tree, Path) else tree
     run = tree.removeprefix(kind)
     names = {run, run.rpartition("@")[0]} - {""}
     there = tree.startswith(kind) and any((results / name).is_dir() for name in names)

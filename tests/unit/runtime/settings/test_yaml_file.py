@@ -2,6 +2,7 @@ import tracemalloc
 from datetime import date
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -177,6 +178,8 @@ def test_what_is_dumped_is_read_back():
     tree = {"text": texts, "numbers": [1e-10, 3.0, -4], "none": None, "empty": {}}
     assert parse(dump(tree)).tree == tree
     assert list(parse(dump(tree)).tree) == list(tree)
+    given = {"mirror": Path("a") / "b.yaml", "rate": np.float64(0.5), "strength": np.float32(0.5), "steps": np.int64(3)}
+    assert parse(dump(given)).tree == {"mirror": str(Path("a", "b.yaml")), "rate": 0.5, "strength": 0.5, "steps": 3}
 
 
 def test_the_loader_of_others_is_left_as_it_was():

@@ -71,6 +71,10 @@ def test_models_of_runs_are_named_by_their_folders_too(tmp_path):
     assert duel["self_play"]["opponents"] == ["prioritized", f"{folder}@best", "model:other", "random"]
     assert basic["hyperparameters"]["teacher"] == folder
     assert plan.dimensions[0].values == (folder, "heuristic")
+    mirror = tmp_path / "mirror.yaml"
+    mirror.write_text("observations: {a: same}\n")
+    plan = make_plan({**settings("Duel", mirror=mirror), "search": {"space": {RATE: SPACE[RATE]}}}, {})
+    assert plan.tree["behaviors"]["Duel"]["mirror"] == str(mirror)  # as the study's file has it
 
 
 def test_ranges_in_a_file_of_their_own_replace_those_of_the_file(tmp_path):
