@@ -56,7 +56,7 @@ def train(
     results_dir: str | Path | None = None,
     resume: bool | None = None,
     force: bool | None = None,
-    initialize_from: str | Path | None = None,
+    initialize_from: str | Path | Result | None = None,
     callbacks: Callable[[Summary], object] | Sequence[Callable[[Summary], object]] | None = None,
     track: Track | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -103,7 +103,7 @@ def train(
     resume: go on with the run `run_id` exactly where it was saved; without `run_id`, with this environment's newest run
         of those named by their time.
     force: start again although a run of that name exists; its files are replaced.
-    initialize_from: begin with the networks of another run.
+    initialize_from: begin with the networks of another run: its name, its folder or its `Result`.
     callbacks: functions that are given each `Summary` (behavior, step, reward, values); one that returns True ends the
         run, saved.
     track: send metrics to one more place: "wandb", "wandb:project=walkers", or {"wandb": {"project": "walkers"}}.

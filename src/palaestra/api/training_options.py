@@ -18,6 +18,7 @@ from palaestra.envs.base import Env
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import REWARDS, AMPSettings, ExtrinsicSettings
 from palaestra.runtime.environments.registered_envs import GivenEnv, recognized
+from palaestra.runtime.run.result import Result
 from palaestra.runtime.run.run_settings import Config
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.settings.fitting import preset_for
@@ -77,7 +78,7 @@ class TrainingOptions(SettingOptions, total=False):
 
     keep_best: bool | float | Mapping[str, Any]
     run_id: str
-    initialize_from: str | Path
+    initialize_from: str | Path | Result
     callbacks: Callable[..., Any] | Sequence[Callable[..., Any]]
     track: Track
 
@@ -176,11 +177,15 @@ def _leaves(settings: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str,
 
 
 def plain(value: Any) -> Any:
-    """Returns a value as a file could hold it: numbers of NumPy, paths and devices as Python's own types."""
+    """Returns a value as a file could hold it: numbers of NumPy, paths and devices as Python's own types; of a
+    training's result its folder.
+    """
     if isinstance(value, Mapping):
         return {key: plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
+    if isinstance(value, Result):
+        return str(value.folder)
     if isinstance(value, Path) or type(value).__name__ == "device":
         return str(value)
     if type(value).__module__ in ("numpy", "torch") and hasattr(value, "tolist"):

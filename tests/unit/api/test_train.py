@@ -11,7 +11,7 @@ from small_runs import settings
 
 import palaestra
 from palaestra.api import run_names
-from palaestra.api.training_options import TrainingOptions, settings_of
+from palaestra.api.training_options import TrainingOptions, overrides_of, settings_of
 from palaestra.runtime.run.result import Result
 
 FEW: dict[str, Any] = {
@@ -182,3 +182,11 @@ def test_names_within_a_mirror_may_hold_dots():
     for above in ("", "behaviors.Ball."):
         (found,) = settings_of({above + "mirror": mirror})
         assert found.value == mirror
+
+
+def test_the_result_of_a_training_means_its_folder():
+    result = Result(Path("results/a"), {}, {}, {}, {}, True)
+    (found,) = settings_of({"hyperparameters.prior_data": {"run": result}})
+    assert found.value == str(result.folder)
+    origin = overrides_of(palaestra.train, {"initialize_from": result})
+    assert origin == {"checkpoint_settings": {"initialize_from": str(result.folder)}}

@@ -78,6 +78,9 @@ def evaluate_all(contestants: Sequence[Contestant], wanted: PlayOptions) -> Eval
             for name, spec in env.behaviors.items():
                 if (hidden := unseen(brains(name, 0), spec)) and not wanted.quiet:
                     on_stderr(f"{name}: {policies[name].path.name} does not see {', '.join(sorted(hidden))}")
+        absent = policies.keys() - {behavior for behavior, _ in players.teams}
+        if absent and not wanted.quiet:
+            on_stderr(f"not in these episodes, so not evaluated: {', '.join(sorted(absent))}")
         rows += [EvaluatedSide(one.name, side, episodes) for side, episodes in results(players).items()]
         decisions += players.decisions
     return Evaluation(tuple(rows), decisions, time.perf_counter() - start)

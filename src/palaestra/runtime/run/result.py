@@ -30,8 +30,8 @@ NONE = (np.empty(0), np.empty(0))
 class Result(Shown):
     """Results of a training: models, steps, rewards and the run's folder.
 
-    It can be given to `evaluate`, `record`, `plot`, `export`, `compare`, `distill` and `load_policy` in place of the
-    run's name.
+    It can be given to `evaluate`, `record`, `plot`, `export`, `compare`, `distill` and `load_policy`, and to
+    settings that name a run, in place of its name.
     """
 
     folder: Path

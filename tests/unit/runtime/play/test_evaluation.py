@@ -138,11 +138,15 @@ def test_a_run_is_played_with_the_parameters_it_was_trained_with(tmp_path: Path)
         assert seen.any(2).sum(1).max() == most
 
 
-def test_observations_that_a_model_does_not_see_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_models_that_did_not_play_and_what_others_do_not_see_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     spec = make_env("Hallway", areas=1, options={"state": True}).behaviors["Hallway"]
     network = AsymmetricActorCritic(spec, NetworkSettings(hidden_units=8, critic_only=["truth"]))
     export(network, spec, tmp_path / "Hallway.onnx", for_unity=True)
     policy = load_policy(tmp_path / "Hallway.onnx")
     assert "unread ['truth']" in repr(policy)
-    palaestra.evaluate({"Hallway": policy}, env="Hallway", env_options={"state": True}, episodes=1)
-    assert "Hallway: Hallway.onnx does not see truth\n" in capsys.readouterr().err
+    palaestra.evaluate({"Hallway": policy, "Late": policy}, env="Hallway", env_options={"state": True}, episodes=1)
+    said = capsys.readouterr().err
+    assert "Hallway: Hallway.onnx does not see truth\n" in said
+    assert "not in these episodes, so not evaluated: Late\n" in said
