@@ -1,6 +1,6 @@
 """Games of the SDK: duels that are added as others end, and duels of different lengths beside one another."""
 
-from sdk_games import Duelist, finish
+from sdk_games import Chooser, Duelist, finish
 
 from palaestra import sdk
 
@@ -20,6 +20,22 @@ def growing(academy: sdk.Academy) -> None:
                 finish(one, two)
         if steps % 20 == 0 and len(duels) < 5:
             duels.append((academy.add(Duelist(1)), academy.add(Duelist(0))))
+
+
+@sdk.game
+def watched(academy: sdk.Academy) -> None:
+    """A duel beside somebody of another behavior, who appears later and whose episodes end at other times."""
+    two, one = academy.add(Duelist(1)), academy.add(Duelist(0))
+    steps = 0
+
+    @academy.on_step
+    def judge() -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 7:
+            academy.add(Chooser())
+        if one.turns >= 5:
+            finish(one, two)
 
 
 @sdk.game

@@ -116,9 +116,7 @@ def pairings(entries: Sequence[Entry], sides: Sequence[tuple[str, int]]) -> list
     own = {name: [i for i, entry in enumerate(entries) if entry.behavior == name] for name, _ in sides}
     teams = list(dict.fromkeys(team for _, team in sides))
     if len(teams) < 2:
-        raise RunError(
-            f"a league needs two teams or more; this environment has {len(teams)} at the beginning of an episode"
-        )
+        raise RunError(f"a league needs two teams or more; this environment has {len(teams)} with snapshots at first")
     if len(own) == 1:
         (mine,) = own.values()
         return [
@@ -151,7 +149,7 @@ def play(
     An area plays one pairing, and as many games as its share; what it plays beyond is left out. `progress` is told how
     many games have been counted, and how many there will be.
     """
-    steps = _with_all(policies, env, seed)
+    steps = _with_all(policies, env, league, seed)
     if strange := [name for name in steps if name not in policies]:
         there = ", ".join(f"'{name}'" for name in strange)
         known = ", ".join(f"'{name}'" for name in policies)
@@ -159,7 +157,7 @@ def play(
             f"this environment has the behavior {there}; the run has snapshots of {known}: name its environment with "
             "--env"
         )
-    sides = sides_of(steps)
+    sides = sides_of(steps, league)
     pairs = pairings(league.entries, sides)
     if not pairs:
         raise RunError("a league needs at least two snapshots")
@@ -173,13 +171,14 @@ def play(
         )
 
 
-def _with_all(policies: Mapping[str, MixedPolicy], env: Env, seed: int) -> Mapping[str, TimeStep]:
+def _with_all(policies: Mapping[str, MixedPolicy], env: Env, league: League, seed: int) -> Mapping[str, TimeStep]:
     """Returns the tables of the first tick that has two teams and all behaviors of the run, if such a tick comes: in
     some games agents ask for their first decisions at different times.
     """
     steps = env.reset(seed)
     for _ in range(PATIENCE):
-        if not steps.keys() <= policies.keys() or (steps.keys() == policies.keys() and len(sides_of(steps)) > 1):
+        missing, strange = policies.keys() - steps.keys(), steps.keys() - policies.keys()
+        if strange or (not missing and len(sides_of(steps, league)) > 1):
             break
         for name, step in steps.items():
             policies[name].assign(np.full(len(step.acting), LEARNING))
@@ -197,6 +196,10 @@ class Round:
     distinct: int
     each: int
 
+    def of_sides(self, steps: Mapping[str, TimeStep]) -> dict[str, TimeStep]:
+        """Returns the tables of the behaviors that play against each other."""
+        return {name: steps[name] for name, _ in self.sides if name in steps}
+
     @property
     def quota(self) -> Numbers:
         """Returns the games that count in each area, (areas,): `each` for a pairing, spread over its areas."""
@@ -213,7 +216,7 @@ def _play_some(
     due = int(left.sum())
     steps = env.reset(seed)
     episodes = AreaEpisodes(env.num_areas)
-    episodes.begin(steps)
+    episodes.begin(one.of_sides(steps))
     seats = Seats(one, policies)
     for policy in policies.values():
         policy.forget()
@@ -224,8 +227,9 @@ def _play_some(
         while (left > 0).any():
             steps = env.step({name: policies[name].choose(step).action for name, step in steps.items()})
             seats.take(steps)
-            over = episodes.over(steps)
-            for name, step in steps.items():
+            judged = one.of_sides(steps)
+            over = episodes.over(judged) if judged else None
+            for name, step in judged.items():
                 rows = (step.terminated | step.truncated).cpu().numpy().nonzero()[0]
                 reward = (step.reward + step.group_reward).cpu().numpy()
                 area = seats.area_of[name][rows]
@@ -258,7 +262,9 @@ class Seats:
 
     def take(self, steps: Mapping[str, TimeStep]) -> None:
         """Takes in the tables of a tick. Raises RunError for a team that was not there at first."""
-        for name, step in steps.items():
+        for name in steps.keys() - self._round.of_sides(steps).keys():
+            self._policies[name].assign(np.full(len(steps[name].acting), LEARNING))
+        for name, step in self._round.of_sides(steps).items():
             area, team = (column.cpu().numpy() for column in (step.area, step.team))
             same = zip((area, team), (self.area_of.get(name), self._teams.get(name)), strict=True)
             if all(before is not None and np.array_equal(now, before) for now, before in same):
@@ -268,9 +274,10 @@ class Seats:
             self._policies[name].assign(np.array(self._round.players)[area, self.side_of[name]])
 
 
-def sides_of(steps: Mapping[str, TimeStep]) -> list[tuple[str, int]]:
-    """Returns behavior and team of each side of an area, in the order of teams."""
-    found = {(team, name) for name, step in steps.items() for team in step.team.unique().tolist()}
+def sides_of(steps: Mapping[str, TimeStep], league: League) -> list[tuple[str, int]]:
+    """Returns behavior and team of each side of an area, of those that have entries, in the order of teams."""
+    playing = steps.keys() & {entry.behavior for entry in league.entries}
+    found = {(team, name) for name in playing for team in steps[name].team.unique().tolist()}
     return [(name, team) for team, name in sorted(found)]
 
 

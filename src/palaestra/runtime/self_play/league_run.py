@@ -42,7 +42,8 @@ def run_league(
     progress: Progress = lambda done, total: None,
     trust: bool = False,
 ) -> League:
-    """Plays every snapshot of a run, or `most` of them evenly chosen, against every other. Ctrl-C ends it early.
+    """Plays every snapshot of a run, or `most` of them evenly chosen, against every other. Behaviors without snapshots
+    are played by their newest policies. Ctrl-C ends it early.
 
     Raises RunError, also where networks are of code that only a folder of someone else's names, unless `trust` is
     given.
@@ -51,12 +52,11 @@ def run_league(
     named = load(run / CONFIGURATION, own_code=False).settings
     must_be_trusted(run, named, network_code(named), trust)
     settings = load(run / CONFIGURATION).settings
-    specs = specs_of(Checkpoints(run / "checkpoints", 0).load())
+    checkpoint = Checkpoints(run / "checkpoints", 0).load()
+    specs = specs_of(checkpoint)
     entries = [Entry(name, step) for name in specs for step in chosen(files.steps(name), most)]
-    if lacking := [name for name in specs if not any(entry.behavior == name for entry in entries)]:
-        raise RunError(
-            f"{run} has no snapshots of '{lacking[0]}': a league is for behaviors that were trained with self_play"
-        )
+    if not entries:
+        raise RunError(f"{run} has no snapshots: a league is for behaviors that were trained with self_play")
     policies = {}
     for number, name in enumerate(specs):
         own = behavior_settings(settings, name, specs)
@@ -66,7 +66,10 @@ def run_league(
             return network.to(device or env.device)
 
         mine = {str(i): files.load(name, entry.step) for i, entry in enumerate(entries) if entry.behavior == name}
-        network = _fitting(make, mine, f"the snapshots of '{name}' in {run} do not fit its settings and its checkpoint")
+        state: Any = checkpoint.state[name]
+        saved = mine or {"newest": state["trainer"].get("network", {})}
+        misfit = f"the snapshots of '{name}' in {run} do not fit its settings and its checkpoint"
+        network = _fitting(make, saved, misfit)
         generator = torch.Generator(env.device).manual_seed(seed + number)
         policy = NetworkPolicy(network, generator, own.network_settings.deterministic)
         snapshots = PolicySnapshots(network, make)

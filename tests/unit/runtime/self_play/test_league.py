@@ -210,7 +210,7 @@ def test_a_run_leaves_snapshots_that_a_league_can_play(tmp_path, capsys):
 def test_a_league_of_a_run_without_self_play_is_refused(tmp_path, capsys):
     result = palaestra.train(config=settings("Basic"), env="Basic", results_dir=str(tmp_path), run_id="run", quiet=True)
     assert main(["league", str(result.folder)]) == 1
-    sentence = "has no snapshots of 'Basic': a league is for behaviors that were trained with self_play"
+    sentence = "has no snapshots: a league is for behaviors that were trained with self_play"
     assert sentence in capsys.readouterr().err
 
 
@@ -232,6 +232,16 @@ def test_a_league_that_cannot_be_played_is_refused(words, message, tmp_path, cap
     palaestra.train(config=tree, env="python:rumble_env:symmetric", results_dir=str(tmp_path), run_id="run", quiet=True)
     assert main(["league", str(tmp_path / "run"), *words]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_behaviors_that_play_against_nobody_take_part_with_their_newest_policy(tmp_path):
+    tree = settings("Duel", 60, self_play={"save_steps": 20})
+    tree["behaviors"] |= settings("Discrete", 60)["behaviors"]
+    palaestra.train(tree, env="python:growing_duels:watched", results_dir=str(tmp_path), run_id="run", quiet=True)
+    assert main(["league", str(tmp_path / "run"), "--games=10", "--snapshots=2", "--num-areas=1"]) == 0
+    table = json.loads((tmp_path / "run" / "league.json").read_text())
+    assert [entry["behavior"] for entry in table["entries"]] == ["Duel"] * 2
+    assert np.sum(table["games"]) == 40
 
 
 def test_a_league_goes_on_as_agents_come(tmp_path):
