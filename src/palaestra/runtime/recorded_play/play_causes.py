@@ -122,6 +122,12 @@ _SCALES: tuple[tuple[str, str, Change], ...] = (
 
 
 def _of_vectors(specs: Sequence[ObsSpec]) -> Iterator[Cause]:
+    for i, spec in enumerate(specs):
+        part, names = f"vector {i} scale", {"who": spec.name}
+        if not spec.is_visual and len(specs) > 1:
+            yield _cause("sensor_missing", part, names=names, obs=partial(_on, [i], np.zeros_like))
+        if spec.is_entities:
+            yield _cause("entities_mixed", part, names=names, obs=partial(_on, [i], turn))
     vectors = [i for i, spec in enumerate(specs) if spec.is_vector]
     groups = [(vectors, "vectors are", "vector scale")] if vectors else []
     lone = [i for i, spec in enumerate(specs) if spec.is_entities or (spec.is_vector and len(vectors) > 1)]
@@ -137,12 +143,6 @@ def _of_vectors(specs: Sequence[ObsSpec]) -> Iterator[Cause]:
             {"who": who},
             obs=partial(_on, places, partial(_beside_padding, _standard)),
         )
-    for i, spec in enumerate(specs):
-        part, names = f"vector {i} scale", {"who": spec.name}
-        if not spec.is_visual and len(specs) > 1:
-            yield _cause("sensor_missing", part, names=names, obs=partial(_on, [i], np.zeros_like))
-        if spec.is_entities:
-            yield _cause("entities_mixed", part, names=names, obs=partial(_on, [i], turn))
 
 
 def _beside_padding(change: Change, x: Numbers) -> Numbers:

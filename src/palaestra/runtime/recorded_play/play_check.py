@@ -99,7 +99,8 @@ class PlayCheck:
                     plan, after = found, fits[found]
             for cause in plan if len(plan) > 1 else ():  # one that changes nothing is no cause
                 fewer = tuple(other for other in plan if other is not cause)
-                if _rank(fit := self.fit(fewer, self.decisions)) >= _rank(after):
+                fit = self.fit(fewer, self.decisions)
+                if _rank(fit) >= _rank(after) or (fit.drawn and fit.informed and not explains(after, fit)):
                     plan, after = fewer, fit
         odds = self._ask((), self.decisions)
         constant = bool((np.ptp(odds.likeliest, 0) <= SAME).all() and (np.ptp(odds.choices, 0) == 0).all())

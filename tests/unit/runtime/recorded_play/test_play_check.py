@@ -106,7 +106,9 @@ def recorded(path: Path, spec: BehaviorSpec, obs, actions, mask=None) -> Path:
 
 def report(capsys, demo: Path, *models: Path) -> dict:
     status = main(["demo", str(demo), "--json", *(part for model in models for part in ("--model", str(model)))])
-    (shown,) = json.loads(capsys.readouterr().out)
+    captured = capsys.readouterr()
+    assert captured.out, captured.err
+    (shown,) = json.loads(captured.out)
     assert status == (shown["model"]["verdict"] != "plays")
     return shown["model"]
 
@@ -175,6 +177,15 @@ def test_what_the_game_shows_the_model_is_named(tmp_path, capsys, keys, sampled)
     assert found["sampled"] == sampled
     if not sampled:
         assert (found["agreement"] < 0.97, found["agreement_with_causes"]) == (True, 1.0)
+
+
+def test_a_cause_that_explains_nothing_more_is_left_out(tmp_path, capsys):
+    spec = BehaviorSpec((ObsSpec("a", (1,)), ObsSpec("b", (1,)), ObsSpec("c", (5,))), ActionSpec(2, (3,)))
+    model = made(spec, tmp_path / "Agent.onnx", sharp=200)
+    obs = [1 + 2 * x for x in seen(spec)]
+    game = [((x - x.mean((0, 1))) / x.std((0, 1))).clip(-5, 5) for x in obs]
+    demo = recorded(tmp_path / "a.demo", spec, obs, played(model, game, deterministic=False))
+    assert [cause["key"] for cause in report(capsys, demo, model)["causes"]] == ["vector_normalized"]
 
 
 def test_a_recording_of_unitys_that_was_not_played_by_the_model_is_not_explained_by_chance(capsys):
