@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import zip_longest
 from math import prod
@@ -245,3 +246,10 @@ def action_text(action: ActionSpec) -> str:
     """Returns a text such as '2 continuous, discrete 3 x 2'."""
     numbers = [f"{action.continuous} continuous"] if action.continuous else []
     return ", ".join(numbers + ([f"discrete {' x '.join(map(str, action.branches))}"] if action.branches else []))
+
+
+def named(pattern: str, names: Sequence[str]) -> list[int]:
+    """Returns which of the names are this one, brackets and all; else those that match the pattern."""
+    return [i for i, name in enumerate(names) if name == pattern] or [
+        i for i, name in enumerate(names) if fnmatchcase(name, pattern)
+    ]

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from palaestra.core.errors import ConfigError
 from palaestra.core.plugins import nearest
-from palaestra.core.specs import BehaviorSpec, ObsSpec, shape_text
-from palaestra.models.critic_only.sight import named
+from palaestra.core.specs import BehaviorSpec, ObsSpec, named, shape_text
 
 _ENTRY = re.compile(r"(.+)\[([^\[\]]*)\]", re.DOTALL)
 _PART = re.compile(r"(\d+)|(\d*):(\d*)")

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from itertools import count
 
 from torch import Tensor
 
 from palaestra.core.errors import ConfigError
 from palaestra.core.plugins import nearest
-from palaestra.core.specs import BehaviorSpec
+from palaestra.core.specs import BehaviorSpec, named
 from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Inputs, Trunk
 from palaestra.parallel.rank_group import RankGroup
@@ -35,13 +34,6 @@ def shown_to_actor(spec: BehaviorSpec, settings: NetworkSettings) -> tuple[int, 
     if not shown:
         raise ConfigError(f"{KEY}: {', '.join(patterns)} would leave the policy no observation at all {there}")
     return shown
-
-
-def named(pattern: str, names: Sequence[str]) -> list[int]:
-    """Returns which of the names are this one, brackets and all; else those that match the pattern."""
-    return [i for i, name in enumerate(names) if name == pattern] or [
-        i for i, name in enumerate(names) if fnmatchcase(name, pattern)
-    ]
 
 
 def narrowed(spec: BehaviorSpec, shown: Sequence[int]) -> BehaviorSpec:

@@ -12,7 +12,7 @@ import yaml
 from palaestra.brains.model import Policy
 from palaestra.core.errors import ConfigError
 from palaestra.core.files import MODEL_FILES
-from palaestra.models.critic_only.sight import named
+from palaestra.core.specs import named
 from palaestra.models.settings import RESIDUAL
 from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.play.evaluating import PlayOptions, opened
