@@ -10,6 +10,36 @@ const SHAPES = {
   cone: (many) => new THREE.ConeGeometry(0.5, 1, many ? 10 : 48),
 };
 const MANY = 200;
+// What is behind and below the areas, by theme: the sky above, where it meets the ground, the ground and its lines.
+const LOOKS = {
+  light: { sky: "#cfe0f2", horizon: "#f3f3ee", ground: "#dfe0da", lines: "#d2d4cd", above: 0xffffff, below: 0x9a9c98, sun: 1.75 },
+  dark: { sky: "#0e1420", horizon: "#262c37", ground: "#232832", lines: "#2c323d", above: 0xc9d6ea, below: 0x3b4049, sun: 1.5 },
+};
+
+// Darkens the sides of solids toward their feet, where less of the sky is seen: a cheap stand-in for ambient occlusion.
+const occluded = (shader) => {
+  shader.vertexShader = shader.vertexShader
+    .replace("void main() {", "varying float vFoot;\nvoid main() {\n  vFoot = position.y;");
+  shader.fragmentShader = shader.fragmentShader
+    .replace("void main() {", "varying float vFoot;\nvoid main() {")
+    .replace("#include <color_fragment>", "#include <color_fragment>\n  diffuseColor.rgb *= mix(0.72, 1.0, smoothstep(-0.5, 0.25, vFoot));");
+};
+
+// A square of the ground with lines at its edges.
+const tile = ({ ground, lines }) => {
+  const canvas = document.createElement("canvas");
+  canvas.width = canvas.height = 256;
+  const pen = canvas.getContext("2d");
+  pen.fillStyle = ground;
+  pen.fillRect(0, 0, 256, 256);
+  pen.strokeStyle = lines;
+  pen.lineWidth = 4;
+  pen.strokeRect(0, 0, 256, 256);
+  const texture = new THREE.CanvasTexture(canvas);
+  texture.wrapS = texture.wrapT = THREE.RepeatWrapping;
+  texture.colorSpace = THREE.SRGBColorSpace;
+  return texture;
+};
 
 export default {
   template: `
@@ -41,6 +71,7 @@ export default {
     this.open = false;
     this.socket?.close();
     this.watcher?.disconnect();
+    this.themes?.disconnect();
     this.controls?.dispose();
     this.clear();
     this.renderer?.dispose();
@@ -58,10 +89,18 @@ export default {
       this.camera = new THREE.PerspectiveCamera(35, 1, 0.1, 5000);
       this.controls = new OrbitControls(this.camera, this.canvas);
       this.controls.maxPolarAngle = 0.49 * Math.PI;
-      this.scene.add(new THREE.HemisphereLight(0xffffff, 0x9aa0a8, 2.1));
-      this.sun = new THREE.DirectionalLight(0xffffff, 1.6);
-      this.scene.add(this.sun, this.sun.target);
+      this.light = new THREE.HemisphereLight(0xffffff, 0x9aa0a8, 1.9);
+      this.sun = new THREE.DirectionalLight(0xfff4e2, 1.6);
+      this.ground = new THREE.Mesh(new THREE.CircleGeometry(1, 64), new THREE.MeshLambertMaterial());
+      this.ground.rotation.x = -Math.PI / 2;
+      this.ground.receiveShadow = true;
+      this.scene.add(this.light, this.sun, this.sun.target, this.ground);
+      this.scene.fog = new THREE.Fog(0, 1, 2);
       this.renderer.shadowMap.enabled = true;
+      this.renderer.shadowMap.type = THREE.PCFSoftShadowMap;
+      this.themes = new MutationObserver(() => this.dress());
+      this.themes.observe(document.body, { attributeFilter: ["class"] });
+      this.dress();
       this.renderer.setPixelRatio(Math.min(devicePixelRatio, 2));
       this.watcher = new ResizeObserver(() => this.resize());
       this.watcher.observe(this.$el);
@@ -85,6 +124,34 @@ export default {
         this.render();
       };
       requestAnimationFrame(step);
+    },
+
+    // Takes the colors of the page's theme.
+    dress() {
+      const look = LOOKS[document.body.classList.contains("body--dark") ? "dark" : "light"];
+      if (look === this.look) return;
+      this.look = look;
+      const canvas = document.createElement("canvas");
+      canvas.width = 1;
+      canvas.height = 256;
+      const pen = canvas.getContext("2d");
+      const shades = pen.createLinearGradient(0, 0, 0, 256);
+      shades.addColorStop(0, look.sky);
+      shades.addColorStop(0.6, look.horizon);
+      pen.fillStyle = shades;
+      pen.fillRect(0, 0, 1, 256);
+      this.scene.background?.dispose();
+      this.scene.background = new THREE.CanvasTexture(canvas);
+      this.scene.background.colorSpace = THREE.SRGBColorSpace;
+      this.scene.fog.color.set(look.horizon);
+      this.light.color.set(look.above);
+      this.light.groundColor.set(look.below);
+      this.sun.intensity = look.sun;
+      this.ground.material.map?.dispose();
+      this.ground.material.map = tile(look);
+      this.ground.material.needsUpdate = true;
+      if (this.outlined) this.fit();
+      this.dirty = true;
     },
 
     resize() {
@@ -148,7 +215,9 @@ export default {
       this.frame = null;
       this.clear();
       for (const group of outline.groups) {
-        const material = new THREE.MeshLambertMaterial({ transparent: group.opacity < 1, opacity: group.opacity });
+        const Material = group.shape === "sphere" ? THREE.MeshPhongMaterial : THREE.MeshLambertMaterial;
+        const material = new Material({ transparent: group.opacity < 1, opacity: group.opacity });
+        if (group.opacity === 1) material.onBeforeCompile = occluded;
         const mesh = new THREE.InstancedMesh(SHAPES[group.shape](group.count > MANY), material, group.count);
         mesh.frustumCulled = false;
         mesh.castShadow = !group.fixed && group.opacity === 1;
@@ -197,20 +266,27 @@ export default {
       const back = new THREE.Vector3(0, Math.sin(angle), Math.cos(angle));
       const right = new THREE.Vector3(1, 0, 0), up = new THREE.Vector3().crossVectors(back, right);
       const tall = Math.tan((this.camera.fov * Math.PI) / 360), wide = tall * this.camera.aspect;
-      let distance = 0;
-      for (let k = 0; k < 8; k++) {
-        const corner = new THREE.Vector3(k & 1 ? high.x : low.x, k & 2 ? high.y : low.y, k & 4 ? high.z : low.z).sub(middle);
-        const near = corner.dot(back);
-        distance = Math.max(distance, near + Math.abs(corner.dot(right)) / wide, near + Math.abs(corner.dot(up)) / tall);
-      }
-      distance *= 1.04;
-      this.camera.position.copy(middle).addScaledVector(back, distance);
-      this.camera.far = 4 * distance;
-      this.camera.near = distance / 200;
-      this.camera.updateProjectionMatrix();
-      this.controls.target.copy(middle);
-      this.controls.update();
       const reach = high.clone().sub(low).length() / 2;
+      const corners = Array.from({ length: 8 }, (_, k) => new THREE.Vector3(k & 1 ? high.x : low.x, k & 2 ? high.y : low.y, k & 4 ? high.z : low.z).add(new THREE.Vector3(...center)));
+      const target = middle.clone();
+      let distance = 3 * reach;
+      for (let round = 0; round < 8; round++) {
+        const seen = corners.map((corner) => corner.clone().sub(target)).map((corner) => [distance - corner.dot(back), corner.dot(right), corner.dot(up)]);
+        const across = seen.map(([far, x]) => x / far / wide), upward = seen.map(([far, , y]) => y / far / tall);
+        const [left, rightmost, bottom, top] = [Math.min(...across), Math.max(...across), Math.min(...upward), Math.max(...upward)];
+        target.addScaledVector(up, ((top + bottom) / 2) * distance * tall);
+        distance *= Math.max(rightmost - left, top - bottom) / 2 / 0.94;
+      }
+      this.camera.position.copy(target).addScaledVector(back, distance);
+      this.camera.near = distance / 200;
+      this.camera.far = distance + 60 * reach;
+      this.camera.updateProjectionMatrix();
+      this.controls.target.copy(target);
+      this.controls.update();
+      const side = 60 * reach, unit = Math.max(half[0], half[2]) / 2;
+      this.ground.position.set(middle.x, middle.y - (high.y - low.y) / 2 - reach / 400, middle.z);
+      this.ground.scale.setScalar(side);
+      this.ground.material.map?.repeat.setScalar((2 * side) / unit);
       this.sun.position.copy(middle).add(new THREE.Vector3(0.5, 1.6, 0.7).multiplyScalar(reach));
       this.sun.target.position.copy(middle);
       this.sun.castShadow = true;
@@ -253,6 +329,8 @@ export default {
       }
       this.dirty = false;
       this.began = now;
+      const far = this.camera.position.distanceTo(this.controls.target);
+      Object.assign(this.scene.fog, { near: 1.1 * far, far: 5 * far });
       this.renderer.render(this.scene, this.camera);
       this.shown++;
       this.fence = gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
