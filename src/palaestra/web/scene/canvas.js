@@ -12,7 +12,7 @@ const SHAPES = {
 const MANY = 200;
 // What is behind and below the areas, by theme: the sky above, where it meets the ground, the ground and its lines.
 const LOOKS = {
-  light: { sky: "#cfe0f2", horizon: "#f3f3ee", ground: "#dfe0da", lines: "#d2d4cd", above: 0xffffff, below: 0x9a9c98, sun: 1.75 },
+  light: { sky: "#cfe0f2", horizon: "#f1f3f5", ground: "#d9dde1", lines: "#cbd0d6", above: 0xffffff, below: 0x9a9c98, sun: 1.75 },
   dark: { sky: "#0e1420", horizon: "#262c37", ground: "#232832", lines: "#2c323d", above: 0xc9d6ea, below: 0x3b4049, sun: 1.5 },
 };
 
@@ -90,7 +90,7 @@ export default {
       this.controls = new OrbitControls(this.camera, this.canvas);
       this.controls.maxPolarAngle = 0.49 * Math.PI;
       this.light = new THREE.HemisphereLight(0xffffff, 0x9aa0a8, 1.9);
-      this.sun = new THREE.DirectionalLight(0xfff4e2, 1.6);
+      this.sun = new THREE.DirectionalLight(0xfff8ee, 1.6);
       this.ground = new THREE.Mesh(new THREE.CircleGeometry(1, 64), new THREE.MeshLambertMaterial());
       this.ground.rotation.x = -Math.PI / 2;
       this.ground.receiveShadow = true;
@@ -254,20 +254,20 @@ export default {
     // Looks at all areas, or at one, from the front, until the person turns the view; a double click looks so again.
     fit() {
       if (!this.outlined || !this.camera) return;
-      const { half, center, elevation, middles } = this.outlined;
+      const { half, center, elevation, heights, middles } = this.outlined;
       const chosen = this.area == null || this.area >= middles.length ? middles : [middles[this.area]];
-      const low = new THREE.Vector3(Infinity, Infinity, Infinity), high = low.clone().negate();
-      for (const [x, y, z] of chosen) {
-        low.min(new THREE.Vector3(x - half[0], y - half[1], z - half[2]));
-        high.max(new THREE.Vector3(x + half[0], y + half[1], z + half[2]));
+      const low = new THREE.Vector3(Infinity, heights[0], Infinity), high = new THREE.Vector3(-Infinity, heights[1], -Infinity);
+      for (const [x, , z] of chosen) {
+        low.x = Math.min(low.x, x + center[0] - half[0]), low.z = Math.min(low.z, z + center[2] - half[2]);
+        high.x = Math.max(high.x, x + center[0] + half[0]), high.z = Math.max(high.z, z + center[2] + half[2]);
       }
-      const middle = low.clone().add(high).multiplyScalar(0.5).add(new THREE.Vector3(...center));
+      const middle = low.clone().add(high).multiplyScalar(0.5);
       const angle = (elevation * Math.PI) / 180;
       const back = new THREE.Vector3(0, Math.sin(angle), Math.cos(angle));
       const right = new THREE.Vector3(1, 0, 0), up = new THREE.Vector3().crossVectors(back, right);
       const tall = Math.tan((this.camera.fov * Math.PI) / 360), wide = tall * this.camera.aspect;
       const reach = high.clone().sub(low).length() / 2;
-      const corners = Array.from({ length: 8 }, (_, k) => new THREE.Vector3(k & 1 ? high.x : low.x, k & 2 ? high.y : low.y, k & 4 ? high.z : low.z).add(new THREE.Vector3(...center)));
+      const corners = Array.from({ length: 8 }, (_, k) => new THREE.Vector3(k & 1 ? high.x : low.x, k & 2 ? high.y : low.y, k & 4 ? high.z : low.z));
       const target = middle.clone();
       let distance = 3 * reach;
       for (let round = 0; round < 8; round++) {
@@ -284,7 +284,7 @@ export default {
       this.controls.target.copy(target);
       this.controls.update();
       const side = 60 * reach, unit = Math.max(half[0], half[2]) / 2;
-      this.ground.position.set(middle.x, middle.y - (high.y - low.y) / 2 - reach / 400, middle.z);
+      this.ground.position.set(middle.x, low.y - reach / 400, middle.z);
       this.ground.scale.setScalar(side);
       this.ground.material.map?.repeat.setScalar((2 * side) / unit);
       this.sun.position.copy(middle).add(new THREE.Vector3(0.5, 1.6, 0.7).multiplyScalar(reach));

@@ -16,6 +16,8 @@ GAP = 0.12
 """Space between areas, as a share of an area's size."""
 JUMP = 0.35
 """A solid that moves by more than this share of an area's size within a tick has jumped, as when an episode starts."""
+ROOM = 0.08
+"""Room above what is seen at first, as a share of half an area's largest side."""
 DEGENERATE = 1e-9
 
 
@@ -55,8 +57,18 @@ def outline(drawing: Drawing) -> dict[str, Any]:
         "half": drawing.half,
         "center": drawing.center,
         "elevation": drawing.elevation,
+        "heights": heights(drawing),
         "middles": middles.tolist(),
     }
+
+
+def heights(drawing: Drawing) -> tuple[float, float]:
+    """Returns the heights between which solids are now, with some room above, within an area's extent."""
+    low, high = (drawing.center[1] + side * drawing.half[1] for side in (-1, 1))
+    seen = [one for one in drawing.solids if (one.size > 0).any()]
+    feet = min((float((one.position[..., 1] - one.size[..., 1] / 2).min()) for one in seen), default=low)
+    top = max((float((one.position[..., 1] + one.size[..., 1] / 2).max()) for one in seen), default=high)
+    return max(low, feet), min(high, top + ROOM * max(drawing.half))
 
 
 def structure(drawing: Drawing) -> tuple[Any, ...]:
