@@ -254,12 +254,12 @@ export default {
     // Looks at all areas, or at one, from the front, until the person turns the view; a double click looks so again.
     fit() {
       if (!this.outlined || !this.camera) return;
-      const { half, center, elevation, heights, middles } = this.outlined;
+      const { half, elevation, heights, middles } = this.outlined;
       const chosen = this.area == null || this.area >= middles.length ? middles : [middles[this.area]];
       const low = new THREE.Vector3(Infinity, heights[0], Infinity), high = new THREE.Vector3(-Infinity, heights[1], -Infinity);
       for (const [x, , z] of chosen) {
-        low.x = Math.min(low.x, x + center[0] - half[0]), low.z = Math.min(low.z, z + center[2] - half[2]);
-        high.x = Math.max(high.x, x + center[0] + half[0]), high.z = Math.max(high.z, z + center[2] + half[2]);
+        low.x = Math.min(low.x, x - half[0]), low.z = Math.min(low.z, z - half[2]);
+        high.x = Math.max(high.x, x + half[0]), high.z = Math.max(high.z, z + half[2]);
       }
       const middle = low.clone().add(high).multiplyScalar(0.5);
       const angle = (elevation * Math.PI) / 180;

@@ -64,11 +64,11 @@ def outline(drawing: Drawing) -> dict[str, Any]:
 
 def heights(drawing: Drawing) -> tuple[float, float]:
     """Returns the heights between which solids are now, with some room above, within an area's extent."""
-    low, high = (drawing.center[1] + side * drawing.half[1] for side in (-1, 1))
+    high = drawing.half[1]
     seen = [one for one in drawing.solids if (one.size > 0).any()]
-    feet = min((float((one.position[..., 1] - one.size[..., 1] / 2).min()) for one in seen), default=low)
+    feet = min((float((one.position[..., 1] - one.size[..., 1] / 2).min()) for one in seen), default=-high)
     top = max((float((one.position[..., 1] + one.size[..., 1] / 2).max()) for one in seen), default=high)
-    return max(low, feet), min(high, top + ROOM * max(drawing.half))
+    return max(-high, feet), min(high, top + ROOM * max(drawing.half))
 
 
 def structure(drawing: Drawing) -> tuple[Any, ...]:

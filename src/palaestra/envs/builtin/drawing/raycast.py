@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from palaestra.envs.builtin.base.world_columns import quiet_warp
 from palaestra.envs.builtin.drawing.figures import turned_by
-from palaestra.envs.solids import PAPER, SHAPES, Drawing
+from palaestra.envs.solids import SHAPES, Drawing
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 3})
 
@@ -43,7 +43,14 @@ ALIKE = wp.constant(4.0)
 SHINE = wp.constant(70.0)
 # how far above a surface its ray to the light begins, as a share of the distance from the eye / 10
 BIAS = wp.constant(2.0e-3)
-BACKGROUND = wp.constant(wp.vec3(*(float(channel) for channel in PAPER)))
+# what is around an area, as on the page
+ABOVE = wp.constant(wp.vec3(207.0, 224.0, 242.0))
+HORIZON = wp.constant(wp.vec3(241.0, 243.0, 245.0))
+GROUND = wp.constant(wp.vec3(224.0, 227.0, 231.0))
+SHADOW = wp.constant(0.72)
+# from how many times the eye's height on the ground grows pale, and how fast
+HAZE_FROM, HAZE = wp.constant(1.6), wp.constant(0.35)
+FOOT = wp.constant(0.72)
 
 
 @wp.struct
@@ -169,7 +176,25 @@ def shade(bodies: Bodies, k: int, eye: wp.vec3, way: wp.vec3):
             if bodies.shape[k] == SPHERE:
                 back = 2.0 * toward * normal - LIGHT
                 shine = SHINE * wp.pow(wp.max(-wp.dot(back, way), 0.0), 30.0)
+    if bodies.opacity[k] >= 1.0:  # toward its feet a solid sees less of the sky
+        foot = wp.quat_rotate_inv(bodies.turn[k], eye + found[3] * way - bodies.place[k])[1] / bodies.size[k][1]
+        share = wp.clamp((foot + 0.5) / 0.75, 0.0, 1.0)
+        light *= FOOT + (1.0 - FOOT) * share * share * (3.0 - 2.0 * share)
     return light * bodies.color[k] + wp.vec3(shine, shine, shine)
+
+
+@wp.func
+def surroundings(bodies: Bodies, eye: wp.vec3, way: wp.vec3, floor: float):
+    """Returns the color of the ground or of the sky where a ray meets no solid; far away they are the same."""
+    if way[1] > -1.0e-3:
+        return wp.lerp(HORIZON, ABOVE, wp.min(2.0 * wp.max(way[1], 0.0), 1.0))
+    t = (floor - eye[1]) / way[1]
+    at = eye + t * way
+    near = eye[1] - floor
+    color = GROUND
+    if not is_lit(bodies, at):
+        color = GROUND * SHADOW
+    return wp.lerp(HORIZON, color, wp.exp(-wp.max(t / near - HAZE_FROM, 0.0) * HAZE))
 
 
 @wp.func
@@ -180,9 +205,17 @@ def ray_way(right: wp.vec3, up: wp.vec3, corner: wp.vec3, x: float, y: float):
 
 @wp.kernel
 def cast(
-    bodies: Bodies, eye: wp.vec3, right: wp.vec3, up: wp.vec3, corner: wp.vec3, picture: wp.array3d(dtype=wp.uint8)
+    bodies: Bodies,
+    eye: wp.vec3,
+    right: wp.vec3,
+    up: wp.vec3,
+    corner: wp.vec3,
+    floor: float,
+    picture: wp.array3d(dtype=wp.uint8),
 ):
-    """Paints a pixel. `corner`: the picture's upper left corner; `right` and `up`: the width of a pixel."""
+    """Paints a pixel. `corner`: the picture's upper left corner; `right` and `up`: the width of a pixel; `floor`: the
+    ground's height.
+    """
     row, column = wp.tid()
     cell = row * CELLS_ACROSS // picture.shape[0] * CELLS_ACROSS + column * CELLS_ACROSS // picture.shape[1]
     color = wp.vec3(0.0, 0.0, 0.0)
@@ -202,7 +235,7 @@ def cast(
                 nearest = found[3]
                 which = bodies.seen[entry]
             entry += 1
-        seen = BACKGROUND
+        seen = surroundings(bodies, eye, way, floor)
         if which >= 0:
             seen = shade(bodies, which, eye, way)
         while entry < last:  # those that one can see through
@@ -284,8 +317,15 @@ def picture_of(drawing: Drawing, width: int | None = None) -> NDArray[np.uint8]:
             *(wp.vec3(*vector.tolist()) for vector in (camera.eye, camera.right, camera.up, camera.corner)),
         ]
         painted = wp.array(picture, dtype=wp.uint8, device="cpu", copy=False)
-        wp.launch(cast, dim=(camera.height, camera.width), inputs=[*inputs, painted], device="cpu")
+        wp.launch(cast, dim=(camera.height, camera.width), inputs=[*inputs, _floor(drawing), painted], device="cpu")
     return picture
+
+
+def _floor(drawing: Drawing) -> float:
+    """Returns the height of the ground, just below the first area's solids."""
+    feet = [(one.position - one.size / 2)[0, :, 1] for one in drawing.solids]
+    lowest = min((float(column.min()) for column in feet if column.size), default=0.0)
+    return max(lowest, -drawing.half[1]) - max(drawing.half) / 400
 
 
 def _bodies(drawing: Drawing, camera: Camera) -> Bodies:
