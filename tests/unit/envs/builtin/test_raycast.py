@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from palaestra.envs.builtin.drawing.figures import lying
 from palaestra.envs.builtin.drawing.raycast import camera_of, picture_of
-from palaestra.envs.solids import BLUE, GOLD, GREEN, INK, PAPER, RED, Drawing, Shape, Solids, solids, upright
+from palaestra.envs.solids import BLUE, GOLD, GREEN, INK, RED, Drawing, Shape, Solids, solids, upright
 
 EDGE = 100
 MIDDLE = np.zeros((1, 1, 3))
@@ -25,7 +25,8 @@ def drawn(
 
 
 def covered(picture: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    return (picture != PAPER).any(axis=2)
+    """Pixels with a color; ground, sky and shadows are gray."""
+    return np.ptp(picture, axis=2) > 30
 
 
 def meter(picture: NDArray[np.uint8]) -> float:
@@ -93,7 +94,7 @@ def test_a_cone_laid_down_points_ahead():
 
 def test_what_has_no_size_is_not_drawn():
     sizes = [[(0.0, 0.0, 0.0), (1.0, 0.0, 1.0)]]
-    assert not covered(drawn(solids("gone", "box", np.zeros((1, 2, 3)), sizes, INK))).any()
+    assert not covered(drawn(solids("gone", "box", np.zeros((1, 2, 3)), sizes, RED))).any()
 
 
 def test_the_nearer_solid_hides_the_other():
@@ -125,6 +126,28 @@ def test_a_solid_throws_its_shadow_away_from_the_light():
     darker = darker[((darker - EDGE / 2) ** 2).sum(1) > 20**2]  # beside the ball
     assert len(darker)
     assert (darker.mean(0) < EDGE / 2).all()
+
+
+def test_the_ground_lies_below_the_lowest_solid_under_a_sky_and_grows_pale_far_away():
+    shapes = (
+        solids("ball", "sphere", [[[0.0, 0.6, 0.0]]], 0.4, RED),
+        solids("feet", "box", MIDDLE, (0.2, 2.0, 0.2), RED),
+    )
+    picture = drawn(*shapes, elevation=20.0, half=(1.0, 1.0, 1.0)).astype(int)
+    above, below = picture[2, 5], picture[-3, -5]
+    assert above[2] > above[0]  # a blue sky, and gray ground
+    assert np.ptp(below) < 12
+    assert picture[EDGE // 2, 3].sum() > below.sum()
+    # the shadow of the ball on the ground, to the left and behind
+    darker = np.argwhere((np.ptp(picture, axis=2) < 12) & (picture.sum(2) < 0.8 * below.sum()))
+    assert len(darker) > 20
+    assert darker[:, 1].mean() < EDGE / 2
+
+
+def test_a_solid_is_darker_toward_its_feet():
+    picture = drawn(solids("box", "box", MIDDLE, 1.0, RED)).astype(int)
+    column = picture[:, EDGE // 2, 0][covered(picture)[:, EDGE // 2]]
+    assert column[-2] == pytest.approx(0.72 * column[2], abs=4)
 
 
 def test_the_camera_comes_so_near_that_the_extent_just_fits():

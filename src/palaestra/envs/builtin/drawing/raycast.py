@@ -176,10 +176,10 @@ def shade(bodies: Bodies, k: int, eye: wp.vec3, way: wp.vec3):
             if bodies.shape[k] == SPHERE:
                 back = 2.0 * toward * normal - LIGHT
                 shine = SHINE * wp.pow(wp.max(-wp.dot(back, way), 0.0), 30.0)
-    if bodies.opacity[k] >= 1.0:  # toward its feet a solid sees less of the sky
-        foot = wp.quat_rotate_inv(bodies.turn[k], eye + found[3] * way - bodies.place[k])[1] / bodies.size[k][1]
-        share = wp.clamp((foot + 0.5) / 0.75, 0.0, 1.0)
-        light *= FOOT + (1.0 - FOOT) * share * share * (3.0 - 2.0 * share)
+    # toward its feet a solid sees less of the sky
+    foot = wp.quat_rotate_inv(bodies.turn[k], eye + found[3] * way - bodies.place[k])[1] / bodies.size[k][1]
+    share = wp.clamp((foot + 0.5) / 0.75, 0.0, 1.0)
+    light *= FOOT + (1.0 - FOOT) * share * share * (3.0 - 2.0 * share)
     return light * bodies.color[k] + wp.vec3(shine, shine, shine)
 
 
