@@ -21,6 +21,7 @@ from palaestra.runtime.curriculum.parameters import with_parameters
 from palaestra.runtime.environments.make import EDITOR, NO_OPTIONS, guarded, is_game, make_env, opening_options
 from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr
 from palaestra.runtime.settings import RunSettings, load
+from palaestra.runtime.storage.live_models import LiveModels
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, tensorflow_run
 from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.runtime.storage.trust import env_code, must_be_trusted, must_stay_inside
@@ -161,13 +162,28 @@ def _of_file(file: Path, trust: bool) -> Models:
     return alone
 
 
+def live_models(folder: RunFolder, step: int | None, trust: bool) -> Models | None:
+    """Returns the models that a run has written for those who watch it: the newest, if they are newer than its others,
+    or those of `step`. None: there are none.
+    """
+    live = LiveModels(folder.path)
+    steps = live.steps()
+    if not steps or (step is not None and step not in steps):
+        return None
+    models, status = run_without_models(folder, trust)
+    known = [*(models.settings.behaviors if models.settings else ()), *status.behaviors()]
+    named = {file_name(name): name for name in known}
+    names = [named.get(name, name) for name in live.behaviors()]
+    if step is None and any(max(models_by_step(folder, name), default=-1) > steps[-1] for name in names):
+        return None
+    files = {name: live.file(name, step or steps[-1]) for name in names}
+    return replace(models, files={name: file for name, file in files.items() if file is not None})
+
+
 def _of_run(folder: RunFolder, trust: bool, step: int | str | None) -> Models:
-    configuration = folder.path / CONFIGURATION
-    if not configuration.is_file():
-        raise RunError(f"{folder.path} is no run: {tensorflow_run(folder.path) or f'it has no {CONFIGURATION}'}")
-    settings = load(configuration, own_code=False).settings
-    status = TrainingStatus(folder.logs / "training_status.json")
-    status.load()
+    models, status = run_without_models(folder, trust)
+    settings = models.settings
+    assert settings is not None
     # not every behavior need be named in the settings: default_settings are enough
     names = list({**settings.behaviors, **dict.fromkeys(status.behaviors())})
     files = {name: newest(folder, name, status) for name in names}
@@ -178,8 +194,19 @@ def _of_run(folder: RunFolder, trust: bool, step: int | str | None) -> Models:
         found |= _best(folder, found)
     elif step is not None:
         found = _at_step(folder, list(found), int(step))
+    return replace(models, files=found)
+
+
+def run_without_models(folder: RunFolder, trust: bool) -> tuple[Models, TrainingStatus]:
+    """Returns what a run's folder says of its settings and lessons, and its list of models. Raises RunError."""
+    configuration = folder.path / CONFIGURATION
+    if not configuration.is_file():
+        raise RunError(f"{folder.path} is no run: {tensorflow_run(folder.path) or f'it has no {CONFIGURATION}'}")
+    settings = load(configuration, own_code=False).settings
+    status = TrainingStatus(folder.logs / "training_status.json")
+    status.load()
     reached = {name: status.lesson(name) or 0 for name in settings.environment_parameters or {}}
-    return Models(found, settings, folder.run_id, reached, folder.path, trust)
+    return Models({}, settings, folder.run_id, reached, folder.path, trust), status
 
 
 def _how_to_get_one(folder: RunFolder) -> str:

@@ -12,15 +12,26 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.brains.base import Brain
-from palaestra.core.errors import PalaestraError, PolicyError
+from palaestra.core.errors import PalaestraError, PolicyError, RunError
 from palaestra.core.files import file_name
 from palaestra.envs.copies import Restarts
 from palaestra.envs.unity.executable import explain_missing, find
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.environments.make import DRAWN, EDITOR, is_game
 from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec, read_parts
-from palaestra.runtime.play.run_models import Log, Models, check_trust, env_name, find_models, open_for, open_named
+from palaestra.runtime.play.run_models import (
+    Log,
+    Models,
+    check_trust,
+    env_name,
+    find_models,
+    live_models,
+    open_for,
+    open_named,
+    run_without_models,
+)
 from palaestra.runtime.playback.playing import Opened
+from palaestra.runtime.storage.live_models import LiveModels
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 
 PLAYER = "player"
@@ -80,8 +91,16 @@ class PlaybackSource:
         """Returns the run's newest models, or those of `step`, made from its checkpoint if there are no files."""
         assert self.run is not None
         folder = RunFolder(self.results, self.run)
+        if (live := live_models(folder, self.step, self.trust)) is not None:
+            return live
         if self.step is None:
-            return find_models(str(folder.path), self.results, self.trust)
+            try:
+                return find_models(str(folder.path), self.results, self.trust)
+            except RunError:
+                steps = [int(path.name) for path in folder.checkpoints.glob("*") if path.name.isdecimal()]
+                if not steps:
+                    raise
+                return self._of_checkpoint(folder, max(steps))  # of a run that has just begun
         try:
             exact = find_models(str(folder.path), self.results, self.trust, self.step)
         except PalaestraError:
@@ -89,11 +108,14 @@ class PlaybackSource:
         if exact is not None and all(file.stem.endswith(f"-{self.step}") for file in exact.files.values()):
             return exact
         if (folder.checkpoints / str(self.step)).is_dir():
-            newest = find_models(str(folder.path), self.results, self.trust)
-            return replace(newest, files=models_of_checkpoint(folder, self.step, self.trust))
+            return self._of_checkpoint(folder, self.step)
         if exact is not None:
             return exact
         return find_models(str(folder.path), self.results, self.trust, self.step)  # names those that are there
+
+    def _of_checkpoint(self, folder: RunFolder, step: int) -> Models:
+        files = models_of_checkpoint(folder, step, self.trust)
+        return replace(run_without_models(folder, self.trust)[0], files=files)
 
     def people(self) -> list[BrainSpec]:
         """Returns the sides that people play."""
@@ -192,4 +214,4 @@ def steps_of(folder: RunFolder) -> list[int]:
     """Returns the steps of which there are models or checkpoints, in order."""
     named = [path.name for path in folder.checkpoints.glob("*") if path.is_dir()]
     named += [path.stem.rpartition("-")[2] for path in folder.path.glob("*/*.onnx")]
-    return sorted({int(name) for name in named if name.isdecimal()})
+    return sorted({*(int(name) for name in named if name.isdecimal()), *LiveModels(folder.path).steps()})

@@ -50,6 +50,7 @@ from palaestra.runtime.run.features.progress import ProgressReport
 from palaestra.runtime.run.features.report import Report
 from palaestra.runtime.run.features.requests import Requests
 from palaestra.runtime.run.features.saving import Saving
+from palaestra.runtime.run.features.showing import Showing
 from palaestra.runtime.run.features.stop_when import Callback, Callbacks, StopWhen
 from palaestra.runtime.run.loop import train as loop
 from palaestra.runtime.run.rank_launch import count_of
@@ -240,6 +241,7 @@ def parts_of(run: Run, reopen: Reopen | None, callbacks: Sequence[Callback]) -> 
         Callbacks(run.group.first(lambda: callbacks) or (), run.end),
         KeepBest(run, reopen),
         Saving(run),
+        Showing(run),
         Report(run),
         ProgressReport(run),
     ]

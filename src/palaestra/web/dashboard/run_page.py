@@ -33,8 +33,8 @@ from palaestra.web.dashboard.run_cards import show_lessons, show_ratings, show_t
 from palaestra.web.dashboard.run_rows import COLORS, MEANINGS, duration, of_episodes, steps, when
 from palaestra.web.dashboard.small_charts import SmallCharts
 from palaestra.web.layout import Offer, address, card, marked, marked_label, page, quiet, while_open
-from palaestra.web.recorded.demo_files import StartedRun, started_run
 from palaestra.web.site import Site
+from palaestra.web.starting.entrance import Entrance
 
 REFRESH = 1.0
 """Seconds between two looks at the files, while a browser is there."""
@@ -71,58 +71,7 @@ def add_run_page(site: Site, index: RunIndex) -> None:
     @ui.page("/run")
     def run(id: str = "") -> None:
         with page(escaped(id) or "Run", "Runs"):
-            RunEntrance(site, index, id)
-
-
-class RunEntrance:
-    """Waits for a run that is just starting, and then builds its page.
-
-    The page is sent before any file is read: a server that starts, or reads many runs, would take longer than NiceGUI
-    allows.
-    """
-
-    def __init__(self, site: Site, index: RunIndex, run_id: str) -> None:
-        self._site = site
-        self._index = index
-        self._id = run_id
-        self._place = ui.column().classes("w-full gap-3")
-        with self._place:
-            quiet("Reading the run...")
-        self._shown: object = ""
-        self._timer = ui.timer(REFRESH, self._look)
-
-    async def _look(self) -> None:
-        if await worker.io_bound(self._index.status, self._id) is not None:
-            self._timer.cancel()
-            self._place.clear()
-            with self._place:
-                RunPage(self._site, self._index, self._id)
-            return
-        started = await worker.io_bound(started_run, self._index.results, self._id)
-        if started != self._shown:
-            self._shown = started
-            self._place.clear()
-            with self._place:
-                self._say(started)
-
-    def _say(self, started: StartedRun | None) -> None:
-        name = escaped(self._id)
-        if started is None:
-            with card("No such run"):
-                ui.label(
-                    f"There is no run '{name}' in {escaped(str(self._index.results))}. If one begins, it opens here."
-                )
-                ui.link("All runs", "/")
-            return
-        with card("The run has not begun" if started.ended else "Starting"):
-            what = (
-                f"'{name}' ended before it began:" if started.ended else f"'{name}' is starting; its page opens here."
-            )
-            marked(ui.label(f"'{name}' {what}"), "starting", "text-negative" if started.ended else "")
-            if started.log:
-                marked(ui.label(started.log), "log", "p-log w-full")
-            if started.ended:
-                ui.link("Demonstrations", "/demos")
+            Entrance(site.results, id, lambda: index.status(id) is not None, lambda: RunPage(site, index, id))
 
 
 class RunPage:

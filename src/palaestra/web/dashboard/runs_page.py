@@ -12,8 +12,9 @@ from palaestra.runtime.monitor.run_status import RunStatus
 from palaestra.web.dashboard.curves_card import MOST_RUNS, CurvesCard
 from palaestra.web.dashboard.run_page import add_run_page
 from palaestra.web.dashboard.run_rows import COLUMNS, SLOTS, row_of
-from palaestra.web.layout import card, marked, marked_label, page, quiet, table_column, while_open
+from palaestra.web.layout import card, dialog_of, marked, marked_label, page, quiet, table_column, while_open
 from palaestra.web.site import Site
+from palaestra.web.starting.start_card import StartCard
 
 REFRESH = 1.0
 """Seconds between two looks at the files, while a browser is there."""
@@ -47,7 +48,7 @@ class RunsPage:
         self._content.visible = False
         with self._content:
             with card():
-                self._head()
+                self._head(site)
                 self._table()
             self.curves = CurvesCard(index)
             self._comparison = ui.column().classes("w-full")
@@ -58,15 +59,20 @@ class RunsPage:
         self._hint = ui.column().classes("w-full")
         self._hint.visible = False
         with self._hint, card("No runs yet"):
-            ui.label(
-                f"There are no runs in {escaped(str(site.results))}. Start one in a terminal, and it appears here:"
+            ui.label("Start a training here, and watch it learn:")
+            StartCard(site.results)
+            quiet(
+                f"Runs that a terminal starts in {escaped(str(site.results))} appear here too (palaestra learn "
+                "--env=3DBall --run-id=first), also those of ML-Agents and folders with TensorBoard's files."
             )
-            ui.label("palaestra learn --env 3DBall --run-id first").classes("p-log")
-            quiet("Runs of ML-Agents and folders with TensorBoard's files are shown too.")
 
-    def _head(self) -> None:
+    def _head(self, site: Site) -> None:
         with ui.row().classes("w-full items-center gap-3"):
             self._counts = marked_label("counts", "text-sm font-medium")
+            with dialog_of("New run") as dialog:
+                StartCard(site.results)
+            new = ui.button("New run", icon="add", on_click=dialog.open)
+            marked(new, "new-run", props="flat dense no-caps")
             ui.space()
             search = ui.input(placeholder="Search")
             self._search = marked(search, "search", "w-56", "dense outlined clearable aria-label=Search")

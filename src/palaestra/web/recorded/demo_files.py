@@ -1,10 +1,8 @@
-"""Demonstration files of a results folder, and training runs that learn from them."""
+"""Demonstration files of a results folder, and settings of runs that learn from them."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,18 +10,15 @@ from typing import Any
 import yaml
 
 from palaestra.core.errors import ConfigError, DemoError
-from palaestra.core.files import explain, file_name, write_whole
-from palaestra.core.plugins import own_python, registry
+from palaestra.core.files import file_name
+from palaestra.core.plugins import registry
 from palaestra.demos import read_demo
 from palaestra.demos.summary import summarize
 from palaestra.runtime.monitor.bounded_reading import ResultsFiles, signature
 from palaestra.runtime.settings.examples import made_for
-from palaestra.runtime.storage.run_folder import RunFolder, check_run_id
 
 FOLDER = "demos"
 """Folder of demonstrations that were recorded on the page, in the results folder."""
-SILENCE = 60.0
-"""Seconds without a word after which a run that another page started counts as ended."""
 METHODS = {"bc": "Behavioral cloning alone", "gail": "PPO with GAIL and cloning"}
 
 
@@ -117,60 +112,3 @@ def behavior_in(env: str, recorded: str) -> str:
     kind = registry("envs").get(env) if env in registry("envs").names() else None
     several = getattr(kind, "behavior_names", ()) or getattr(kind, "roles", ())
     return recorded if several else getattr(kind, "behavior", recorded)
-
-
-def start_training(results: Path, run_id: str, settings: dict[str, Any]) -> list[str]:
-    """Writes settings beside the demonstrations and starts a run that goes on when the page ends. Returns the command.
-
-    Raises ConfigError or RunError for a name that is taken or cannot be one.
-    """
-    check_run_id(run_id)
-    RunFolder(results, run_id).must_be_free(force=False)
-    log = _log_of(results, run_id)
-    try:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        file = log.with_suffix(".yaml")
-        write_whole(file, yaml.safe_dump(settings, sort_keys=False).encode())
-        command = ["learn", str(file), f"--run-id={run_id}", f"--results-dir={results}"]
-        log.unlink(missing_ok=True)  # a link would lead elsewhere
-        with log.open("xb") as output:
-            _processes[log] = subprocess.Popen(
-                own_python("palaestra", *command),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-    except OSError as error:
-        raise ConfigError(f"the run cannot be started: {explain(error)}") from error
-    return ["palaestra", *command]
-
-
-@dataclass(frozen=True, slots=True)
-class StartedRun:
-    """A run that `start_training` has started."""
-
-    log: str
-    """End of what it printed."""
-    ended: bool
-    """Whether its process has ended, or has been silent since another page started it."""
-
-
-def started_run(results: Path, run_id: str) -> StartedRun | None:
-    """Returns a run that was started here, as long as it has no folder of its own; None if there was none."""
-    files = ResultsFiles(results)
-    log = _log_of(results, run_id)
-    found = signature(log)
-    if found is None or not files.contains(log):
-        return None
-    process = _processes.get(log)
-    ended = time.time() - found[0] / 1e9 > SILENCE if process is None else process.poll() is not None
-    return StartedRun(files.last_lines(log), ended)
-
-
-def _log_of(results: Path, run_id: str) -> Path:
-    return results / FOLDER / f"{run_id.replace('/', '-')}.log"
-
-
-_processes: dict[Path, subprocess.Popen[bytes]] = {}
-"""Processes of runs that this page has started, by their log."""

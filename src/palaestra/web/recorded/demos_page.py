@@ -8,8 +8,9 @@ from nicegui import ui
 from palaestra.core.errors import PalaestraError
 from palaestra.core.plugins import registry
 from palaestra.web.layout import address, card, complain, marked, marked_label, page, quiet, table_column
-from palaestra.web.recorded.demo_files import FOLDER, METHODS, DemoFacts, demo_list, start_training, training_settings
+from palaestra.web.recorded.demo_files import FOLDER, METHODS, DemoFacts, demo_list, training_settings
 from palaestra.web.site import Site
+from palaestra.web.starting.started_runs import start_run
 
 COLUMNS = [
     table_column("file", "File", "left"),
@@ -108,7 +109,7 @@ class DemosPage:
             return
         try:
             settings = training_settings(chosen, env, self._method.value, int(self._steps.value or 100_000))
-            command = start_training(self._site.results, run_id, settings)
+            command = start_run(self._site.results, run_id, settings)
         except PalaestraError as error:
             complain(str(error))
             return

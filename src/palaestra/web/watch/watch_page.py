@@ -17,6 +17,8 @@ from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.web.layout import Offer, address, card, marked_label, page, quiet, within
 from palaestra.web.scene.stream import SceneStreams
 from palaestra.web.site import Site
+from palaestra.web.starting.entrance import Entrance
+from palaestra.web.starting.started_runs import started_run
 from palaestra.web.watch.agent_panel import AgentPanel
 from palaestra.web.watch.stage import Stage, StatusCard, Transport, choice_of_what, refused, score_lines, source_of
 from palaestra.web.watch.watched import WatchedPlayback, close_with_page
@@ -35,6 +37,11 @@ def add_watch_page(site: Site, streams: SceneStreams) -> None:
     @ui.page("/watch")
     def watch(run: str = "", env: str = "", step: str = "", areas: str = "") -> None:
         runs = find_runs(site.results)
+        if run and run not in runs and started_run(site.results, run) is not None:
+            with page("Watch", "Watch"):
+                there = RunFolder(site.results, run).checkpoints
+                Entrance(site.results, run, lambda: any(there.glob("[0-9]*")), ui.navigate.reload)
+            return
         if refused(site, run, env, runs):
             return
         if not run and not env:

@@ -17,6 +17,7 @@ from palaestra.runtime.play.run_models import Models
 from palaestra.runtime.playback.inspection import Inspector
 from palaestra.runtime.playback.playing import Opened, Playback
 from palaestra.runtime.playback.sources import PlaybackSource, steps_of
+from palaestra.runtime.storage.live_models import LiveModels
 from palaestra.runtime.storage.networks import load_networks
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.web.scene.stream import SceneStreams
@@ -99,7 +100,9 @@ class WatchedPlayback:
         """Whether newer models have come than those that play, where the newest are wanted."""
         if self.source.run is None or self.source.step is not None:
             return False
-        steps = steps_of(RunFolder(self.source.results, self.source.run))
+        folder = RunFolder(self.source.results, self.source.run)
+        LiveModels(folder.path).watch()
+        steps = steps_of(folder)
         if not steps or steps[-1] == self._newest:
             return False
         first = self._newest is None

@@ -1,0 +1,95 @@
+"""Processes of runs that the page starts, and what they print until their run has a folder."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from palaestra.core.errors import ConfigError
+from palaestra.core.files import explain, write_whole
+from palaestra.core.plugins import own_python
+from palaestra.runtime.monitor.bounded_reading import ResultsFiles, signature
+from palaestra.runtime.storage.run_folder import RunFolder, check_run_id
+
+FOLDER = ".started"
+"""Folder of settings and logs of started runs, in the results folder."""
+SILENCE = 60.0
+"""Seconds without a word after which a run that another page started counts as ended."""
+
+
+def start_run(results: Path, run_id: str, settings: Mapping[str, Any], flags: Sequence[str] = ()) -> list[str]:
+    """Writes settings and starts a run that goes on when the page ends. Returns the command. `flags` are further ones
+    of `palaestra learn`.
+
+    Raises ConfigError or RunError for a name that is taken or cannot be one.
+    """
+    check_run_id(run_id)
+    RunFolder(results, run_id).must_be_free(force=False)
+    log = _log_of(results, run_id)
+    file = log.with_suffix(".yaml")
+    command = ["learn", str(file), f"--run-id={run_id}", f"--results-dir={results}", *flags]
+    _start(log, command, yaml.safe_dump(dict(settings), sort_keys=False))
+    return ["palaestra", *command]
+
+
+def resume_run(results: Path, run_id: str, flags: Sequence[str] = ()) -> list[str]:
+    """Starts a run's training again where it was saved. Returns the command. Raises ConfigError or RunError."""
+    check_run_id(run_id)
+    RunFolder(results, run_id).must_exist("resume it")
+    command = ["learn", f"--run-id={run_id}", f"--results-dir={results}", "--resume", *flags]
+    _start(_log_of(results, run_id), command, None)
+    return ["palaestra", *command]
+
+
+def _start(log: Path, command: Sequence[str], settings: str | None) -> None:
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        if settings is not None:
+            write_whole(log.with_suffix(".yaml"), settings.encode())
+        log.unlink(missing_ok=True)  # a link would lead elsewhere
+        with log.open("xb") as output:
+            _processes[log] = subprocess.Popen(
+                own_python("palaestra", *command),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise ConfigError(f"the run cannot be started: {explain(error)}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """A run that the page has started."""
+
+    log: str
+    """End of what it printed."""
+    ended: bool
+    """Whether its process has ended, or has been silent since another page started it."""
+
+
+def started_run(results: Path, run_id: str) -> StartedRun | None:
+    """Returns a run that was started here, as long as it has no folder of its own; None if there was none."""
+    files = ResultsFiles(results)
+    log = _log_of(results, run_id)
+    found = signature(log)
+    if found is None or not files.contains(log):
+        return None
+    process = _processes.get(log)
+    ended = time.time() - found[0] / 1e9 > SILENCE if process is None else process.poll() is not None
+    return StartedRun(files.last_lines(log), ended)
+
+
+def _log_of(results: Path, run_id: str) -> Path:
+    return results / FOLDER / f"{run_id.replace('/', '-')}.log"
+
+
+_processes: dict[Path, subprocess.Popen[bytes]] = {}
+"""Processes of runs that this page has started, by their log."""
