@@ -117,13 +117,15 @@ def _ending_on_hangup(server: uvicorn.Server) -> Iterator[None]:
 
 def add_pages(site: Site, streams: SceneStreams, invitation_to: Callable[[str], Invitation]) -> None:
     """Registers every page and its WebSockets. `invitation_to` makes the link to a path for a second person."""
+    from palaestra.runtime.monitor.run_index import RunIndex
     from palaestra.web.dashboard.runs_page import add_runs_page
     from palaestra.web.people.play_page import add_play_page
     from palaestra.web.recorded.demos_page import add_demos_page
     from palaestra.web.watch.watch_page import add_watch_page
 
-    add_runs_page(site)
-    add_watch_page(site, streams)
+    index = RunIndex(site.results)
+    add_runs_page(site, index)
+    add_watch_page(site, streams, index)
     add_play_page(site, streams, invitation_to)
     add_demos_page(site)
 

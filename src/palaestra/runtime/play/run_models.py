@@ -162,30 +162,28 @@ def _of_file(file: Path, trust: bool) -> Models:
     return alone
 
 
-def live_models(folder: RunFolder, step: int | None, trust: bool) -> Models | None:
-    """Returns the models that a run has written for those who watch it: the newest, if they are newer than its others,
-    or those of `step`. None: there are none.
+def newest_live(folder: RunFolder, trust: bool) -> Models | None:
+    """Returns the newest models that a run has written for those who watch it learn; None where it has none, or newer
+    ones beside them.
     """
     live = LiveModels(folder.path)
     steps = live.steps()
-    if not steps or (step is not None and step not in steps):
+    if not steps:
         return None
     models, status = run_without_models(folder, trust)
-    known = [*(models.settings.behaviors if models.settings else ()), *status.behaviors()]
-    named = {file_name(name): name for name in known}
-    names = [named.get(name, name) for name in live.behaviors()]
-    if step is None and any(max(models_by_step(folder, name), default=-1) > steps[-1] for name in names):
+    names = _behaviors(models, status)
+    there = {name: live.files(name) for name in names}
+    if any(max(models_by_step(folder, name), default=-1) > steps[-1] for name in names):
         return None
-    files = {name: live.file(name, step or steps[-1]) for name in names}
-    return replace(models, files={name: file for name, file in files.items() if file is not None})
+    files = {name: files[max(files)] for name, files in there.items() if files}
+    return replace(models, files=files) if files else None
 
 
 def _of_run(folder: RunFolder, trust: bool, step: int | str | None) -> Models:
     models, status = run_without_models(folder, trust)
-    settings = models.settings
-    assert settings is not None
-    # not every behavior need be named in the settings: default_settings are enough
-    names = list({**settings.behaviors, **dict.fromkeys(status.behaviors())})
+    names = _behaviors(models, status)
+    if step is not None and step != BEST and LiveModels(folder.path).steps():
+        return replace(models, files=_at_step(folder, names, int(step)))
     files = {name: newest(folder, name, status) for name in names}
     found = {name: file for name, file in files.items() if file is not None}
     if not found:
@@ -195,6 +193,16 @@ def _of_run(folder: RunFolder, trust: bool, step: int | str | None) -> Models:
     elif step is not None:
         found = _at_step(folder, list(found), int(step))
     return replace(models, files=found)
+
+
+def _behaviors(models: Models, status: TrainingStatus) -> list[str]:
+    """Returns the behaviors of a run that are known: not every one need be named in its settings, default_settings are
+    enough.
+    """
+    named = [*(models.settings.behaviors if models.settings else ()), *status.behaviors()]
+    live = [] if models.folder is None else LiveModels(models.folder).behaviors()
+    files = {file_name(name) for name in named}
+    return list(dict.fromkeys([*named, *(name for name in live if name not in files)]))
 
 
 def run_without_models(folder: RunFolder, trust: bool) -> tuple[Models, TrainingStatus]:
@@ -242,11 +250,11 @@ def _at_step(folder: RunFolder, names: Sequence[str], step: int) -> dict[str, Pa
 
 
 def models_by_step(folder: RunFolder, behavior: str) -> dict[int, Path]:
-    """Returns the model files of a behavior by the step in their name."""
+    """Returns the model files of a behavior by the step in their name; those for people who watched it learn too."""
     name = file_name(behavior)
     files = (folder.path / name).glob("*.onnx")
     found = [(re.fullmatch(rf"{re.escape(name)}-(\d+)", file.stem), file) for file in files]
-    return {int(match[1]): file for match, file in found if match}
+    return {**LiveModels(folder.path).files(behavior), **{int(match[1]): file for match, file in found if match}}
 
 
 def newest(folder: RunFolder, behavior: str, status: TrainingStatus) -> Path | None:

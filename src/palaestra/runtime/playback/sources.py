@@ -25,7 +25,7 @@ from palaestra.runtime.play.run_models import (
     check_trust,
     env_name,
     find_models,
-    live_models,
+    newest_live,
     open_for,
     open_named,
     run_without_models,
@@ -91,11 +91,9 @@ class PlaybackSource:
         """Returns the run's newest models, or those of `step`, made from its checkpoint if there are no files."""
         assert self.run is not None
         folder = RunFolder(self.results, self.run)
-        if (live := live_models(folder, self.step, self.trust)) is not None:
-            return live
         if self.step is None:
             try:
-                return find_models(str(folder.path), self.results, self.trust)
+                return newest_live(folder, self.trust) or find_models(str(folder.path), self.results, self.trust)
             except RunError:
                 steps = [int(path.name) for path in folder.checkpoints.glob("*") if path.name.isdecimal()]
                 if not steps:

@@ -114,6 +114,19 @@ def record_film(
     """
     sources, notes = find_sources(runs, steps, results, trust=trust)
     out = file_to_write(out, out or _usual_place(runs, sources), force=film.force)
+    return film_sources(sources, out, film, env, flags, notes)
+
+
+def film_sources(
+    sources: Sequence[FilmSource],
+    out: Path,
+    film: Film,
+    env: object | None = None,
+    flags: Mapping[str, Mapping[str, Any]] | None = None,
+    notes: Sequence[str] = (),
+) -> Recording:
+    """Records these models side by side, as `record_film` does; adds `notes` to those of the recording."""
+    notes = list(notes)
     check_format(out, film.fps or 1)
     names = [env_name(source.models, env) if env is None or isinstance(env, str) else "python:" for source in sources]
     if game := next((name for name in names if is_game(name)), None):

@@ -22,7 +22,7 @@ MOST, MOST_BYTES = 48, 2**26
 
 
 class LiveModels:
-    """The folder of one run's live models: `<Behavior>/<step>.onnx`."""
+    """The folder of one run's live models: `<Behavior>/<Behavior>-<step>.onnx`, as other models are called."""
 
     def __init__(self, run: Path) -> None:
         self._folder = run / LIVE
@@ -43,37 +43,40 @@ class LiveModels:
             return False
 
     def behaviors(self) -> list[str]:
-        """Returns the behaviors that have models, as their folders are called (`core.files.file_name`)."""
-        return sorted({path.parent.name for path in self._folder.glob("*/*.onnx")})
+        """Returns the names of the folders of behaviors, as `core.files.file_name` makes them."""
+        return sorted(folder.name for folder in self._folder.glob("*/") if folder.is_dir())
 
-    def steps(self, behavior: str | None = None) -> list[int]:
-        """Returns the steps of a behavior's models, or of all, in order."""
-        pattern = "*/*.onnx" if behavior is None else f"{file_name(behavior)}/*.onnx"
-        return sorted({int(path.stem) for path in self._folder.glob(pattern) if path.stem.isdecimal()})
+    def files(self, behavior: str) -> dict[int, Path]:
+        """Returns a behavior's models by their step, in order."""
+        return self._files_in(self._folder / file_name(behavior))
 
-    def file(self, behavior: str, step: int) -> Path | None:
-        """Returns a behavior's newest model of no later than `step`; None: there is none."""
-        found = [one for one in self.steps(behavior) if one <= step]
-        return self._path(behavior, found[-1]) if found else None
+    def steps(self) -> list[int]:
+        """Returns the steps of the models of all behaviors, in order."""
+        return sorted({step for folder in self._folder.glob("*/") for step in self._files_in(folder)})
 
     def add(self, behavior: str, step: int, write: Callable[[Path], object]) -> None:
         """Adds a model, written by `write`; drops the one whose neighbours are closest where there are too many."""
-        path = self._path(behavior, step)
+        name = file_name(behavior)
+        path = self._folder / name / f"{name}-{step}.onnx"
         path.parent.mkdir(parents=True, exist_ok=True)
         whole = path.with_suffix(".part")
         write(whole)
         size = whole.stat().st_size
         whole.replace(path)
-        steps = self.steps(behavior)
+        files = self.files(behavior)
+        steps = list(files)
         while len(steps) > max(3, min(MOST, MOST_BYTES // max(1, size))):
             at = min(range(1, len(steps) - 1), key=lambda i: steps[i + 1] - steps[i - 1])
-            self._path(behavior, steps.pop(at)).unlink(missing_ok=True)
+            files[steps.pop(at)].unlink(missing_ok=True)
 
     def drop_after(self, step: int) -> None:
-        """Drops models of later steps, which a run that goes on from an earlier one will not have."""
-        for path in self._folder.glob("*/*.onnx"):
-            if path.stem.isdecimal() and int(path.stem) > step:
-                path.unlink(missing_ok=True)
+        """Drops models of later steps, which a run that goes on from an earlier one has not reached."""
+        for folder in self._folder.glob("*/"):
+            for there, file in self._files_in(folder).items():
+                if there > step:
+                    file.unlink(missing_ok=True)
 
-    def _path(self, behavior: str, step: int) -> Path:
-        return self._folder / file_name(behavior) / f"{step}.onnx"
+    @staticmethod
+    def _files_in(folder: Path) -> dict[int, Path]:
+        found = ((file.stem.removeprefix(f"{folder.name}-"), file) for file in folder.glob("*.onnx"))
+        return dict(sorted((int(step), file) for step, file in found if step.isdecimal()))

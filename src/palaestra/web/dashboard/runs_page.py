@@ -22,9 +22,8 @@ UNCHOSEN = 5
 """Runs whose curves are shown where none is chosen."""
 
 
-def add_runs_page(site: Site) -> None:
-    """Registers the pages of runs, which share one index."""
-    index = RunIndex(site.results)
+def add_runs_page(site: Site, index: RunIndex) -> None:
+    """Registers the pages of runs."""
     add_run_page(site, index)
 
     @ui.page("/")

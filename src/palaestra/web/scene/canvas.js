@@ -50,11 +50,12 @@ export default {
       <div style="position:absolute; inset:0; display:flex; align-items:center; justify-content:center; pointer-events:none">
         Waiting for the first picture...</div>
     </div>`,
-  props: { stream: String },
+  props: { stream: String, ghost: String },
 
   mounted() {
     [this.canvas, this.image, this.note, this.wait] = this.$el.children;
     this.groups = [];
+    this.haunting = { groups: [] };
     this.received = this.shown = 0; // frames, for tests and measurements
     this.$el.counters = this;
     this.open = true;
@@ -65,21 +66,27 @@ export default {
     }
     if (this.renderer) this.build();
     this.connect();
+    this.haunt();
   },
 
   unmounted() {
     this.open = false;
     this.socket?.close();
+    this.haunting.socket?.close();
     this.watcher?.disconnect();
     this.themes?.disconnect();
     this.controls?.dispose();
-    this.clear();
+    this.clear(this);
+    this.clear(this.haunting);
     this.renderer?.dispose();
   },
 
   watch: {
     stream() {
       this.socket?.close();
+    },
+    ghost() {
+      this.haunt();
     },
   },
 
@@ -197,14 +204,48 @@ export default {
       this.shown++;
     },
 
-    clear() {
-      for (const { mesh } of this.groups) {
+    // Shows what moves in another stream as well, so that one can see through it.
+    haunt() {
+      this.haunting.socket?.close();
+      this.clear(this.haunting);
+      this.haunting = { groups: [] };
+      this.dirty = true;
+      if (!this.ghost || !this.renderer) return;
+      const scheme = location.protocol === "https:" ? "wss://" : "ws://";
+      const here = this.haunting;
+      const socket = (here.socket = new WebSocket(scheme + location.host + this.ghost));
+      socket.binaryType = "arraybuffer";
+      socket.onmessage = (event) => {
+        socket.send("");
+        if (typeof event.data !== "string") return void (here.frame = event.data);
+        this.clear(here);
+        const moving = JSON.parse(event.data).outline.groups.filter((group) => !group.fixed);
+        here.groups = moving.map((group) => this.meshOf(group, 0.3 * group.opacity));
+      };
+    },
+
+    clear(feed) {
+      for (const { mesh } of feed.groups) {
         this.scene.remove(mesh);
         mesh.geometry.dispose();
         mesh.material.dispose();
         mesh.dispose();
       }
-      this.groups = [];
+      feed.groups = [];
+    },
+
+    meshOf(group, opacity) {
+      const Material = group.shape === "sphere" ? THREE.MeshPhongMaterial : THREE.MeshLambertMaterial;
+      const material = new Material({ transparent: opacity < 1, opacity, depthWrite: opacity === 1 || opacity === group.opacity });
+      if (opacity === 1) material.onBeforeCompile = occluded;
+      const mesh = new THREE.InstancedMesh(SHAPES[group.shape](group.count > MANY), material, group.count);
+      mesh.frustumCulled = false;
+      mesh.castShadow = !group.fixed && opacity === 1;
+      mesh.receiveShadow = true;
+      mesh.userData = group;
+      mesh.count = 0; // until its first frame
+      this.scene.add(mesh);
+      return { mesh, fixed: !!group.fixed };
     },
 
     outline(outline) {
@@ -213,20 +254,11 @@ export default {
       this.outlined = outline;
       this.image.style.display = "none";
       this.frame = null;
-      this.clear();
+      this.clear(this);
       for (const group of outline.groups) {
-        const Material = group.shape === "sphere" ? THREE.MeshPhongMaterial : THREE.MeshLambertMaterial;
-        const material = new Material({ transparent: group.opacity < 1, opacity: group.opacity });
-        if (group.opacity === 1) material.onBeforeCompile = occluded;
-        const mesh = new THREE.InstancedMesh(SHAPES[group.shape](group.count > MANY), material, group.count);
-        mesh.frustumCulled = false;
-        mesh.castShadow = !group.fixed && group.opacity === 1;
-        mesh.receiveShadow = true;
-        mesh.userData = group;
-        this.scene.add(mesh);
-        this.groups.push({ mesh, fixed: !!group.fixed });
-        if (group.fixed) this.place(mesh, Float32Array.from(group.fixed), 0);
-        else mesh.count = 0; // until its first frame
+        const made = this.meshOf(group, group.opacity);
+        this.groups.push(made);
+        if (group.fixed) this.place(made.mesh, Float32Array.from(group.fixed), 0);
       }
       if (!same) {
         this.moved = false;
@@ -316,16 +348,16 @@ export default {
         if (this.slow === 5) this.simplify();
       }
       const now = performance.now();
-      if ((!this.frame && !this.dirty) || now - this.began < 2 * (this.spent > 25 ? this.spent : 0)) return;
-      if (this.frame) {
-        const numbers = new Float32Array(this.frame, 4);
+      if ((!this.frame && !this.haunting.frame && !this.dirty) || now - this.began < 2 * (this.spent > 25 ? this.spent : 0)) return;
+      for (const feed of [this, this.haunting]) {
+        const numbers = feed.frame && new Float32Array(feed.frame, 4);
+        feed.frame = null;
         let at = 0;
-        for (const { mesh, fixed } of this.groups) {
+        for (const { mesh, fixed } of numbers ? feed.groups : []) {
           if (fixed) continue;
           this.place(mesh, numbers, at);
           at += mesh.userData.count * NUMBERS;
         }
-        this.frame = null;
       }
       this.dirty = false;
       this.began = now;

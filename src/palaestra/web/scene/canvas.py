@@ -29,6 +29,11 @@ class SceneCanvas(Element, component="canvas.js", default_classes="p-scene"):
         """Shows one solid of each group larger; None: none."""
         self.run_method("highlight", list(groups), number)
 
+    def haunt(self, key: str | None) -> None:
+        """Shows the moving solids of another stream as a ghost among these; None: none."""
+        self._props["ghost"] = "" if key is None else f"/scene/{key}"
+        self.update()
+
     def record(self) -> None:
         """Records what the browser shows for some seconds, and hands it to the person as a WebM file."""
         self.run_method("record", 6.0)

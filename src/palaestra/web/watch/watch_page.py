@@ -8,18 +8,20 @@ from importlib.util import find_spec
 from nicegui import run as worker
 from nicegui import ui
 
+from palaestra.runtime.monitor.run_index import RunIndex
 from palaestra.runtime.monitor.run_list import find_runs, with_models
 from palaestra.runtime.playback.played_env import PlayedEnv
 from palaestra.runtime.playback.scene_display import Picture, as_gif
-from palaestra.runtime.playback.sources import DEFAULT_AREAS, PlaybackSource, steps_of
+from palaestra.runtime.playback.sources import DEFAULT_AREAS, PlaybackSource
 from palaestra.runtime.recording.video_files import encode_video
 from palaestra.runtime.storage.run_folder import RunFolder
-from palaestra.web.layout import Offer, address, card, marked_label, page, quiet, within
+from palaestra.web.layout import Offer, address, card, page, quiet, within
 from palaestra.web.scene.stream import SceneStreams
 from palaestra.web.site import Site
 from palaestra.web.starting.entrance import Entrance
 from palaestra.web.starting.started_runs import started_run
 from palaestra.web.watch.agent_panel import AgentPanel
+from palaestra.web.watch.learning_card import SEED, LearningCard
 from palaestra.web.watch.stage import Stage, StatusCard, Transport, choice_of_what, refused, score_lines, source_of
 from palaestra.web.watch.watched import WatchedPlayback, close_with_page
 
@@ -31,7 +33,7 @@ GIF_RATE = 10
 FILM_RATE = 20
 
 
-def add_watch_page(site: Site, streams: SceneStreams) -> None:
+def add_watch_page(site: Site, streams: SceneStreams, index: RunIndex) -> None:
     """Registers the page."""
 
     @ui.page("/watch")
@@ -55,22 +57,26 @@ def add_watch_page(site: Site, streams: SceneStreams) -> None:
             areas=min(max(int(areas), 1), 64) if areas.isdecimal() else None,
         )
         with page("Watch", "Watch"):
-            WatchPage(source, runs, streams)
+            WatchPage(source, runs, streams, index)
 
 
 class WatchPage:
     """One browser's view of one playback."""
 
-    def __init__(self, source: PlaybackSource, runs: list[str], streams: SceneStreams) -> None:
+    def __init__(self, source: PlaybackSource, runs: list[str], streams: SceneStreams, index: RunIndex) -> None:
+        self._streams = streams
         self.watched = WatchedPlayback(source, streams)
-        close_with_page(self.watched.close)
+        self._ghost: WatchedPlayback | None = None
+        self._begun_together = True
+        """Whether the scene and its ghost have begun anew since the ghost plays."""
+        close_with_page(self._close)
         self._choices(source, runs)
         with ui.row().classes("w-full gap-3 items-start"):
             with ui.column().classes("p-grow gap-3") as self._left:
                 with card():
                     self._stage = Stage(self.watched, self._pick, lambda name, slot: self.agent.choose(name, slot))
                     self._buttons()
-                self._steps = StepsCard(self.watched)
+                self._learning = LearningCard(self.watched, index, self._haunt)
             with ui.column().classes("p-side gap-3"):
                 self._status = StatusCard(self.watched)
                 with ui.column().classes("w-full gap-3") as self._right:
@@ -142,9 +148,38 @@ class WatchPage:
                 self._parameters(game)
             self.agent.refresh()
             self._stage.refresh()
-            self._steps.refresh()
+            self._learning.refresh()
+            self._accompany()
+        await self._learning.draw()
         if self.watched.has_newer_models():
             await self.watched.show_step(None)
+
+    def _close(self) -> None:
+        self.watched.close()
+        if self._ghost is not None:
+            self._ghost.close()
+
+    def _haunt(self, source: PlaybackSource | None) -> None:
+        """Shows what another policy does in the same areas, or no longer."""
+        if self._ghost is not None:
+            self._ghost.close()
+        self._ghost = None if source is None else WatchedPlayback(source, self._streams)
+        self._begun_together = self._ghost is None
+        self._stage.canvas.haunt(None if self._ghost is None else self._ghost.key)
+
+    def _accompany(self) -> None:
+        """Lets the ghost keep the pace of the scene, and both begin at once."""
+        if self._ghost is None:
+            return
+        other, state = self._ghost.playback, self.watched.playback.state
+        if not self._begun_together and not other.state.opening:
+            self._begun_together = True
+            for playback in (self.watched.playback, other):
+                playback.restart(SEED)
+        if other.state.paused != state.paused:
+            (other.pause if state.paused else other.resume)()
+        if other.state.speed != state.speed:
+            other.set_speed(state.speed)
 
     def _parameters(self, game: PlayedEnv) -> None:
         playback = self.watched.playback
@@ -176,43 +211,3 @@ class WatchPage:
         slot = int(chosen.slot.ravel()[number])
         if slot >= 0:
             self.agent.choose(chosen.behavior, slot)
-
-
-class StepsCard:
-    """Exchanges the models of a run for those of another step. It is hidden as long as there is only one step.
-
-    The steps are those that there are: a run that learns saves more, and deletes old ones.
-    """
-
-    def __init__(self, watched: WatchedPlayback) -> None:
-        self._watched = watched
-        self._steps = list[int]()
-        with card("Watch it learn") as self._card:
-            self._where = marked_label("step")
-            self._slider = ui.slider(min=0, max=1, value=1).props("markers snap aria-label=Step data-mark=checkpoints")
-            self._slider.on("change", lambda event: self._show(event.args))
-        self.refresh()
-        if watched.source.run is not None:
-            ui.timer(0.1, lambda: self._show(self._slider.value), once=True)
-
-    def refresh(self) -> None:
-        """Offers the steps that there are now; the chosen one stays, or the nearest to it."""
-        source = self._watched.source
-        steps = [] if source.run is None else steps_of(RunFolder(source.results, source.run))
-        self._card.set_visibility(len(steps) > 1)
-        if steps == self._steps:
-            return
-        self._steps = steps
-        position = len(steps)
-        if (wanted := source.step) is not None:
-            position = min(range(len(steps)), key=lambda number: abs(steps[number] - wanted), default=0)
-        self._slider.props(f"max={max(len(steps), 1)}")
-        self._slider.set_value(position)
-
-    async def _show(self, sent: object) -> None:
-        position = int(within(sent, 0, len(self._steps)) or 0)
-        newest = position >= len(self._steps)
-        step = None if newest else self._steps[position]
-        self._where.set_text("Newest models; newer ones follow" if step is None else f"Step {step:,}")
-        if (error := await self._watched.show_step(step)) is not None:
-            self._where.set_text(error)

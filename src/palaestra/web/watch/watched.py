@@ -20,6 +20,7 @@ from palaestra.runtime.playback.sources import PlaybackSource, steps_of
 from palaestra.runtime.storage.live_models import LiveModels
 from palaestra.runtime.storage.networks import load_networks
 from palaestra.runtime.storage.run_folder import RunFolder
+from palaestra.runtime.storage.writer_lock import is_written
 from palaestra.web.scene.stream import SceneStreams
 
 MOST = 6
@@ -41,6 +42,8 @@ class WatchedPlayback:
         self.playback = Playback(self._open, paused=paused, on_error=_print)
         self.inspector = Inspector(self.playback)
         self.key = streams.add(self.playback.display)
+        self.chosen = source.step
+        """Step that the person looks at, which a ghost may play beside the newest models; None: the newest."""
         self._newest: int | None = None  # step of the models that play, where the newest are followed
         _open.append(self)
         while len(_open) > MOST:
@@ -101,7 +104,8 @@ class WatchedPlayback:
         if self.source.run is None or self.source.step is not None:
             return False
         folder = RunFolder(self.source.results, self.source.run)
-        LiveModels(folder.path).watch()
+        if is_written(folder.path):
+            LiveModels(folder.path).watch()
         steps = steps_of(folder)
         if not steps or steps[-1] == self._newest:
             return False
