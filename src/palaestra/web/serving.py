@@ -121,10 +121,12 @@ def add_pages(site: Site, streams: SceneStreams, invitation_to: Callable[[str], 
     from palaestra.web.dashboard.runs_page import add_runs_page
     from palaestra.web.people.play_page import add_play_page
     from palaestra.web.recorded.demos_page import add_demos_page
+    from palaestra.web.starting.new_run_page import add_new_run_page
     from palaestra.web.watch.watch_page import add_watch_page
 
     index = RunIndex(site.results)
     add_runs_page(site, index)
+    add_new_run_page(site)
     add_watch_page(site, streams, index)
     add_play_page(site, streams, invitation_to)
     add_demos_page(site)

@@ -1,19 +1,16 @@
-"""The card that starts a run in a built-in environment, with its own settings."""
+"""The card that starts a run in a built-in environment with its own settings, or leads to the form of all."""
 
 from __future__ import annotations
 
-from itertools import count
 from pathlib import Path
-from typing import Any
 
-import yaml
 from nicegui import run as worker
 from nicegui import ui
 
 from palaestra.core.errors import PalaestraError
 from palaestra.core.plugins import registry
-from palaestra.runtime.settings.examples import made_for
 from palaestra.web.layout import address, complain, marked, quiet
+from palaestra.web.starting.origins import free_name, settings_for
 from palaestra.web.starting.started_runs import start_run
 
 FIRST = "3DBall"
@@ -33,8 +30,12 @@ class StartCard:
             quiet("or")
             self._env = ui.select(sorted(registry("envs").names()), label="Environment", with_input=True)
             marked(self._env, "train-env", "p-select", "dense outlined options-dense")
-            other = ui.button("Train it", on_click=lambda: self._start(str(self._env.value or "")))
-            marked(other, "train", props="no-caps flat").bind_enabled_from(self._env, "value", bool)
+            for text, mark, act in (
+                ("Train it", "train", lambda: self._start(str(self._env.value))),
+                ("Settings first", "train-form", lambda: ui.navigate.to(address("/new", env=str(self._env.value)))),
+            ):
+                button = marked(ui.button(text, on_click=act), mark, props="no-caps flat")
+                button.bind_enabled_from(self._env, "value", bool)
 
     async def _start(self, env: str) -> None:
         try:
@@ -53,16 +54,3 @@ def start_in(results: Path, env: str) -> str:
     run_id = free_name(results, env)
     start_run(results, run_id, settings_for(env))
     return run_id
-
-
-def free_name(results: Path, wanted: str) -> str:
-    """Returns a name for a run that no other has: `wanted`, or with a number behind it."""
-    names = (wanted if number == 1 else f"{wanted}-{number}" for number in count(1))
-    return next(name for name in names if not (results / name).exists())
-
-
-def settings_for(env: str) -> dict[str, Any]:
-    """Returns the settings shipped for a built-in environment, which name it; without an example it alone is named."""
-    example = made_for(env)
-    tree: Any = yaml.safe_load(example.read_text(encoding="utf-8")) if example is not None else {}
-    return {**tree, "env_settings": {**(tree.get("env_settings") or {}), "env_path": env}}

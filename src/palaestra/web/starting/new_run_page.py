@@ -1,0 +1,177 @@
+"""The page `/new`: the settings of a run as a form and as YAML, and its start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from nicegui import run as worker
+from nicegui import ui
+
+from palaestra.core.display import escaped
+from palaestra.core.errors import PalaestraError
+from palaestra.runtime.monitor.run_list import find_runs
+from palaestra.runtime.settings import load
+from palaestra.web.layout import address, card, complain, icon_button, marked, page, quiet
+from palaestra.web.site import Site
+from palaestra.web.starting.origins import free_name, must_be_allowed, settings_for, settings_of_run
+from palaestra.web.starting.setting_rows import UNSET, SettingRow, as_text, put, rows_of, value_at
+from palaestra.web.starting.started_runs import start_run
+
+MOST_SEEDS = 20
+
+
+def add_new_run_page(site: Site) -> None:
+    """Registers the page."""
+
+    @ui.page("/new")
+    def new(env: str = "", run: str = "") -> None:
+        with page("New run", "Runs"):
+            try:
+                if run and run not in find_runs(site.results):
+                    raise PalaestraError(f"There is no run '{run}' in {site.results}.")
+                origin = site.results / run if run else None
+                tree = settings_for(env or "3DBall") if origin is None else settings_of_run(origin)
+            except PalaestraError as error:
+                with card("Not opened"):
+                    ui.label(escaped(str(error))).classes("p-message").props("data-mark=refused")
+                    ui.link("All runs", "/")
+                return
+            NewRunPage(site, tree, origin, run or env or "3DBall")
+
+
+class NewRunPage:
+    """One browser's form. The tree is what the YAML says; the rows show and change it."""
+
+    def __init__(self, site: Site, tree: dict[str, Any], origin: Path | None, name: str) -> None:
+        self._site = site
+        self._tree = tree
+        self._origin = origin
+        self._search = ""
+        with ui.row().classes("w-full items-center gap-3"):
+            self._name = ui.input("Name", value=free_name(site.results, name))
+            marked(self._name, "new-name", "w-56", "dense outlined")
+            self._seeds = ui.number("Seeds", value=1, min=1, max=MOST_SEEDS, precision=0)
+            marked(self._seeds, "new-seeds", "w-24", "dense outlined").tooltip("Trains the same settings so many times")
+            devices = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+            self._device = ui.select({"": "Device: chosen by itself", **{one: one for one in devices}}, value="")
+            marked(self._device, "new-device", "w-56", 'dense outlined aria-label="Device"')
+            ui.space()
+            marked(ui.button("Start", icon="play_arrow", on_click=self._start), "new-start", props="no-caps unelevated")
+        self._problem = marked(ui.label(), "new-problem", "p-message text-sm text-negative")
+        with ui.element("div").classes("p-columns"):
+            with ui.column().classes("gap-3"), card("Settings"):
+                search = ui.input(placeholder="Search", on_change=lambda event: self._find(str(event.value or "")))
+                marked(search, "new-search", "w-full", "dense outlined clearable aria-label=Search")
+                self._rows()
+            with ui.column().classes("gap-3"), card("As YAML"):
+                self._yaml = ui.codemirror(self._text(), language="YAML", on_change=self._edited)
+                marked(self._yaml, "new-yaml", "w-full").style("height: 640px")
+
+    def _text(self) -> str:
+        return yaml.safe_dump(self._tree, sort_keys=False)
+
+    def _find(self, text: str) -> None:
+        self._search = text.lower()
+        self._rows.refresh()
+
+    @ui.refreshable_method
+    def _rows(self) -> None:
+        blocks = self._tree.get("behaviors")
+        names = [str(name) for name in blocks] if isinstance(blocks, Mapping) else []
+        if not names:
+            quiet("Every behavior has the default settings; name one under behaviors in the YAML to change it.")
+        for name in names:
+            if len(names) > 1:
+                ui.label(escaped(name)).classes("text-sm font-medium")
+            found = [row for row in rows_of(self._tree, name) if self._search in f"{row.name} {row.sentence}".lower()]
+            given = [row for row in found if value_at(self._tree, row.path) is not UNSET]
+            for row in given:
+                self._row(row)
+            if rest := [row for row in found if row not in given]:
+                with ui.expansion(f"{len(rest)} more, at their defaults", value=bool(self._search)).classes("w-full"):
+                    for row in rest:
+                        self._row(row)
+
+    def _row(self, row: SettingRow) -> None:
+        value = value_at(self._tree, row.path)
+        shown = row.default if value is UNSET else value
+        label = f"{row.name}" + ("" if value is UNSET else " •")
+        with ui.row().classes("w-full items-center no-wrap gap-2"):
+            with ui.column().classes("grow gap-0 min-w-0"):
+                ui.label(label).classes("text-sm " + ("" if value is UNSET else "font-medium"))
+                quiet(row.sentence).classes("text-xs")
+            control = self._control(row, shown)
+            control.props["aria-label"] = row.name
+            marked(control, f"set-{row.name}")
+            if value is not UNSET:
+                default = as_text(row.default) or "unset"
+                icon_button("restart_alt", f"Reset {row.name} to {default}", partial(self._set, row, UNSET))
+
+    def _control(self, row: SettingRow, shown: Any) -> ui.element:
+        if row.kind in ("switch", "section"):
+            value = bool(shown) if row.kind == "switch" else isinstance(shown, Mapping)
+            on = (lambda on: {} if on else UNSET) if row.kind == "section" else bool
+            return ui.switch(value=value, on_change=lambda event: self._set(row, on(event.value)))
+        if row.kind == "choice":
+            choices = list(dict.fromkeys([*row.choices, as_text(shown)]))
+            picked = ui.select(choices, value=as_text(shown), on_change=lambda event: self._set(row, event.value))
+            return picked.props("dense outlined options-dense").classes("w-40")
+        field = ui.input(value=as_text(shown)).props("dense outlined").classes("w-40")
+        field.on("change", lambda: self._typed(row, str(field.value)))
+        return field
+
+    def _typed(self, row: SettingRow, text: str) -> None:
+        try:
+            self._set(row, yaml.safe_load(text) if text.strip() else UNSET)
+        except yaml.YAMLError:
+            self._set(row, text)
+
+    def _set(self, row: SettingRow, value: Any) -> None:
+        put(self._tree, row.path, value)
+        self._yaml.set_value(self._text())
+        self._check()
+        self._rows.refresh()
+
+    def _edited(self) -> None:
+        text = str(self._yaml.value or "")
+        if text == self._text():
+            return
+        try:
+            tree = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            self._problem.set_text(f"This is no YAML: {escaped(str(error))}")
+            return
+        if not isinstance(tree, dict):
+            self._problem.set_text("Expected sections such as behaviors and env_settings")
+            return
+        self._tree = tree
+        self._check()
+        self._rows.refresh()
+
+    def _check(self) -> bool:
+        """Shows what is wrong with the settings. Returns whether nothing is."""
+        try:
+            load(self._tree, own_code=False)
+            problem = ""
+        except PalaestraError as error:
+            problem = str(error)
+        self._problem.set_text(escaped(problem) if "\n" not in problem else problem)
+        return not problem
+
+    async def _start(self) -> None:
+        name = str(self._name.value or "").strip()
+        seeds = min(max(int(self._seeds.value or 1), 1), MOST_SEEDS)
+        flags = [f"--seeds={seeds}"] if seeds > 1 else []
+        flags += [f"--torch-device={self._device.value}"] if self._device.value else []
+        try:
+            must_be_allowed(self._tree, self._origin, self._site.trust)
+            await worker.io_bound(start_run, self._site.results, name, self._tree, flags)
+        except PalaestraError as error:
+            complain(str(error))
+            return
+        ui.navigate.to(address("/watch", run=name, areas="16") if seeds == 1 else "/")
