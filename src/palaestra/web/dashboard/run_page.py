@@ -10,6 +10,7 @@ from nicegui import run as worker
 from nicegui import ui
 
 from palaestra.core.display import escaped, readable
+from palaestra.core.errors import PalaestraError
 from palaestra.core.metrics import ELO
 from palaestra.core.plugins import registry
 from palaestra.runtime.monitor.run_facts import (
@@ -32,9 +33,10 @@ from palaestra.web.dashboard.control_card import ControlCard
 from palaestra.web.dashboard.run_cards import show_lessons, show_ratings, show_times
 from palaestra.web.dashboard.run_rows import COLORS, MEANINGS, duration, of_episodes, steps, when
 from palaestra.web.dashboard.small_charts import SmallCharts
-from palaestra.web.layout import Offer, address, card, marked, marked_label, page, quiet, while_open
+from palaestra.web.layout import Offer, address, card, complain, marked, marked_label, page, quiet, while_open
 from palaestra.web.site import Site
 from palaestra.web.starting.entrance import Entrance
+from palaestra.web.starting.started_runs import resume_run, started_run
 
 REFRESH = 1.0
 """Seconds between two looks at the files, while a browser is there."""
@@ -83,6 +85,7 @@ class RunPage:
         self._source = PlaybackSource(site.results, run=run_id, trust=site.trust, flags=site.flags)
         self._log_name = ""
         self._seen: RunView | None = None
+        self._resumed = False
         self._parameters = parameters_of(index.settings(run_id))
         self._head()
         self._control = ControlCard(index.results / run_id)
@@ -104,6 +107,10 @@ class RunPage:
                 self._state = marked(ui.badge(""), "state", "p-state")
                 self._meaning = quiet("")
                 with ui.row().classes("no-wrap gap-1 ml-auto"):
+                    self._resume = ui.button("Resume", icon="play_arrow", on_click=self._go_on)
+                    marked(self._resume, "resume", props="flat dense no-caps")
+                    copy = ui.button("Copy", icon="content_copy", on_click=lambda: ui.navigate.to(self._form))
+                    marked(copy, "copy", props="flat dense no-caps").tooltip("A new run with these settings, changed")
                     self._offers = (
                         Offer("Watch", "visibility", lambda: address("/watch", run=self._id)),
                         Offer("Play", "sports_esports", lambda: address("/play", run=self._id)),
@@ -111,6 +118,31 @@ class RunPage:
             self._bar = ui.linear_progress(0, show_value=False, size="6px")
             self._bar.props("rounded instant-feedback aria-label=Progress")
             self._numbers = marked_label("numbers", "text-sm")
+            self._said = marked_label("resume-log", "p-log text-negative")
+
+    @property
+    def _form(self) -> str:
+        return address("/new", run=self._id)
+
+    async def _go_on(self) -> None:
+        """Starts the training again where it was saved."""
+        try:
+            await worker.io_bound(resume_run, self._index.results, self._id)
+        except PalaestraError as error:
+            complain(str(error))
+            return
+        self._resumed = True
+        self._said.set_text("")
+        ui.notify("The run goes on in a moment")
+
+    async def _hear(self, status: RunStatus) -> None:
+        """Shows what a resumed run has printed if it has ended before it began."""
+        if not self._resumed or status.state == "learning":
+            return
+        started = await worker.io_bound(started_run, self._index.results, self._id)
+        if started is not None and started.ended:
+            self._resumed = False
+            self._said.set_text(started.log)
 
     def _texts(self) -> None:
         with card():
@@ -138,6 +170,7 @@ class RunPage:
         view = await worker.io_bound(self._read, self._log_name)
         if view is None:  # the run is gone, or the page is ending
             return
+        await self._hear(view.status)
         await self._control.refresh()
         self._control.show(view.status, view.lessons, self._parameters)
         before = self._seen
@@ -179,6 +212,7 @@ class RunPage:
         self._numbers.set_text(headline(status))
         for offer in self._offers:
             offer.refuse(view.obstacle)
+        self._resume.visible = status.state in ("stopped", "died") and status.source == "Palaestra"
 
         def changed(*parts: str) -> bool:
             return before is None or any(getattr(view, part) != getattr(before, part) for part in parts)

@@ -100,14 +100,13 @@ class NewRunPage:
     def _row(self, row: SettingRow) -> None:
         value = value_at(self._tree, row.path)
         shown = row.default if value is UNSET else value
-        label = f"{row.name}" + ("" if value is UNSET else " •")
         with ui.row().classes("w-full items-center no-wrap gap-2"):
             with ui.column().classes("grow gap-0 min-w-0"):
-                ui.label(label).classes("text-sm " + ("" if value is UNSET else "font-medium"))
+                ui.label(row.name).classes("text-sm " + ("" if value is UNSET else "font-medium"))
                 quiet(row.sentence).classes("text-xs")
             control = self._control(row, shown)
             control.props["aria-label"] = row.name
-            marked(control, f"set-{row.name}")
+            marked(control, f"set-{row.name}", "shrink-0")
             if value is not UNSET:
                 default = as_text(row.default) or "unset"
                 icon_button("restart_alt", f"Reset {row.name} to {default}", partial(self._set, row, UNSET))
@@ -120,8 +119,8 @@ class NewRunPage:
         if row.kind == "choice":
             choices = list(dict.fromkeys([*row.choices, as_text(shown)]))
             picked = ui.select(choices, value=as_text(shown), on_change=lambda event: self._set(row, event.value))
-            return picked.props("dense outlined options-dense").classes("w-40")
-        field = ui.input(value=as_text(shown)).props("dense outlined").classes("w-40")
+            return picked.props("dense outlined options-dense").classes("w-44")
+        field = ui.input(value=as_text(shown)).props("dense outlined").classes("w-44")
         field.on("change", lambda: self._typed(row, str(field.value)))
         return field
 
