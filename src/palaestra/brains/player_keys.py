@@ -98,6 +98,24 @@ ROWS = ("wsadqe", "ikjluo", "tgfhry")
 """Keys for the choices of branches of which nothing is known."""
 
 
+def action_names(behavior: str, action: ActionSpec) -> tuple[list[str], list[list[str]]]:
+    """Returns a name for each continuous action, and for each choice of each branch: those of its keys, else numbers.
+
+    A continuous action is called after its way up and its way down.
+    """
+    keys = list(BEHAVIORS.get(behavior, {}).values())
+    continuous = []
+    for number in range(action.continuous):
+        ways = [key.name for key in sorted(keys, key=lambda key: -key.value) if key.axis == number]
+        continuous.append(" / ".join(ways) or f"action {number}")
+    branches = []
+    for branch, size in enumerate(action.branches):
+        named = {key.choice: key.name for key in keys if key.branch == branch}
+        rest = "none" if named and len(named) == size - 1 else ""
+        branches.append([named.get(choice, rest or str(choice)) for choice in range(size)])
+    return continuous, branches
+
+
 class KeyMap:
     """Turns the keys that are held into an action."""
 

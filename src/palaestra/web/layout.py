@@ -66,6 +66,9 @@ body.body--dark .bg-negative { --q-negative: #c43c32; }
 .p-message { white-space: pre-line; overflow-wrap: anywhere; }
 .p-log { font-family: ui-monospace, monospace; font-size: 12px; white-space: pre-wrap; overflow-wrap: anywhere; }
 .p-chart { height: 360px; }
+.p-signed { position: relative; height: 8px; border-radius: 4px; min-width: 60px;
+  background: linear-gradient(#8888, #8888) center / 1px 100% no-repeat, #3b6cb822; }
+.p-signed > div { position: absolute; top: 0; bottom: 0; background: var(--q-primary); border-radius: 2px; }
 .p-table { background: transparent; color: inherit; }
 .p-table th, .p-table td { padding: 4px 8px !important; }
 .p-table td.p-name { min-width: 180px; white-space: normal; }

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from palaestra.brains.base import Seen
 from palaestra.brains.checked import CheckedBrain, unseen
@@ -20,8 +23,11 @@ from palaestra.envs.ray_fans import RayFan, RayHit
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.critic_only.asymmetric import AsymmetricActorCritic
 from palaestra.models.trunk import Trunk
+from palaestra.runtime.playback.history import Moment
 from palaestra.runtime.playback.playing import Playback
 
+GAUSSIAN = 0.5 * math.log(2 * math.pi * math.e)
+"""Entropy of a Gaussian of deviation 1."""
 SAMPLES = 256
 """Actions that are drawn from a model for its distribution: a model's file has no probabilities."""
 
@@ -79,17 +85,52 @@ class Inspector:
         )
         network = self.networks.get(behavior)
         brain = game.brains.brain(behavior, team)
-        # one of a critic that sees more has the members of an ActorCritic
-        whole = network.whole if isinstance(network, AsymmetricActorCritic) else getattr(network, "spec", None)
-        on_policy = isinstance(network, ActorCritic | AsymmetricActorCritic)
-        if on_policy and not network.memory_size and whole == spec:
-            continuous, discrete, value = _computed(cast(ActorCritic, network), step, slot)
+        if self._computes(network, spec):
+            said = _computed(cast(ActorCritic, network), step, slot)
+            continuous = list(zip(said.mean[0].tolist(), said.deviation.tolist(), strict=True))
+            discrete = [branch[0].tolist() for branch in said.choices]
+            value = float(said.value[0])
         else:
             (continuous, discrete), value = self._sampled(brain, spec, step, slot), None
         rays = [(fan, fan.hits(values)) for fan, values in game.rays(behavior, slot)]
         return AgentInspection(
             behavior, slot, team, obs, reward, int(length), continuous, discrete, rays, value, unseen(brain, spec)
         )
+
+    def look_back(self, found: AgentInspection, moment: Moment) -> AgentInspection:
+        """Returns an agent as it was at an earlier moment; `found` is how it is now."""
+        game = self._playback.game
+        assert game is not None
+        spec = game.env.behaviors[found.behavior]
+        obs = {part.name: column for part, column in zip(spec.obs, moment.obs, strict=True)}
+        rays = [(fan, fan.hits(obs[fan.obs])) for fan, _ in found.rays]
+        said = self.of_history(found.behavior, [moment])
+        if said is None:
+            return replace(found, obs=obs, rays=rays, reward=moment.reward, value=None)
+        continuous = list(zip(said.mean[0].tolist(), said.deviation.tolist(), strict=True))
+        discrete = [branch[0].tolist() for branch in said.choices]
+        value = float(said.value[0])
+        return replace(
+            found, obs=obs, rays=rays, reward=moment.reward, value=value, continuous=continuous, discrete=discrete
+        )
+
+    def of_history(self, behavior: str, moments: Sequence[Moment]) -> Sayings | None:
+        """Returns what a checkpoint's network says of an agent's last ticks; None without one, or with memory."""
+        game, network = self._playback.game, self.networks.get(behavior)
+        if game is None or not moments or not self._computes(network, game.env.behaviors[behavior]):
+            return None
+        obs = tuple(torch.from_numpy(np.stack(column)) for column in zip(*(one.obs for one in moments), strict=True))
+        masks = [one.mask for one in moments if one.mask is not None]
+        mask = torch.from_numpy(np.stack(masks)) if len(masks) == len(moments) else None
+        return said_by(cast(ActorCritic, network), obs, mask)
+
+    @staticmethod
+    def _computes(network: Trunk | None, spec: BehaviorSpec) -> bool:
+        """Whether a network has values and distributions of all that an agent observes, without memory."""
+        # one of a critic that sees more has the members of an ActorCritic
+        whole = network.whole if isinstance(network, AsymmetricActorCritic) else getattr(network, "spec", None)
+        on_policy = isinstance(network, ActorCritic | AsymmetricActorCritic)
+        return on_policy and not network.memory_size and whole == spec
 
     def _sampled(self, brain: object, spec: BehaviorSpec, step: TimeStep, slot: int) -> Distributions:
         """Samples actions of a model for this agent; other brains, and models with memory, have no distribution."""
@@ -111,16 +152,37 @@ class Inspector:
         return [(float(column.mean()), float(column.std())) for column in choice.continuous.T], discrete
 
 
-def _computed(
-    network: ActorCritic, step: TimeStep, slot: int
-) -> tuple[list[tuple[float, float]], list[list[float]], float]:
-    """Returns the distributions, and the sum of the values of all reward signals."""
-    with torch.no_grad():
-        inputs = network.prepare(tuple(column[slot : slot + 1].cpu() for column in step.obs))
-        output = network.act(inputs)
-        mask = None if step.action_mask is None else step.action_mask[slot : slot + 1].cpu()
-        mean = network.played(output)[0].clamp(-1, 1)
-        unit = Action(network.log_std.exp()[None], torch.zeros(1, 0, dtype=torch.int64))
-        deviation = network.for_environment(unit).continuous[0] if len(mean) else mean
-        discrete = [branch.exp()[0].tolist() for branch in network.branch_log_probs(output, mask)]
-        return list(zip(mean.tolist(), deviation.tolist(), strict=True)), discrete, float(network.value(inputs).sum())
+def _computed(network: ActorCritic, step: TimeStep, slot: int) -> Sayings:
+    mask = None if step.action_mask is None else step.action_mask[slot : slot + 1].cpu()
+    return said_by(network, tuple(column[slot : slot + 1].cpu() for column in step.obs), mask)
+
+
+@dataclass(frozen=True, slots=True)
+class Sayings:
+    """What a network says of N observations."""
+
+    mean: Tensor
+    """(N, continuous), as for the environment."""
+    deviation: Tensor
+    """(continuous,)."""
+    choices: list[Tensor]
+    """Probability of each choice, (N, choices) each."""
+    value: Tensor
+    """(N,), the sum of the values of all reward signals."""
+    entropy: Tensor
+    """(N,), of all actions together."""
+
+
+@torch.no_grad()
+def said_by(network: ActorCritic, obs: tuple[Tensor, ...], mask: Tensor | None) -> Sayings:
+    """Returns the distributions and values of a network without memory for observations (N, *shape)."""
+    inputs = network.prepare(obs)
+    output = network.act(inputs)
+    mean = network.played(output).clamp(-1, 1)
+    unit = Action(network.log_std.exp()[None], torch.zeros(1, 0, dtype=torch.int64))
+    deviation = network.for_environment(unit).continuous[0] if mean.shape[1] else mean.new_zeros(0)
+    logs = network.branch_log_probs(output, mask)
+    entropy = (network.log_std + GAUSSIAN).sum().expand(len(mean)) if mean.shape[1] else mean.new_zeros(len(mean))
+    for branch in logs:
+        entropy = entropy - (branch.exp() * branch.clamp(min=-1e9)).sum(1)
+    return Sayings(mean, deviation, [branch.exp() for branch in logs], network.value(inputs).sum(1), entropy)

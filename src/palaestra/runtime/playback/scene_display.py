@@ -41,6 +41,7 @@ class Display:
         self._tick = -1
         self._made = 0.0
         self._lasts = 0.0
+        self._past: Drawing | None = None
 
     def ticks(self) -> tuple[int, float, float]:
         """Returns the number of the tick that is shown, when it was made and its seconds at this speed."""
@@ -66,6 +67,14 @@ class Display:
         """Whether the environment draws its areas, as far as is known."""
         return self._draws is not False
 
+    def look_back(self, drawing: Drawing | None) -> None:
+        """Shows an earlier drawing from now on, whatever is played; None: what is played."""
+        self._past = drawing
+        if drawing is not None:
+            self._drawing = drawing
+            self._looked = None
+        self._tick -= drawing is None  # so that it is drawn anew
+
     def draw(self, game: PlayedEnv, lasts: float) -> None:
         """Draws the newest tick if someone watches, and the last drawing is not too recent.
 
@@ -74,6 +83,8 @@ class Display:
         self._lasts = lasts
         now = time.monotonic()
         looked = game.looked
+        if self._past is not None:
+            return
         wanted = self._draws is None or now - self._asked <= WANTED
         if not wanted or (self._tick == game.tick and self._looked == looked):
             return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,12 @@ from nicegui import ui
 from nicegui.element import Element
 from numpy.typing import NDArray
 
+from palaestra.brains.player_keys import action_names
+from palaestra.core.specs import ActionSpec
 from palaestra.envs.ray_fans import RayFan, RayHit
 from palaestra.runtime.play.assigned_brains import AgentKey
 from palaestra.runtime.playback.annotations import color_of
+from palaestra.runtime.playback.history import Moment
 from palaestra.runtime.playback.inspection import AgentInspection
 from palaestra.runtime.playback.played_env import PlayedEnv
 from palaestra.runtime.playback.scene_display import as_jpeg
@@ -34,8 +38,10 @@ MOST_AGENTS = 256
 class AgentPanel:
     """Shows the agent that was clicked, twice a second."""
 
-    def __init__(self, watched: WatchedPlayback) -> None:
+    def __init__(self, watched: WatchedPlayback, moment: Callable[[], Moment | None]) -> None:
+        """`moment`: what is looked back at; None: now."""
         self._watched = watched
+        self._moment = moment
         self._chosen: AgentKey | None = None
         with card("Agent"):
             self._select = ui.select({}, label="Click an agent, or choose one")
@@ -90,11 +96,14 @@ class AgentPanel:
         if found is None:
             self._facts.set_text("This agent has gone.")
             return
+        moment = self._moment()
+        if moment is not None:
+            found = self._watched.inspector.look_back(found, moment)
         value = "unknown (no checkpoint with a critic)" if found.value is None else f"{found.value:.3f}"
-        self._facts.set_text(
-            f"Team {found.team}\nReward so far: {found.reward:.3f} in {found.length:,} ticks\nExpected from here "
-            f"(value): {value}"
-        )
+        reward = f"Reward so far: {found.reward:.3f} in {found.length:,} ticks"
+        if moment is not None:
+            reward = f"Reward at tick {moment.tick:,}: {found.reward:.3f}"
+        self._facts.set_text(f"Team {found.team}\n{reward}\nExpected from here (value): {value}")
         if (form := _form(found)) != self._form:
             self._form = form
             self._build(found)
@@ -104,7 +113,9 @@ class AgentPanel:
     def _build(self, found: AgentInspection) -> None:
         self._content.clear()
         with self._content:
-            actions = ActionsView(found)
+            game = self._watched.playback.game
+            assert game is not None
+            actions = ActionsView(found, game.env.behaviors[found.behavior].action)
             what = ui.column().classes("w-full gap-1").style("max-height: 420px; overflow: auto")
             what.props('tabindex=0 role=region aria-label="Observations"')
             with what:
@@ -125,23 +136,24 @@ def _form(found: AgentInspection) -> object:
 class ActionsView:
     """Mean and deviation of each continuous action, and the probability of each choice."""
 
-    def __init__(self, found: AgentInspection) -> None:
-        self._means: list[tuple[ui.label, ui.linear_progress]] = [(quiet(""), _bar()) for _ in found.continuous]
+    def __init__(self, found: AgentInspection, action: ActionSpec) -> None:
+        self._names, branches = action_names(found.behavior, action)
+        self._means: list[tuple[ui.label, SignedBar]] = [(quiet(""), SignedBar()) for _ in found.continuous]
         self._choices: list[list[tuple[ui.linear_progress, ui.label]]] = []
-        for branch, probabilities in enumerate(found.discrete):
-            quiet(f"Branch {branch}")
+        for branch in range(len(found.discrete)):
+            quiet("Choices" if len(found.discrete) == 1 else f"Branch {branch}")
             rows: list[tuple[ui.linear_progress, ui.label]] = []
-            for choice in range(len(probabilities)):
+            for name in branches[branch]:
                 with ui.row().classes("w-full items-center gap-2 no-wrap"):
-                    ui.label(f"{choice}").classes("text-xs w-6")
+                    ui.label(name).classes("text-xs w-20 p-ellipsis")
                     rows.append((_bar(), ui.label().classes("text-xs w-10")))
             self._choices.append(rows)
 
     def show(self, found: AgentInspection) -> None:
         """Shows the agent's distributions of now."""
         for number, ((text, bar), (mean, deviation)) in enumerate(zip(self._means, found.continuous, strict=True)):
-            text.set_text(f"Action {number}: {mean:+.2f} ± {deviation:.2f}")
-            _fill(bar, (mean + 1) / 2)
+            text.set_text(f"{self._names[number]}: {mean:+.2f} ± {deviation:.2f}")
+            bar.show(mean)
         for rows, probabilities in zip(self._choices, found.discrete, strict=True):
             for (bar, text), probability in zip(rows, probabilities, strict=True):
                 _fill(bar, probability)
@@ -157,13 +169,13 @@ class ObsView:
         seen = " (its policy does not see it)" if name in found.unseen else ""
         quiet(f"{name} {'x'.join(map(str, values.shape))}{seen}").classes("p-message")
         self._rays = [RaysView(fan, hits) for fan, hits in found.rays if fan.obs == name]
-        self._numbers: list[tuple[ui.linear_progress, ui.label]] = []
+        self._numbers: list[tuple[SignedBar, ui.label]] = []
         self._picture: Element | None = None
         if values.ndim != 3 and values.size <= MOST:
             with ui.grid(columns="auto 1fr auto").classes("w-full gap-x-2 gap-y-0 items-center"):
                 for number in range(values.size):
                     ui.label(f"{number}").classes("text-xs p-quiet")
-                    self._numbers.append((_bar(), ui.label().classes("text-xs")))
+                    self._numbers.append((SignedBar(), ui.label().classes("text-xs")))
         else:
             # not ui.image, which fades, and is empty until it has loaded each new picture
             self._picture = Element("img").style("max-width: 100%").props(f'alt="{ALT}" data-mark=seen')
@@ -177,7 +189,7 @@ class ObsView:
             self._picture.props["src"] = _image(values)
             self._picture.update()
         for (bar, text), value in zip(self._numbers, values.ravel().tolist(), strict=False):
-            _fill(bar, (value + 1) / 2)
+            bar.show(value)
             text.set_text(f"{value:.3f}")
 
 
@@ -205,6 +217,19 @@ class RaysView:
 
 def _in_order(hits: list[RayHit]) -> list[RayHit]:
     return sorted(hits, key=lambda hit: -hit.angle)
+
+
+class SignedBar:
+    """A bar that grows from a line in its middle: to the right where its number is positive. It is full at 1."""
+
+    def __init__(self) -> None:
+        with ui.element("div").classes("p-signed grow").props("aria-hidden=true"):
+            self._bar = ui.element("div")
+
+    def show(self, value: float) -> None:
+        """Shows another number."""
+        share = 50 * min(max(value, -1.0), 1.0)
+        self._bar.style(f"left: {50 + min(share, 0):.1f}%; width: {abs(share):.1f}%")
 
 
 def _bar() -> ui.linear_progress:

@@ -23,6 +23,7 @@ from palaestra.web.starting.started_runs import started_run
 from palaestra.web.watch.agent_panel import AgentPanel
 from palaestra.web.watch.learning_card import SEED, LearningCard
 from palaestra.web.watch.stage import Stage, StatusCard, Transport, choice_of_what, refused, score_lines, source_of
+from palaestra.web.watch.timeline_card import TimelineCard
 from palaestra.web.watch.watched import WatchedPlayback, close_with_page
 
 AREAS = (1, 2, 4, 9, 16, 36, 64)
@@ -76,12 +77,13 @@ class WatchPage:
                 with card():
                     self._stage = Stage(self.watched, self._pick, lambda name, slot: self.agent.choose(name, slot))
                     self._buttons()
+                self._timeline = TimelineCard(self.watched)
                 self._learning = LearningCard(self.watched, index, self._haunt)
             with ui.column().classes("p-side gap-3"):
                 self._status = StatusCard(self.watched)
                 with ui.column().classes("w-full gap-3") as self._right:
                     self._parameters_card = ui.column().classes("w-full")
-                    self.agent = AgentPanel(self.watched)
+                    self.agent = AgentPanel(self.watched, lambda: self._timeline.moment)
         ui.timer(0.5, self._refresh)
         self._parameters_shown = False
 
@@ -149,6 +151,7 @@ class WatchPage:
             self.agent.refresh()
             self._stage.refresh()
             self._learning.refresh()
+            await self._timeline.refresh()
             self._accompany()
         await self._learning.draw()
         if self.watched.has_newer_models():
