@@ -74,6 +74,7 @@ body.body--dark .bg-negative { --q-negative: #c43c32; }
 .p-table td.p-name { min-width: 180px; white-space: normal; }
 .p-progress { min-width: 120px; }
 .p-cut { max-width: 180px; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.p-dot { width: 10px; height: 10px; border-radius: 5px; flex: none; margin: 0 6px 0 2px; }
 .p-run { color: var(--q-primary); font-weight: 500; text-decoration: none; overflow-wrap: anywhere; }
 .p-warning { color: var(--palaestra-warning); }
 .p-state { font-weight: 500; }

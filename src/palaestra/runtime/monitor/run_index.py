@@ -26,6 +26,7 @@ from palaestra.runtime.monitor.run_status import (
     writer_of,
 )
 from palaestra.runtime.storage.run_folder import CONFIGURATION
+from palaestra.runtime.storage.run_notes import NOTES, RunNotes
 from palaestra.runtime.storage.writer_lock import WRITER
 
 FRESHNESS = 0.7
@@ -51,6 +52,7 @@ class RunIndex:
         self.curves = CurveCache(self.files)
         self._known: dict[str, _KnownRun] = {}
         self._settings: dict[str, tuple[Signature | None, Mapping[str, Any]]] = {}
+        self._notes: dict[str, tuple[Signature, RunNotes]] = {}
         self._lock = threading.Lock()
         self._looked = 0.0
 
@@ -82,11 +84,23 @@ class RunIndex:
                 self._settings.pop(next(iter(self._settings)))
         return before[1]
 
+    def notes(self, run_id: str) -> RunNotes:
+        """Returns what people have written about a run of the folder."""
+        file = self.results / run_id / NOTES
+        sign = signature(file) if run_id in self._known else None
+        if sign is None:
+            return RunNotes()
+        before = self._notes.get(run_id)
+        if before is None or before[0] != sign:
+            before = self._notes[run_id] = (sign, RunNotes.of(self.files.json(file)))
+        return before[1]
+
     def _refresh(self) -> None:
         ids = find_runs(self.results)
         for gone in self._known.keys() - set(ids):
             del self._known[gone]
             self._settings.pop(gone, None)
+            self._notes.pop(gone, None)
         for run_id in ids:
             before = self._known.get(run_id)
             now = self._signature(run_id)

@@ -34,6 +34,8 @@ class CurveLine:
     name: str
     data: Sequence[Sequence[float]]
     color: int = 0
+    ends: Sequence[Sequence[float]] = ()
+    """Lower and upper end of a band at each point; empty: there is none."""
 
 
 def curve_options(lines: Sequence[CurveLine], *, over_time: bool, log: bool, small: bool = False) -> dict[str, Any]:
@@ -74,13 +76,18 @@ def curve_options(lines: Sequence[CurveLine], *, over_time: bool, log: bool, sma
             ),
         },
         "yAxis": {**axis, "type": "log" if log else "value", "scale": True, "splitNumber": 3 if small else 5},
-        "series": [_series(i, line, small) for i, line in enumerate(lines)],
+        "series": [
+            *(_series(i, line, small) for i, line in enumerate(lines)),
+            *(part for i, line in enumerate(lines) if line.ends and not log for part in _band(i, line)),
+        ],
     }
     options["yAxis"]["axisLabel"] = {"color": GREY, "fontSize": 11, ":formatter": _COUNT}
+    options["dataZoom"] = [{"type": "inside", "zoomOnMouseWheel": "shift"}]
     if not small:
         options["legend"] = {
             "type": "scroll",
             "bottom": 0,
+            "data": [curve_name(line.name) for line in lines],
             "icon": LEGEND_MARK,
             "itemWidth": 26,
             "itemHeight": 18,
@@ -96,7 +103,7 @@ def curve_options(lines: Sequence[CurveLine], *, over_time: bool, log: bool, sma
                 "brushSelect": False,
                 "showDetail": False,
             },
-            {"type": "inside", "zoomOnMouseWheel": "shift"},
+            *options["dataZoom"],
         ]
     return options
 
@@ -112,6 +119,27 @@ def _series(index: int, line: CurveLine, small: bool) -> dict[str, Any]:
         "itemStyle": {"color": PALETTE[line.color % len(PALETTE)]},
         "data": list(line.data),
     }
+
+
+def _band(index: int, line: CurveLine) -> list[dict[str, Any]]:
+    """Returns the lower end of a band, which is not drawn, and on top of it an area as high as the band."""
+    plain = {
+        "type": "line",
+        "stack": f"band{index}",
+        "stackStrategy": "all",
+        "silent": True,
+        "showSymbol": False,
+        "lineStyle": {"opacity": 0},
+        "tooltip": {"show": False},
+        "itemStyle": {"color": PALETTE[line.color % len(PALETTE)]},
+    }
+    across = [point[0] for point in line.data]
+    low = [[x, ends[0]] for x, ends in zip(across, line.ends, strict=True)]
+    high = [[x, ends[1] - ends[0]] for x, ends in zip(across, line.ends, strict=True)]
+    return [
+        {**plain, "id": f"low{index}", "data": low},
+        {**plain, "id": f"band{index}", "data": high, "areaStyle": {"opacity": 0.18}},
+    ]
 
 
 def curve_name(text: str) -> str:

@@ -28,6 +28,7 @@ from palaestra.runtime.monitor.run_index import RunIndex
 from palaestra.runtime.monitor.run_status import RunStatus, section
 from palaestra.runtime.playback.sources import PlaybackSource
 from palaestra.runtime.storage.run_folder import CONFIGURATION
+from palaestra.runtime.storage.run_notes import LONGEST_NOTE, RunNotes, clean_tags, write_notes
 from palaestra.scenario.standing import standing_in_words
 from palaestra.web.dashboard.control_card import ControlCard
 from palaestra.web.dashboard.run_cards import show_lessons, show_ratings, show_times
@@ -119,6 +120,25 @@ class RunPage:
             self._bar.props("rounded instant-feedback aria-label=Progress")
             self._numbers = marked_label("numbers", "text-sm")
             self._said = marked_label("resume-log", "p-log text-negative")
+            notes = self._index.notes(self._id)
+            with ui.expansion("Tags and note", value=bool(notes.tags or notes.note)).classes("w-full"):
+                tags = ui.input("Tags, separated by commas", value=", ".join(notes.tags))
+                marked(tags, "tags", "w-full", "dense outlined").on("blur", lambda: self._write_notes(tags, note))
+                note = ui.textarea("Note", value=notes.note)
+                marked(note, "note", "w-full", "dense outlined autogrow").on(
+                    "blur", lambda: self._write_notes(tags, note)
+                )
+
+    async def _write_notes(self, tags: ui.input, note: ui.textarea) -> None:
+        notes = RunNotes(clean_tags(str(tags.value or "").split(",")), str(note.value or "")[:LONGEST_NOTE])
+        if notes == self._index.notes(self._id):
+            return
+        try:
+            await worker.io_bound(write_notes, self._index.results / self._id, notes)
+        except PalaestraError as error:
+            complain(str(error))
+            return
+        ui.notify("Kept in the run's folder")
 
     @property
     def _form(self) -> str:

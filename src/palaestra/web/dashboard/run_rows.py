@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from palaestra.core.display import escaped, readable
 from palaestra.runtime.monitor.run_status import BehaviorStatus, RunStatus
+from palaestra.runtime.storage.run_notes import RunNotes
 from palaestra.web.layout import table_column
 
 COLORS = {
@@ -28,6 +30,7 @@ MEANINGS = {
 
 COLUMNS = [
     table_column("id", "Run", "left"),
+    table_column("tags", "Tags", "left"),
     table_column("state", "State", "left"),
     table_column("share", "Progress", "left"),
     table_column("reward", "Reward"),
@@ -40,8 +43,18 @@ COLUMNS = [
 
 SLOTS = {
     # text within {{ }} and attributes bound with : are shown as text, whatever they hold
-    "body-cell-id": """<q-td :props="props" class="p-name"><a class="p-run" :title="props.value"
-        :href="'/run?id=' + encodeURIComponent(props.row.key)">{{ props.value }}</a></q-td>""",
+    "body-cell-id": """<q-td :props="props" class="p-name"><div class="row items-center no-wrap">
+        <q-btn flat dense round size="sm" :aria-label="(props.row.hidden ? 'Show ' : 'Hide ') + props.value"
+          :icon="props.row.hidden ? 'visibility_off' : 'visibility'" @click="$parent.$emit('hide', props.row.key)"
+          ><q-tooltip>In the chart or not</q-tooltip></q-btn>
+        <q-btn flat dense round size="sm" :aria-label="(props.row.pinned ? 'Unpin ' : 'Pin ') + props.value"
+          :color="props.row.pinned ? 'primary' : undefined" :icon="props.row.pinned ? 'push_pin' : 'o_push_pin'"
+          @click="$parent.$emit('pin', props.row.key)"><q-tooltip>On top, and in the chart</q-tooltip></q-btn>
+        <span class="p-dot" :style="{ background: props.row.dot }"></span>
+        <a class="p-run" :title="props.row.note || props.value"
+        :href="'/run?id=' + encodeURIComponent(props.row.key)">{{ props.value }}</a></div></q-td>""",
+    "body-cell-tags": """<q-td :props="props"><q-badge v-for="tag in props.row.tag_list" :key="tag" outline
+        color="primary" class="q-mr-xs" :label="tag" /></q-td>""",
     "body-cell-state": """<q-td :props="props"><q-badge :color="props.row.color" :label="props.value" class="p-state">
         <q-tooltip>{{ props.row.meaning }}</q-tooltip></q-badge></q-td>""",
     "body-cell-share": """<q-td :props="props" class="p-progress"><q-linear-progress v-if="props.value !== null"
@@ -80,9 +93,32 @@ SLOTS = {
 """Templates of cells; `item` is a run's card on a narrow screen."""
 
 
-def row_of(status: RunStatus, now: float | None = None) -> dict[str, Any]:
+def short_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Returns settings as texts by their keys with dots; those of a single behavior without its name."""
+    behaviors = settings.get("behaviors")
+    only = next(iter(behaviors)) if isinstance(behaviors, Mapping) and len(behaviors) == 1 else None
+    return {
+        ".".join(path[2:] if path[:2] == ("behaviors", only) else path): escaped(str(value))
+        for path, value in _leaves(settings)
+        if path[0] != "checkpoint_settings"
+    }
+
+
+def _leaves(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in tree.items():
+        path = (*above, str(key))
+        if isinstance(value, Mapping):
+            yield from _leaves(value, path)
+        elif value is not None:
+            yield path, value
+
+
+def row_of(status: RunStatus, notes: RunNotes, now: float | None = None) -> dict[str, Any]:
     """Returns a run's row: what is sorted by, and the texts that are shown."""
     return {
+        "tags": " ".join(notes.tags),
+        "tag_list": [escaped(tag) for tag in notes.tags],
+        "note": escaped(notes.note),
         "key": status.run_id,
         "id": escaped(status.run_id),
         "state": status.state,

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from typing import Any
+
 from nicegui import run as worker
 from nicegui import ui
+from starlette.requests import Request
 
 from palaestra.core.display import escaped
 from palaestra.runtime.monitor.run_facts import Difference, shown_differences
 from palaestra.runtime.monitor.run_index import RunIndex
 from palaestra.runtime.monitor.run_status import RunStatus
+from palaestra.web.dashboard.chart_options import PALETTE
 from palaestra.web.dashboard.curves_card import MOST_RUNS, CurvesCard
 from palaestra.web.dashboard.run_page import add_run_page
-from palaestra.web.dashboard.run_rows import COLUMNS, SLOTS, row_of
+from palaestra.web.dashboard.run_rows import COLUMNS, SLOTS, row_of, short_settings
+from palaestra.web.dashboard.runs_view import RunsView
 from palaestra.web.layout import card, dialog_of, marked, marked_label, page, quiet, table_column, while_open
 from palaestra.web.site import Site
 from palaestra.web.starting.start_card import StartCard
@@ -27,19 +34,21 @@ def add_runs_page(site: Site, index: RunIndex) -> None:
     add_run_page(site, index)
 
     @ui.page("/")
-    def runs() -> None:
+    def runs(request: Request) -> None:
         with page("Runs", "Runs"):
-            RunsPage(site, index)
+            RunsPage(site, index, RunsView.of(request.query_params))
 
 
 class RunsPage:
     """One browser's view of all runs."""
 
-    def __init__(self, site: Site, index: RunIndex) -> None:
+    def __init__(self, site: Site, index: RunIndex, view: RunsView) -> None:
         self._index = index
+        self._view = view
         self._statuses: list[RunStatus] = []
         self._compared: object = None
-
+        self._chosen_once = not view.run
+        """Whether the runs of the address are chosen in the table."""
         self._first = [site.run] if site.run else []
         """Run that the command named: its curves are shown until others are chosen."""
         self._empty(site)
@@ -49,9 +58,15 @@ class RunsPage:
             with card():
                 self._head(site)
                 self._table()
-            self.curves = CurvesCard(index)
+            self.curves = CurvesCard(index, view, lambda chosen: self._keep(replace(self._view, **chosen)))
             self._comparison = ui.column().classes("w-full")
         while_open(self.refresh, REFRESH)
+
+    def _keep(self, view: RunsView) -> None:
+        """Puts the choices into the address, which reloading and sharing keep."""
+        if view != self._view:
+            self._view = view
+            ui.run_javascript(f"history.replaceState(null, '', {json.dumps(view.address)})")
 
     def _empty(self, site: Site) -> None:
         self._reading = quiet("Reading the runs...")
@@ -73,7 +88,17 @@ class RunsPage:
             new = ui.button("New run", icon="add", on_click=dialog.open)
             marked(new, "new-run", props="flat dense no-caps")
             ui.space()
-            search = ui.input(placeholder="Search")
+            self._columns = ui.select(
+                list(self._view.column),
+                value=list(self._view.column),
+                label="Settings as columns",
+                multiple=True,
+                with_input=True,
+                on_change=self._other_columns,
+            )
+            marked(self._columns, "columns", "w-56", "dense outlined options-dense use-chips")
+            search = ui.input(placeholder="Search", value=self._view.find)
+            search.on_value_change(lambda event: self._keep(replace(self._view, find=str(event.value or ""))))
             self._search = marked(search, "search", "w-56", "dense outlined clearable aria-label=Search")
             with self._search.add_slot("prepend"):
                 ui.icon("search").classes("text-base")
@@ -81,7 +106,7 @@ class RunsPage:
     def _table(self) -> None:
         self.table = ui.table(
             rows=[],
-            columns=COLUMNS,
+            columns=self._all_columns(),
             row_key="key",
             selection="multiple",
             pagination={"rowsPerPage": 15, "sortBy": None},
@@ -95,27 +120,72 @@ class RunsPage:
         for name, template in SLOTS.items():
             self.table.add_slot(name, template)
         self._search.bind_value_to(self.table, "filter", forward=lambda text: text or "")
+        self.table.on("hide", lambda event: self._toggle("hide", event.args))
+        self.table.on("pin", lambda event: self._toggle("pin", event.args))
+
+    def _all_columns(self) -> list[dict[str, Any]]:
+        own = [table_column(f"set:{key}", escaped(key.rpartition(".")[2]), "left") for key in self._view.column]
+        return [*COLUMNS, *own]
+
+    async def _other_columns(self) -> None:
+        self._keep(replace(self._view, column=tuple(map(str, self._columns.value or ()))))
+        self.table.columns = self._all_columns()
+        await self.refresh()
+
+    async def _toggle(self, what: str, run: object) -> None:
+        before: tuple[str, ...] = getattr(self._view, what)
+        if isinstance(run, str):
+            after = tuple(one for one in before if one != run) if run in before else (*before, run)
+            self._keep(replace(self._view, **{what: after}))
+            await self.refresh()
 
     async def refresh(self) -> None:
         """Shows what has changed."""
-        found = await worker.io_bound(self._index.statuses)
-        if found is None:  # the page is ending
+        read = await worker.io_bound(self._read)
+        if read is None:  # the page is ending
             return
+        found, rows, keys = read
         self._reading.visible = False
         self._statuses = found
         self._hint.visible = not found
         self._content.visible = bool(found)
-        rows = [row_of(status) for status in found]
+        if not self._chosen_once and found:
+            self._chosen_once = True
+            self.table.selected = [row for row in rows if row["key"] in self._view.run]
+        colors = self._colors()
+        for row in rows:
+            number = colors.get(row["key"])
+            row["dot"] = "transparent" if number is None else PALETTE[number % len(PALETTE)]
         if rows != self.table.rows:
             self.table.rows = rows
             learning = sum(status.state == "learning" for status in found)
             self._counts.set_text(
                 f"{len(found)} run{'s' * (len(found) != 1)}" + (f", {learning} learning" if learning else "")
             )
+        if keys != self._columns.options:
+            self._columns.set_options(keys)
         if found:
             await self._curves()
 
-    async def _curves(self) -> None:
+    def _read(self) -> tuple[list[RunStatus], list[dict[str, Any]], list[str]]:
+        """Reads the runs, in a thread: their rows, pinned ones first, and the settings in which they differ."""
+        found = self._index.statuses()
+        view = self._view
+        rows = []
+        known: dict[str, set[str]] = {}
+        for status in found:
+            settings = short_settings(self._index.settings(status.run_id))
+            for key, value in settings.items():
+                known.setdefault(key, set()).add(value)
+            row = row_of(status, self._index.notes(status.run_id))
+            row |= {f"set:{key}": settings.get(key, "") for key in view.column}
+            row |= {"hidden": status.run_id in view.hide, "pinned": status.run_id in view.pin}
+            rows.append(row)
+        rows.sort(key=lambda row: not row["pinned"])
+        return found, rows, sorted({*(key for key, values in known.items() if len(values) > 1), *view.column})
+
+    def _shown(self) -> tuple[list[str], list[str], str]:
+        """Returns the runs of the chart, those that are chosen, and a note."""
         known = {status.run_id for status in self._statuses}
         chosen = [str(row.get("key")) for row in self.table.selected if row.get("key") in known]
         first = [run for run in self._first if run in known]
@@ -123,7 +193,18 @@ class RunsPage:
         note = (
             "" if chosen or first else f"Choose runs in the table to compare them; these are the first {len(default)}."
         )
-        await self.curves.show(chosen or default, note if len(known) > 1 else "")
+        pinned = [run for run in self._view.pin if run in known]
+        shown = dict.fromkeys([*pinned, *(chosen or default)])
+        return [run for run in shown if run not in self._view.hide], chosen, note if len(known) > 1 else ""
+
+    def _colors(self) -> dict[str, int]:
+        """Returns the number of the color of each run that is shown: its place among them."""
+        return {run: number for number, run in enumerate(self._shown()[0])}
+
+    async def _curves(self) -> None:
+        shown, chosen, note = self._shown()
+        self._keep(replace(self._view, run=tuple(chosen)))
+        await self.curves.show(shown, self._colors(), note)
         await self._compare(chosen[:MOST_RUNS], len(chosen))
 
     async def _compare(self, chosen: list[str], count: int) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from nicegui import run as worker
 from nicegui import ui
+from nicegui.events import GenericEventArguments
 
 from palaestra.core.display import escaped
 from palaestra.core.metrics import ELO, GROUP_REWARD, LENGTH, REWARD, SUCCESS
@@ -11,7 +14,7 @@ from palaestra.runtime.monitor.run_index import RunIndex
 from palaestra.runtime.monitor.thinning import CurveView
 from palaestra.scenario.standing import WORST_RATE
 from palaestra.web.dashboard.chart_options import CurveLine, curve_options
-from palaestra.web.layout import card, marked, quiet
+from palaestra.web.layout import card, dialog_of, marked, quiet, within
 
 MAIN = (
     REWARD,
@@ -44,6 +47,9 @@ class SmallCharts:
         self._index = index
         self._id = run_id
         self._charts: dict[str, ui.echart] = {}
+        self._lines: dict[str, list[CurveLine]] = {}
+        self._zoom = (0.0, 100.0)
+        """Part of the horizontal axis that is shown, in percent."""
         self._shown: object = None
         self._all = self._over_time = self._busy = False
         with card("Curves"):
@@ -96,18 +102,44 @@ class SmallCharts:
             with self._grid:
                 for tag in charts:
                     with ui.column().classes("gap-0 min-w-0"):
-                        ui.label(escaped(tag)).classes("text-xs font-medium p-ellipsis")
+                        larger = ui.button(escaped(tag), on_click=partial(self._enlarge, tag))
+                        larger.props("flat dense no-caps align=left").classes("text-xs font-medium p-ellipsis")
+                        larger.tooltip("Enlarge")
                         chart = ui.echart({}).classes("w-full").style("height: 150px").props("role=img")
                         chart.props["aria-label"] = f"Curve of {escaped(tag)}"
+                        chart.on("chart:datazoom", partial(self._zoomed, tag))
                         self._charts[tag] = chart
         for tag, found in charts.items():
             chart = self._charts[tag]
-            lines = [CurveLine(name, data, i) for i, (name, data) in enumerate(found)]
+            lines = self._lines[tag] = [CurveLine(name, data, i) for i, (name, data) in enumerate(found)]
             new = curve_options(lines, over_time=self._over_time, log=False, small=True)
             if new != chart.options:
                 chart.options.clear()
                 chart.options.update(new)
                 chart.update()
+
+    def _zoomed(self, tag: str, event: GenericEventArguments) -> None:
+        """Zooms all charts as one was."""
+        batch = event.args.get("batch") if isinstance(event.args, dict) else None
+        part = batch[0] if isinstance(batch, list) and batch and isinstance(batch[0], dict) else event.args
+        start, end = (
+            (within(part.get(name), 0, 100) for name in ("start", "end")) if isinstance(part, dict) else (None, None)
+        )
+        if start is None or end is None or (start, end) == self._zoom:
+            return
+        self._zoom = (start, end)
+        for other, chart in self._charts.items():
+            if other != tag:
+                chart.run_chart_method("dispatchAction", {"type": "dataZoom", "start": start, "end": end})
+
+    def _enlarge(self, tag: str) -> None:
+        """Shows one chart large, over the page."""
+        with dialog_of(escaped(tag)) as dialog:
+            options = curve_options(self._lines.get(tag, []), over_time=self._over_time, log=False)
+            marked(ui.echart(options), "enlarged", "p-chart").style("width: min(86vw, 1100px); height: 66vh")
+        dialog.props("full-width")
+        dialog.on("hide", dialog.delete)
+        dialog.open()
 
 
 def ordered(tags: set[str]) -> list[str]:

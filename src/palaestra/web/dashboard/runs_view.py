@@ -1,0 +1,71 @@
+"""What a person has chosen on the page of runs.
+
+It stands in the page's address, so that reloading and sharing keep it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.datastructures import QueryParams
+
+from palaestra.core.metrics import REWARD
+
+SMOOTHING = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class RunsView:
+    """Choices on the page of runs."""
+
+    run: tuple[str, ...] = ()
+    """Chosen runs, in the order in which they were chosen."""
+    pin: tuple[str, ...] = ()
+    """Runs that stay on top, and in the chart."""
+    hide: tuple[str, ...] = ()
+    """Runs that are left out of the chart."""
+    column: tuple[str, ...] = ()
+    """Settings that have a column."""
+    metric: str = REWARD
+    axis: str = "steps"
+    smooth: float = SMOOTHING
+    log: bool = False
+    bands: bool = True
+    """Whether seeds of one setting are drawn as one line with a band."""
+    find: str = ""
+
+    @staticmethod
+    def of(query: QueryParams) -> RunsView:
+        """Reads an address; what it does not know, or cannot be, is passed over."""
+        given: dict[str, Any] = {}
+        for field in fields(RunsView):
+            texts = query.getlist(field.name)
+            if not texts:
+                continue
+            if isinstance(field.default, tuple):
+                given[field.name] = tuple(dict.fromkeys(texts))[:100]
+            elif isinstance(field.default, bool):
+                given[field.name] = texts[-1] == "1"
+            elif isinstance(field.default, float):
+                try:
+                    given[field.name] = min(max(float(texts[-1]), 0.0), 0.99)
+                except ValueError:
+                    continue
+            else:
+                given[field.name] = texts[-1]
+        view = RunsView(**given)
+        return view if view.axis in ("steps", "time") else replace(view, axis="steps")
+
+    @property
+    def address(self) -> str:
+        """Returns the page's address with what differs from the defaults."""
+        pairs: list[tuple[str, str]] = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value == field.default:
+                continue
+            values = value if isinstance(value, tuple) else (int(value) if isinstance(value, bool) else value,)
+            pairs += [(field.name, str(one)) for one in values]
+        return f"/?{urlencode(pairs)}" if pairs else "/"
