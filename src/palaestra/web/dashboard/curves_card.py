@@ -120,7 +120,7 @@ class CurvesCard:
                     found.setdefault(behavior, []).append((run, points))
         several = len(found) > 1
         lines: list[CurveLine] = []
-        group_of = self._grouped(known) if view.bands else {run: run for run in known}
+        group_of = self.groups(known) if view.bands else {run: run for run in known}
         for behavior, curves in found.items():
             ending = f" ({behavior})" if several else ""
             for group in dict.fromkeys(group_of[run] for run, _ in curves):
@@ -131,8 +131,8 @@ class CurvesCard:
                     lines.append(line)
         return state, sorted(tags), lines[:MOST_LINES]
 
-    def _grouped(self, runs: list[str]) -> dict[str, str]:
-        """Returns the group of each run: those of one setting belong together."""
+    def groups(self, runs: Sequence[str]) -> dict[str, str]:
+        """Returns the group of each run: those of one setting belong together. It reads files: use a thread."""
         key = tuple(runs)
         if self._groups[0] != key:
             found = grouped({run: self._index.results / run for run in runs}, ["settings"])

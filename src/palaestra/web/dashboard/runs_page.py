@@ -49,6 +49,8 @@ class RunsPage:
         self._compared: object = None
         self._chosen_once = not view.run
         """Whether the runs of the address are chosen in the table."""
+        self._group_of: dict[str, str] = {}
+        """The group of each run that is shown, where seeds are drawn as bands."""
         self._first = [site.run] if site.run else []
         """Run that the command named: its curves are shown until others are chosen."""
         self._empty(site)
@@ -152,6 +154,9 @@ class RunsPage:
         if not self._chosen_once and found:
             self._chosen_once = True
             self.table.selected = [row for row in rows if row["key"] in self._view.run]
+        shown = self._shown()[0]
+        grouped = await worker.io_bound(self.curves.groups, shown) if self._view.bands else {}
+        self._group_of = grouped or {}
         colors = self._colors()
         for row in rows:
             number = colors.get(row["key"])
@@ -198,8 +203,12 @@ class RunsPage:
         return [run for run in shown if run not in self._view.hide], chosen, note if len(known) > 1 else ""
 
     def _colors(self) -> dict[str, int]:
-        """Returns the number of the color of each run that is shown: its place among them."""
-        return {run: number for number, run in enumerate(self._shown()[0])}
+        """Returns the number of the color of each run that is shown: seeds that are one line have one."""
+        shown = self._shown()[0]
+        numbers = {
+            group: number for number, group in enumerate(dict.fromkeys(self._group_of.get(run, run) for run in shown))
+        }
+        return {run: numbers[self._group_of.get(run, run)] for run in shown}
 
     async def _curves(self) -> None:
         shown, chosen, note = self._shown()
