@@ -1,0 +1,1 @@
+"""Static pages of runs, which need neither a server nor the internet."""

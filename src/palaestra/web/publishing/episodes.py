@@ -1,0 +1,115 @@
+"""Records what a run's models do, as the numbers of the scene, for a page that draws them itself."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.core.errors import EnvError
+from palaestra.runtime.playback.played_env import PlayedEnv
+from palaestra.runtime.playback.sources import PlaybackSource
+from palaestra.web.scene.packing import NUMBERS, outline, rows
+
+SECONDS = 12.0
+"""Length of each recording."""
+MOST_TICKS = 400
+MOST_NUMBERS = 1_200_000
+"""Numbers of one recording; scenes of many solids have fewer areas, and then fewer ticks."""
+FULL = 32767
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the models of one step did."""
+
+    step: int | None
+    outline: Mapping[str, Any]
+    frames: NDArray[np.float32]
+    """(ticks, solids, NUMBERS)."""
+    rewards: list[float]
+    """Mean reward of the episodes so far, at each tick; NaN before the first has ended."""
+    seconds: float
+    """Length of a tick."""
+
+
+def recorded(source: PlaybackSource, areas: int, seed: int = 0) -> Recorded:
+    """Plays a run's models and records the scene. Raises EnvError where an environment is not described by solids."""
+    env, brain_of = replace(source, areas=areas).open()
+    try:
+        game = PlayedEnv(env, brain_of, seed)
+        if not game.env.traits.draws:
+            raise EnvError("a page shows environments that describe their solids; this one does not")
+        game.restart(seed)
+        everything = np.arange(game.env.num_areas)
+        drawing = game.env.drawing(everything)
+        first = rows(drawing)
+        ticks = min(MOST_TICKS, round(SECONDS / game.seconds), max(2, MOST_NUMBERS // max(1, first.size)))
+        frames, rewards = [first], [float("nan")]
+        for _ in range(ticks - 1):
+            game.advance()
+            now = rows(game.env.drawing(everything))
+            frames.append(now if now.shape == first.shape else frames[-1])
+            means = [score.mean for score in game.tally.scores.values() if score.mean is not None]
+            rewards.append(float(np.mean(means)) if means else float("nan"))
+        return Recorded(source.step, outline(drawing), np.stack(frames), rewards, game.seconds)
+    finally:
+        env.close()
+
+
+def areas_for(source: PlaybackSource, wanted: int) -> int:
+    """Returns how many areas fit into a recording of full length."""
+    probe = recorded_size(source)
+    return max(1, min(wanted, MOST_NUMBERS // max(1, probe)))
+
+
+def recorded_size(source: PlaybackSource) -> int:
+    """Returns the numbers of a recording of a single area."""
+    env, brain_of = replace(source, areas=1).open()
+    try:
+        game = PlayedEnv(env, brain_of, 0)
+        if not game.env.traits.draws:
+            raise EnvError("a page shows environments that describe their solids; this one does not")
+        game.restart(0)
+        return rows(game.env.drawing(np.arange(1))).size * min(MOST_TICKS, round(SECONDS / game.seconds))
+    finally:
+        env.close()
+
+
+def packed(one: Recorded) -> dict[str, Any]:
+    """Returns a recording as JSON: 16-bit steps of each number from tick to tick, compressed, as text.
+
+    Colors are numbers of a palette, places and sizes shares of the largest.
+    """
+    frames = one.frames
+    palette, color = np.unique(frames[..., 10].astype(np.int64), return_inverse=True)
+    place = float(np.abs(frames[..., :3]).max(initial=1e-6))
+    size = float(np.abs(frames[..., 7:10]).max(initial=1e-6))
+    scales = np.array([*[FULL / place] * 3, *[FULL] * 4, *[FULL / size] * 3])
+    numbers = np.empty(frames.shape, np.int16)
+    numbers[..., :10] = np.rint(np.clip(frames[..., :10] * scales, -FULL, FULL))
+    numbers[..., 10] = color.reshape(frames.shape[:2])
+    steps = np.diff(numbers, axis=0, prepend=np.zeros_like(numbers[:1]))
+    assert frames.shape[2] == NUMBERS
+    return {
+        "step": one.step,
+        "seconds": one.seconds,
+        "ticks": len(frames),
+        "solids": frames.shape[1],
+        "place": place / FULL,
+        "size": size / FULL,
+        "palette": palette.tolist(),
+        "rewards": [None if np.isnan(value) else round(value, 4) for value in one.rewards],
+        "outline": one.outline,
+        "data": base64.b64encode(_gzip(steps.tobytes())).decode(),
+    }
+
+
+def _gzip(data: bytes) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    return packer.compress(data) + packer.flush()
