@@ -116,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, method: str) -> None:
         parts = urlsplit(self.path)
-        path = unquote(parts.path)
+        path = unquote(parts.path).replace("/api/spaces/", "/api/models/spaces/")
         self.query = parse_qs(parts.query)
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.hub.requests.append(f"{method} {path}")
@@ -138,6 +138,9 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         asked = json.loads(self.body)
         name = f"{asked.get('organization') or 'ann'}/{asked['name'].rpartition('/')[2]}"
+        if asked.get("type") == "space":
+            assert asked["sdk"] == "static"
+            name = f"spaces/{name}"
         if name in self.hub.repos:
             return self._send(409, {"error": "You already created this model repo", "url": f"{self.hub.url}/{name}"})
         self.hub.add(name, {}, private=bool(asked.get("private")) or asked.get("visibility") == "private")
@@ -305,7 +308,7 @@ def _blob(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
-_REPO, _REVISION = r"(?P<repo>[^/]+/[^/]+)", r"(?P<revision>.+)"
+_REPO, _REVISION = r"(?P<repo>(?:spaces/)?[^/]+/[^/]+)", r"(?P<revision>.+)"
 _ROUTES = [
     (r"/api/repos/create", "POST", _Handler.create),
     (r"/api/validate-yaml", "POST", _Handler.validate),

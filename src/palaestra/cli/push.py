@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from palaestra.cli.flags import option, results_dir, switch, trust
 from palaestra.core.display import escaped_lines
@@ -18,6 +19,7 @@ from palaestra.runtime.logging.waiting import on_stderr
 EXAMPLES = """\
 palaestra push first ann/ppo-3DBall --dry-run
 palaestra push first ann/ppo-3DBall --private
+palaestra push first ann/ppo-3DBall --page
 palaestra push first ann/ppo-3DBall --message "Longer training" --evaluate 100
 """
 RECORDINGS = ("*.gif", "*.mp4", "*.webm")
@@ -39,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoints", choices=("newest", "all", "none"), default="newest", help=checkpoints)
     episodes = "play N episodes for the card's rewards (default: rewards of training)"
     parser.add_argument("--evaluate", type=int, default=0, metavar="N", help=episodes)
+    switch(parser, "--page", "also show it as a Space of the same name: the page of palaestra publish")
     switch(parser, "--no-video", "do not record a GIF if the run has no recording")
     switch(parser, "--force", "write to a repository that holds something else")
     switch(parser, "--dry-run", "upload nothing; print what would be")
@@ -57,6 +60,22 @@ def main(options: argparse.Namespace) -> None:
 
     names = ["results_dir", "private", "message", "revision", "checkpoints", "evaluate", "force", "trust", "dry_run"]
     print(push(options.run, options.repo, prepare=prepare, **{name: getattr(options, name) for name in names}))
+    if options.page and not options.dry_run:
+        _show_page(options)
+
+
+def _show_page(options: argparse.Namespace) -> None:
+    from palaestra.runtime.sharing.spaces import push_page
+    from palaestra.web.publishing.static_site import SiteChoices, publish
+
+    with TemporaryDirectory() as place:
+        site = Path(place) / "site"
+        made = publish(options.run, site, SiteChoices(), results=options.results_dir, trust=options.trust)
+        for note in made.notes:
+            on_stderr(escaped_lines(f"note: {note}"))
+        title = Path(options.run).name
+        address = push_page(site, options.repo, title, private=options.private, force=options.force)
+    print(f"Its page is {address}")
 
 
 def _record(folder: Path, options: argparse.Namespace) -> None:

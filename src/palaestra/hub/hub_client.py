@@ -90,9 +90,13 @@ def api() -> Any:
     return library().HfApi(endpoint=endpoint(), library_name="palaestra", library_version=palaestra_version())
 
 
-def logged_in() -> bool:
-    """Whether this machine has a token for the Hub."""
-    return bool(library().get_token())
+def must_be_logged_in() -> None:
+    """Raises HubError where this machine has no token for the Hub."""
+    if not library().get_token():
+        raise HubError(
+            f"nobody is logged in to {host()} on this machine: run hf auth login, or set HF_TOKEN to a token with "
+            "write access"
+        )
 
 
 def list_files(name: HubName) -> Listing:
@@ -185,7 +189,7 @@ def _explanation(error: Exception, name: HubName, doing: str) -> HubError:
     if issubclass(kind, errors.RepositoryNotFoundError):
         who = (
             "or the token of this machine may not see it"
-            if logged_in()
+            if library().get_token()
             else "or it is private: log in with hf auth login, or set HF_TOKEN"
         )
         return NoRepository(f"there is no repository {at}, {who}")

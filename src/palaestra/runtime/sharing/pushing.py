@@ -22,10 +22,9 @@ from palaestra.hub.hub_client import (
     api,
     download,
     explained,
-    host,
     library,
     list_files,
-    logged_in,
+    must_be_logged_in,
     page,
 )
 from palaestra.hub.hub_names import HubName, read_repository
@@ -145,11 +144,7 @@ def push(  # noqa: PLR0913 - keywords for the flags of the command
 def _existing(name: HubName, found: Models, private: bool, force: bool) -> Listing | None:
     """Returns what is in the repository; None if there is none. Raises HubError if it is not to be written to."""
     library()
-    if not logged_in():
-        raise HubError(
-            f"nobody is logged in to {host()} on this machine: run hf auth login, or set HF_TOKEN to a token with "
-            "write access"
-        )
+    must_be_logged_in()
     try:
         listing = list_files(HubName(name.repo))
     except NoRepository:

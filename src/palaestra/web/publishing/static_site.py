@@ -77,7 +77,10 @@ def publish(
     force: bool = False,
     trust: bool = False,
 ) -> StaticSite:
-    """Writes the page of a run into a folder: `index.html` and what it needs. Raises RunError, EnvError, ConfigError."""
+    """Writes the page of a run into a folder: `index.html` and what it needs.
+
+    Raises RunError, EnvError or ConfigError.
+    """
     if out.exists() and not force and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} is there already: choose another folder with --out, or add --force")
     folder = RunFolder(results, run) if not Path(run).is_dir() else RunFolder(Path(run).parent, Path(run).name)
