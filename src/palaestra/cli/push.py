@@ -65,7 +65,7 @@ def main(options: argparse.Namespace) -> None:
 
 
 def _show_page(options: argparse.Namespace) -> None:
-    from palaestra.runtime.sharing.spaces import push_page
+    from palaestra.runtime.sharing.pushing import push_page
     from palaestra.web.publishing.static_site import SiteChoices, publish
 
     with TemporaryDirectory() as place:

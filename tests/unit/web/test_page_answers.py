@@ -18,11 +18,12 @@ from palaestra.web.access import KEY, user_token
 from palaestra.web.layout import within
 from palaestra.web.page_socket import listen
 from palaestra.web.people.invitation import Invitation
-from palaestra.web.recorded import demo_files
-from palaestra.web.recorded.demo_files import FOLDER, DemoFacts, started_run, training_settings
+from palaestra.web.recorded.demo_files import DemoFacts, training_settings
 from palaestra.web.scene.stream import SceneStreams
 from palaestra.web.serving import add_pages
 from palaestra.web.site import Site
+from palaestra.web.starting import started_runs
+from palaestra.web.starting.started_runs import FOLDER, start_run, started_run
 
 
 def test_the_token_is_the_same_after_the_command_was_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -46,16 +47,16 @@ def test_no_page_waits_for_files_before_it_is_sent(tmp_path: Path):
 
     add_pages(Site(tmp_path), SceneStreams(), lambda path: Invitation(path, True))
     builders = {at: make for make, at in Client.page_routes.items() if make.__module__.startswith("palaestra.")}
-    assert {"/", "/run", "/watch", "/play", "/demos"} <= set(builders)
+    assert {"/", "/run", "/new", "/watch", "/play", "/demos"} <= set(builders)
     assert [path for path, builder in builders.items() if inspect.iscoroutinefunction(builder)] == []
 
 
 def started(results: Path, code: str) -> None:
-    """Starts a process as `start_training` does."""
+    """Starts a process as `start_run` does."""
     log = results / FOLDER / "a-b.log"
     log.parent.mkdir()
     with log.open("wb") as output:
-        demo_files._processes[log] = subprocess.Popen(
+        started_runs._processes[log] = subprocess.Popen(
             [sys.executable, "-Sc", code], stdin=subprocess.PIPE, stdout=output
         )
 
@@ -64,9 +65,9 @@ def test_a_run_that_is_starting_is_known_and_one_that_died_shows_what_it_printed
     started(tmp_path, "input(); print('no such thing')")
     found = started_run(tmp_path, "a/b")
     assert not found.ended
-    process = demo_files._processes.pop(tmp_path / FOLDER / "a-b.log")
+    process = started_runs._processes.pop(tmp_path / FOLDER / "a-b.log")
     process.communicate(b"\n")
-    demo_files._processes[tmp_path / FOLDER / "a-b.log"] = process
+    started_runs._processes[tmp_path / FOLDER / "a-b.log"] = process
     found = started_run(tmp_path, "a/b")
     assert found.ended
     assert "no such thing" in found.log
@@ -74,13 +75,13 @@ def test_a_run_that_is_starting_is_known_and_one_that_died_shows_what_it_printed
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
 def test_a_run_that_is_started_writes_its_log_through_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(demo_files, "own_python", lambda *words: [sys.executable, "-Sc", "print('began')"])
+    monkeypatch.setattr(started_runs, "own_python", lambda *words: [sys.executable, "-Sc", "print('began')"])
     log = tmp_path / FOLDER / "first.log"
     log.parent.mkdir()
     (tmp_path / "precious").write_text("mine")
     log.symlink_to(tmp_path / "precious")
-    demo_files.start_training(tmp_path, "first", {})
-    demo_files._processes.pop(log).wait()
+    start_run(tmp_path, "first", {})
+    started_runs._processes.pop(log).wait()
     assert (tmp_path / "precious").read_text() == "mine"
     assert log.read_text().strip() == "began"
 

@@ -25,8 +25,8 @@ from palaestra.runtime.monitor.run_status import (
     read_status,
     writer_of,
 )
+from palaestra.runtime.showing.run_notes import NOTES, RunNotes
 from palaestra.runtime.storage.run_folder import CONFIGURATION
-from palaestra.runtime.storage.run_notes import NOTES, RunNotes
 from palaestra.runtime.storage.writer_lock import WRITER
 
 FRESHNESS = 0.7

@@ -21,7 +21,7 @@ from palaestra.runtime.curriculum.parameters import with_parameters
 from palaestra.runtime.environments.make import EDITOR, NO_OPTIONS, guarded, is_game, make_env, opening_options
 from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr
 from palaestra.runtime.settings import RunSettings, load
-from palaestra.runtime.storage.live_models import LiveModels
+from palaestra.runtime.showing.live_models import LiveModels
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, tensorflow_run
 from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.runtime.storage.trust import env_code, must_be_trusted, must_stay_inside

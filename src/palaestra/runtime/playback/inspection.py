@@ -23,7 +23,7 @@ from palaestra.envs.ray_fans import RayFan, RayHit
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.critic_only.asymmetric import AsymmetricActorCritic
 from palaestra.models.trunk import Trunk
-from palaestra.runtime.playback.history import Moment
+from palaestra.runtime.playback.agent_history import Moment
 from palaestra.runtime.playback.playing import Playback
 
 GAUSSIAN = 0.5 * math.log(2 * math.pi * math.e)
@@ -159,7 +159,7 @@ def _computed(network: ActorCritic, step: TimeStep, slot: int) -> Sayings:
 
 @dataclass(frozen=True, slots=True)
 class Sayings:
-    """What a network says of N observations."""
+    """Distributions and values that a network gives for N observations."""
 
     mean: Tensor
     """(N, continuous), as for the environment."""

@@ -31,7 +31,7 @@ from palaestra.runtime.play.run_models import (
     run_without_models,
 )
 from palaestra.runtime.playback.playing import Opened
-from palaestra.runtime.storage.live_models import LiveModels
+from palaestra.runtime.showing.live_models import LiveModels
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 
 PLAYER = "player"

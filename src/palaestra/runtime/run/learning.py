@@ -49,8 +49,7 @@ from palaestra.runtime.run.features.keep_best import KeepBest
 from palaestra.runtime.run.features.progress import ProgressReport
 from palaestra.runtime.run.features.report import Report
 from palaestra.runtime.run.features.requests import Requests
-from palaestra.runtime.run.features.saving import Saving
-from palaestra.runtime.run.features.showing import Showing
+from palaestra.runtime.run.features.saving import Saving, Showing
 from palaestra.runtime.run.features.stop_when import Callback, Callbacks, StopWhen
 from palaestra.runtime.run.loop import train as loop
 from palaestra.runtime.run.rank_launch import count_of

@@ -20,6 +20,14 @@ GREY = "#8b93a1"
 LINES = "#8b93a133"
 LEGEND_MARK = "path://M0,0h.01v.01h-.01zM0,7h26v4h-26zM0,18h.01v-.01h-.01z"
 """A flat mark in a box as high as a line of text: ECharts cuts texts that are higher than their mark."""
+TOOLTIP = {
+    "trigger": "axis",
+    "renderMode": "richText",
+    "confine": True,
+    "backgroundColor": "#262b34",
+    "borderWidth": 0,
+    "textStyle": {"color": "#f3f4f6", "fontSize": 12},
+}
 _COUNT = (
     "v => { const a = Math.abs(v), short = x => +x.toPrecision(6); return a >= 1e6 ? short(v / 1e6) + 'M' : a >= "
     "1e4 || a >= 1e3 && a % 100 == 0 ? short(v / 1e3) + 'k' : short(v); }"
@@ -52,14 +60,9 @@ def curve_options(lines: Sequence[CurveLine], *, over_time: bool, log: bool, sma
         "textStyle": {"color": GREY},
         "grid": {"left": 8, "right": 18, "top": 12, "bottom": 4 if small else 84, "containLabel": True},
         "tooltip": {
-            "trigger": "axis",
-            "renderMode": "richText",
+            **TOOLTIP,
             "order": "valueDesc",
-            "confine": True,
             ":valueFormatter": _VALUE,
-            "backgroundColor": "#262b34",
-            "borderWidth": 0,
-            "textStyle": {"color": "#f3f4f6", "fontSize": 12},
             "axisPointer": {"label": {":formatter": f"p => ({_COUNT})(p.value) + ' {across}'"}},
         },
         "xAxis": {

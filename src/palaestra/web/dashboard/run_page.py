@@ -27,8 +27,8 @@ from palaestra.runtime.monitor.run_facts import (
 from palaestra.runtime.monitor.run_index import RunIndex
 from palaestra.runtime.monitor.run_status import RunStatus, section
 from palaestra.runtime.playback.sources import PlaybackSource
+from palaestra.runtime.showing.run_notes import LONGEST_NOTE, RunNotes, clean_tags, write_notes
 from palaestra.runtime.storage.run_folder import CONFIGURATION
-from palaestra.runtime.storage.run_notes import LONGEST_NOTE, RunNotes, clean_tags, write_notes
 from palaestra.scenario.standing import standing_in_words
 from palaestra.web.dashboard.control_card import ControlCard
 from palaestra.web.dashboard.run_cards import show_lessons, show_ratings, show_times

@@ -8,7 +8,7 @@ from typing import Any
 
 from palaestra.core.display import escaped, readable
 from palaestra.runtime.monitor.run_status import BehaviorStatus, RunStatus
-from palaestra.runtime.storage.run_notes import RunNotes
+from palaestra.runtime.showing.run_notes import RunNotes
 from palaestra.web.layout import table_column
 
 COLORS = {

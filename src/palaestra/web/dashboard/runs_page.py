@@ -21,7 +21,7 @@ from palaestra.web.dashboard.run_rows import COLUMNS, SLOTS, row_of, short_setti
 from palaestra.web.dashboard.runs_view import RunsView
 from palaestra.web.layout import card, dialog_of, marked, marked_label, page, quiet, table_column, while_open
 from palaestra.web.site import Site
-from palaestra.web.starting.start_card import StartCard
+from palaestra.web.starting.new_run_page import StartCard
 
 REFRESH = 1.0
 """Seconds between two looks at the files, while a browser is there."""

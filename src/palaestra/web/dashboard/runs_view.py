@@ -1,7 +1,4 @@
-"""What a person has chosen on the page of runs.
-
-It stands in the page's address, so that reloading and sharing keep it.
-"""
+"""Choices on the page of runs, which stand in its address, so that reloading and sharing keep them."""
 
 from __future__ import annotations
 

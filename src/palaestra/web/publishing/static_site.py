@@ -30,7 +30,7 @@ from palaestra.runtime.play.run_models import env_name
 from palaestra.runtime.playback.sources import PlaybackSource, steps_of
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.web.publishing.browser_libraries import compressed, onnxruntime_web, three_js
-from palaestra.web.publishing.episodes import areas_for, packed, recorded
+from palaestra.web.publishing.recorded_episodes import areas_for, packed, recorded
 
 FILES = Path(__file__).parent / "files"
 SHOWN = 6
@@ -56,7 +56,7 @@ class StaticSite:
 
 @dataclass(frozen=True, slots=True)
 class SiteChoices:
-    """What a page shows."""
+    """Choices for a page."""
 
     steps: Sequence[int] = ()
     """Steps of the checkpoints; none: some, evenly spread."""

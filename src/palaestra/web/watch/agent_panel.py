@@ -19,8 +19,8 @@ from palaestra.brains.player_keys import action_names
 from palaestra.core.specs import ActionSpec
 from palaestra.envs.ray_fans import RayFan, RayHit
 from palaestra.runtime.play.assigned_brains import AgentKey
+from palaestra.runtime.playback.agent_history import Moment
 from palaestra.runtime.playback.annotations import color_of
-from palaestra.runtime.playback.history import Moment
 from palaestra.runtime.playback.inspection import AgentInspection
 from palaestra.runtime.playback.played_env import PlayedEnv
 from palaestra.runtime.playback.scene_display import as_jpeg

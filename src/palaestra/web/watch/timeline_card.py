@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from nicegui import run as worker
@@ -11,13 +12,12 @@ from nicegui import ui
 from palaestra.brains.player_keys import action_names
 from palaestra.core.specs import ActionSpec
 from palaestra.runtime.play.assigned_brains import AgentKey
-from palaestra.runtime.playback.history import History, Moment
+from palaestra.runtime.playback.agent_history import History, Moment
 from palaestra.runtime.playback.inspection import Sayings
-from palaestra.web.dashboard.chart_options import GREY, LINES, PALETTE
+from palaestra.web.dashboard.chart_options import GREY, LINES, PALETTE, TOOLTIP
 from palaestra.web.layout import card, icon_button, marked, marked_label, within
 from palaestra.web.watch.watched import WatchedPlayback
 
-ROWS = ("reward", "value", "entropy")
 HEIGHT = 74
 """Pixels of each part of the chart."""
 MOST_CHOICES = 12
@@ -49,7 +49,7 @@ class TimelineCard:
 
     @property
     def moment(self) -> Moment | None:
-        """What is looked back at; None: now."""
+        """The moment that is looked back at; None: now."""
         if self._at is None:
             return None
         return next((one for one in self.history.moments if one.tick == self._at), None)
@@ -78,7 +78,7 @@ class TimelineCard:
         if self._at is None:
             self._slider.set_value(len(moments) - 1)
         action = game.env.behaviors[behavior].action
-        options = timeline_options(moments, said, action, behavior, self._at)
+        options = timeline_options(moments, parts_of(moments, said, action, behavior), self._at)
         self._chart.style(f"height: {HEIGHT * len(options['grid']) + 24}px")
         self._chart.options.clear()
         self._chart.options.update(options)
@@ -113,119 +113,93 @@ class TimelineCard:
         self._watched.playback.resume()
 
 
-def timeline_options(
-    moments: Sequence[Moment], said: Sayings | None, action: ActionSpec, behavior: str, at: int | None
-) -> dict[str, Any]:
-    """Returns a chart of parts one below the other, over ticks; probabilities and values only where they are known."""
-    ticks = [one.tick for one in moments]
-    parts: list[tuple[str, list[tuple[str, list[float]]], bool]] = [
-        ("reward", [("reward", [one.reward for one in moments])], False)
-    ]
-    if said is not None:
-        parts.append(("value", [("value", said.value.tolist())], False))
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the chart: lines over ticks, or shares that lie on one another."""
+
+    title: str
+    lines: Sequence[tuple[str, Sequence[float]]]
+    stacked: bool = False
+
+
+def parts_of(moments: Sequence[Moment], said: Sayings | None, action: ActionSpec, behavior: str) -> list[Part]:
+    """Returns the parts of a timeline; values, probabilities and entropy only where they are known."""
     continuous, branches = action_names(behavior, action)
+    parts = [Part("reward", [("reward", [one.reward for one in moments])])]
     if said is not None:
+        parts.append(Part("value", [("value", said.value.tolist())]))
         for number, (names, table) in enumerate(zip(branches, said.choices, strict=True)):
             title = "probabilities" if len(branches) == 1 else f"probabilities of branch {number}"
             lines = [(name, column.tolist()) for name, column in zip(names, table.T, strict=True)]
-            parts.append((title, lines[:MOST_CHOICES], True))
+            parts.append(Part(title, lines[:MOST_CHOICES], stacked=True))
     if continuous:
         table = [one.continuous.tolist() for one in moments]
         lines = [(name, [row[i] for row in table]) for i, name in enumerate(continuous)]
-        parts.append(("actions", lines[:MOST_CHOICES], False))
+        parts.append(Part("actions", lines[:MOST_CHOICES]))
     if said is not None:
-        parts.append(("entropy", [("entropy", said.entropy.tolist())], False))
-    ends = [one.tick for one in moments if one.ended]
-    options: dict[str, Any] = {
+        parts.append(Part("entropy", [("entropy", said.entropy.tolist())]))
+    return parts
+
+
+def timeline_options(moments: Sequence[Moment], parts: Sequence[Part], at: int | None) -> dict[str, Any]:
+    """Returns a chart of parts one below the other, over ticks. Ends of episodes and the tick `at` are marked."""
+    ticks = [one.tick for one in moments]
+    marks = [{"xAxis": one.tick, "lineStyle": {"color": GREY, "type": "dotted"}} for one in moments if one.ended]
+    if at is not None:
+        marks.append({"xAxis": at, "lineStyle": {"color": PALETTE[1], "type": "solid", "width": 1.5}})
+    marked_ticks = {"symbol": "none", "silent": True, "animation": False, "label": {"show": False}, "data": marks}
+    small = {"color": GREY, "fontSize": 10}
+    text = {"fontSize": 11, "color": GREY, "fontWeight": "normal"}
+    tops = [HEIGHT * place + 18 for place in range(len(parts))]
+    last = len(parts) - 1
+    span = {"min": ticks[0], "max": max(ticks[-1], ticks[0] + 1)}
+    return {
         "animation": False,
         "textStyle": {"color": GREY},
         "axisPointer": {"link": [{"xAxisIndex": "all"}]},
-        "tooltip": {
-            "trigger": "axis",
-            "renderMode": "richText",
-            "confine": True,
-            "backgroundColor": "#262b34",
-            "borderWidth": 0,
-            "textStyle": {"color": "#f3f4f6", "fontSize": 12},
-        },
-        "title": [],
-        "grid": [],
-        "xAxis": [],
-        "yAxis": [],
-        "series": [],
-    }
-    for place, (title, lines, stacked) in enumerate(parts):
-        top = HEIGHT * place + 18
-        options["title"].append(
-            {
-                "text": title,
-                "left": 4,
-                "top": top - 16,
-                "textStyle": {"fontSize": 11, "color": GREY, "fontWeight": "normal"},
-            }
-        )
-        options["grid"].append({"left": 44, "right": 12, "top": top, "height": HEIGHT - 26})
-        last = place == len(parts) - 1
-        options["xAxis"].append(
+        "tooltip": TOOLTIP,
+        "title": [
+            {"text": part.title, "left": 4, "top": top - 16, "textStyle": text}
+            for part, top in zip(parts, tops, strict=True)
+        ],
+        "grid": [{"left": 44, "right": 12, "top": top, "height": HEIGHT - 26} for top in tops],
+        "xAxis": [
             {
                 "type": "value",
                 "gridIndex": place,
-                "min": ticks[0],
-                "max": max(ticks[-1], ticks[0] + 1),
-                "axisLabel": {"show": last, "color": GREY, "fontSize": 10},
-                "splitLine": {"show": False},
+                **span,
+                "axisLabel": {"show": place == last, **small},
+                "axisTick": {"show": place == last},
                 "axisLine": {"lineStyle": {"color": GREY}},
-                "axisTick": {"show": last},
+                "splitLine": {"show": False},
             }
-        )
-        options["yAxis"].append(
+            for place in range(len(parts))
+        ],
+        "yAxis": [
             {
                 "type": "value",
                 "gridIndex": place,
                 "splitNumber": 2,
-                "scale": not stacked,
-                **({"min": 0, "max": 1} if stacked else {}),
-                "axisLabel": {"color": GREY, "fontSize": 10},
+                **({"min": 0, "max": 1} if part.stacked else {"scale": True}),
+                "axisLabel": small,
                 "splitLine": {"lineStyle": {"color": LINES}},
             }
-        )
-        for number, (name, values) in enumerate(lines):
-            options["series"].append(
-                {
-                    "name": name,
-                    "type": "line",
-                    "xAxisIndex": place,
-                    "yAxisIndex": place,
-                    "showSymbol": False,
-                    "data": [[tick, round(value, 5)] for tick, value in zip(ticks, values, strict=True)],
-                    "lineStyle": {"width": 0 if stacked else 1.5},
-                    "itemStyle": {"color": PALETTE[number % len(PALETTE)]},
-                    **({"stack": title, "areaStyle": {"opacity": 0.75}} if stacked else {}),
-                    **(
-                        {
-                            "markLine": {
-                                "symbol": "none",
-                                "silent": True,
-                                "animation": False,
-                                "label": {"show": False},
-                                "data": [
-                                    *({"xAxis": end, "lineStyle": {"color": GREY, "type": "dotted"}} for end in ends),
-                                    *(
-                                        []
-                                        if at is None
-                                        else [
-                                            {
-                                                "xAxis": at,
-                                                "lineStyle": {"color": PALETTE[1], "type": "solid", "width": 1.5},
-                                            }
-                                        ]
-                                    ),
-                                ],
-                            }
-                        }
-                        if number == 0
-                        else {}
-                    ),
-                }
-            )
-    return options
+            for place, part in enumerate(parts)
+        ],
+        "series": [
+            {
+                "name": name,
+                "type": "line",
+                "xAxisIndex": place,
+                "yAxisIndex": place,
+                "showSymbol": False,
+                "data": [[tick, round(value, 5)] for tick, value in zip(ticks, values, strict=True)],
+                "lineStyle": {"width": 0 if part.stacked else 1.5},
+                "itemStyle": {"color": PALETTE[number % len(PALETTE)]},
+                **({"stack": part.title, "areaStyle": {"opacity": 0.75}} if part.stacked else {}),
+                **({} if number else {"markLine": marked_ticks}),
+            }
+            for place, part in enumerate(parts)
+            for number, (name, values) in enumerate(part.lines)
+        ],
+    }

@@ -17,7 +17,7 @@ from palaestra.runtime.play.run_models import Models
 from palaestra.runtime.playback.inspection import Inspector
 from palaestra.runtime.playback.playing import Opened, Playback
 from palaestra.runtime.playback.sources import PlaybackSource, steps_of
-from palaestra.runtime.storage.live_models import LiveModels
+from palaestra.runtime.showing.live_models import LiveModels
 from palaestra.runtime.storage.networks import load_networks
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.runtime.storage.writer_lock import is_written

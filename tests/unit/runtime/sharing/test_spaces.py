@@ -4,7 +4,7 @@ import pytest
 from hub_server import Hub
 
 from palaestra.core.errors import HubError
-from palaestra.runtime.sharing.spaces import push_page
+from palaestra.runtime.sharing.pushing import push_page
 
 
 def test_a_page_becomes_a_space_that_a_later_push_replaces(hub: Hub, tmp_path: Path):

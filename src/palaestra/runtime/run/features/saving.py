@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from time import perf_counter
 
-from palaestra.core.errors import Diverged, RankLost
+from palaestra.core.errors import Diverged, PalaestraError, RankLost
 from palaestra.core.versions import MLAGENTS, palaestra_version
 from palaestra.parallel.closing import warning_of_failure
 from palaestra.runtime.collect.learner import Learner, must_be_finite
@@ -16,6 +16,7 @@ from palaestra.runtime.parts.part import Refused, RunPart
 from palaestra.runtime.run.commands import continue_command
 from palaestra.runtime.run.training_run import Run, setup_of
 from palaestra.runtime.settings import RunSettings
+from palaestra.runtime.showing.live_models import LiveModels
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.rank_states import with_other_ranks
 
@@ -33,6 +34,11 @@ PATIENCE = 30.0
 
 MUCH = 2**28
 """Bytes of an unfinished rollout from which on a checkpoint is put off for its end."""
+
+LEAST_SECONDS = 0.4
+"""Seconds between two models of a behavior."""
+SHOWN_SHARE = 0.02
+"""Share of the time that writing them may take."""
 
 
 class Saving(RunPart):
@@ -230,3 +236,39 @@ def _add_times(run: Run) -> dict[str, str]:
         for name, seconds in use.copies.items():
             add((*place, ENVIRONMENT, "workers", name), seconds, parallel=True)
     return {"bottleneck": bottleneck(run.meetings.times, setup_of(run))}
+
+
+class Showing(RunPart):
+    """Writes a model after an update while someone watches, and nothing otherwise."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._models = None if run.inference else run.group.first(lambda: LiveModels(run.folder.path))
+        self._next: dict[str, float] = {}
+
+    def started(self) -> None:
+        """Drops what an earlier run of this name has left, or what this one has not reached."""
+        if self._models is not None:
+            self._models.drop_after(self._run.step if self._run.saved.checkpoint is not None else -1)
+
+    def updated(self, learner: Learner) -> None:
+        """Writes the policy if someone watches, and not too often."""
+        began = perf_counter()
+        if self._models is None or began < self._next.get(learner.name, 0.0):
+            return
+        self._next[learner.name] = began + LEAST_SECONDS / 4
+        if not self._models.watched:
+            return
+        try:
+            from palaestra.onnx_export import onnx
+
+            network = learner.trainer.network
+            self._models.add(
+                learner.name, learner.step, lambda path: onnx.export(network, learner.spec, path, for_unity=False)
+            )
+        except (PalaestraError, OSError, ImportError, RuntimeError, ValueError) as problem:
+            self._run.console.detail(f"'{learner.name}' is not shown while it learns: {problem}")
+            self._models = None
+            return
+        spent = perf_counter() - began
+        self._next[learner.name] = began + max(LEAST_SECONDS, spent / SHOWN_SHARE)

@@ -28,7 +28,7 @@ class Moment:
 
     tick: int
     obs: tuple[NDArray[np.float32], ...]
-    """What it observes now, each in the shape of its spec."""
+    """Its observations now, each in the shape of its spec."""
     mask: NDArray[np.bool_] | None
     continuous: NDArray[np.float32]
     """The action that led here, (continuous,)."""

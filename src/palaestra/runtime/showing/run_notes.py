@@ -15,7 +15,7 @@ MOST_TAGS, LONGEST_TAG, LONGEST_NOTE = 20, 40, 4000
 
 @dataclass(frozen=True, slots=True)
 class RunNotes:
-    """What people have written about a run."""
+    """Tags and a note."""
 
     tags: tuple[str, ...] = ()
     note: str = ""

@@ -26,7 +26,7 @@ FULL = 32767
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What the models of one step did."""
+    """A recording of the models of one step."""
 
     step: int | None
     outline: Mapping[str, Any]
