@@ -87,7 +87,7 @@ def _beside(options: argparse.Namespace) -> int:
         over.set()
 
     threading.Thread(target=wait, daemon=True).start()
-    path = f"/run?{urlencode({'id': options.what})}" if options.what else "/"
+    path = f"/watch?{urlencode({'run': options.what, 'areas': 16, 'begins': 1})}" if options.what else "/"
     return open_page(Site(options.results_dir, run=options.what), path=path, browser=False, ended=over.is_set)
 
 

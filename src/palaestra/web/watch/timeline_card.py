@@ -114,7 +114,7 @@ class TimelineCard:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TimelinePart:
     """A part of the chart: lines over ticks, or shares that lie on one another."""
 
     title: str
@@ -122,26 +122,26 @@ class Part:
     stacked: bool = False
 
 
-def parts_of(moments: Sequence[Moment], said: Sayings | None, action: ActionSpec, behavior: str) -> list[Part]:
+def parts_of(moments: Sequence[Moment], said: Sayings | None, action: ActionSpec, behavior: str) -> list[TimelinePart]:
     """Returns the parts of a timeline; values, probabilities and entropy only where they are known."""
     continuous, branches = action_names(behavior, action)
-    parts = [Part("reward", [("reward", [one.reward for one in moments])])]
+    parts = [TimelinePart("reward", [("reward", [one.reward for one in moments])])]
     if said is not None:
-        parts.append(Part("value", [("value", said.value.tolist())]))
+        parts.append(TimelinePart("value", [("value", said.value.tolist())]))
         for number, (names, table) in enumerate(zip(branches, said.choices, strict=True)):
             title = "probabilities" if len(branches) == 1 else f"probabilities of branch {number}"
             lines = [(name, column.tolist()) for name, column in zip(names, table.T, strict=True)]
-            parts.append(Part(title, lines[:MOST_CHOICES], stacked=True))
+            parts.append(TimelinePart(title, lines[:MOST_CHOICES], stacked=True))
     if continuous:
         table = [one.continuous.tolist() for one in moments]
         lines = [(name, [row[i] for row in table]) for i, name in enumerate(continuous)]
-        parts.append(Part("actions", lines[:MOST_CHOICES]))
+        parts.append(TimelinePart("actions", lines[:MOST_CHOICES]))
     if said is not None:
-        parts.append(Part("entropy", [("entropy", said.entropy.tolist())]))
+        parts.append(TimelinePart("entropy", [("entropy", said.entropy.tolist())]))
     return parts
 
 
-def timeline_options(moments: Sequence[Moment], parts: Sequence[Part], at: int | None) -> dict[str, Any]:
+def timeline_options(moments: Sequence[Moment], parts: Sequence[TimelinePart], at: int | None) -> dict[str, Any]:
     """Returns a chart of parts one below the other, over ticks. Ends of episodes and the tick `at` are marked."""
     ticks = [one.tick for one in moments]
     marks = [{"xAxis": one.tick, "lineStyle": {"color": GREY, "type": "dotted"}} for one in moments if one.ended]

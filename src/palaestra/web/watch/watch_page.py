@@ -38,12 +38,12 @@ def add_watch_page(site: Site, streams: SceneStreams, index: RunIndex) -> None:
     """Registers the page."""
 
     @ui.page("/watch")
-    def watch(run: str = "", env: str = "", step: str = "", areas: str = "") -> None:
+    def watch(run: str = "", env: str = "", step: str = "", areas: str = "", begins: str = "") -> None:
         runs = find_runs(site.results)
-        if run and run not in runs and started_run(site.results, run) is not None:
+        folder = RunFolder(site.results, run)
+        if run and (begins or started_run(site.results, run) is not None) and not _can_play(folder):
             with page("Watch", "Watch"):
-                there = RunFolder(site.results, run).checkpoints
-                Entrance(site.results, run, lambda: any(there.glob("[0-9]*")), ui.navigate.reload)
+                Entrance(site.results, run, lambda: _can_play(folder), ui.navigate.reload)
             return
         if refused(site, run, env, runs):
             return
@@ -57,8 +57,16 @@ def add_watch_page(site: Site, streams: SceneStreams, index: RunIndex) -> None:
             step=int(step) if step.isdecimal() else None,
             areas=min(max(int(areas), 1), 64) if areas.isdecimal() else None,
         )
+        if begins and source.is_game:  # a copy of a Unity game is opened by those who ask for it
+            ui.navigate.to(address("/run", id=run))
+            return
         with page("Watch", "Watch"):
             WatchPage(source, runs, streams, index)
+
+
+def _can_play(run: RunFolder) -> bool:
+    """Whether a run has begun, so that there is a policy to play."""
+    return any(run.checkpoints.glob("[0-9]*")) or any(run.path.glob("*.onnx"))
 
 
 class WatchPage:
