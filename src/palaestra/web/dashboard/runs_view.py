@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -46,10 +48,9 @@ class RunsView:
             elif isinstance(field.default, bool):
                 given[field.name] = texts[-1] == "1"
             elif isinstance(field.default, float):
-                try:
-                    given[field.name] = min(max(float(texts[-1]), 0.0), 0.99)
-                except ValueError:
-                    continue
+                with suppress(ValueError):
+                    number = float(texts[-1])
+                    given[field.name] = min(max(number, 0.0), 0.99) if math.isfinite(number) else field.default
             else:
                 given[field.name] = texts[-1]
         view = RunsView(**given)

@@ -17,6 +17,7 @@ from palaestra.core.errors import EnvError
 from palaestra.demos import read_demo
 from palaestra.demos.summary import summarize
 from palaestra.onnx_export.onnx import export
+from palaestra.runtime.playback.agent_history import History
 from palaestra.runtime.playback.demo_takes import DemoTakes
 from palaestra.runtime.playback.inspection import Inspector
 from palaestra.runtime.playback.playing import Opened, Playback
@@ -208,3 +209,28 @@ def test_recorded_episodes_are_whole_and_single_ones_can_be_dropped(tmp_path: Pa
 def test_options_that_were_typed_reach_the_environment(tmp_path: Path):
     env, _ = PlaybackSource(tmp_path, env="GridWorld", options={"width": 100}).open()
     assert env.behaviors["GridWorld"].obs[0].shape == (3, 64, 100)
+
+
+def test_the_last_ticks_of_the_agent_that_is_looked_at_are_kept_and_can_be_looked_back_at(tmp_path: Path):
+    with playing("Basic", tmp_path) as playback:
+        history = History(playback)
+        history.follow()
+        advance(playback, 2)
+        assert history.moments == ()
+        playback.game.looked = ("Basic", 0)
+        advance(playback, 4)
+        moments = history.moments
+        assert [one.tick for one in moments] == list(range(moments[0].tick, playback.state.ticks + 1))
+        assert len(moments) >= 3
+        last = moments[-1]
+        assert last.obs[0].tolist() == playback.game.steps["Basic"].obs[0][0].tolist()
+        assert last.discrete.tolist() == playback.game.actions["Basic"].discrete[0].tolist()
+        assert last.reward == pytest.approx(float(playback.game.steps["Basic"].reward[0]))
+        playback.display.look_back(moments[0].drawing)
+        advance(playback, 1)
+        assert playback.display.drawing() is moments[0].drawing
+        playback.display.look_back(None)
+        until(lambda: playback.display.drawing() is not moments[0].drawing)
+        playback.game.looked = None
+        advance(playback, 1)
+        assert history.moments == ()

@@ -81,3 +81,9 @@ def test_a_solid_that_jumps_or_appears_is_where_it_is_now():
 def test_a_solid_without_a_height_is_hidden():
     flat = solids("wall", "box", [[[0, 0, 0], [1, 0, 0]]], [[8, 0, 1], [8, 2, 1]], (1, 2, 3))
     assert rows(Drawing((flat,), (4, 1, 4)))[:, 7:10].tolist() == [[0, 0, 0], [8, 2, 1]]
+
+
+def test_the_heights_are_those_of_what_is_seen_within_the_area():
+    assert outline(scene())["heights"] == (-0.5, 1.0)  # the floor's underside; room above the ball ends with the area
+    tall = Drawing(scene(size=0.5).solids, (2.0, 9.0, 2.0))
+    assert outline(tall)["heights"] == pytest.approx((-0.5, 1.25 + 0.08 * 9))
