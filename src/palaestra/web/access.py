@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from palaestra.runtime.storage.user_keys import user_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -52,6 +52,31 @@ def user_token() -> str:
     return new_token() if key is None else base64.urlsafe_b64encode(key).decode().rstrip("=")
 
 
+class Guests:
+    """People who were invited to one game each: their tokens open that game, and nothing else."""
+
+    def __init__(self) -> None:
+        self._games: dict[str, str] = {}
+
+    def invite(self, game: str) -> str:
+        """Returns a token for a game; the same one for each who is invited to it."""
+        for token, known in self._games.items():
+            if known == game:
+                return token
+        token = new_token()
+        self._games[token] = game
+        return token
+
+    def __contains__(self, token: str) -> bool:
+        return any(secrets.compare_digest(token.encode(), one.encode()) for one in self._games)
+
+    def may_open(self, token: str, path: str, query: Mapping[str, str]) -> bool:
+        """Whether a guest may open an address: the page of its game, and what that page loads."""
+        if token not in self:
+            return False
+        return path.startswith(("/_nicegui", "/scene/")) or (path == "/play" and query == {"join": self._games[token]})
+
+
 class Access:
     """ASGI middleware that refuses whoever has no token (403), and requests for or from another site (403).
 
@@ -59,13 +84,14 @@ class Access:
     without it.
     """
 
-    def __init__(self, app: ASGIApp, token: str, port: int, hosts: Iterable[str]) -> None:
+    def __init__(self, app: ASGIApp, token: str, port: int, hosts: Iterable[str], guests: Guests | None = None) -> None:
         """`hosts` are the names, beside IP addresses, under which the page may be opened."""
         self._app = app
         self._token = token
         self._port = port
         self._hosts = frozenset(host.lower() for host in hosts)
         self._cookie = f"palaestra-{port}"  # browsers share cookies between the ports of a host
+        self._guests = Guests() if guests is None else guests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, or hands it on."""
@@ -78,18 +104,18 @@ class Access:
             return
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         given = dict(query).get(TOKEN)
-        if given is not None and self._equals(given) and scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
+        asks = given is not None and scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
+        if given is not None and asks and (self._equals(given) or given in self._guests):
             rest = urlencode([(key, value) for key, value in query if key != TOKEN])
-            await self._enter(send, "/" + quote(scope["path"].lstrip("/\\")) + (f"?{rest}" if rest else ""))
+            place = "/" + quote(scope["path"].lstrip("/\\")) + (f"?{rest}" if rest else "")
+            await self._enter(send, place, given if given in self._guests else None)
             return
-        if not self._equals(_cookie(headers, self._cookie)):
-            await _refuse(
-                scope,
-                send,
-                "open the address that 'palaestra view' printed: it ends with the token that this page asks for",
-            )
+        guest = _cookie(headers, f"{self._cookie}-guest")
+        if self._equals(_cookie(headers, self._cookie)) or self._guests.may_open(guest, scope["path"], dict(query)):
+            await self._app(scope, receive, _with_headers(send))
             return
-        await self._app(scope, receive, _with_headers(send))
+        reason = "open the address that 'palaestra view' printed: it ends with the token that this page asks for"
+        await _refuse(scope, send, "this invitation is for one game" if guest in self._guests else reason)
 
     def _foreign(self, headers: Headers) -> str | None:
         """Returns why a request is for or from another site; None if it is not."""
@@ -122,9 +148,10 @@ class Access:
     def _equals(self, given: str) -> bool:
         return secrets.compare_digest(given.encode(), self._token.encode())
 
-    async def _enter(self, send: Send, place: str) -> None:
+    async def _enter(self, send: Send, place: str, guest: str | None) -> None:
         """Stores the token in a cookie that scripts cannot read, and leads on."""
-        cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Lax"
+        name, token = (self._cookie, self._token) if guest is None else (f"{self._cookie}-guest", guest)
+        cookie = f"{name}={token}; Path=/; HttpOnly; SameSite=Lax"
         headers = [
             (b"location", place.encode("latin-1")),
             (b"set-cookie", cookie.encode()),

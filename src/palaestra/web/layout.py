@@ -86,6 +86,10 @@ body.body--dark .bg-negative { --q-negative: #c43c32; }
 .p-count { position: absolute; left: 0; right: 0; top: 38%; text-align: center; font-size: 34px; font-weight: 600;
   pointer-events: none;
   text-shadow: 0 0 6px var(--palaestra-card), 0 0 2px var(--palaestra-card); }
+.p-score { position: absolute; top: 10px; left: 50%; transform: translateX(-50%); z-index: 1; padding: 4px 16px;
+  border-radius: 999px; background: #262b34e0; color: #fff; font-size: 18px; font-weight: 600; white-space: nowrap;
+  pointer-events: none; }
+.p-score:empty { display: none; }
 .p-qr { width: 240px; max-width: 100%; align-self: center; }
 .p-grow { flex: 1 1 480px; min-width: 0; }
 .p-side { flex: 1 1 300px; max-width: 420px; min-width: 0; }

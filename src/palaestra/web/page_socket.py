@@ -27,11 +27,14 @@ class PageSocket:
     socket: socket.socket
     token: str
 
-    def address(self, path: str = "/", host: str = "") -> str:
-        """Returns a page's address with the token: for other machines too, if it is bound to more than the loopback."""
+    def address(self, path: str = "/", host: str = "", token: str = "") -> str:
+        """Returns a page's address with the token, or a guest's.
+
+        It is one for other machines too, if the page is bound to more than the loopback.
+        """
         host = host or socket.gethostname() if ipaddress.ip_address(self.bind).is_unspecified else self.bind
         address = f"[{host}]" if ":" in host else host
-        return f"http://{address}:{self.port}{path}{'&' if '?' in path else '?'}token={self.token}"
+        return f"http://{address}:{self.port}{path}{'&' if '?' in path else '?'}token={token or self.token}"
 
     @property
     def is_private(self) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from palaestra.web.access import Access, names_of_this_machine
+from palaestra.web.access import Access, Guests, names_of_this_machine
 from palaestra.web.page_socket import PageSocket
 from palaestra.web.site import Site
 
@@ -49,7 +49,8 @@ def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = N
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     streams = SceneStreams()
     app.router.routes.append(streams.route)
-    add_pages(site, streams, lambda path: invitation(listener, path))
+    guests = Guests()
+    add_pages(site, streams, lambda key: invitation(listener, f"/play?join={key}", guests.invite(key)))
     ui.run_with(
         app,
         title="Palaestra",
@@ -63,7 +64,7 @@ def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = N
     # NiceGUI looks at every object once, torch's too
     warnings.filterwarnings("ignore", "`torch.distributed.reduce_op`", FutureWarning)
     logging.getLogger("nicegui").setLevel(logging.ERROR)
-    guarded = Access(app, listener.token, listener.port, hosts)
+    guarded = Access(app, listener.token, listener.port, hosts, guests)
     config = uvicorn.Config(
         guarded,
         log_level="error",
@@ -116,7 +117,9 @@ def _ending_on_hangup(server: uvicorn.Server) -> Iterator[None]:
 
 
 def add_pages(site: Site, streams: SceneStreams, invitation_to: Callable[[str], Invitation]) -> None:
-    """Registers every page and its WebSockets. `invitation_to` makes the link to a path for a second person."""
+    """Registers every page and its WebSockets. `invitation_to` makes the link to a game, by its key, for a second
+    person.
+    """
     from palaestra.runtime.monitor.run_index import RunIndex
     from palaestra.web.dashboard.runs_page import add_runs_page
     from palaestra.web.people.play_page import add_play_page

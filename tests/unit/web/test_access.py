@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from asgi_client import Answer, call, opens
 
-from palaestra.web.access import Access
+from palaestra.web.access import Access, Guests
 
 PORT, TOKEN = 8600, "right-token"
 HOME = f"http://127.0.0.1:{PORT}"
@@ -133,3 +133,34 @@ def test_websockets_are_refused_in_the_same_way():
     assert not opens(guarded(), "/ws", [HOST, ("cookie", f"palaestra-{PORT}=wrong")])
     assert not opens(guarded(), "/ws", [HOST, COOKIE, ("origin", "http://evil.example")])
     assert not opens(guarded(), "/ws", [("host", f"evil.example:{PORT}"), COOKIE])
+
+
+def test_a_guest_opens_the_game_of_the_invitation_and_nothing_else():
+    guests = Guests()
+    token = guests.invite("key")
+    assert guests.invite("key") == token != guests.invite("other")
+    page = Access(inside, TOKEN, PORT, ("localhost",), guests)
+    entered = call(page, "/play", f"join=key&token={token}", [HOST], "GET")
+    assert entered.headers["location"] == "/play?join=key"
+    name, value = entered.headers["set-cookie"].partition(";")[0].split("=")
+    assert (name, value) == (f"palaestra-{PORT}-guest", token)
+    cookie = ("cookie", f"{name}={token}")
+    for path, query in (
+        ("/play", "join=key"),
+        ("/_nicegui/3.0/x.js", ""),
+        ("/_nicegui_ws/socket.io/", "a=1"),
+        ("/scene/abc", ""),
+    ):
+        assert call(page, path, query, [HOST, cookie], "GET").status == 200
+    for path, query in (
+        ("/", ""),
+        ("/play", "join=other"),
+        ("/play", ""),
+        ("/play", "join=key&run=first"),
+        ("/run", "id=a"),
+    ):
+        answer = call(page, path, query, [HOST, cookie], "GET")
+        assert answer.status == 403
+        assert "for one game" in answer.text
+    assert call(page, "/play", "join=key", [HOST, ("cookie", f"{name}={token}x")], "GET").status == 403
+    assert call(page, "/play", "join=key", [HOST, ("cookie", f"palaestra-{PORT}={token}")], "GET").status == 403

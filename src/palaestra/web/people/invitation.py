@@ -21,14 +21,14 @@ class Invitation:
     """Whether only browsers on this machine can open it."""
 
 
-def invitation(listener: PageSocket, path: str) -> Invitation:
-    """Returns the link to a path of the page.
+def invitation(listener: PageSocket, path: str, token: str) -> Invitation:
+    """Returns the link to a path of the page, with a guest's token.
 
     A page that listens on all addresses is named by one of this machine, since a phone seldom knows the machine's name.
     """
     bind = ipaddress.ip_address(listener.bind)
     host = network_address(bind.version) if bind.is_unspecified else ""
-    return Invitation(listener.address(path, host), listener.is_private)
+    return Invitation(listener.address(path, host, token), listener.is_private)
 
 
 def network_address(version: int) -> str:

@@ -17,7 +17,7 @@ from palaestra.core.errors import PalaestraError
 from palaestra.runtime.monitor.run_list import find_runs
 from palaestra.runtime.playback.played_env import PlayedEnv
 from palaestra.runtime.playback.playing import PlaybackState
-from palaestra.web.layout import card, complain, marked_label, page, quiet
+from palaestra.web.layout import card, complain, marked, marked_label, page, quiet
 from palaestra.web.people.board import HELP, BoardPlay
 from palaestra.web.people.demo_card import DemoCard
 from palaestra.web.people.invitation import Invitation
@@ -32,7 +32,7 @@ ARROWS = ("ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown")
 
 
 def add_play_page(site: Site, streams: SceneStreams, invitation_to: Callable[[str], Invitation]) -> None:
-    """Registers the page. `invitation_to` makes the link to a path for a second person."""
+    """Registers the page. `invitation_to` makes the link to a game, by its key, for a second person."""
 
     @ui.page("/play")
     def play(run: str = "", env: str = "", join: str = "") -> None:
@@ -45,7 +45,7 @@ def add_play_page(site: Site, streams: SceneStreams, invitation_to: Callable[[st
         with page("Play", "Play"):
             game = games.get(join) if join else PlayedGame(source_of(site, run, env), streams)
             if game is not None:
-                PlayPage(game, runs, site.results, invitation_to)
+                PlayPage(game, runs, site.results, None if join else invitation_to)
                 return
             with card("This game has ended"):
                 ui.link("Start another one", "/play")
@@ -55,15 +55,17 @@ class PlayPage:
     """One person's window."""
 
     def __init__(
-        self, game: PlayedGame, runs: list[str], results: Path, invitation_to: Callable[[str], Invitation]
+        self, game: PlayedGame, runs: list[str], results: Path, invitation_to: Callable[[str], Invitation] | None
     ) -> None:
+        """`invitation_to`: None for a guest, who plays and chooses nothing else."""
         self.game = game
         self._name = uuid.uuid4().hex
         self.person: Person | None = None
         self._board: BoardPlay | None = None
         close_with_page(lambda: game.leave(self._name))
-        with ui.row().classes("w-full items-center gap-3"):
-            choice_of_what("/play", game.source, runs)
+        if invitation_to is not None:
+            with ui.row().classes("w-full items-center gap-3"):
+                choice_of_what("/play", game.source, runs)
         with ui.row().classes("w-full gap-3 items-start"):
             with ui.column().classes("p-grow gap-3") as self._left, card():
                 self._stage = Stage(game.watched, self._pick, lambda behavior, slot: self._seat.sit_on(behavior, slot))
@@ -71,15 +73,19 @@ class PlayPage:
                     self._start = ui.button("Press a key, or tap here, to start", on_click=self._begin)
                     self._start.props("no-caps data-mark=begin").classes("p-start").visible = False
                     self._count = marked_label("countdown", "p-count").props("role=status")
+                    self._score = marked_label("scoreboard", "p-score")
                 self._pad = ui.column().classes("w-full")
                 with ui.row().classes("w-full items-center gap-1"):
                     self._transport = Transport(game.playback, self._toggle)
+                    again = ui.button("Rematch", icon="sports_score", on_click=self._rematch)
+                    self._again = marked(again, "rematch", props="flat dense no-caps")
+                    self._again.visible = False
             with ui.column().classes("p-side gap-3"):
                 self._status = StatusCard(game.watched)
                 with ui.column().classes("w-full gap-3") as self._right:
                     self._seat = SeatCard(game, runs, results, invitation_to, self._sit)
                     self._keys = ui.column().classes("w-full")
-                    self._demos = DemoCard(results, lambda: self.person)
+                    self._demos = None if invitation_to is None else DemoCard(results, lambda: self.person)
         ui.timer(0.25, self._refresh)
 
     def _toggle(self) -> None:
@@ -88,6 +94,17 @@ class PlayPage:
         else:
             self.game.begin()
             self._transport.show()
+
+    def _rematch(self) -> None:
+        """Begins at nil all, after a countdown."""
+        for person in self.game.people.values():
+            person.won = person.drawn = person.lost = 0
+            person.last_result = person.last_reward = None
+        self._score.set_text("")
+        self._again.visible = False
+        self.game.playback.restart()
+        self.game.begun = False
+        self.game.begin()
 
     def _begin(self) -> None:
         if self.person is not None:
@@ -152,12 +169,13 @@ class PlayPage:
         state = playback.state
         self._show_start(state, self.person)
         self._show_status(state, game, self.person)
-        self._demos.show(self.person)
+        if self._demos is not None:
+            self._demos.show(self.person)
 
     def _show_start(self, state: PlaybackState, person: Person) -> None:
         self._start.visible = not self.game.begun
         self._count.visible = self.game.begun and state.held > 0 and not state.paused
-        outcome = "" if person.last_result is None else f"{person.last_result} Next round in "
+        outcome = "Kick-off in " if person.last_result is None else f"{person.last_result} Next round in "
         self._count.set_text(f"{outcome}{math.ceil(state.held)}" if self._count.visible else "")
 
     def _show_status(self, state: PlaybackState, game: PlayedEnv, person: Person) -> None:
@@ -170,7 +188,9 @@ class PlayPage:
         played = person.won + person.drawn + person.lost
         if played and len({place.team for place in self.game.places()}) > 1:
             lines.append(f"You: {person.won} won, {person.drawn} drawn, {person.lost} lost ({person.won / played:.0%})")
-            lines += [] if person.elo is None else [f"Your Elo: {person.elo:.0f}"]
+            elo = "" if person.elo is None else f"   ·   Elo {person.elo:.0f}"
+            self._score.set_text(f"You {person.won} : {person.lost} them{elo}")
+            self._again.visible = True
         self._status.score.set_text("\n".join([*lines, *score_lines(game)]))
 
     def _doing(self, state: PlaybackState) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nicegui import ui
 
-from palaestra.web.layout import address, card, complain, dialog_of, quiet
+from palaestra.web.layout import card, complain, dialog_of, quiet
 from palaestra.web.people.invitation import Invitation, qr_code
 from palaestra.web.people.opponents import choices
 from palaestra.web.people.played_game import AgentSeat, PlayedGame
@@ -21,7 +21,7 @@ class SeatCard:
         game: PlayedGame,
         runs: list[str],
         results: Path,
-        invitation_to: Callable[[str], Invitation],
+        invitation_to: Callable[[str], Invitation] | None,
         sit: Callable[[AgentSeat], object],
     ) -> None:
         """`sit` is called with the seat that was chosen."""
@@ -60,8 +60,8 @@ class SeatCard:
             return
         self._shown = len(labels)
         self._select.set_options(labels, value=self._select.value)
-        self._invite.visible = len(labels) > 1
-        if len(labels) > 1:
+        self._invite.visible = len(labels) > 1 and self._invitation_to is not None
+        if self._invite.visible:
             self._show_sides()
 
     def _chosen(self, number: object) -> None:
@@ -88,7 +88,8 @@ class SeatCard:
 
     def _show_invitation(self) -> None:
         """Shows the link for a second person: to copy, and as a QR code where other machines can reach the page."""
-        link = self._invitation_to(address("/play", join=self._game.key))
+        assert self._invitation_to is not None
+        link = self._invitation_to(self._game.key)
         with dialog_of("Invite a second person") as dialog:
             field = ui.input("Link").props("dense outlined readonly data-mark=invitation").classes("w-full")
             field.set_value(link.address)
@@ -105,6 +106,6 @@ class SeatCard:
                 ui.label("palaestra view --bind 0.0.0.0").classes("p-log")
             elif (code := qr_code(link.address)) is not None:
                 ui.image(code).props('no-spinner no-transition alt="QR code of the link" data-mark=qr').classes("p-qr")
-            quiet("Whoever has the link can play, and stop and change runs.")
+            quiet("Whoever has the link can play this game, and see nothing else.")
         dialog.on("hide", dialog.delete)
         dialog.open()

@@ -79,10 +79,10 @@ def test_an_invitation_is_a_whole_link_and_says_whether_others_can_open_it():
     for bind, private in (("127.0.0.1", True), ("0.0.0.0", False)):
         listener = listen(bind, 20000)
         listener.socket.close()
-        found = invitation(listener, "/play?join=key")
+        found = invitation(listener, "/play?join=key", "guest")
         assert found.is_private == private
         assert found.address.startswith("http://")
-        assert found.address.endswith(f":{listener.port}/play?join=key&token={listener.token}")
+        assert found.address.endswith(f":{listener.port}/play?join=key&token=guest")
         assert "0.0.0.0" not in found.address
 
 
