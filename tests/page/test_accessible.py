@@ -17,6 +17,8 @@ PAGES = {
     "watch": "/watch?run=second",
     "play": "/play?env=SoccerTwos",
     "play by clicks": "/play?env=Match3",
+    "a new run": "/new?env=3DBall",
+    "a copy": "/new?run=second",
     "demonstrations": "/demos",
     "no such run": "/run?id=nothing",
     "not opened": "/watch?env=editor",
