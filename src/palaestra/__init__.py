@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from palaestra.api.distill import distill as distill
     from palaestra.api.evaluate import evaluate as evaluate
     from palaestra.api.export import export as export
+    from palaestra.api.export import publish as publish
     from palaestra.api.opening import load_policy as load_policy
     from palaestra.api.opening import make as make
     from palaestra.api.plot import plot as plot
@@ -54,7 +55,7 @@ _PLACES = {
     "api.compare": "compare",
     "api.distill": "distill",
     "api.evaluate": "evaluate",
-    "api.export": "export",
+    "api.export": "export publish",
     "api.opening": "load_policy make",
     "api.plot": "plot",
     "api.record": "record",

@@ -1,12 +1,15 @@
-"""Writes a run's policies as ONNX models, from Python."""
+"""Writes a run's policies as ONNX models, or a run as a static page, from Python."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from palaestra.api.given_runs import Run, word_of
 from palaestra.api.python_calls import python_call
 from palaestra.runtime.play.model_export import Export, export_models
+from palaestra.web.publishing.static_site import SiteChoices, StaticSite
+from palaestra.web.publishing.static_site import publish as publish_run
 
 
 @python_call
@@ -50,3 +53,39 @@ def export(
         trust=trust,
         policy_inputs=policy_inputs,
     )
+
+
+@python_call
+def publish(
+    run: Run,
+    out: str | Path = "site",
+    *,
+    steps: Sequence[int] = (),
+    areas: int | None = None,
+    env: str | None = None,
+    play: bool = True,
+    force: bool = False,
+    results_dir: str | Path = "results",
+    trust: bool = False,
+) -> StaticSite:
+    """Writes a run as a static page: recorded episodes of its checkpoints, its curve, its models, its policy live.
+
+    >>> import palaestra
+    >>> site = palaestra.publish("ball", "site", play=False, force=True)
+    >>> site.folder / "index.html"
+    PosixPath('site/index.html')
+
+    run: a run id, a run's folder, or the `Result` of a training.
+    out: the folder of the page.
+    steps: steps of the checkpoints that are shown; none: some, evenly spread.
+    areas: how many are shown; None: up to 9.
+    env: the environment; None: the one of the training. It must be one that describes its solids.
+    play: let the policy play in the browser, where its world's rules are small.
+    force: replace the folder if it is there.
+    results_dir, trust: as for `evaluate`.
+
+    Returns the `StaticSite`: folder, bytes, steps that are shown, whether the policy plays, and notes. Raises
+    PalaestraError.
+    """
+    choices = SiteChoices(steps, areas, env, play)
+    return publish_run(word_of(run), Path(out), choices, results=Path(results_dir), force=force, trust=trust)

@@ -46,13 +46,18 @@ KEYWORDS = {flag: flag.replace("-", "_") for flag in _SAME.split()} | {
 """The keyword of each flag, without its hyphens, that Python has too."""
 _SWITCHES = """
     demo deterministic force inference keep-best load lower models-only no-graphics no-graphics-monitor no-titles
-    no-video policy-inputs private resume sampled train trust
+    no-play no-video policy-inputs private resume sampled train trust
 """
 SWITCHES = frozenset(_SWITCHES.split())
 """Flags without a value."""
-WHOLE = {"debug": 'settings={"debug": True}', "multi-gpu": "gpus=-1", "no-titles": "titles=False"}
+WHOLE = {
+    "debug": 'settings={"debug": True}',
+    "multi-gpu": "gpus=-1",
+    "no-titles": "titles=False",
+    "no-play": "play=False",
+}
 """Flags that are a keyword with its value."""
-_BOTH = "compare distill evaluate export plot pull push record run tune"
+_BOTH = "compare distill evaluate export plot publish pull push record run tune"
 _SHELL_ONLY = "alias config convert demo doctor envs help league schema upgrade view"
 FUNCTIONS = {"learn": "train", **{name: name for name in _BOTH.split()}}
 """The function for each command that Python has too; other commands are of the command line alone."""

@@ -97,6 +97,7 @@ def test_the_table_has_the_flags_of_the_commands():
         "dry-run",
         "cpu",
         "one-seed",
+        "page",
     }
     assert sorted(kinds.keys() - ours.keys() - shell - WHOLE.keys() - IN_ML_AGENTS) == []
     assert set(COMMANDS) == set(ALL_COMMANDS)

@@ -109,6 +109,7 @@ COMMANDS = [
     "tune own.yaml --env=Basic --trials=1 --search=results/first/configuration.yaml",
     "distill first --max-steps=100 --episodes=1",
     "push first ann/first --evaluate=1 --no-video --dry-run",
+    "publish first --no-play",
 ]
 TAKES = {
     "learn": "config --run-id",
@@ -122,6 +123,7 @@ TAKES = {
     "plot": "runs",
     "run": "--brain",
     "push": "run",
+    "publish": "run",
     "distill": "run",
 }
 """Arguments of commands that name a run or a settings file; each command has a line in COMMANDS."""
