@@ -74,8 +74,9 @@ class NewRunPage:
                 marked(search, "new-search", "w-full", "dense outlined clearable aria-label=Search")
                 self._rows()
             with ui.column().classes("gap-3"), card("As YAML"):
-                self._yaml = ui.codemirror(self._text(), language="YAML", on_change=self._edited)
-                marked(self._yaml, "new-yaml", "w-full").style("height: 640px")
+                self._yaml = ui.textarea(value=self._text(), on_change=self._edited)
+                shape = 'outlined autogrow debounce=600 spellcheck=false aria-label="Settings as YAML"'
+                marked(self._yaml, "new-yaml", "w-full p-log", shape)
 
     def _text(self) -> str:
         return yaml.safe_dump(self._tree, sort_keys=False)
