@@ -3,6 +3,7 @@
 import json
 import struct
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,9 @@ def test_a_loop_over_steps_plays_a_game(build: Path):
     returns = scripts.loop(str(build), steps=12, base_port=free_port())
     assert len(returns) == 4
     assert all(-5 <= total <= 5 for total in returns)
+    end = time.monotonic() + 30
+    while threading.active_count() > before and time.monotonic() < end:  # gRPC's end a moment later
+        time.sleep(0.01)
     assert threading.active_count() <= before
 
 
