@@ -98,7 +98,7 @@ def test_someone_plays_soccer_against_a_trained_team_and_sees_the_score(tmp_path
         someone.page.get_by_text("1x", exact=True).click()
         someone.shoot("play-soccer")
         assert re.search(r"You: \d+ won, \d+ drawn, \d+ lost", someone.text("score"))
-        assert re.search(r"Your Elo: \d+", someone.text("score"))
+        assert re.search(r"Elo \d+", someone.text("scoreboard"))
         someone.marked("side-1").click()
         someone.page.get_by_role("option", name=re.compile(r"run soccer, step \d")).last.click()
         until(lambda: "step" in someone.marked("side-1").input_value(), 20, "an earlier model")

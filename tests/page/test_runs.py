@@ -88,7 +88,7 @@ def test_the_slider_shows_earlier_checkpoints_and_gravity_is_changed(two_runs: P
         slider.scroll_into_view_if_needed()
         box = slider.bounding_box()
         someone.page.mouse.click(box["x"] + 2, box["y"] + box["height"] / 2)
-        until(lambda: re.match(r"Step \d", someone.text("step")), 30, "an earlier step")
+        until(lambda: re.match(r"After \d", someone.text("step")), 30, "an earlier step")
         gravity = someone.marked("parameter-gravity")
         box = gravity.bounding_box()
         someone.page.mouse.click(box["x"] + box["width"] * 0.9, box["y"] + box["height"] / 2)

@@ -186,7 +186,7 @@ def test_a_run_that_learns_in_a_build_is_watched_in_a_copy_of_its_own_which_ends
         until(lambda: re.search(r"value\): -?[\d.]+", someone.text("agent-facts")), what="the critic's value")
         click_at(someone, "parameter-wind", 0.9)
         click_at(someone, "checkpoints", 0.0)
-        until(lambda: re.match(r"Step \d", someone.text("step")), 20, "an earlier step")
+        until(lambda: re.match(r"After \d", someone.text("step")), 20, "an earlier step")
         assert someone.spills() == []
         someone.shoot("unity-learn")
         someone.close()
@@ -211,7 +211,7 @@ def test_a_finished_run_of_a_build_is_watched_from_its_settings(tmp_path: Path, 
         until(lambda: "Playing" in someone.text("state"), 60, "playing")
         assert len(alive(tmp_path)) == 1  # the run had two copies
         click_at(someone, "checkpoints", 0.0)
-        until(lambda: re.match(r"Step \d", someone.text("step")), 20, "an earlier step")
+        until(lambda: re.match(r"After \d", someone.text("step")), 20, "an earlier step")
         before = tick(someone)
         until(lambda: tick(someone) > before + 20, what="an episode")
         someone.shoot("unity-finished")

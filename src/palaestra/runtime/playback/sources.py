@@ -156,7 +156,10 @@ class PlaybackSource:
     def is_game(self) -> bool:
         """Whether this is a Unity build, a game in Python, or the Editor."""
         try:
-            return is_game(self.env if self.run is None else env_name(self.models(), self.env))
+            if self.run is None:
+                return is_game(self.env)
+            models, _ = run_without_models(RunFolder(self.results, self.run), self.trust)
+            return is_game(env_name(models, self.env))
         except PalaestraError:  # what opens it says why
             return False
 
