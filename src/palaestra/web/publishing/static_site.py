@@ -235,6 +235,9 @@ def _curve(folder: RunFolder, steps: Sequence[int | None]) -> tuple[str, list[fl
         pairs = [
             f"{x(a)},{y(b)}" for a, b in zip(points.step.tolist(), points.value.tolist(), strict=True) if np.isfinite(b)
         ]
+        if len(pairs) == 1:
+            across, up = pairs[0].split(",")
+            return f"<circle class='curve' cx='{across}' cy='{up}' r='3'/>"
         return f"<polyline class='curve' points='{' '.join(pairs)}'/>"
 
     axis = HIGH - 24
