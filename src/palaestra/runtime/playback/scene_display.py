@@ -73,7 +73,8 @@ class Display:
         if drawing is not None:
             self._drawing = drawing
             self._looked = None
-        self._tick -= drawing is None  # so that it is drawn anew
+        else:
+            self._tick = -1  # so that the present is drawn again
 
     def draw(self, game: PlayedEnv, lasts: float) -> None:
         """Draws the newest tick if someone watches, and the last drawing is not too recent.

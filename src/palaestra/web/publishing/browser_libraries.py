@@ -6,13 +6,13 @@ The second is fetched once, checked by its digest, and kept in the user's cache.
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import io
 import os
 import sys
 import tarfile
 import urllib.request
-import zlib
 from pathlib import Path
 
 from palaestra.core.errors import ConfigError
@@ -83,5 +83,4 @@ def _unpack(package: bytes, place: Path) -> None:
 
 def compressed(data: bytes) -> str:
     """Returns data as text, compressed as gzip does, which browsers unpack by themselves."""
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    return base64.b64encode(packer.compress(data) + packer.flush()).decode()
+    return base64.b64encode(gzip.compress(data, mtime=0)).decode()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from palaestra.core.errors import EnvError
 from palaestra.runtime.playback.played_env import PlayedEnv
 from palaestra.runtime.playback.sources import PlaybackSource
+from palaestra.web.publishing.browser_libraries import compressed
 from palaestra.web.scene.packing import NUMBERS, outline, rows
 
 SECONDS = 12.0
@@ -40,16 +40,11 @@ class Recorded:
 
 def recorded(source: PlaybackSource, areas: int, seed: int = 0) -> Recorded:
     """Plays a run's models and records the scene. Raises EnvError where an environment is not described by solids."""
-    env, brain_of = replace(source, areas=areas).open()
-    try:
-        game = PlayedEnv(env, brain_of, seed)
-        if not game.env.traits.draws:
-            raise EnvError("a page shows environments that describe their solids; this one does not")
-        game.restart(seed)
+    with _playing(source, areas, seed) as game:
         everything = np.arange(game.env.num_areas)
         drawing = game.env.drawing(everything)
         first = rows(drawing)
-        ticks = min(MOST_TICKS, round(SECONDS / game.seconds), max(2, MOST_NUMBERS // max(1, first.size)))
+        ticks = min(_ticks(game), max(2, MOST_NUMBERS // max(1, first.size)))
         frames, rewards = [first], [float("nan")]
         for _ in range(ticks - 1):
             game.advance()
@@ -58,27 +53,30 @@ def recorded(source: PlaybackSource, areas: int, seed: int = 0) -> Recorded:
             means = [score.mean for score in game.tally.scores.values() if score.mean is not None]
             rewards.append(float(np.mean(means)) if means else float("nan"))
         return Recorded(source.step, outline(drawing), np.stack(frames), rewards, game.seconds)
-    finally:
-        env.close()
 
 
 def areas_for(source: PlaybackSource, wanted: int) -> int:
-    """Returns how many areas fit into a recording of full length."""
-    probe = recorded_size(source)
-    return max(1, min(wanted, MOST_NUMBERS // max(1, probe)))
+    """Returns how many areas fit into a recording of full length. Raises EnvError as `recorded` does."""
+    with _playing(source, 1, 0) as game:
+        each = rows(game.env.drawing(np.arange(1))).size * _ticks(game)
+    return max(1, min(wanted, MOST_NUMBERS // max(1, each)))
 
 
-def recorded_size(source: PlaybackSource) -> int:
-    """Returns the numbers of a recording of a single area."""
-    env, brain_of = replace(source, areas=1).open()
+@contextmanager
+def _playing(source: PlaybackSource, areas: int, seed: int) -> Iterator[PlayedEnv]:
+    env, brain_of = replace(source, areas=areas).open()
     try:
-        game = PlayedEnv(env, brain_of, 0)
+        game = PlayedEnv(env, brain_of, seed)
         if not game.env.traits.draws:
             raise EnvError("a page shows environments that describe their solids; this one does not")
-        game.restart(0)
-        return rows(game.env.drawing(np.arange(1))).size * min(MOST_TICKS, round(SECONDS / game.seconds))
+        game.restart(seed)
+        yield game
     finally:
         env.close()
+
+
+def _ticks(game: PlayedEnv) -> int:
+    return min(MOST_TICKS, round(SECONDS / game.seconds))
 
 
 def packed(one: Recorded) -> dict[str, Any]:
@@ -106,10 +104,5 @@ def packed(one: Recorded) -> dict[str, Any]:
         "palette": palette.tolist(),
         "rewards": [None if np.isnan(value) else round(value, 4) for value in one.rewards],
         "outline": one.outline,
-        "data": base64.b64encode(_gzip(steps.tobytes())).decode(),
+        "data": compressed(steps.tobytes()),
     }
-
-
-def _gzip(data: bytes) -> bytes:
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    return packer.compress(data) + packer.flush()

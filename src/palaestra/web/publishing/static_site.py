@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import html
 import json
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,15 +18,17 @@ import numpy as np
 import yaml
 
 from palaestra.core.display import readable
-from palaestra.core.errors import ConfigError, RunError
+from palaestra.core.errors import ConfigError, EnvError, RunError
 from palaestra.core.files import explain, file_name, write_whole
 from palaestra.core.metrics import REWARD
 from palaestra.core.plugins import registry
 from palaestra.core.versions import palaestra_version
+from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.logging.history import Points
 from palaestra.runtime.monitor.run_index import RunIndex
-from palaestra.runtime.play.run_models import env_name
+from palaestra.runtime.play.run_models import Models, env_name
 from palaestra.runtime.playback.sources import PlaybackSource, steps_of
+from palaestra.runtime.sharing.shareable import Cleaner
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.web.publishing.browser_libraries import compressed, onnxruntime_web, three_js
 from palaestra.web.publishing.recorded_episodes import areas_for, packed, recorded
@@ -81,74 +82,97 @@ def publish(
 
     Raises RunError, EnvError or ConfigError.
     """
-    if out.exists() and not force and (not out.is_dir() or any(out.iterdir())):
-        raise ConfigError(f"{out} is there already: choose another folder with --out, or add --force")
+    _must_be_free(out, force)
+    libraries = {"three": three_js()}  # without NiceGUI nothing is played first
     folder = RunFolder(results, run) if not Path(run).is_dir() else RunFolder(Path(run).parent, Path(run).name)
     folder.must_exist("publish it")
     source = PlaybackSource(folder.results, run=folder.run_id, env=choices.env, trust=trust)
     newest = source.models()
     world = env_name(newest, choices.env)
-    chosen = _chosen(steps_of(folder), choices.steps)
+    if is_game(world):
+        raise EnvError(f"{world} draws in its own window: a page shows environments that describe their solids")
     count = choices.areas or areas_for(source, AREAS)
     notes: list[str] = []
     episodes = []
-    for step in chosen:
+    for step in _chosen(steps_of(folder), choices.steps):
         try:
             episodes.append(packed(recorded(replace(source, step=step), count)))
         except RunError as error:
             notes.append(f"step {step:,} is left out: {error}" if step is not None else str(error))
     if not episodes:
         raise RunError(f"no model of {folder.path} can be shown: {'; '.join(notes)}")
-    scripts = {
-        "three": json.dumps(three_js()),
-        "canvas": json.dumps((Path(__file__).parents[1] / "scene" / "canvas.js").read_text(encoding="utf-8")),
-        "worldsText": json.dumps((FILES / "worlds.js").read_text(encoding="utf-8")),
-        "episodes": json.dumps(episodes, separators=(",", ":")),
+    curve, places = _curve(folder, [one["step"] for one in episodes])
+    scripts: dict[str, Any] = {
+        **libraries,
+        "canvas": (Path(__file__).parents[1] / "scene" / "canvas.js").read_text(encoding="utf-8"),
+        "worldsText": (FILES / "worlds.js").read_text(encoding="utf-8"),
+        "episodes": episodes,
+        "places": places,
     }
-    files = dict(newest.files)
-    plays = choices.play and world in PLAYABLE and len(files) == 1
+    plays = choices.play and _can_play(world, newest)
     if plays:
         try:
-            libraries = onnxruntime_web()
+            scripts |= _live(world, next(iter(newest.files.values())))
         except ConfigError as error:
             plays = False
             notes.append(f"the policy does not play in the browser: {error}")
-        else:
-            kind = registry("envs").get(world)
-            scripts |= {
-                "world": json.dumps(world),
-                "choices": json.dumps(sum(kind.spec.action.branches)),
-                "ort": json.dumps(libraries["ort.wasm.bundle.min.mjs"].decode()),
-                "wasm": json.dumps(compressed(libraries["ort-wasm-simd-threaded.wasm"])),
-                "model": json.dumps(compressed(next(iter(files.values())).read_bytes())),
-            }
-    curve, places = _curve(folder, [one["step"] for one in episodes])
-    scripts["places"] = json.dumps(places)
-    with tempfile.TemporaryDirectory(dir=_made(out.absolute().parent)) as staging:
-        place = Path(staging)
-        try:
-            (place / "assets").mkdir()
-            for name, text in scripts.items():
-                write_whole(place / "assets" / f"{name}.js", f"PALAESTRA.{name} = {text};\n".encode())
-            for name, file in files.items():
-                write_whole(place / f"{file_name(name)}.onnx", file.read_bytes())
-            page = _page(folder, world, files, scripts, curve, newest.settings)
-            write_whole(place / "index.html", page.encode())
-            size = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
-            if out.exists():
-                shutil.rmtree(out)
-            shutil.copytree(place, out)
-        except OSError as error:
-            raise ConfigError(f"cannot write {out}: {explain(error)}") from error
+    page = _page(folder, world, newest, list(scripts), curve)
+    size = _write(out, page, scripts, newest.files)
     return StaticSite(out, size, tuple(one["step"] for one in episodes), plays, tuple(notes))
 
 
-def _made(folder: Path) -> Path:
+def _must_be_free(out: Path, force: bool) -> None:
+    """Raises ConfigError for a place that holds something; `force` replaces a page that was published, nothing else."""
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    published = (out / "index.html").is_file() and (out / "assets" / "episodes.js").is_file()
+    if not published:
+        raise ConfigError(f"{out} is there already and is no published page: choose another folder with --out")
+    if not force:
+        raise ConfigError(f"{out} is there already: choose another folder with --out, or add --force to replace it")
+
+
+def _can_play(world: str, models: Models) -> bool:
+    """Whether the browser has a run's world as it was trained in, and can feed its model."""
+    if world not in PLAYABLE or len(models.files) != 1:
+        return False
+    if models.settings is not None and models.settings.environment_parameters:
+        return False
+    (policy,) = models.policies().values()
+    return len(policy.obs_shapes) == 1 and not policy.memory_size
+
+
+def _live(world: str, model: Path) -> dict[str, Any]:
+    """Returns what a policy needs to play in the browser. Raises ConfigError."""
+    library = onnxruntime_web()
+    return {
+        "world": world,
+        "choices": sum(registry("envs").get(world).spec.action.branches),
+        "ort": library["ort.wasm.bundle.min.mjs"].decode(),
+        "wasm": compressed(library["ort-wasm-simd-threaded.wasm"]),
+        "model": compressed(model.read_bytes()),
+    }
+
+
+def _write(out: Path, page: str, scripts: Mapping[str, Any], models: Mapping[str, Path]) -> int:
+    """Writes the folder beside its place, then puts it there. Returns its bytes. Raises ConfigError."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        out.absolute().parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=out.absolute().parent) as staging:
+            place = Path(staging) / "site"
+            (place / "assets").mkdir(parents=True)
+            for name, value in scripts.items():
+                text = f"PALAESTRA.{name} = {json.dumps(value, separators=(',', ':'))};\n"
+                write_whole(place / "assets" / f"{name}.js", text.encode())
+            for name, file in models.items():
+                write_whole(place / f"{file_name(name)}.onnx", file.read_bytes())
+            write_whole(place / "index.html", page.encode())
+            if out.exists():
+                out.rename(Path(staging) / "before")
+            place.rename(out)
+        return sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
     except OSError as error:
-        raise ConfigError(f"cannot make {folder}: {explain(error)}") from error
-    return folder
+        raise ConfigError(f"cannot write {out}: {explain(error)}") from error
 
 
 def _chosen(there: list[int], wanted: Sequence[int]) -> list[int | None]:
@@ -161,9 +185,8 @@ def _chosen(there: list[int], wanted: Sequence[int]) -> list[int | None]:
     return [*(earlier[i] for i in at), None]
 
 
-def _page(
-    folder: RunFolder, world: str, files: Mapping[str, Path], scripts: Mapping[str, str], curve: str, settings: Any
-) -> str:
+def _page(folder: RunFolder, world: str, models: Models, scripts: Sequence[str], curve: str) -> str:
+    files, settings = models.files, models.settings
     kind = registry("envs").get(world) if world in registry("envs").names() else None
     summary = getattr(kind, "summary", "") or f"Agents of {world}"
     facts = [("environment", world), ("behaviors", ", ".join(files))]
@@ -175,6 +198,7 @@ def _page(
     )
     tree = {} if settings is None else settings.model_dump(mode="json", exclude_defaults=True)
     tree.pop("checkpoint_settings", None)
+    tree = Cleaner().tree(tree)  # without paths of this machine, and secrets
     downloads = "".join(
         f"<a class='button' download href='{quote(file_name(name))}.onnx'>Download {html.escape(name)}.onnx</a>"
         for name in files

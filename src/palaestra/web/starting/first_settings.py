@@ -13,7 +13,7 @@ from palaestra.core.plugins import registry
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.settings.examples import made_for
 from palaestra.runtime.storage.run_folder import CONFIGURATION
-from palaestra.runtime.storage.trust import is_own, learning_code, user_trackers
+from palaestra.runtime.storage.trust import is_own, learning_code, overwrites, user_trackers
 
 OF_A_RUN = ("checkpoint_settings", "debug", "search")
 """Sections that are of one run, and no part of a copy."""
@@ -58,7 +58,7 @@ def must_be_allowed(tree: dict[str, Any], origin: Path | None, trust: bool) -> N
     A page is not a terminal: who has its address may be someone else.
     """
     settings = load(tree, own_code=False).settings
-    named = [*learning_code(settings), *user_trackers(settings).items()]
+    named = [*overwrites(settings), *learning_code(settings), *user_trackers(settings).items()]
     if origin is not None and (origin / CONFIGURATION).is_file():
         before = load(origin / CONFIGURATION, own_code=False).settings
         if trust or is_own(origin, before):
@@ -68,7 +68,8 @@ def must_be_allowed(tree: dict[str, Any], origin: Path | None, trust: bool) -> N
         path, what = named[0]
         where = ".".join(path) if isinstance(path, tuple) else f"trackers.{path}"
         raise ConfigError(
-            f"{where}: {what} is code or a program, which a page does not start: use palaestra learn in a terminal"
+            f"{where}: {what} names code, a program or another place to write to, which a page does not take: use "
+            "palaestra learn in a terminal"
         )
 
 

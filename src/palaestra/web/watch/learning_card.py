@@ -137,7 +137,8 @@ class LearningCard:
         if error is not None:
             self._where.set_text(error)
             return
-        watched.playback.restart(SEED) if step is not None else None
+        if step is not None:
+            watched.playback.restart(SEED)
         self._show_ghost(replace(watched.source, step=step) if beside else None)
         await self.draw()
 

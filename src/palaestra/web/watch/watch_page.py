@@ -160,6 +160,7 @@ class WatchPage:
             self._stage.refresh()
             self._learning.refresh()
             await self._timeline.refresh()
+            self._transport.show()
             self._accompany()
         await self._learning.draw()
         if self.watched.has_newer_models():

@@ -101,11 +101,13 @@ class WatchedPlayback:
 
     def has_newer_models(self) -> bool:
         """Whether newer models have come than those that play, where the newest are wanted."""
-        if self.source.run is None or self.source.step is not None:
+        if self.source.run is None:
             return False
         folder = RunFolder(self.source.results, self.source.run)
-        if is_written(folder.path):
+        if is_written(folder.path):  # it goes on showing itself while someone looks at how it was
             LiveModels(folder.path).watch()
+        if self.source.step is not None:
+            return False
         steps = steps_of(folder)
         if not steps or steps[-1] == self._newest:
             return False

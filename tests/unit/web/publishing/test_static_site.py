@@ -10,9 +10,10 @@ from small_runs import settings
 
 import palaestra
 from palaestra.core.errors import ConfigError, EnvError
+from palaestra.runtime.play.run_models import find_models
 from palaestra.runtime.playback.sources import PlaybackSource
 from palaestra.web.publishing.recorded_episodes import Recorded, packed, recorded
-from palaestra.web.publishing.static_site import SiteChoices, publish
+from palaestra.web.publishing.static_site import SiteChoices, _can_play, publish
 
 
 def test_packed_frames_come_back_within_the_steps_of_16_bits():
@@ -62,3 +63,30 @@ def test_an_environment_without_solids_is_refused(tmp_path: Path):
     palaestra.train(tree, env="gymnasium:CartPole-v1", run_id="pole", results_dir=str(tmp_path), quiet=True)
     with pytest.raises(EnvError, match="describe their solids"):
         publish("pole", tmp_path / "site", SiteChoices(play=False), results=tmp_path)
+
+
+def test_only_a_published_page_is_replaced(run: Path, tmp_path: Path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "precious").write_text("text")
+    for force in (False, True):
+        with pytest.raises(ConfigError, match="is no published page"):
+            publish("first", tmp_path / "mine", SiteChoices(play=False), results=run, force=force)
+    assert (tmp_path / "mine" / "precious").read_text() == "text"
+    for force in (False, True):
+        publish("first", tmp_path / "site", SiteChoices(areas=1, play=False), results=run, force=force)
+    assert (tmp_path / "site").stat().st_mode & 0o077 == (
+        tmp_path / "mine"
+    ).stat().st_mode & 0o077  # others may read it
+
+
+def test_a_policy_plays_only_where_the_browser_has_its_world_and_can_feed_it(run: Path, tmp_path: Path):
+    assert _can_play("Basic", find_models("first", run))
+    assert not _can_play("GridWorld", find_models("first", run))
+    memory = {"memory_size": 8, "sequence_length": 4}
+    tree = settings("Basic", 128, network_settings={"hidden_units": 8, "memory": memory})
+    palaestra.train(tree, env="Basic", run_id="memory", results_dir=str(tmp_path), quiet=True)
+    assert not _can_play("Basic", find_models("memory", tmp_path))
+    drawn = {"sampler_type": "uniform", "sampler_parameters": {"min_value": 4, "max_value": 20}}
+    tree = {**settings("3DBall", 128), "environment_parameters": {"gravity": drawn}}
+    palaestra.train(tree, env="3DBall", run_id="drawn", results_dir=str(tmp_path), quiet=True)
+    assert not _can_play("3DBall", find_models("drawn", tmp_path))
