@@ -87,12 +87,23 @@ def playing(
 
 
 def hanging(clock: Clock, env: UnityEnv, last: dict[str, Any]) -> Game:
-    """A game that does not react to the answer to its last message, until it is given up."""
+    """A game of copy 0 that does not react to the answer to its last message, until it is given up. Time passes in two
+    steps, between which each other copy answers twice, so that on a busy machine none of them seems to hang as well.
+    """
 
     def hang(_: int) -> None:
         games = [copy.conversation.game for copy in env.copies]
-        clock.ahead += 61
-        while games == [copy.conversation.game for copy in env.copies] and not env.copies.interrupted:
+        others = env.copies[1:]
+
+        def waited_for() -> bool:
+            return games == [copy.conversation.game for copy in env.copies] and not env.copies.interrupted
+
+        for _half in range(2):
+            clock.ahead += 30.5
+            later = [copy.delivered + 2 for copy in others]
+            while waited_for() and any(copy.delivered < least for copy, least in zip(others, later, strict=True)):
+                time.sleep(0.002)
+        while waited_for():
             time.sleep(0.002)
         raise ConnectionError("given up")
 
