@@ -19,7 +19,9 @@ WORLD = """async ([name, states, actions]) => {
   const world = new WORLDS[name](states.length);
   world.state = states;
   const { rewards, ends } = world.step(actions);
-  return { obs: world.observe(), rewards, ends, rows: world.rows().map(g => world.state.map(s => g.map(f => f(s)))) };
+  const masks = world.mask();
+  return { obs: world.observe(), masks, rewards, ends,
+    rows: world.rows().map(group => world.state.map(one => group.map(solid => solid(one)))) };
 }"""
 ACTIONS = "async (rows) => (await palaestra.policy()).act(rows)"
 
@@ -94,6 +96,11 @@ STATES = {
     ),
     "CartPole": lambda env, i: {"at": env._columns["state"][i].tolist(), "age": int(env._columns["age"][i])},
     "Basic": lambda env, i: {"at": int(env._columns["position"][i])},
+    "GridWorld": lambda env, i: {
+        "board": env._columns["board"][i][:25].tolist(),
+        "wanted": int(env._columns["wanted"][i]),
+        "age": int(env._columns["age"][i]),
+    },
     "RingOut": lambda env, i: {
         "age": int(env._columns["age"][i]),
         "discs": [
@@ -127,9 +134,40 @@ def test_worlds_in_the_browser_follow_the_same_rules(alone, site, name):
         going = ~(step.terminated | step.truncated).numpy()
         np.testing.assert_allclose(theirs["rewards"], step.reward.numpy(), atol=1e-5, err_msg=f"tick {tick}")
         assert theirs["ends"] == (~going.reshape(4, -1).all(1)).tolist()
-        np.testing.assert_allclose(np.array(theirs["obs"])[going], step.obs[0].numpy()[going], atol=2e-4)
+        seen = np.concatenate([one.numpy().reshape(slots, -1) for one in step.obs], 1)
+        np.testing.assert_allclose(np.array(theirs["obs"])[going], seen[going], atol=2e-4)
+        if theirs["masks"] is not None:
+            np.testing.assert_array_equal(np.array(theirs["masks"])[going], step.action_mask.numpy()[going])
         drawn = [one for one in env.drawing(np.arange(4)).solids if not one.fixed]
         whole = going.reshape(4, -1).all(1)
         for group, rows in zip(drawn, theirs["rows"], strict=True):
             np.testing.assert_allclose(np.array(rows)[whole][..., :3], group.position[whole], atol=2e-4)
             np.testing.assert_allclose(np.array(rows)[whole][..., 7:10], group.size[whole], atol=2e-4)
+
+
+@pytest.mark.slow
+def test_a_policy_that_sees_pictures_and_masks_acts_in_the_browser_as_here(alone, site, tmp_path):
+    assert palaestra(tmp_path, "learn", "--env=GridWorld", "--run-id=grid", "--max-steps=1500").returncode == 0
+    done = palaestra(tmp_path, "publish", "grid", "--areas=2")
+    assert done.returncode == 0, done.stderr
+    env = registry("envs").get("GridWorld")(8)
+    step = env.reset(1)["GridWorld"]
+    seen = [one.numpy() for one in step.obs]
+    ours = load_policy(tmp_path / "site" / "GridWorld.onnx").act(
+        seen, action_mask=step.action_mask.numpy(), deterministic=True
+    )
+    page = opened(alone, tmp_path / "site")
+    rows = np.concatenate([one.reshape(8, -1) for one in seen], 1)
+    masked = "async ([rows, mask]) => (await palaestra.policy()).act(rows, mask)"
+    theirs = page.evaluate(masked, [rows.tolist(), step.action_mask.numpy().astype(int).tolist()])
+    np.testing.assert_array_equal(theirs, ours.discrete)
+    page.locator("#live").click()
+    until(lambda: page.locator("#step").inner_text().startswith("It plays now"), 60)
+    until(lambda: page.locator("#reward").inner_text() != "", 60, "ticks")
+    page.locator("#join").click()
+    cell = "palaestra.live().world.state[1].board.indexOf(3)"
+    page.evaluate("palaestra.live().world.state[1].board = [1, 2, ...new Array(22).fill(0), 3]")
+    page.keyboard.press("w")
+    until(lambda: page.evaluate(cell) == 19, 10, "a step up after a short press")
+    assert page.errors == []
+    assert alone[1] == []

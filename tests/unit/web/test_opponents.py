@@ -9,6 +9,7 @@ pytest.importorskip("nicegui")
 
 from palaestra.core.errors import RunError
 from palaestra.runtime.play.run_models import split_step
+from palaestra.runtime.showing.live_models import LiveModels
 from palaestra.web.people.opponents import choices, rating
 
 
@@ -39,6 +40,15 @@ def test_models_of_a_behavior_can_be_chosen_with_their_steps_the_newest_first(tm
         "model:first@100",
     ]
     assert found["model:first@900"] == "run first, step 900"
+
+
+def test_models_for_people_who_watch_a_run_are_not_listed_one_by_one(tmp_path: Path):
+    make_run(tmp_path, "first", "Duel", [500])
+    for step in range(10, 400, 10):
+        LiveModels(tmp_path / "first").add("Duel", step, Path.touch)
+    (tmp_path / "new").mkdir()
+    LiveModels(tmp_path / "new").add("Duel", 10, Path.touch)
+    assert list(choices(tmp_path, ["first", "new"], "Duel"))[3:] == ["model:first", "model:first@500", "model:new"]
 
 
 def test_a_run_whose_name_would_be_read_as_a_file_is_left_out(tmp_path: Path):

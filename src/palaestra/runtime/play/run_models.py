@@ -250,11 +250,16 @@ def _at_step(folder: RunFolder, names: Sequence[str], step: int) -> dict[str, Pa
 
 
 def models_by_step(folder: RunFolder, behavior: str) -> dict[int, Path]:
-    """Returns the model files of a behavior by the step in their name; those for people who watched it learn too."""
+    """Returns the model files of a behavior by their step; those for people who watched it learn too."""
+    return {**LiveModels(folder.path).files(behavior), **kept_models(folder, behavior)}
+
+
+def kept_models(folder: RunFolder, behavior: str) -> dict[int, Path]:
+    """Returns the models of a behavior's checkpoints by the step in their name."""
     name = file_name(behavior)
     files = (folder.path / name).glob("*.onnx")
     found = [(re.fullmatch(rf"{re.escape(name)}-(\d+)", file.stem), file) for file in files]
-    return {**LiveModels(folder.path).files(behavior), **{int(match[1]): file for match, file in found if match}}
+    return {int(match[1]): file for match, file in found if match}
 
 
 def newest(folder: RunFolder, behavior: str, status: TrainingStatus) -> Path | None:

@@ -10,7 +10,7 @@ from palaestra.core.files import MODEL_FILES, best_file, file_name
 from palaestra.core.metrics import ELO
 from palaestra.runtime.monitor.bounded_reading import ResultsFiles
 from palaestra.runtime.monitor.metrics_reader import MetricsReader
-from palaestra.runtime.play.run_models import models_by_step, run_folder, split_step
+from palaestra.runtime.play.run_models import kept_models, models_by_step, run_folder, split_step
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.runtime.storage.status import TrainingStatus
 
@@ -20,19 +20,24 @@ KINDS = {OWN: "newest model or own rule", "heuristic": "heuristic", "random": "r
 
 
 def choices(results: Path, runs: Sequence[str], behavior: str) -> dict[str, str]:
-    """Returns the brains that can play a behavior, as typed after --brain, with their texts: models by run and step."""
+    """Returns the brains that can play a behavior, as typed after --brain, with their texts: models by run and step.
+
+    Of the many models of a run that somebody watches learn the newest alone is among them.
+    """
     found = dict(KINDS)
     for run in runs:
         if run.endswith(MODEL_FILES) or "," in run:  # would be read as a file
             continue
         folder = RunFolder(results, run)
-        steps = sorted(models_by_step(folder, behavior))
-        if not steps and not (folder.path / f"{file_name(behavior)}.onnx").is_file():
+        if not models_by_step(folder, behavior) and not (folder.path / f"{file_name(behavior)}.onnx").is_file():
             continue
         found[f"model:{run}"] = f"run {run}"
         if best_file(folder.path, behavior).is_file():
             found[f"model:{run}@best"] = f"run {run}, best"
-        found |= {f"model:{run}@{step}": f"run {run}, step {step:,}" for step in reversed(steps)}
+        found |= {
+            f"model:{run}@{step}": f"run {run}, step {step:,}"
+            for step in sorted(kept_models(folder, behavior), reverse=True)
+        }
     return found
 
 

@@ -22,6 +22,7 @@ from palaestra.core.errors import ConfigError, EnvError, RunError
 from palaestra.core.files import explain, file_name, write_whole
 from palaestra.core.metrics import REWARD
 from palaestra.core.plugins import registry
+from palaestra.core.specs import BehaviorSpec
 from palaestra.core.versions import palaestra_version
 from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.logging.history import Points
@@ -37,8 +38,14 @@ FILES = Path(__file__).parent / "files"
 SHOWN = 6
 """Checkpoints that a page shows, the newest among them."""
 AREAS = 9
-PLAYABLE = ("3DBall", "Basic", "CartPole", "RingOut")
-"""Environments whose rules are in `files/worlds.js`."""
+PLAYABLE = {
+    "3DBall": "a d w s",
+    "Basic": "a d",
+    "CartPole": "a d",
+    "GridWorld": "w a s d",
+    "RingOut": "d e w q a z s c",
+}
+"""Environments whose rules are in `files/worlds.js`, and the keys that a person plays them with."""
 WIDE, HIGH, EDGE = 1000, 220, 40
 """Numbers of the curve's picture."""
 
@@ -139,15 +146,27 @@ def _can_play(world: str, models: Models) -> bool:
     if models.settings is not None and models.settings.environment_parameters:
         return False
     (policy,) = models.policies().values()
-    return len(policy.obs_shapes) == 1 and not policy.memory_size
+    return list(policy.obs_shapes) == [one.shape for one in _spec(world).obs] and not policy.memory_size
+
+
+def _spec(world: str) -> BehaviorSpec:
+    """Returns what agents of a world in `PLAYABLE` see and do, as the world is without options."""
+    env = registry("envs").get(world)(1)
+    try:
+        (spec,) = env.behaviors.values()
+    finally:
+        env.close()
+    return spec
 
 
 def _live(world: str, model: Path) -> dict[str, Any]:
     """Returns what a policy needs to play in the browser. Raises ConfigError."""
     library = onnxruntime_web()
+    spec = _spec(world)
     return {
         "world": world,
-        "choices": sum(registry("envs").get(world).spec.action.branches),
+        "shapes": [one.shape for one in spec.obs],
+        "choices": sum(spec.action.branches),
         "ort": library["ort.wasm.bundle.min.mjs"].decode(),
         "wasm": compressed(library["ort-wasm-simd-threaded.wasm"]),
         "model": compressed(model.read_bytes()),
@@ -203,8 +222,7 @@ def _page(folder: RunFolder, world: str, models: Models, scripts: Sequence[str],
         f"<a class='button' download href='{quote(file_name(name))}.onnx'>Download {html.escape(name)}.onnx</a>"
         for name in files
     )
-    keys = {"3DBall": "a d w s", "CartPole": "a d", "Basic": "a d", "RingOut": "d e w q a z s c"}.get(world, "")
-    pad = "".join(f"<button data-key='{key}'>{key.upper()}</button>" for key in keys.split())
+    pad = "".join(f"<button data-key='{key}'>{key.upper()}</button>" for key in PLAYABLE.get(world, "").split())
     icon = "data:image/svg+xml;base64," + base64.b64encode(_icon().encode()).decode()
     return Template((FILES / "page.html").read_text(encoding="utf-8")).substitute(
         title=html.escape(f"{folder.run_id}"),

@@ -61,11 +61,19 @@ class Policy {
     return Object.assign(new Policy(), { ort, session });
   }
 
-  async act(rows) {
-    const { ort, session } = this;
-    const feeds = { obs_0: new ort.Tensor("float32", Float32Array.from(rows.flat()), [rows.length, rows[0].length]) };
+  // Actions for rows of numbers, one observation of the model after the other in each; `mask` as a world has it.
+  async act(rows, mask) {
+    const { ort, session } = this, feeds = {};
+    const tensor = (data, shape) => new ort.Tensor("float32", data, [rows.length, ...shape]);
+    let begin = 0;
+    for (const [i, shape] of P.shapes.entries()) {
+      const size = shape.reduce((a, b) => a * b), data = new Float32Array(rows.length * size);
+      rows.forEach((row, k) => data.set(row.slice(begin, begin + size), k * size));
+      feeds[`obs_${i}`] = tensor(data, shape);
+      begin += size;
+    }
     if (session.inputNames.includes("action_masks")) {
-      feeds.action_masks = new ort.Tensor("float32", new Float32Array(rows.length * P.choices).fill(1), [rows.length, P.choices]);
+      feeds.action_masks = tensor(mask ? Float32Array.from(mask.flat()) : new Float32Array(rows.length * P.choices).fill(1), [P.choices]);
     }
     const found = await session.run(feeds);
     const chosen = found.deterministic_continuous_actions ?? found.deterministic_discrete_actions;
@@ -76,7 +84,7 @@ class Policy {
 
 class Live {
   constructor(world, policy, outline) {
-    Object.assign(this, { world, policy, outline, person: false, held: new Set(), done: [] });
+    Object.assign(this, { world, policy, outline, person: false, held: new Set(), tapped: new Set(), done: [] });
     this.last = world.idle ?? null;
     this.sums = new Array(world.areas * world.agents).fill(0);
     this.own = (world.areas - 1) * world.agents; // the person's, in front
@@ -84,7 +92,7 @@ class Live {
 
   async tick() {
     const { world } = this, rows = world.observe();
-    const actions = await this.policy.act(rows);
+    const actions = await this.policy.act(rows, world.mask());
     if (this.person) actions[this.own] = this.typed(actions[this.own]);
     const { rewards, ends } = world.step(actions);
     rewards.forEach((reward, i) => (this.sums[i] += reward));
@@ -99,7 +107,9 @@ class Live {
   }
 
   typed(instead) {
-    const { keys, idle } = this.world, pressed = [...this.held].filter((key) => key in keys).map((key) => keys[key]);
+    const { keys, idle } = this.world;
+    const pressed = [...new Set([...this.held, ...this.tapped])].filter((key) => key in keys).map((key) => keys[key]);
+    this.tapped.clear(); // keys that went up again within the tick
     if (P.world === "3DBall") return pressed.reduce((sum, way) => sum.map((x, i) => x + way[i]), [0, 0]);
     if (pressed.length) this.last = pressed[pressed.length - 1];
     return pressed.length ? this.last : idle ?? this.last ?? instead;
@@ -191,11 +201,11 @@ async function main() {
     byId("join").setAttribute("aria-pressed", String(live.person));
     view.focus(live.person ? live.world.areas - 1 : null);
   });
-  for (const [kind, act] of [["keydown", "add"], ["keyup", "delete"]]) {
-    addEventListener(kind, (event) => live?.held[act](event.key.toLowerCase()));
-  }
+  const press = (key) => [live?.held, live?.tapped].forEach((keys) => keys?.add(key));
+  addEventListener("keydown", (event) => event.repeat || press(event.key.toLowerCase()));
+  addEventListener("keyup", (event) => live?.held.delete(event.key.toLowerCase()));
   for (const button of document.querySelectorAll("[data-key]")) {
-    button.addEventListener("pointerdown", () => live?.held.add(button.dataset.key));
+    button.addEventListener("pointerdown", () => press(button.dataset.key));
     for (const kind of ["pointerup", "pointercancel", "pointerleave"]) button.addEventListener(kind, () => live?.held.delete(button.dataset.key));
   }
   window.palaestra = { view, episodes, choose, begin, policy: () => Policy.load(), live: () => live };

@@ -1,7 +1,7 @@
 // The rules of small worlds, as `palaestra.envs.builtin` has them, for policies that play in the browser.
 //
-// A world has `areas` areas of `agents` agents each. `observe()` returns a row of numbers for each agent, `mask()` which
-// choices are allowed or null, `step(actions)` takes an array or a choice for each agent and returns rewards and ends
+// A world has `areas` areas of `agents` agents each. `observe()` returns a row of numbers for each agent, one observation
+// after the other, `mask()` for each agent which choices are allowed (1) or not, or null, `step(actions)` takes an array or a choice for each agent and returns rewards and ends
 // (an area whose episode ended begins the next), and `rows()` the solids that move, in the order of the page's scene:
 // functions of an area that return [x, y, z, qx, qy, qz, qw, width, height, depth, color].
 const uniform = (low, high) => low + (high - low) * Math.random();
@@ -303,4 +303,125 @@ class RingOut {
   idle = [0];
 }
 
-export const WORLDS = { "3DBall": Ball, CartPole, Basic, RingOut };
+// Colors of GridWorld's picture, as its camera takes them.
+const pixel = (...color) => color.map((part) => part / 255);
+const [FLOOR, SHADED, WALL] = [pixel(61, 63, 66), pixel(42, 44, 47), pixel(122, 124, 128)];
+const PAINT = { 1: pixel(125, 210, 135), 2: pixel(209, 83, 69), 3: pixel(55, 174, 255) };
+const [PLUS, CROSS, AGENT] = [1, 2, 3];
+
+class GridWorld {
+  constructor(areas) {
+    this.areas = areas;
+    this.agents = 1;
+    this.edge = 5;
+    this.state = Array.from({ length: areas }, () => this.begun());
+  }
+
+  begun() {
+    const board = new Array(this.edge * this.edge).fill(0);
+    for (const thing of [PLUS, CROSS, AGENT]) {
+      let cell;
+      do cell = Math.floor(Math.random() * board.length);
+      while (board[cell]);
+      board[cell] = thing;
+    }
+    return { board, wanted: Math.random() < 0.5 ? PLUS : CROSS, age: 0 };
+  }
+
+  // The cell that a choice leads to: nothing, up, down, left, right.
+  next(cell, choice) {
+    const { edge } = this, row = Math.floor(cell / edge), column = cell % edge;
+    const [down, right] = [[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]][choice], [y, x] = [row + down, column + right];
+    return Math.min(x, y) < 0 || Math.max(x, y) >= edge ? cell : y * edge + x;
+  }
+
+  observe() {
+    return this.state.map(({ board, wanted }) => [...this.picture(board), Number(wanted === PLUS), Number(wanted === CROSS)]);
+  }
+
+  mask() {
+    return this.state.map(({ board }) => {
+      const cell = board.indexOf(AGENT);
+      return [1, ...[1, 2, 3, 4].map((choice) => Number(this.next(cell, choice) !== cell))];
+    });
+  }
+
+  step(actions) {
+    const rewards = [], ends = [];
+    this.state = this.state.map((one, i) => {
+      const board = [...one.board], cell = board.indexOf(AGENT), to = this.next(cell, actions[i][0]), met = to === cell ? 0 : board[to];
+      board[cell] = 0;
+      board[to] = AGENT;
+      rewards.push(met ? (met === one.wanted ? 1 : -1) : -0.01);
+      ends.push(met > 0 || one.age + 1 >= 100);
+      return ends[i] ? this.begun() : { ...one, board, age: one.age + 1 };
+    });
+    return { rewards, ends };
+  }
+
+  // The picture of the camera above the board, 3 x 64 x 84: floor, shadows up and left of figures, figures.
+  picture(board) {
+    const [high, wide] = [64, 84], { edge } = this, size = high / edge, image = new Float32Array(3 * high * wide);
+    const at = (row, column) => (row < edge && column < edge ? board[row * edge + column] : 0);
+    for (let y = 0; y < high; y++) {
+      const v = (y + 0.5) / size, row = Math.floor(v);
+      for (let x = 0; x < wide; x++) {
+        const u = (x + 0.5 - (wide - high) / 2) / size, column = Math.floor(u);
+        let color = WALL;
+        if (u >= 0 && u < edge) {
+          const shaded = [0, 1].some((down) => [0, 1].some((right) =>
+            at(row + down, column + right) &&
+            this.shades(at(row + down, column + right), u - column - right - 0.5, v - row - down - 0.5)));
+          const thing = at(row, column);
+          color = thing && this.covers(thing, u - column - 0.5, v - row - 0.5) ? PAINT[thing] : shaded ? SHADED : FLOOR;
+        }
+        for (let k = 0; k < 3; k++) image[(k * high + y) * wide + x] = color[k];
+      }
+    }
+    return image;
+  }
+
+  // Whether a point, in cells from a figure's middle, belongs to it.
+  covers(thing, u, v) {
+    const bar = 0.1, across = Math.SQRT1_2 * (u - v), along = Math.SQRT1_2 * (u + v);
+    const [a, b] = (thing === CROSS ? [across, along] : [u, v]).map(Math.abs), far = Math.max(a, b);
+    return far <= 0.5 && (thing === AGENT ? far >= 0.5 - 2 * bar : Math.min(a, b) <= bar);
+  }
+
+  // Whether a point of the floor lies in a figure's shadow; the left bar of the agent's frame casts none.
+  shades(thing, u, v) {
+    if (Math.min(u, v) < -0.5 - 0.64) return false;
+    return [0, 1, 2, 3, 4, 5].some((slice) => {
+      const far = (0.8425 * 0.75 * slice) / 5, [a, b] = [u + far, v + far];
+      return this.covers(thing, a, b) && (thing !== AGENT || a >= 0.3 || Math.abs(b) >= 0.3);
+    });
+  }
+
+  rows() {
+    const { edge } = this, half = edge / 2, north = -0.5, numbers = [1, 2, 3, 4, 5, 6, 7, 8, 9];
+    const place = (cell, height) => [(cell % edge) + 0.5 - half, height, -(half - Math.floor(cell / edge) - 0.5 + north)];
+    const line = (x, y, width, depth, there) => [x, 0, -y, ...STILL, ...(there ? [width, 0.02, depth] : [0, 0, 0]), INK];
+    const beam = (at, there, color, angle) => [...at, ...about([0, 1, 0], angle), ...[0.8, 0.24, 0.24].map((x) => there * x), color];
+    const figure = (thing, color, turn) => [
+      ...[0, 1].map((k) => [0, 1, 2, 3].map((number) => ({ board }) => {
+        const goals = [...board.keys()].filter((cell) => board[cell] === thing);
+        const cells = [...goals, ...[...board.keys()].filter((cell) => board[cell] !== thing)];
+        return beam(place(cells[number], 0.12), Number(number < goals.length), color, turn + (k * Math.PI) / 2);
+      })),
+      ...[0, 1].map((k) => [({ wanted }) =>
+        beam([0, 0.1, -(half + 0.75 + north)], Number(wanted === thing), color, turn + (k * Math.PI) / 2)]),
+    ];
+    return [
+      numbers.map((number) => () => line(number - half, north, 0.05, edge, number < edge)),
+      numbers.map((number) => () => line(0, number - half + north, edge, 0.05, number < edge)),
+      ...figure(PLUS, GREEN, 0),
+      ...figure(CROSS, RED, Math.PI / 4),
+      [({ board }) => [...place(board.indexOf(AGENT), 0.34), ...STILL, 0.62, 0.62, 0.62, BLUE]],
+    ];
+  }
+
+  keys = { w: [1], s: [2], a: [3], d: [4] };
+  idle = [0];
+}
+
+export const WORLDS = { "3DBall": Ball, CartPole, Basic, GridWorld, RingOut };
