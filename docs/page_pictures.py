@@ -1,18 +1,25 @@
-"""Takes the screenshots of the guide to the page: `python docs/page_pictures.py`.
+"""Takes the pictures of the guide to the page: `python docs/page_pictures.py [NAME...]`.
 
-They show the runs that `docs/make_pictures.py --train` trains.
+They show the runs that `docs/make_pictures.py --train` trains; `learns` trains a run of its own, and makes a clip too.
 """
 
 from __future__ import annotations
 
+import io
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from PIL import Image
+from make_pictures import save_webp
+from PIL import Image, ImageSequence
 from playwright.sync_api import sync_playwright
+
+from palaestra.runtime.playback.sources import PlaybackSource
+from palaestra.runtime.showing.live_models import LiveModels
+from palaestra.web.watch.learning_card import split_screen
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -24,11 +31,11 @@ from browser import FLAGS, Visitor, chromium, until, viewing  # noqa: E402
 
 
 @contextmanager
-def visitor() -> Iterator[Visitor]:
-    """A browser window on the page over the runs of `results`."""
+def visitor(folder: Path = ROOT) -> Iterator[Visitor]:
+    """A browser window on the page over the runs of a folder's `results`."""
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium(), args=FLAGS)
-        with viewing(ROOT) as (_, address):
+        with viewing(folder) as (_, address):
             someone = Visitor(browser, address)
             someone.page.set_viewport_size(SIZE)
             yield someone
@@ -84,8 +91,38 @@ def play(someone: Visitor) -> None:
     keep(someone, "play")
 
 
+def learns(someone: Visitor, folder: Path) -> None:
+    """3DBall learns from an empty page on, with a ghost of how it played; and a clip of start, middle and now."""
+    someone.marked("train-first").click(timeout=30_000)
+    live = LiveModels(folder / "results" / "3DBall")
+    until(lambda: live.steps() and live.steps()[-1] > 108_000, 600, "108,000 decisions")
+    slider = someone.marked("checkpoints")
+    slider.scroll_into_view_if_needed()
+    box = slider.bounding_box()
+    assert box is not None
+    someone.page.mouse.click(box["x"] + 0.3 * box["width"], box["y"] + box["height"] / 2)
+    until(lambda: someone.text("step").startswith("After "), 30, "an earlier policy")
+    someone.marked("ghost").click()
+    haunted = "document.querySelector('.p-scene').counters.haunting.groups.length"
+    until(lambda: someone.page.evaluate(haunted), 60, "the ghost")
+    time.sleep(4)
+    someone.page.evaluate("scrollTo(0, 0)")
+    keep(someone, "learns", full_page=True)
+    film = split_screen(PlaybackSource(folder / "results", run="3DBall"), live.steps(), ".gif")
+    with Image.open(io.BytesIO(film)) as moving:
+        frames = [
+            frame.convert("RGB").resize((960, 960 * frame.height // frame.width))
+            for frame in ImageSequence.Iterator(moving)
+        ]
+    save_webp(frames, IMAGES / "page-clip.webp")
+
+
 if __name__ == "__main__":
+    wanted = sys.argv[1:]
     with visitor() as someone:
         for take in (runs, watch, play):
-            if not sys.argv[1:] or take.__name__ in sys.argv[1:]:
+            if not wanted or take.__name__ in wanted:
                 take(someone)
+    if not wanted or "learns" in wanted:
+        with tempfile.TemporaryDirectory() as empty, visitor(Path(empty)) as someone:
+            learns(someone, Path(empty))

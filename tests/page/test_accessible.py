@@ -47,13 +47,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def violations(someone: Visitor) -> list[str]:
+def violations(page: Any) -> list[str]:
     """Serious and critical violations that axe-core finds."""
     spec = find_spec("axe_playwright_python")
     if spec is None or not spec.submodule_search_locations:
         pytest.skip("axe-playwright-python is not installed")
-    someone.page.evaluate((Path(spec.submodule_search_locations[0]) / "axe.min.js").read_text(encoding="utf-8"))
-    found = someone.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    page.evaluate((Path(spec.submodule_search_locations[0]) / "axe.min.js").read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
     return [
         f"{one['id']}: {node['html'][:200]}"
         for one in found
@@ -76,7 +76,7 @@ def test_no_page_has_a_serious_barrier(runs: Path, visit: Callable[..., Visitor]
                 for box in someone.page.locator("[data-mark=runs] .q-checkbox").all()[-2:]:
                     box.click()
                 someone.page.get_by_text("Settings that differ").wait_for()
-            found |= {what: problems} if (problems := violations(someone)) else {}
+            found |= {what: problems} if (problems := violations(someone.page)) else {}
             assert someone.page.locator("html").get_attribute("lang") == "en-US"
             assert someone.page.locator("h1").count() == 1
             assert someone.spills() == [], what
@@ -144,8 +144,24 @@ def ask_to_stop(someone: Visitor) -> None:
     someone.marked("stop-it").wait_for()
 
 
+def watch_it_learn(someone: Visitor) -> None:
+    someone.open("/watch?run=live")
+    someone.marked("checkpoints").wait_for(timeout=60_000)
+    someone.marked("ghost").click()
+    until(lambda: "Playing" in someone.text("state"), 60, "playing")
+
+
+def look_back(someone: Visitor) -> None:
+    someone.open("/watch?run=second&areas=1")
+    someone.marked("agent").click(timeout=60_000)
+    someone.page.get_by_role("option").first.click()
+    until(lambda: "Tick" in (someone.marked("moment").text_content() or ""), 60, "a timeline")
+    someone.marked("back").click()
+
+
 STATES: dict[str, Callable[[Visitor], None]] = {
     "an agent": choose_an_agent,
+    "a timeline": look_back,
     "waiting for a person": wait_to_play,
     "the countdown": count_down,
     "an invitation": invite,
@@ -171,15 +187,19 @@ def test_no_state_of_a_page_has_a_serious_barrier(runs: Path, visit: Callable[..
 
         def examine(what: str) -> None:
             someone.page.wait_for_timeout(1500)  # until what fades in is there
-            found.update({what: problems} if (problems := violations(someone)) else {})
+            found.update({what: problems} if (problems := violations(someone.page)) else {})
             assert someone.spills() == [], what
 
         for what, reach in STATES.items():
             reach(someone)
             examine(what)
+            someone.shoot(f"state-{what.replace(' ', '-')}")
         with learning(runs, "live", "--force"):
             ask_to_stop(someone)
             examine("a question")
+            watch_it_learn(someone)
+            examine("a run that learns")
+            someone.shoot("learning")
         someone.open("/")
         someone.page.get_by_text("second").first.wait_for(timeout=60_000)  # the page is connected
         process.kill()

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from browser import FLAGS, chromium, palaestra, sync_api, until
+from browser import FLAGS, SHOTS, SIZES, SPILLS, chromium, palaestra, sync_api, until
+from test_accessible import violations
 
 from palaestra.brains.model import load_policy
 from palaestra.core.plugins import registry
@@ -87,6 +88,26 @@ def test_a_published_run_plays_from_its_folder_and_its_policy_acts_as_ours(alone
     assert page.locator("#reward").inner_text().startswith(("You", "The policy"))
     assert page.errors == []
     assert alone[1] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", ["wide", "phone"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_published_page_has_no_serious_barrier_and_needs_no_mouse(alone, site, size, dark):
+    page = opened(alone, site)
+    page.set_viewport_size(SIZES[size])
+    if dark:
+        page.locator("#theme").click()
+    page.locator("#live").click()
+    until(lambda: page.locator("#step").inner_text().startswith("It plays now"), 60)
+    assert violations(page) == []
+    assert page.evaluate(SPILLS) == []
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SHOTS / f"published-{size}-{'dark' if dark else 'light'}.png", full_page=True)
+    page.locator("#steps").focus()
+    page.keyboard.press("ArrowLeft")
+    until(lambda: page.locator("#step").inner_text().startswith("After "), 20, "an earlier policy")
+    page.close()
 
 
 STATES = {

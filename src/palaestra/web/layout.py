@@ -69,6 +69,7 @@ body.body--dark .bg-negative { --q-negative: #c43c32; }
 .p-signed { position: relative; height: 8px; border-radius: 4px; min-width: 60px;
   background: linear-gradient(#8888, #8888) center / 1px 100% no-repeat, #3b6cb822; }
 .p-signed > div { position: absolute; top: 0; bottom: 0; background: var(--q-primary); border-radius: 2px; }
+.p-signed > .p-spread { opacity: 0.35; }
 .p-table { background: transparent; color: inherit; }
 .p-table th, .p-table td { padding: 4px 8px !important; }
 .p-table td.p-name { min-width: 180px; white-space: normal; }
@@ -80,6 +81,7 @@ body.body--dark .bg-negative { --q-negative: #c43c32; }
 .p-state { font-weight: 500; }
 .p-run-card { padding: 8px; border: 1px solid #8884; border-radius: 8px; }
 .p-canvas { height: min(62vh, 640px); min-height: 300px; }
+.p-canvas.p-with-curve { height: clamp(320px, 100vh - 430px, 640px); }
 .p-canvas.p-cameras { height: 34vh; min-height: 180px; }
 .p-stage { position: relative; }
 .p-start { position: absolute; left: 50%; bottom: 12px; transform: translateX(-50%); z-index: 1; }
@@ -96,7 +98,8 @@ body.body--dark .bg-negative { --q-negative: #c43c32; }
 .p-select { width: 300px; max-width: 100%; }
 .nicegui-column:empty, .p-message:empty, .p-quiet:empty { display: none; }
 .q-dialog .p-card { position: relative; z-index: 1; }
-@media (max-width: 700px) { .p-canvas { height: 46vh; } .p-side { max-width: none; } .p-card { padding: 8px; } }
+@media (max-width: 700px) { .p-canvas, .p-canvas.p-with-curve { height: 46vh; min-height: 260px; }
+  .p-side { max-width: none; } .p-card { padding: 8px; } }
 #popup { max-width: min(34rem, calc(100vw - 4em)); white-space: pre-line; }
 #popup > span:last-child::after { content: "\\A If the command that serves this page has ended, start it again: \
 this page then goes on by itself. Where the command prints another address, open that one."; }
@@ -115,8 +118,10 @@ const nameTables = () => {
     list.removeAttribute('tabindex');
   for (const bar of document.querySelectorAll('.q-loading-bar')) bar.setAttribute('aria-label', 'Loading');
   for (const box of document.querySelectorAll('th .q-checkbox')) box.setAttribute('aria-label', 'Choose all');
-  for (const box of document.querySelectorAll('td .q-checkbox'))
-    box.setAttribute('aria-label', 'Choose ' + box.closest('td').nextElementSibling?.textContent.trim());
+  for (const box of document.querySelectorAll('td .q-checkbox')) {
+    const cell = box.closest('td').nextElementSibling;
+    box.setAttribute('aria-label', 'Choose ' + (cell?.querySelector('a') ?? cell)?.textContent.trim());
+  }
 };
 new MutationObserver(nameTables).observe(document, {subtree: true, childList: true, attributeFilter: ['class']});
 document.addEventListener('keydown', (event) => {

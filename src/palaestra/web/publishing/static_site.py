@@ -46,7 +46,7 @@ PLAYABLE = {
     "RingOut": "d e w q a z s c",
 }
 """Environments whose rules are in `files/worlds.js`, and the keys that a person plays them with."""
-WIDE, HIGH, EDGE = 1000, 220, 40
+WIDE, HIGH, EDGE = 1000, 200, 6
 """Numbers of the curve's picture."""
 
 
@@ -265,34 +265,28 @@ def _curve(folder: RunFolder, steps: Sequence[int | None]) -> tuple[str, list[fl
     last = max(float(points.step[-1]) for points in found)
     low = min(float(np.nanmin(points.value)) for points in found)
     high = max(float(np.nanmax(points.value)) for points in found)
-    high += high == low
+    middle = high == low  # a flat curve lies in the middle
 
     def x(step: float) -> float:
-        return round(EDGE + (WIDE - 2 * EDGE) * step / max(last, 1), 1)
+        return round(WIDE * step / max(last, 1), 1)
 
     def y(value: float) -> float:
-        return round(HIGH - 24 - (HIGH - 40) * (value - low) / (high - low), 1)
+        return HIGH / 2 if middle else round(HIGH - EDGE - (HIGH - 2 * EDGE) * (value - low) / (high - low), 1)
 
     def path(points: Points) -> str:
         pairs = [
-            f"{x(a)},{y(b)}" for a, b in zip(points.step.tolist(), points.value.tolist(), strict=True) if np.isfinite(b)
+            f"{x(a)} {y(b)}" for a, b in zip(points.step.tolist(), points.value.tolist(), strict=True) if np.isfinite(b)
         ]
-        if len(pairs) == 1:
-            across, up = pairs[0].split(",")
-            return f"<circle class='curve' cx='{across}' cy='{up}' r='3'/>"
-        return f"<polyline class='curve' points='{' '.join(pairs)}'/>"
+        kind, rest = ("curve point", " h0") if len(pairs) == 1 else ("curve", "")
+        return f"<path class='{kind}' d='M{' L'.join(pairs)}{rest}'/>" if pairs else ""
 
-    axis = HIGH - 24
-    parts = [
-        f"<line class='axis' x1='{EDGE}' x2='{WIDE - EDGE}' y1='{axis}' y2='{axis}'/>",
-        f"<text x='4' y='{y(high) + 4}'>{readable(high)}</text><text x='4' y='{y(low) + 4}'>{readable(low)}</text>",
-        f"<text x='{WIDE - EDGE}' y='{HIGH - 8}' text-anchor='end'>{last:,.0f} decisions</text>",
-        *map(path, found),
-        f"<line id='mark' x1='0' x2='0' y1='10' y2='{axis}'/>",
-    ]
+    lines = f"{''.join(map(path, found))}<line id='mark' x1='0' x2='0' y1='0' y2='{HIGH}'/>"
     title = "<title>Mean reward of an episode over decisions</title>"
-    picture = f"<svg role='img' viewBox='0 0 {WIDE} {HIGH}'>{title}{''.join(parts)}</svg>"
-    return picture, [x(last if step is None else min(step, last)) for step in steps]
+    picture = f"<svg role='img' viewBox='0 0 {WIDE} {HIGH}' preserveAspectRatio='none'>{title}{lines}</svg>"
+    scale = f"<span>{readable(high)}</span><span>{readable(low)}</span>"
+    below = f"<span>0</span><span>{last:,.0f} decisions</span>"
+    chart = f"<div class='chart'><div class='scale'>{scale}</div>{picture}<div class='below'>{below}</div></div>"
+    return chart, [x(last if step is None else min(step, last)) for step in steps]
 
 
 @cache

@@ -137,8 +137,13 @@ class ActionsView:
     """Mean and deviation of each continuous action, and the probability of each choice."""
 
     def __init__(self, found: AgentInspection, action: ActionSpec) -> None:
-        self._names, branches = action_names(found.behavior, action)
-        self._means: list[tuple[ui.label, SignedBar]] = [(quiet(""), SignedBar()) for _ in found.continuous]
+        names, branches = action_names(found.behavior, action)
+        self._means: list[tuple[SignedBar, ui.label]] = []
+        if found.continuous:
+            with ui.grid(columns="fit-content(55%) 1fr auto").classes("w-full gap-x-2 gap-y-0 items-center"):
+                for name in names[: len(found.continuous)]:
+                    ui.label(name).classes("text-xs")
+                    self._means.append((SignedBar(), ui.label().classes("text-xs")))
         self._choices: list[list[tuple[ui.linear_progress, ui.label]]] = []
         for branch in range(len(found.discrete)):
             quiet("Choices" if len(found.discrete) == 1 else f"Branch {branch}")
@@ -151,9 +156,9 @@ class ActionsView:
 
     def show(self, found: AgentInspection) -> None:
         """Shows the agent's distributions of now."""
-        for number, ((text, bar), (mean, deviation)) in enumerate(zip(self._means, found.continuous, strict=True)):
-            text.set_text(f"{self._names[number]}: {mean:+.2f} ± {deviation:.2f}")
-            bar.show(mean)
+        for (bar, text), (mean, deviation) in zip(self._means, found.continuous, strict=True):
+            text.set_text(f"{round(mean, 2) + 0.0:+.2f} ± {deviation:.2f}")  # no -0.00
+            bar.show(mean, deviation)
         for rows, probabilities in zip(self._choices, found.discrete, strict=True):
             for (bar, text), probability in zip(rows, probabilities, strict=True):
                 _fill(bar, probability)
@@ -161,7 +166,7 @@ class ActionsView:
 
 
 class ObsView:
-    """One observation: rays, a picture, or numbers."""
+    """One observation: rays, a picture, or numbers, whose bars are full at 1 or the largest so far."""
 
     def __init__(self, name: str, found: AgentInspection) -> None:
         self._name = name
@@ -171,6 +176,7 @@ class ObsView:
         self._rays = [RaysView(fan, hits) for fan, hits in found.rays if fan.obs == name]
         self._numbers: list[tuple[SignedBar, ui.label]] = []
         self._picture: Element | None = None
+        self._largest = 1.0
         if values.ndim != 3 and values.size <= MOST:
             with ui.grid(columns="auto 1fr auto").classes("w-full gap-x-2 gap-y-0 items-center"):
                 for number in range(values.size):
@@ -188,8 +194,10 @@ class ObsView:
         if self._picture is not None:
             self._picture.props["src"] = _image(values)
             self._picture.update()
+        if self._numbers:
+            self._largest = max(self._largest, float(np.abs(values[np.isfinite(values)]).max(initial=0.0)))
         for (bar, text), value in zip(self._numbers, values.ravel().tolist(), strict=False):
-            bar.show(value)
+            bar.show(value / self._largest)
             text.set_text(f"{value:.3f}")
 
 
@@ -220,16 +228,26 @@ def _in_order(hits: list[RayHit]) -> list[RayHit]:
 
 
 class SignedBar:
-    """A bar that grows from a line in its middle: to the right where its number is positive. It is full at 1."""
+    """A bar that grows from a line in its middle: to the right where its number is positive. It is full at 1.
+
+    A paler one around its end shows a deviation.
+    """
 
     def __init__(self) -> None:
         with ui.element("div").classes("p-signed grow").props("aria-hidden=true"):
+            self._spread = ui.element("div").classes("p-spread")
             self._bar = ui.element("div")
 
-    def show(self, value: float) -> None:
+    def show(self, value: float, deviation: float = 0.0) -> None:
         """Shows another number."""
-        share = 50 * min(max(value, -1.0), 1.0)
-        self._bar.style(f"left: {50 + min(share, 0):.1f}%; width: {abs(share):.1f}%")
+        _stretch(self._bar, 0.0, value)
+        _stretch(self._spread, value - deviation, value + deviation)
+
+
+def _stretch(part: Element, begin: float, end: float) -> None:
+    """Lays a part of a signed bar between two numbers."""
+    low, high = (50 + 50 * min(max(at, -1.0), 1.0) for at in sorted((begin, end)))
+    part.style(f"left: {low:.1f}%; width: {high - low:.1f}%")
 
 
 def _bar() -> ui.linear_progress:

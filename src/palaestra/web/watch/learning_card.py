@@ -51,7 +51,7 @@ class LearningCard:
         self._busy = False
         with card("It learns") as self._card:
             self._chart = marked(ui.echart({}), "learning-curve", "w-full", 'role=img aria-label="Reward so far"')
-            self._chart.style("height: 150px")
+            self._chart.style("height: 120px")
             self._where = marked_label("step")
             self._slider = ui.slider(min=0, max=1, value=1).props("snap aria-label=Step data-mark=checkpoints")
             self._slider.on("update:model-value", lambda event: self._show(event.args), throttle=0.15)

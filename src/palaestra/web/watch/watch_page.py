@@ -87,6 +87,8 @@ class WatchPage:
                     self._buttons()
                 self._timeline = TimelineCard(self.watched)
                 self._learning = LearningCard(self.watched, index, self._haunt)
+                if source.run is not None:
+                    self._stage.canvas.classes("p-with-curve")
             with ui.column().classes("p-side gap-3"):
                 self._status = StatusCard(self.watched)
                 with ui.column().classes("w-full gap-3") as self._right:
