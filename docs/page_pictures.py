@@ -19,7 +19,7 @@ from playwright.sync_api import sync_playwright
 
 from palaestra.runtime.playback.sources import PlaybackSource
 from palaestra.runtime.showing.live_models import LiveModels
-from palaestra.web.watch.learning_card import split_screen
+from palaestra.web.watch.learning_card import split_screen, start_middle_now
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -108,7 +108,7 @@ def learns(someone: Visitor, folder: Path) -> None:
     time.sleep(4)
     someone.page.evaluate("scrollTo(0, 0)")
     keep(someone, "learns", full_page=True)
-    film = split_screen(PlaybackSource(folder / "results", run="3DBall"), live.steps(), ".gif")
+    film = split_screen(PlaybackSource(folder / "results", run="3DBall"), start_middle_now(live.steps(), ()), ".gif")
     with Image.open(io.BytesIO(film)) as moving:
         frames = [
             frame.convert("RGB").resize((960, 960 * frame.height // frame.width))

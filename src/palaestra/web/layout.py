@@ -17,6 +17,8 @@ E = TypeVar("E", bound=Element)
 PLACES = {"Runs": "/", "Watch": "/watch", "Play": "/play", "Demonstrations": "/demos"}
 """Address of each page, by its name in the bar."""
 
+LOOK = "palaestra-look"
+"""Cookie that keeps whether a person has chosen light or dark; without it the browser's own choice holds."""
 ICON = (
     "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'><rect width='32' height='32' rx='7' "
     "fill='#4275c4'/><rect x='6' y='19' width='20' height='6' rx='1.5' fill='#fff' transform='rotate(-6 16 "
@@ -62,6 +64,8 @@ body.body--dark .bg-negative { --q-negative: #c43c32; }
   width: 100%; }
 .p-columns > * { min-width: 0; }
 .p-small-charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 340px), 1fr)); gap: 12px; }
+.p-setting { display: grid; grid-template-columns: minmax(0, 1fr) 11rem 2rem; gap: 8px; align-items: center;
+  width: 100%; padding: 3px 0; }
 .p-ellipsis { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .p-message { white-space: pre-line; overflow-wrap: anywhere; }
 .p-log { font-family: ui-monospace, monospace; font-size: 12px; white-space: pre-wrap; overflow-wrap: anywhere; }
@@ -81,7 +85,7 @@ body.body--dark .bg-negative { --q-negative: #c43c32; }
 .p-state { font-weight: 500; }
 .p-run-card { padding: 8px; border: 1px solid #8884; border-radius: 8px; }
 .p-canvas { height: min(62vh, 640px); min-height: 300px; }
-.p-canvas.p-with-curve { height: clamp(320px, 100vh - 430px, 640px); }
+.p-canvas.p-with-curve { height: clamp(300px, 100vh - 480px, 640px); }
 .p-canvas.p-cameras { height: 34vh; min-height: 180px; }
 .p-stage { position: relative; }
 .p-start { position: absolute; left: 50%; bottom: 12px; transform: translateX(-50%); z-index: 1; }
@@ -99,6 +103,7 @@ body.body--dark .bg-negative { --q-negative: #c43c32; }
 .nicegui-column:empty, .p-message:empty, .p-quiet:empty { display: none; }
 .q-dialog .p-card { position: relative; z-index: 1; }
 @media (max-width: 700px) { .p-canvas, .p-canvas.p-with-curve { height: 46vh; min-height: 260px; }
+  .p-setting { grid-template-columns: minmax(0, 1fr) 2rem; } .p-setting > :first-child { grid-column: 1 / 3; }
   .p-side { max-width: none; } .p-card { padding: 8px; } }
 #popup { max-width: min(34rem, calc(100vw - 4em)); white-space: pre-line; }
 #popup > span:last-child::after { content: "\\A If the command that serves this page has ended, start it again: \
@@ -151,7 +156,15 @@ def page(title: str, here: str) -> Iterator[None]:
     )
     ui.add_css(STYLE)
     ui.add_head_html(TABLES)
-    dark = ui.dark_mode(None)
+    cookies = ui.context.client.request.cookies
+    dark = ui.dark_mode({"dark": True, "light": False}.get(cookies.get(LOOK, "")))
+
+    async def turn() -> None:
+        now = await ui.run_javascript("document.body.classList.contains('body--dark')")
+        dark.set_value(not now)
+        look = "light" if now else "dark"
+        ui.run_javascript(f"document.cookie = '{LOOK}={look}; path=/; max-age=31536000; samesite=lax'")
+
     with ui.header().classes("items-center gap-1 px-3 py-1 no-wrap").style("background: #343a46"):
         ui.html(ICON, sanitize=False).classes("w-7 h-7")
         ui.label("Palaestra").classes("text-base font-medium gt-xs")
@@ -159,7 +172,7 @@ def page(title: str, here: str) -> Iterator[None]:
         with ui.element("nav").props('aria-label="Pages"').classes("row no-wrap items-center"):
             for name, place in PLACES.items():
                 ui.link(name, place).classes("p-page-link").props("aria-current=page" if name == here else "")
-        icon_button("contrast", "Light or dark", lambda: dark.set_value(not dark.value)).props("color=white")
+        icon_button("contrast", "Light or dark", turn).props("color=white")
     with ui.column().classes("w-full max-w-screen-2xl mx-auto p-3 gap-3"):
         heading(title, 1).classes("p-hidden")
         yield
@@ -187,7 +200,7 @@ def heading(text: str, level: int) -> TextElement:
     return TextElement(tag=f"h{level}", text=text)
 
 
-def icon_button(icon: str, name: str, on_click: Callable[[], object]) -> ui.button:
+def icon_button(icon: str, name: str, on_click: Callable[[], Any]) -> ui.button:
     """Adds a button with an icon alone, whose name is its tooltip."""
     button = ui.button(icon=icon, on_click=on_click).props("flat round dense").tooltip(name)
     button.props["aria-label"] = name
@@ -255,5 +268,17 @@ class Offer:
 
 
 def complain(message: str) -> None:
-    """Shows an error on the page until it is closed."""
-    ui.notification(message, type="negative", position="top", timeout=None, close_button="Close", multi_line=True)
+    """Shows an error on the page until it is closed, or another one comes."""
+    client = ui.context.client
+    before = _complaints.get(client.id)
+    if before is None:
+        client.on_delete(lambda: _complaints.pop(client.id, None) and None)
+    elif not before.is_deleted:
+        before.dismiss()
+    _complaints[client.id] = ui.notification(
+        message, type="negative", position="bottom", timeout=None, close_button="Close", multi_line=True
+    )
+
+
+_complaints: dict[str, ui.notification] = {}
+"""The error that each browser shows."""

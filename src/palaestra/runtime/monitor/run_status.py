@@ -68,6 +68,11 @@ class RunStatus:
     """Content of `run_logs/progress.json`, which a run writes every second."""
 
     @property
+    def failure(self) -> str:
+        """The error with which the run has ended; empty where it has not ended by one."""
+        return str(self.progress.get("message") or "") if self.progress.get("state") == "failed" else ""
+
+    @property
     def step(self) -> int:
         """Steps of all behaviors together; those beyond max_steps, while others still learn, do not count."""
         return sum(min(each.step, each.max_steps or each.step) for each in self.behaviors)
@@ -132,7 +137,7 @@ def read_status(files: ResultsFiles, run_id: str, settings: Mapping[str, Any] | 
         behaviors,
         environment_of(tree),
         _trainers(tree),
-        _started(files, run, writer),
+        _first(_started(files, run, writer), _number(progress.get("since"))),
         last,
         writer="" if writer is None else str(writer),
         progress=progress,

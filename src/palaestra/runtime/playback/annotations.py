@@ -54,7 +54,7 @@ def with_arrows(drawing: Drawing, taken: set[AgentKey]) -> Drawing:
     if not places or len(agents) < 2:
         return drawing
     position, size = _everywhere(drawing, 0, np.array(places), np.array(sizes))
-    arrow = solids("arrows", "cone", position, size, RED, rotation=DOWN)
+    arrow = solids("arrows", "cone", position, size, VIOLET, rotation=DOWN)
     return replace(drawing, solids=(*drawing.solids, replace(arrow, opacity=0.9)))
 
 

@@ -64,7 +64,7 @@ class ControlCard:
 
     async def _stop(self) -> None:
         with dialog_of("Stop the run?") as dialog:
-            ui.label("It saves everything and ends; palaestra learn --resume continues it.").classes("text-sm")
+            ui.label("It saves everything and ends; Resume continues it.").classes("text-sm")
             with ui.row():
                 stop = ui.button("Stop it", color="negative", on_click=lambda: dialog.submit(True))
                 marked(stop, "stop-it", props="dense no-caps")

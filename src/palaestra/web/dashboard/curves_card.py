@@ -125,7 +125,7 @@ class CurvesCard:
             ending = f" ({behavior})" if several else ""
             for group in dict.fromkeys(group_of[run] for run, _ in curves):
                 members = [(run, points) for run, points in curves if group_of[run] == group]
-                name = f"{members[0][0]}" if len(members) == 1 else f"{group}, {len(members)} seeds"
+                name = f"{members[0][0]}" if len(members) == 1 else f"{group}, {len(members)} runs"
                 color = len(lines) if several else color_of[members[0][0]]
                 if line := _line(name + ending, color, [points for _, points in members], view):
                     lines.append(line)

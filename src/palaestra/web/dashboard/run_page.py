@@ -9,7 +9,7 @@ from typing import Any
 from nicegui import run as worker
 from nicegui import ui
 
-from palaestra.core.display import escaped, readable
+from palaestra.core.display import escaped, escaped_lines
 from palaestra.core.errors import PalaestraError
 from palaestra.core.metrics import ELO
 from palaestra.core.plugins import registry
@@ -32,7 +32,7 @@ from palaestra.runtime.storage.run_folder import CONFIGURATION
 from palaestra.scenario.standing import standing_in_words
 from palaestra.web.dashboard.control_card import ControlCard
 from palaestra.web.dashboard.run_cards import show_lessons, show_ratings, show_times
-from palaestra.web.dashboard.run_rows import COLORS, MEANINGS, duration, of_episodes, steps, when
+from palaestra.web.dashboard.run_rows import COLORS, MEANINGS, headline
 from palaestra.web.dashboard.small_charts import SmallCharts
 from palaestra.web.layout import Offer, address, card, complain, marked, marked_label, page, quiet, while_open
 from palaestra.web.site import Site
@@ -113,12 +113,13 @@ class RunPage:
                     copy = ui.button("Copy", icon="content_copy", on_click=lambda: ui.navigate.to(self._form))
                     marked(copy, "copy", props="flat dense no-caps").tooltip("A new run with these settings, changed")
                     self._offers = (
-                        Offer("Watch", "visibility", lambda: address("/watch", run=self._id)),
+                        Offer("Watch", "smart_display", lambda: address("/watch", run=self._id)),
                         Offer("Play", "sports_esports", lambda: address("/play", run=self._id)),
                     )
             self._bar = ui.linear_progress(0, show_value=False, size="6px")
             self._bar.props("rounded instant-feedback aria-label=Progress")
             self._numbers = marked_label("numbers", "text-sm")
+            self._failure = marked_label("failure", "text-sm p-message text-negative")
             self._said = marked_label("resume-log", "p-log text-negative")
             notes = self._index.notes(self._id)
             with ui.expansion("Tags and note", value=bool(notes.tags or notes.note)).classes("w-full"):
@@ -225,7 +226,9 @@ class RunPage:
         status = view.status
         self._state.set_text(status.state)
         self._state.props(f"color={COLORS[status.state]}")
-        self._meaning.set_text(MEANINGS[status.state])
+        failed = status.state == "died" and bool(status.failure)
+        self._meaning.set_text("it ended with an error" if failed else MEANINGS[status.state])
+        self._failure.set_text(escaped_lines(status.failure) if failed else "")
         self._bar.visible = status.share is not None
         self._bar.set_value(status.share or 0.0)
         self._bar.props(f"color={COLORS[status.state]}")
@@ -262,29 +265,6 @@ class RunPage:
             with self._warnings, card("Warnings"):
                 for line in found[-12:]:
                     ui.label(line).classes("p-log p-warning")
-
-
-def headline(status: RunStatus) -> str:
-    """Returns the numbers of a run as one line."""
-    parts = [steps(status)]
-    if status.rate is not None:
-        parts.append(f"{status.rate:,.0f} steps/s")
-    if status.left is not None:
-        parts.append(f"{duration(status.left)} left")
-    several = len(status.behaviors) > 1
-    parts += [
-        f"mean reward {readable(each.reward)}"
-        + (f" of {of}" if (of := of_episodes(each)) else "")
-        + (f" ({escaped(each.name)})" if several else "")
-        for each in status.behaviors
-        if each.reward is not None
-    ]
-    parts += [escaped(text) for text in (status.environment, status.trainer) if text]
-    if status.source != "Palaestra":
-        parts.append(f"written by {status.source}")
-    if status.started is not None:
-        parts.append(f"begun {when(status.started)}")
-    return "  ·  ".join(parts)
 
 
 def parameters_of(settings: Mapping[str, Any]) -> list[str]:

@@ -22,8 +22,8 @@ COLORS = {
 MEANINGS = {
     "learning": "a process trains it now",
     "finished": "it has reached its max_steps",
-    "stopped": "it was saved and ended before its max_steps; --resume continues it",
-    "died": "its process is gone without having ended it; --resume continues it from its last checkpoint",
+    "stopped": "it was saved and ended before its max_steps; Resume, or --resume, continues it",
+    "died": "its process is gone without having ended it; Resume, or --resume, continues it from its last checkpoint",
     "recorded": "files of another program, which do not say whether it has ended",
 }
 
@@ -123,8 +123,7 @@ def row_of(status: RunStatus, notes: RunNotes, now: float | None = None) -> dict
         "id": escaped(status.run_id),
         "state": status.state,
         "color": COLORS[status.state],
-        "meaning": MEANINGS[status.state]
-        + (f" ({status.writer})" if status.writer and status.state == "learning" else ""),
+        "meaning": escaped(meaning_of(status)),
         "share": status.share,
         "steps": steps(status),
         "rate": status.rate,
@@ -140,6 +139,39 @@ def row_of(status: RunStatus, notes: RunNotes, now: float | None = None) -> dict
         "started": status.started or status.changed or None,
         "started_text": when(status.started or status.changed or None, now),
     }
+
+
+def headline(status: RunStatus, *, facts: bool = True) -> str:
+    """Returns the numbers of a run as one line; `facts`: also its environment, trainer and begin."""
+    parts = [steps(status)]
+    if status.rate is not None:
+        parts.append(f"{status.rate:,.0f} steps/s")
+    if status.left is not None:
+        parts.append(f"{duration(status.left)} left")
+    several = len(status.behaviors) > 1
+    parts += [
+        f"mean reward {readable(each.reward)}"
+        + (f" of {of}" if (of := of_episodes(each)) else "")
+        + (f" ({escaped(each.name)})" if several else "")
+        for each in status.behaviors
+        if each.reward is not None
+    ]
+    if not facts:
+        return "  ·  ".join(parts)
+    parts += [escaped(text) for text in (status.environment, status.trainer) if text]
+    if status.source != "Palaestra":
+        parts.append(f"written by {status.source}")
+    if status.started is not None:
+        parts.append(f"begun {when(status.started)}")
+    return "  ·  ".join(parts)
+
+
+def meaning_of(status: RunStatus) -> str:
+    """Returns what a run's state means, and why it has failed if it has."""
+    if status.state == "died" and status.failure:
+        return f"it ended with an error: {status.failure}"
+    writer = f" ({status.writer})" if status.writer and status.state == "learning" else ""
+    return f"{MEANINGS[status.state]}{writer}"
 
 
 def of_episodes(behavior: BehaviorStatus) -> str:

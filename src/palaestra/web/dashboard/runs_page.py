@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,9 +21,10 @@ from palaestra.web.dashboard.curves_card import MOST_RUNS, CurvesCard
 from palaestra.web.dashboard.run_page import add_run_page
 from palaestra.web.dashboard.run_rows import COLUMNS, SLOTS, row_of, short_settings
 from palaestra.web.dashboard.runs_view import RunsView
-from palaestra.web.layout import card, dialog_of, marked, marked_label, page, quiet, table_column, while_open
+from palaestra.web.layout import address, card, dialog_of, marked, marked_label, page, quiet, table_column, while_open
 from palaestra.web.site import Site
 from palaestra.web.starting.new_run_page import StartCard
+from palaestra.web.starting.started_runs import starting
 
 REFRESH = 1.0
 """Seconds between two looks at the files, while a browser is there."""
@@ -47,6 +50,7 @@ class RunsPage:
         self._view = view
         self._statuses: list[RunStatus] = []
         self._compared: object = None
+        self._begins: list[tuple[str, str]] = []
         self._chosen_once = not view.run
         """Whether the runs of the address are chosen in the table."""
         self._group_of: dict[str, str] = {}
@@ -59,6 +63,7 @@ class RunsPage:
         with self._content:
             with card():
                 self._head(site)
+                self._starting = ui.column().classes("w-full gap-0")
                 self._table()
             self.curves = CurvesCard(index, view, lambda chosen: self._keep(replace(self._view, **chosen)))
             self._comparison = ui.column().classes("w-full")
@@ -146,7 +151,15 @@ class RunsPage:
         read = await worker.io_bound(self._read)
         if read is None:  # the page is ending
             return
-        found, rows, keys = read
+        found, rows, keys, begins = read
+        if begins != self._begins:
+            self._begins = begins
+            self._starting.clear()
+            with self._starting:
+                for run, text in begins:
+                    with ui.row().classes("gap-2 items-center"):
+                        ui.link(escaped(run), address("/run", id=run)).classes("p-run")
+                        quiet(text)
         self._reading.visible = False
         self._statuses = found
         self._hint.visible = not found
@@ -172,8 +185,10 @@ class RunsPage:
         if found:
             await self._curves()
 
-    def _read(self) -> tuple[list[RunStatus], list[dict[str, Any]], list[str]]:
-        """Reads the runs, in a thread: their rows, pinned ones first, and the settings in which they differ."""
+    def _read(self) -> tuple[list[RunStatus], list[dict[str, Any]], list[str], list[tuple[str, str]]]:
+        """Reads the runs, in a thread: their rows, pinned ones first, the settings in which they differ, and runs that
+        are about to begin.
+        """
         found = self._index.statuses()
         view = self._view
         rows = []
@@ -187,28 +202,37 @@ class RunsPage:
             row |= {"hidden": status.run_id in view.hide, "pinned": status.run_id in view.pin}
             rows.append(row)
         rows.sort(key=lambda row: not row["pinned"])
-        return found, rows, sorted({*(key for key, values in known.items() if len(values) > 1), *view.column})
+        several = {key for key, values in known.items() if len(values) > 1}
+        return found, rows, sorted({*several, *view.column}), starting(self._index.results)
 
     def _shown(self) -> tuple[list[str], list[str], str]:
         """Returns the runs of the chart, those that are chosen, and a note."""
         known = {status.run_id for status in self._statuses}
         chosen = [str(row.get("key")) for row in self.table.selected if row.get("key") in known]
         first = [run for run in self._first if run in known]
-        default = first or [status.run_id for status in self._statuses][:UNCHOSEN]
-        note = (
-            "" if chosen or first else f"Choose runs in the table to compare them; these are the first {len(default)}."
-        )
+        default = first or first_runs([status.run_id for status in self._statuses])
+        some = "Choose runs in the table to compare them"
+        note = "" if chosen or first else f"{some}; these are the first {len(default)}."
         pinned = [run for run in self._view.pin if run in known]
         shown = dict.fromkeys([*pinned, *(chosen or default)])
         return [run for run in shown if run not in self._view.hide], chosen, note if len(known) > 1 else ""
 
     def _colors(self) -> dict[str, int]:
-        """Returns the number of the color of each run that is shown: seeds that are one line have one."""
-        shown = self._shown()[0]
-        numbers = {
-            group: number for number, group in enumerate(dict.fromkeys(self._group_of.get(run, run) for run in shown))
-        }
-        return {run: numbers[self._group_of.get(run, run)] for run in shown}
+        """Returns the number of the color of each run that is shown: seeds that are one line have one.
+
+        A run keeps its color when others come or go: it is that of its place among all runs, the oldest first, unless
+        an older one that is shown has it.
+        """
+        shown = set(self._shown()[0])
+        taken: dict[str, int] = {}
+        oldest = sorted(self._statuses, key=lambda status: status.started or status.changed)
+        for place, status in enumerate(oldest):
+            group = self._group_of.get(status.run_id, status.run_id)
+            if status.run_id not in shown or group in taken:
+                continue
+            free = [n % len(PALETTE) for n in range(place, place + len(PALETTE))]
+            taken[group] = next((n for n in free if n not in taken.values()), free[0])
+        return {run: taken[self._group_of.get(run, run)] for run in shown}
 
     async def _curves(self) -> None:
         shown, chosen, note = self._shown()
@@ -230,6 +254,14 @@ class RunsPage:
             more = f", of the first {len(chosen)} of {count} runs" if count > len(chosen) else ""
             with self._comparison, card(f"Settings that differ{more}"):
                 difference_table(chosen, found)
+
+
+def first_runs(runs: Sequence[str]) -> list[str]:
+    """Returns the runs that are shown where none is chosen: the first few, with all seeds of each."""
+    seeded = re.compile(r"(.+)-seed-\d+")
+    names = {run: match[1] if (match := seeded.fullmatch(run)) else run for run in runs}
+    chosen = {names[run] for run in runs[:UNCHOSEN]}
+    return [run for run in runs if names[run] in chosen][:MOST_RUNS]
 
 
 def difference_table(runs: list[str], found: list[Difference]) -> None:

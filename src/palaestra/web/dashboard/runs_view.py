@@ -12,8 +12,6 @@ from starlette.datastructures import QueryParams
 
 from palaestra.core.metrics import REWARD
 
-SMOOTHING = 0.6
-
 
 @dataclass(frozen=True, slots=True)
 class RunsView:
@@ -29,7 +27,7 @@ class RunsView:
     """Settings that have a column."""
     metric: str = REWARD
     axis: str = "steps"
-    smooth: float = SMOOTHING
+    smooth: float = 0.0
     log: bool = False
     bands: bool = True
     """Whether seeds of one setting are drawn as one line with a band."""

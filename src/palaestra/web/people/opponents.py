@@ -16,7 +16,7 @@ from palaestra.runtime.storage.status import TrainingStatus
 
 OWN = ""
 """The models of the run that is played, else the environment's own rule."""
-KINDS = {OWN: "newest model or own rule", "heuristic": "heuristic", "random": "random actions"}
+KINDS = {OWN: "the newest model, else the environment's own rule", "heuristic": "heuristic", "random": "random actions"}
 
 
 def choices(results: Path, runs: Sequence[str], behavior: str) -> dict[str, str]:

@@ -16,6 +16,8 @@ const LOOKS = {
   dark: { sky: "#0e1420", horizon: "#262c37", ground: "#232832", lines: "#2c323d", above: 0xc9d6ea, below: 0x3b4049, sun: 1.5 },
 };
 
+const GHOST = 0xe08a2e; // all of a ghost, as the mark of its step in the curve
+
 // Darkens the sides of solids toward their feet, where less of the sky is seen: a cheap stand-in for ambient occlusion.
 const occluded = (shader) => {
   shader.vertexShader = shader.vertexShader
@@ -220,7 +222,7 @@ export default {
         if (typeof event.data !== "string") return void (here.frame = event.data);
         this.clear(here);
         const moving = JSON.parse(event.data).outline.groups.filter((group) => !group.fixed);
-        here.groups = moving.map((group) => this.meshOf(group, 0.3 * group.opacity));
+        here.groups = moving.map((group) => this.meshOf({ ...group, tint: GHOST }, 0.45 * group.opacity));
       };
     },
 
@@ -276,7 +278,7 @@ export default {
         size.fromArray(numbers, at + 7);
         if (this.marked?.number === k && this.marked.groups.includes(mesh.userData.name)) size.multiplyScalar(1.3);
         mesh.setMatrixAt(k, matrix.compose(position, turn, size));
-        mesh.setColorAt(k, color.setHex(numbers[at + 10]));
+        mesh.setColorAt(k, color.setHex(mesh.userData.tint ?? numbers[at + 10]));
       }
       mesh.count = count;
       mesh.instanceMatrix.needsUpdate = mesh.instanceColor.needsUpdate = true;

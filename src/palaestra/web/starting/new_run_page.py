@@ -11,8 +11,9 @@ import torch
 import yaml
 from nicegui import run as worker
 from nicegui import ui
+from nicegui.events import ValueChangeEventArguments
 
-from palaestra.core.display import escaped
+from palaestra.core.display import escaped, escaped_lines, indented
 from palaestra.core.errors import PalaestraError
 from palaestra.core.plugins import registry
 from palaestra.runtime.monitor.run_list import find_runs
@@ -21,11 +22,21 @@ from palaestra.web.layout import address, card, complain, icon_button, marked, p
 from palaestra.web.site import Site
 from palaestra.web.starting.first_settings import free_name, must_be_allowed, settings_for, settings_of_run
 from palaestra.web.starting.setting_rows import UNSET, SettingRow, as_text, put, rows_of, value_at
+from palaestra.web.starting.setting_rows import Path as SettingPath
 from palaestra.web.starting.started_runs import start_run
 
 MOST_SEEDS = 20
 FIRST = "3DBall"
 """The environment to begin with: it learns within seconds."""
+USUAL = (
+    "hyperparameters.learning_rate",
+    "hyperparameters.batch_size",
+    "hyperparameters.buffer_size",
+    "network_settings.hidden_units",
+    "network_settings.num_layers",
+    "max_steps",
+)
+"""Settings that stand first though they are at their defaults: those that people change most."""
 AREAS = "16"
 """Areas that are shown of a run that was just started."""
 
@@ -57,10 +68,13 @@ class NewRunPage:
         self._tree = tree
         self._origin = origin
         self._search = ""
+        self._first: set[SettingPath] | None = None
+        """Settings that stand first, so that one that is changed stays in its place; None: chosen at the next look."""
+        self._open = False
         with ui.row().classes("w-full items-center gap-3"):
             self._name = ui.input("Name", value=free_name(site.results, name))
             marked(self._name, "new-name", "w-56", "dense outlined")
-            self._seeds = ui.number("Seeds", value=1, min=1, max=MOST_SEEDS, precision=0)
+            self._seeds = ui.number("Seeds", value=1, min=1, max=MOST_SEEDS, format="%d")
             marked(self._seeds, "new-seeds", "w-24", "dense outlined").tooltip("Trains the same settings so many times")
             devices = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
             self._device = ui.select({"": "Device: chosen by itself", **{one: one for one in devices}}, value="")
@@ -82,7 +96,9 @@ class NewRunPage:
         return yaml.safe_dump(self._tree, sort_keys=False)
 
     def _find(self, text: str) -> None:
-        self._search = text.lower()
+        self._search = plain(text)
+        self._first = None
+        self._open = bool(self._search)
         self._rows.refresh()
 
     @ui.refreshable_method
@@ -91,28 +107,40 @@ class NewRunPage:
         names = [str(name) for name in blocks] if isinstance(blocks, Mapping) else []
         if not names:
             quiet("Every behavior has the default settings; name one under behaviors in the YAML to change it.")
-        for name in names:
+        rows = {name: rows_of(self._tree, name) for name in names}
+        if self._first is None:
+            every = [row for found in rows.values() for row in found]
+            given = {row.path for row in every if value_at(self._tree, row.path) is not UNSET}
+            self._first = given | {row.path for row in every if row.name in USUAL}
+        for name, every in rows.items():
             if len(names) > 1:
                 ui.label(escaped(name)).classes("text-sm font-medium")
-            found = [row for row in rows_of(self._tree, name) if self._search in f"{row.name} {row.sentence}".lower()]
-            given = [row for row in found if value_at(self._tree, row.path) is not UNSET]
-            for row in given:
-                self._row(row)
-            if rest := [row for row in found if row not in given]:
-                with ui.expansion(f"{len(rest)} more, at their defaults", value=bool(self._search)).classes("w-full"):
+            found = [row for row in every if self._search in plain(f"{row.name} {row.sentence}")]
+            if not found:
+                quiet("No setting has these words in its name or its sentence.")
+            for row in found:
+                if row.path in self._first:
+                    self._row(row)
+            if rest := [row for row in found if row.path not in self._first]:
+                with ui.expansion(f"{len(rest)} more", value=self._open, on_value_change=self._unfold).classes(
+                    "w-full"
+                ):
                     for row in rest:
                         self._row(row)
+
+    def _unfold(self, event: ValueChangeEventArguments) -> None:
+        self._open = bool(event.value)
 
     def _row(self, row: SettingRow) -> None:
         value = value_at(self._tree, row.path)
         shown = row.default if value is UNSET else value
-        with ui.row().classes("w-full items-center no-wrap gap-2"):
-            with ui.column().classes("grow gap-0 min-w-0"):
-                ui.label(row.name).classes("text-sm " + ("" if value is UNSET else "font-medium"))
-                quiet(row.sentence).classes("text-xs")
+        with ui.element("div").classes("p-setting"):
+            with ui.column().classes("gap-0 min-w-0"):
+                ui.label(row.name).classes("text-sm p-message " + ("" if value is UNSET else "font-medium"))
+                quiet(row.sentence).classes("text-xs p-message")
             control = self._control(row, shown)
             control.props["aria-label"] = row.name
-            marked(control, f"set-{row.name}", "shrink-0")
+            marked(control, f"set-{row.name}")
             if value is not UNSET:
                 default = as_text(row.default) or "unset"
                 icon_button("restart_alt", f"Reset {row.name} to {default}", partial(self._set, row, UNSET))
@@ -125,8 +153,8 @@ class NewRunPage:
         if row.kind == "choice":
             choices = list(dict.fromkeys([*row.choices, as_text(shown)]))
             picked = ui.select(choices, value=as_text(shown), on_change=lambda event: self._set(row, event.value))
-            return picked.props("dense outlined options-dense").classes("w-44")
-        field = ui.input(value=as_text(shown)).props("dense outlined").classes("w-44")
+            return picked.props("dense outlined options-dense")
+        field = ui.input(value=as_text(shown)).props("dense outlined")
         field.on("change", lambda: self._typed(row, str(field.value)))
         return field
 
@@ -149,7 +177,7 @@ class NewRunPage:
         try:
             tree = yaml.safe_load(text)
         except yaml.YAMLError as error:
-            self._problem.set_text(f"This is no YAML: {escaped(str(error))}")
+            self._problem.set_text(f"This is no YAML: {escaped_lines(indented(str(error)))}")
             return
         if not isinstance(tree, dict):
             self._problem.set_text("Expected sections such as behaviors and env_settings")
@@ -170,16 +198,31 @@ class NewRunPage:
 
     async def _start(self) -> None:
         name = str(self._name.value or "").strip()
-        seeds = min(max(int(self._seeds.value or 1), 1), MOST_SEEDS)
-        flags = [f"--seeds={seeds}"] if seeds > 1 else []
-        flags += [f"--torch-device={self._device.value}"] if self._device.value else []
+        seeds = whole(self._seeds.value)
+        if seeds is None or not 1 <= seeds <= MOST_SEEDS:
+            complain(f"Seeds: expected a whole number from 1 to {MOST_SEEDS}")
+            return
+        if not name or (self._site.results / name).exists():
+            complain(f"There is a run '{escaped(name)}' already: choose another name" if name else "Give it a name")
+            return
+        flags = [f"--torch-device={self._device.value}"] if self._device.value else []
         try:
             must_be_allowed(self._tree, self._origin, self._site.trust)
-            await worker.io_bound(start_run, self._site.results, name, self._tree, flags)
+            await worker.io_bound(start_run, self._site.results, name, self._tree, flags, seeds)
         except PalaestraError as error:
-            complain(str(error))
+            complain(str(error).replace("--run-id: ", "Name: "))
             return
-        ui.navigate.to(address("/watch", run=name, areas="16") if seeds == 1 else "/")
+        ui.navigate.to(address("/watch", run=name, areas=AREAS) if seeds == 1 else "/")
+
+
+def plain(text: str) -> str:
+    """Returns a text as it is searched for: `learning_rate` has the words "learning rate"."""
+    return text.lower().replace("_", " ")
+
+
+def whole(sent: object) -> int | None:
+    """Returns a whole number that a browser has sent; None for anything else."""
+    return int(sent) if isinstance(sent, int | float) and sent == sent // 1 else None
 
 
 class StartCard:

@@ -19,13 +19,17 @@ from palaestra.runtime.storage.run_folder import RunFolder, check_run_id
 
 FOLDER = ".started"
 """Folder of settings and logs of started runs, in the results folder."""
+LATELY = 600.0
+"""Seconds for which a run that ended before it began is mentioned."""
 SILENCE = 60.0
 """Seconds without a word after which a run that another page started counts as ended."""
 
 
-def start_run(results: Path, run_id: str, settings: Mapping[str, Any], flags: Sequence[str] = ()) -> list[str]:
-    """Writes settings and starts a run that goes on when the page ends. Returns the command. `flags` are further ones
-    of `palaestra learn`.
+def start_run(
+    results: Path, run_id: str, settings: Mapping[str, Any], flags: Sequence[str] = (), seeds: int = 1
+) -> list[str]:
+    """Writes settings and starts a run that goes on when the page ends, or one for each of several seeds. Returns the
+    command. `flags` are further ones of `palaestra learn`.
 
     Raises ConfigError or RunError for a name that is taken or cannot be one.
     """
@@ -33,8 +37,10 @@ def start_run(results: Path, run_id: str, settings: Mapping[str, Any], flags: Se
     RunFolder(results, run_id).must_be_free(force=False)
     log = _log_of(results, run_id)
     file = log.with_suffix(".yaml")
-    command = ["learn", str(file), f"--run-id={run_id}", f"--results-dir={results}", *flags]
-    _start(log, command, yaml.safe_dump(dict(settings), sort_keys=False))
+    several = [f"--seeds={seeds}"] if seeds > 1 else []
+    command = ["learn", str(file), f"--run-id={run_id}", f"--results-dir={results}", *several, *flags]
+    names = [f"{run_id}-seed-*"] if seeds > 1 else [run_id]
+    _start(log, command, yaml.safe_dump(dict(settings), sort_keys=False), Awaited(run_id, names[0], seeds))
     return ["palaestra", *command]
 
 
@@ -43,11 +49,21 @@ def resume_run(results: Path, run_id: str, flags: Sequence[str] = ()) -> list[st
     check_run_id(run_id)
     RunFolder(results, run_id).must_exist("resume it")
     command = ["learn", f"--run-id={run_id}", f"--results-dir={results}", "--resume", *flags]
-    _start(_log_of(results, run_id), command, None)
+    _start(_log_of(results, run_id), command, None, Awaited(run_id, run_id, 1))
     return ["palaestra", *command]
 
 
-def _start(log: Path, command: Sequence[str], settings: str | None) -> None:
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """Runs that a process is to begin."""
+
+    run_id: str
+    folders: str
+    """Pattern of their folders."""
+    count: int
+
+
+def _start(log: Path, command: Sequence[str], settings: str | None, awaited: Awaited) -> None:
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         if settings is not None:
@@ -61,6 +77,7 @@ def _start(log: Path, command: Sequence[str], settings: str | None) -> None:
                 stderr=output,
                 start_new_session=True,
             )
+            _awaited[log] = awaited
     except OSError as error:
         raise ConfigError(f"the run cannot be started: {explain(error)}") from error
 
@@ -87,9 +104,25 @@ def started_run(results: Path, run_id: str) -> StartedRun | None:
     return StartedRun(files.last_lines(log), ended)
 
 
+def starting(results: Path) -> list[tuple[str, str]]:
+    """Returns runs that this page has started and that have not begun, each with a sentence. It reads folders."""
+    said = []
+    for log, awaited in tuple(_awaited.items()):
+        begun = sum(1 for folder in results.glob(f"{awaited.folders}/run_logs") if folder.is_dir())
+        if log.parent != results / FOLDER or begun >= awaited.count:
+            continue
+        if _processes[log].poll() is None:
+            text = f"{begun} of {awaited.count} seeds have begun" if begun else "it is starting"
+            said.append((awaited.run_id, text))
+        elif not begun and time.time() - (signature(log) or (0,))[0] / 1e9 < LATELY:
+            said.append((awaited.run_id, "it ended before it began"))
+    return said
+
+
 def _log_of(results: Path, run_id: str) -> Path:
     return results / FOLDER / f"{run_id.replace('/', '-')}.log"
 
 
+_awaited: dict[Path, Awaited] = {}
 _processes: dict[Path, subprocess.Popen[bytes]] = {}
 """Processes of runs that this page has started, by their log."""

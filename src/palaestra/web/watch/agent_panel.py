@@ -103,7 +103,7 @@ class AgentPanel:
         reward = f"Reward so far: {found.reward:.3f} in {found.length:,} ticks"
         if moment is not None:
             reward = f"Reward at tick {moment.tick:,}: {found.reward:.3f}"
-        self._facts.set_text(f"Team {found.team}\n{reward}\nExpected from here (value): {value}")
+        self._facts.set_text(f"Team {found.team}\n{reward}\nValue, the discounted reward expected from here: {value}")
         if (form := _form(found)) != self._form:
             self._form = form
             self._build(found)

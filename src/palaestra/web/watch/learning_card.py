@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -12,19 +12,22 @@ from pathlib import Path
 from nicegui import run as worker
 from nicegui import ui
 
-from palaestra.core.display import escaped
+from palaestra.core.display import escaped, escaped_lines
 from palaestra.core.errors import PalaestraError
 from palaestra.core.metrics import REWARD
 from palaestra.runtime.monitor.run_index import RunIndex
+from palaestra.runtime.monitor.run_status import RunStatus
 from palaestra.runtime.monitor.thinning import CurveView
 from palaestra.runtime.playback.sources import PlaybackSource, steps_of
 from palaestra.runtime.recording.filming import Film, FilmSource, film_sources
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.web.dashboard.chart_options import PALETTE, CurveLine, curve_options
-from palaestra.web.dashboard.run_rows import short
-from palaestra.web.layout import card, complain, marked, marked_label, within
+from palaestra.web.dashboard.run_rows import headline, short
+from palaestra.web.layout import address, card, complain, heading, marked, marked_label, within
 from palaestra.web.watch.watched import WatchedPlayback
 
+LEFT, RIGHT = 44, 16
+"""Pixels beside the curve and the slider under it, which lie one above the other."""
 POINTS = 400
 """Points of the curve, at most."""
 CLIP_SECONDS = 8.0
@@ -49,18 +52,35 @@ class LearningCard:
         self._steps = list[int]()
         self._drawn: object = None
         self._busy = False
-        with card("It learns") as self._card:
+        self._kept = watched.chosen
+        self._curve: Sequence[Sequence[float]] = ()
+        """Points of the reward of the first behavior."""
+        self._learns = True
+        run = watched.source.run
+        with card() as self._card:
+            with ui.row().classes("w-full items-center gap-x-3 gap-y-0"):
+                self._title = heading("It learns", 2).classes("text-sm font-medium")
+                self._numbers = marked_label("numbers", "text-sm p-quiet")
+                ui.space()
+                to_run = ui.button(
+                    "The run", icon="insights", on_click=lambda: ui.navigate.to(address("/run", id=run or ""))
+                )
+                marked(to_run, "to-run", props="flat dense no-caps").tooltip("Its curves, settings and logs; stop it")
+            self._failure = marked_label("failure", "text-sm p-message text-negative")
             self._chart = marked(ui.echart({}), "learning-curve", "w-full", 'role=img aria-label="Reward so far"')
             self._chart.style("height: 120px")
             self._where = marked_label("step")
-            self._slider = ui.slider(min=0, max=1, value=1).props("snap aria-label=Step data-mark=checkpoints")
+            self._slider = ui.slider(min=0, max=1, value=1, step=0)
+            marked(self._slider, "checkpoints", props="aria-label=Step")
+            self._slider.style(f"margin: 0 {RIGHT}px 0 {LEFT}px; width: calc(100% - {LEFT + RIGHT}px)")
             self._slider.on("update:model-value", lambda event: self._show(event.args), throttle=0.15)
+            self._slider.on("change", self._settle)
             with ui.row().classes("w-full items-center gap-x-4"):
-                self._beside = ui.switch("The newest too, with that policy as a ghost", on_change=self._again)
+                self._beside = ui.switch("Show it as a ghost beside the newest", on_change=self._again)
                 marked(self._beside, "ghost", props="dense")
                 ui.space()
-                clip = ui.button("Clip: start, middle, now", icon="movie", on_click=self._clip)
-                marked(clip, "clip", props="flat dense no-caps")
+                self._film = ui.button("Clip: start, middle, now", icon="movie", on_click=self._clip)
+                marked(self._film, "clip", props="flat dense no-caps")
         if watched.source.run is None:
             self._card.visible = False
             return
@@ -74,12 +94,17 @@ class LearningCard:
         if steps == self._steps:
             return
         self._steps = steps
-        position = len(steps)
-        if (wanted := self._chosen) is not None:
-            position = min(range(len(steps)), key=lambda number: abs(steps[number] - wanted), default=0)
-        self._slider.props(f"max={max(len(steps), 1)}")
-        self._slider.set_value(position)
+        self._slider.props(f"max={max(steps, default=1)}")
+        self._settle()
         self._slider.set_visibility(len(steps) > 1)
+
+    def _settle(self) -> None:
+        """Puts the slider to the step that is shown."""
+        newest = self._steps[-1] if self._steps else 1
+        self._slider.set_value(newest if self._chosen is None else self._nearest(self._chosen))
+
+    def _nearest(self, step: float) -> int:
+        return min(self._steps, key=lambda there: abs(there - step))
 
     async def draw(self) -> None:
         """Draws the curve, where it is longer or another step is chosen."""
@@ -92,8 +117,13 @@ class LearningCard:
             self._busy = False
         if read is None:
             return
-        self._drawn, lines = read
+        self._drawn, lines, status = read
+        self._curve = lines[0].data if lines else ()
+        self._say(status)
         options = curve_options(lines, over_time=False, log=False, small=True)
+        options["grid"] |= {"left": LEFT, "right": RIGHT, "bottom": 20, "containLabel": False}
+        options["xAxis"] |= {"min": 0, "max": max([*self._steps, *(line.data[-1][0] for line in lines)], default=1)}
+        options["dataZoom"] = []  # the wheel scrolls the page
         if self._chosen is not None and options["series"]:
             options["series"][0]["markLine"] = {
                 "symbol": "none",
@@ -110,29 +140,56 @@ class LearningCard:
     def _chosen(self) -> int | None:
         return self._watched.chosen
 
-    def _read(self) -> tuple[object, list[CurveLine]] | None:
+    def _say(self, status: RunStatus | None) -> None:
+        """Says how far the run is."""
+        if status is None:
+            return
+        self._learns = status.state == "learning"
+        self._title.set_text("It learns" if self._learns else "How it learned")
+        self._numbers.set_text(f"{status.state}  ·  {headline(status, facts=False)}")
+        self._failure.set_text(escaped_lines(status.failure) if status.state == "died" else "")
+        if self._chosen is None:
+            self._where.set_text(self._newest)
+
+    @property
+    def _newest(self) -> str:
+        return "The newest models; newer ones follow" if self._learns else "The newest models"
+
+    def _read(self) -> tuple[object, list[CurveLine], RunStatus | None] | None:
         run = self._watched.source.run
         assert run is not None
         curves = self._index.curves.of(self._index.results / run)
-        state = (curves.refresh(), self._chosen)
+        status = self._index.status(run)
+        said = "" if status is None else f"{status.state} {headline(status, facts=False)}"
+        state = (curves.refresh(), self._chosen, self._steps[-1:], said)
         if state == self._drawn:
             return None
         view = CurveView(most=POINTS)
         behaviors = [name for name, tags in curves.tags.items() if REWARD in tags]
         found = [(name, curves.curve(name, REWARD, view)) for name in behaviors]
-        return state, [CurveLine(name, data, i) for i, (name, data) in enumerate(found) if data]
+        return state, [CurveLine(name, data, i) for i, (name, data) in enumerate(found) if data], status
+
+    def _keep(self, step: int | None) -> None:
+        """Puts the step into the address, which reloading and sharing keep."""
+        if step == self._kept:
+            return
+        self._kept = step
+        entry = f"url.searchParams.set('step', '{step}')" if step is not None else "url.searchParams.delete('step')"
+        ui.run_javascript(f"const url = new URL(location); {entry}; history.replaceState(null, '', url)")
 
     async def _again(self) -> None:
         await self._show(self._slider.value)
 
     async def _show(self, sent: object) -> None:
-        position = int(within(sent, 0, len(self._steps)) or 0)
-        newest = position >= len(self._steps)
-        step = None if newest else self._steps[position]
+        wanted = within(sent, 0, float("inf"))
+        step = None if wanted is None or not self._steps else self._nearest(wanted)
+        if self._steps and step == self._steps[-1]:
+            step = None
         watched = self._watched
         watched.chosen = step
         beside = bool(self._beside.value) and step is not None
-        self._where.set_text("Newest models; newer ones follow" if step is None else f"After {step:,} decisions")
+        self._where.set_text(self._newest if step is None else f"After {step:,} decisions")
+        self._keep(step)
         error = await watched.show_step(None if beside else step)
         if error is not None:
             self._where.set_text(error)
@@ -143,23 +200,39 @@ class LearningCard:
         await self.draw()
 
     async def _clip(self) -> None:
-        ui.notify("Making a clip of start, middle and now; it takes a while")
+        self._film.props("loading")
         suffix = ".mp4" if find_spec("imageio_ffmpeg") is not None else ".gif"
         try:
-            content = await worker.io_bound(partial(split_screen, self._watched.source, self._steps, suffix))
+            chosen = start_middle_now(self._steps, self._curve)
+            content = await worker.io_bound(partial(split_screen, self._watched.source, chosen, suffix))
         except (PalaestraError, OSError) as error:
             complain(str(error))
             return
+        finally:
+            self._film.props(remove="loading")
         if content:  # None: the page is ending
             ui.download.content(content, f"{escaped(self._watched.source.run or 'run')}{suffix}")
 
 
-def split_screen(source: PlaybackSource, steps: list[int], suffix: str) -> bytes:
-    """Returns a film of a run's first models, those of the middle and its newest ones, side by side. Raises
+def start_middle_now(steps: Sequence[int], curve: Sequence[Sequence[float]]) -> list[int]:
+    """Returns the first step, the one at which half of the reward was gained, and the last; fewer where there are
+    fewer.
+    """
+    if not steps:
+        return []
+    half = (curve[0][1] + curve[-1][1]) / 2 if curve else 0.0
+    rises = bool(curve) and curve[-1][1] >= curve[0][1]
+    gained = next((at for at, value, *_ in curve if (value >= half) == rises), steps[len(steps) // 2])
+    middle = min(steps[1:-1] or steps, key=lambda step: abs(step - gained))
+    return list(dict.fromkeys([steps[0], middle, steps[-1]]))
+
+
+def split_screen(source: PlaybackSource, steps: Sequence[int], suffix: str) -> bytes:
+    """Returns a film of a run's models of these steps, side by side; without any step of its newest. Raises
     PalaestraError.
     """
-    chosen = list(dict.fromkeys([steps[0], steps[len(steps) // 2], steps[-1]])) if steps else [None]
-    names = {steps[0]: "start", steps[-1]: "now"} if len(chosen) > 1 and steps else {}
+    chosen = list(steps) or [None]
+    names = {steps[0]: "start", steps[-1]: "now"} if len(chosen) > 1 else {}
     panels = [
         FilmSource(
             replace(source, step=step).models(),

@@ -150,7 +150,7 @@ def timeline_options(moments: Sequence[Moment], parts: Sequence[TimelinePart], a
     marked_ticks = {"symbol": "none", "silent": True, "animation": False, "label": {"show": False}, "data": marks}
     small = {"color": GREY, "fontSize": 10}
     text = {"fontSize": 11, "color": GREY, "fontWeight": "normal"}
-    tops = [HEIGHT * place + 18 for place in range(len(parts))]
+    tops = [HEIGHT * place + 20 for place in range(len(parts))]
     last = len(parts) - 1
     span = {"min": ticks[0], "max": max(ticks[-1], ticks[0] + 1)}
     return {
@@ -159,7 +159,7 @@ def timeline_options(moments: Sequence[Moment], parts: Sequence[TimelinePart], a
         "axisPointer": {"link": [{"xAxisIndex": "all"}]},
         "tooltip": TOOLTIP,
         "title": [
-            {"text": part.title, "left": 4, "top": top - 16, "textStyle": text}
+            {"text": part.title, "left": 38, "top": top - 20, "textStyle": text}
             for part, top in zip(parts, tops, strict=True)
         ],
         "grid": [{"left": 44, "right": 12, "top": top, "height": HEIGHT - 26} for top in tops],

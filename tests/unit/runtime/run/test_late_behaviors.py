@@ -14,6 +14,8 @@ from palaestra.core.errors import CallbackError, ConfigError, RunError
 from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.collect import threads
 from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.monitor.bounded_reading import ResultsFiles
+from palaestra.runtime.monitor.run_status import read_status
 from palaestra.runtime.run.result import Result
 from palaestra.runtime.run.resuming import SavedRun
 from palaestra.runtime.settings import RunSettings, behavior_seed
@@ -100,6 +102,12 @@ def test_an_error_of_a_callback_marks_the_run_as_failed(tmp_path):
     progress = read_progress(tmp_path / "run")
     assert progress["state"] == "failed"
     assert "no such chart" in progress["message"]
+    status = read_status(ResultsFiles(tmp_path), "run")
+    assert status.state == "died"
+    assert "no such chart" in status.failure
+    assert status.started is not None
+    last = (tmp_path / "run" / "run_logs" / "console.log").read_text().splitlines()
+    assert any("[ERROR]" in line and "no such chart" in line for line in last)
 
 
 def test_behaviors_whose_names_have_the_same_letters_have_seeds_of_their_own():

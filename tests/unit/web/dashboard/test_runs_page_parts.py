@@ -8,6 +8,7 @@ from palaestra.runtime.logging.history import Points
 from palaestra.web.dashboard.chart_options import CurveLine, curve_options
 from palaestra.web.dashboard.curves_card import _line
 from palaestra.web.dashboard.run_rows import short_settings
+from palaestra.web.dashboard.runs_page import first_runs
 from palaestra.web.dashboard.runs_view import RunsView
 
 
@@ -41,6 +42,12 @@ def test_seeds_are_one_line_with_a_band_between_the_lowest_and_the_highest():
     assert low["stack"] == area["stack"]
     assert options["legend"]["data"] == ["s", "other"]
     assert len(curve_options([line], over_time=False, log=True)["series"]) == 1  # no areas between logarithms
+
+
+def test_the_runs_that_are_shown_first_have_all_their_seeds():
+    runs = ["z", "a-seed-2", "b", "c", "d", "a-seed-1", "e", "a-seed-3"]
+    assert first_runs(runs) == ["z", "a-seed-2", "b", "c", "d", "a-seed-1", "a-seed-3"]
+    assert first_runs(["a-seed-x", *"bcdef"]) == ["a-seed-x", *"bcde"]
 
 
 def test_settings_of_a_single_behavior_go_without_its_name():

@@ -8,7 +8,9 @@ from palaestra.core.errors import ConfigError, RunError
 from palaestra.runtime.settings import load
 from palaestra.runtime.storage.trust import sign
 from palaestra.web.starting.first_settings import changed, free_name, must_be_allowed, settings_for, settings_of_run
+from palaestra.web.starting.new_run_page import plain, whole
 from palaestra.web.starting.setting_rows import UNSET, put, rows_of, value_at
+from palaestra.web.starting.started_runs import _processes, start_run, starting
 
 
 def test_every_row_of_a_shipped_file_has_a_kind_a_default_and_a_sentence():
@@ -94,3 +96,28 @@ def test_a_page_starts_no_code_but_that_of_an_own_run_which_it_copies(tmp_path: 
     other = {**tree, "env_settings": {"env_path": "python:os:system"}}
     with pytest.raises(ConfigError, match="os:system"):
         must_be_allowed(other, run, True)
+
+
+def test_settings_are_searched_by_words_and_numbers_of_a_browser_are_whole():
+    assert plain("Learning rate") in plain("hyperparameters.learning_rate")
+    assert [whole(sent) for sent in (3, 2.0, 1.5, None, "abc", float("nan"), float("inf"))] == [3, 2, *[None] * 5]
+
+
+def test_runs_that_are_to_begin_are_named_until_they_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("palaestra.web.starting.started_runs.own_python", lambda *_: ["sleep", "30"])
+    start_run(tmp_path, "one", {"default_settings": {}})
+    start_run(tmp_path, "three", {"default_settings": {}}, seeds=3)
+    assert starting(tmp_path) == [("one", "it is starting"), ("three", "it is starting")]
+    for name in ("one", "three-seed-1"):
+        (tmp_path / name / "run_logs").mkdir(parents=True)
+    assert starting(tmp_path) == [("three", "1 of 3 seeds have begun")]
+    assert starting(tmp_path / "other") == []
+    for name in ("three-seed-2", "three-seed-3"):
+        (tmp_path / name / "run_logs").mkdir(parents=True)
+    monkeypatch.setattr("palaestra.web.starting.started_runs.own_python", lambda *_: ["false"])
+    start_run(tmp_path, "bad", {"default_settings": {}})
+    _processes[tmp_path / ".started" / "bad.log"].wait(10)
+    assert starting(tmp_path) == [("bad", "it ended before it began")]
+    for process in _processes.values():
+        process.kill()
+        process.wait(10)

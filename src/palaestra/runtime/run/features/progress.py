@@ -33,6 +33,8 @@ class ProgressReport(RunPart):
         """Writes how the run has ended, if it had begun."""
         if self._file is not None and self._file.begun:
             self._write(self._file, state, message)
+            if state == "failed":
+                ConsoleLog(self._run.folder.path).add("ERROR", message)
 
     def _write(self, file: ProgressFile, state: str, message: str) -> None:
         run = self._run
