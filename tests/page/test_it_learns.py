@@ -139,3 +139,40 @@ def test_a_timeline_is_scrubbed_back(tmp_path: Path, visit: Callable[..., Visito
         someone.marked("now").click()
         until(lambda: "Playing" in someone.text("state"), 20, "the present")
         assert someone.errors == []
+
+
+@pytest.mark.slow
+def test_a_form_is_filled_by_keys_and_starts_only_what_can_be_read(tmp_path: Path, visit: Callable[..., Visitor]):
+    with viewing(tmp_path) as (_, address):
+        someone = visit(address)
+        someone.open("/new?env=CartPole")
+        yaml = someone.marked("new-yaml")
+        keys = someone.page.keyboard
+        first = someone.marked('"set-hyperparameters.batch_size"')
+        first.wait_for(timeout=30_000)
+        first.fill("64")
+        first.press("Tab")
+        until(lambda: "batch_size: 64" in yaml.input_value(), 20, "the YAML")
+        for _ in range(5):
+            if someone.page.evaluate("document.activeElement.ariaLabel") == "hyperparameters.buffer_size":
+                break
+            keys.press("Tab")
+        keys.press("Control+A")
+        keys.type("4096")
+        keys.press("Tab")
+        until(lambda: "buffer_size: 4096" in yaml.input_value(), 20, "the YAML")
+        assert someone.page.evaluate("document.activeElement.tagName") != "BODY"
+        someone.marked("new-search").fill("no such words")
+        someone.page.get_by_text("No setting has these words").wait_for(timeout=10_000)
+        bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+        bomb += "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 9))
+        for text, says in ((yaml.input_value() + "x: [", "As YAML"), (bomb, "As YAML")):
+            yaml.fill(text)
+            until(lambda says=says: says in someone.text("new-problem"), 20, "the complaint")
+            someone.marked("new-start").click()
+            someone.page.get_by_text("The settings cannot be read").wait_for(timeout=10_000)
+        assert not (tmp_path / "results" / "CartPole").exists()
+        someone.marked("new-seeds").fill("1000")
+        someone.marked("new-start").click()
+        someone.page.get_by_text("expected a whole number from 1 to 20").wait_for(timeout=10_000)
+        assert someone.errors == []

@@ -1,7 +1,10 @@
 """A published page, opened from its folder with no network: episodes, slider, and a policy that plays as ours does."""
 
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -36,7 +39,7 @@ def alone() -> Iterator[Any]:
         asked: list[str] = []
 
         def answer(route: Any) -> None:
-            if route.request.url.startswith(("file:", "blob:", "data:")):
+            if route.request.url.startswith(("file:", "blob:", "data:", "http://127.0.0.1:")):
                 route.continue_()
             else:
                 asked.append(route.request.url)
@@ -60,11 +63,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-def opened(alone: Any, site: Path) -> Any:
+def opened(alone: Any, site: Path, address: str = "") -> Any:
     page = alone[0].new_page()
     page.errors = []
     page.on("pageerror", lambda error: page.errors.append(str(error)))
-    page.goto((site / "index.html").as_uri())
+    page.goto(address or (site / "index.html").as_uri())
     page.wait_for_function("window.palaestra !== undefined", timeout=60_000)
     return page
 
@@ -177,7 +180,18 @@ def test_a_policy_that_sees_pictures_and_masks_acts_in_the_browser_as_here(alone
     ours = load_policy(tmp_path / "site" / "GridWorld.onnx").act(
         seen, action_mask=step.action_mask.numpy(), deterministic=True
     )
-    page = opened(alone, tmp_path / "site")
+    assert not any((tmp_path / "site" / "assets").glob("model.js"))  # a large one is given by a host
+    host = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "site"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), host) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        page = opened(alone, tmp_path / "site", f"http://127.0.0.1:{server.server_port}/index.html")
+        masked_policy(page, seen, step, ours)
+        server.shutdown()
+    assert page.errors == []
+    assert alone[1] == []
+
+
+def masked_policy(page: Any, seen: list[np.ndarray], step: Any, ours: Any) -> None:
     rows = np.concatenate([one.reshape(8, -1) for one in seen], 1)
     masked = "async ([rows, mask]) => (await palaestra.policy()).act(rows, mask)"
     theirs = page.evaluate(masked, [rows.tolist(), step.action_mask.numpy().astype(int).tolist()])
@@ -190,5 +204,3 @@ def test_a_policy_that_sees_pictures_and_masks_acts_in_the_browser_as_here(alone
     page.evaluate("palaestra.live().world.state[1].board = [1, 2, ...new Array(22).fill(0), 3]")
     page.keyboard.press("w")
     until(lambda: page.evaluate(cell) == 19, 10, "a step up after a short press")
-    assert page.errors == []
-    assert alone[1] == []

@@ -190,6 +190,10 @@ class RunPage:
         """Shows what has changed."""
         view = await worker.io_bound(self._read, self._log_name)
         if view is None:  # the run is gone, or the page is ending
+            if not (self._index.results / self._id).exists():
+                self._state.set_text("gone")
+                self._meaning.set_text("its folder is no longer there")
+                self._resume.visible = False
             return
         await self._hear(view.status)
         await self._control.refresh()

@@ -66,6 +66,12 @@ def areas_for(source: PlaybackSource, wanted: int) -> int:
 def _playing(source: PlaybackSource, areas: int, seed: int) -> Iterator[PlayedEnv]:
     env, brain_of = replace(source, areas=areas).open()
     try:
+        models = source.models().files if source.run is not None else {}
+        if models and not set(models) & set(env.behaviors):
+            raise EnvError(
+                f"{source.env} has the behaviors {', '.join(env.behaviors)}, for which there is no model (models: "
+                f"{', '.join(models)})"
+            )
         game = PlayedEnv(env, brain_of, seed)
         if not game.env.traits.draws:
             raise EnvError("a page shows environments that describe their solids; this one does not")

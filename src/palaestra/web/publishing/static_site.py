@@ -46,6 +46,10 @@ PLAYABLE = {
     "RingOut": "d e w q a z s c",
 }
 """Environments whose rules are in `files/worlds.js`, and the keys that a person plays them with."""
+LARGE = 3_000_000
+"""Bytes from which on a model is not put into a script as well: it plays where a host gives its file."""
+MANIFEST = "assets/files.json"
+"""Names of a page's files, so that another page can take their place."""
 WIDE, HIGH, EDGE = 1000, 200, 6
 """Numbers of the curve's picture."""
 
@@ -89,9 +93,15 @@ def publish(
 
     Raises RunError, EnvError or ConfigError.
     """
+    if choices.areas is not None and choices.areas < 1:
+        raise ConfigError(f"--areas is {choices.areas}; expected 1 or more")
+    if any(step < 0 for step in choices.steps):
+        raise ConfigError(f"--steps has {min(choices.steps):,}; expected steps of checkpoints, 0 or more")
     _must_be_free(out, force)
     libraries = {"three": three_js()}  # without NiceGUI nothing is played first
-    folder = RunFolder(results, run) if not Path(run).is_dir() else RunFolder(Path(run).parent, Path(run).name)
+    there = Path(run).resolve()
+    by_id = RunFolder(results, run)
+    folder = RunFolder(there.parent, there.name) if there.is_dir() and not by_id.path.is_dir() else by_id
     folder.must_exist("publish it")
     source = PlaybackSource(folder.results, run=folder.run_id, env=choices.env, trust=trust)
     newest = source.models()
@@ -119,10 +129,12 @@ def publish(
     plays = choices.play and _can_play(world, newest)
     if plays:
         try:
-            scripts |= _live(world, next(iter(newest.files.values())))
+            scripts |= _live(world, *next(iter(newest.files.items())))
         except ConfigError as error:
             plays = False
             notes.append(f"the policy does not play in the browser: {error}")
+    if "modelFile" in scripts:
+        notes.append("its model is large: the policy plays where the page is on a host, not from its folder")
     page = _page(folder, world, newest, list(scripts), curve)
     size = _write(out, page, scripts, newest.files)
     return StaticSite(out, size, tuple(one["step"] for one in episodes), plays, tuple(notes))
@@ -159,9 +171,10 @@ def _spec(world: str) -> BehaviorSpec:
     return spec
 
 
-def _live(world: str, model: Path) -> dict[str, Any]:
-    """Returns what a policy needs to play in the browser. Raises ConfigError."""
+def _live(world: str, name: str, model: Path) -> dict[str, Any]:
+    """Returns what a behavior's policy needs to play in the browser. Raises ConfigError."""
     library = onnxruntime_web()
+    content = model.read_bytes()
     spec = _spec(world)
     return {
         "world": world,
@@ -169,29 +182,39 @@ def _live(world: str, model: Path) -> dict[str, Any]:
         "choices": sum(spec.action.branches),
         "ort": library["ort.wasm.bundle.min.mjs"].decode(),
         "wasm": compressed(library["ort-wasm-simd-threaded.wasm"]),
-        "model": compressed(model.read_bytes()),
+        **({"model": compressed(content)} if len(content) < LARGE else {"modelFile": f"{file_name(name)}.onnx"}),
     }
 
 
 def _write(out: Path, page: str, scripts: Mapping[str, Any], models: Mapping[str, Path]) -> int:
-    """Writes the folder beside its place, then puts it there. Returns its bytes. Raises ConfigError."""
+    """Writes the folder beside its place, then moves its files there, the page last; what an earlier page has beyond
+    them goes, and all else stays. Returns the page's bytes. Raises ConfigError.
+    """
+    files = {f"assets/{name}.js": _script(name, value) for name, value in scripts.items()}
+    files |= {f"{file_name(name)}.onnx": file.read_bytes() for name, file in models.items()}
+    files["index.html"] = page.encode()
+    files = {MANIFEST: json.dumps([*files]).encode(), **files}
     try:
-        out.absolute().parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=out.absolute().parent) as staging:
-            place = Path(staging) / "site"
-            (place / "assets").mkdir(parents=True)
-            for name, value in scripts.items():
-                text = f"PALAESTRA.{name} = {json.dumps(value, separators=(',', ':'))};\n"
-                write_whole(place / "assets" / f"{name}.js", text.encode())
-            for name, file in models.items():
-                write_whole(place / f"{file_name(name)}.onnx", file.read_bytes())
-            write_whole(place / "index.html", page.encode())
-            if out.exists():
-                out.rename(Path(staging) / "before")
-            place.rename(out)
-        return sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
-    except OSError as error:
-        raise ConfigError(f"cannot write {out}: {explain(error)}") from error
+        before = [*json.loads((out / MANIFEST).read_text())] if (out / MANIFEST).is_file() else []
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=out) as staging:
+            (Path(staging) / "assets").mkdir()
+            for name, content in files.items():
+                write_whole(Path(staging) / name, content)
+            (out / "assets").mkdir(exist_ok=True)
+            for name in files:
+                (Path(staging) / name).replace(out / name)
+        for name in before:
+            if name not in files and name in (Path(name).name, f"assets/{Path(name).name}"):
+                (out / name).unlink(missing_ok=True)
+        return sum(len(content) for content in files.values())
+    except (OSError, ValueError, TypeError) as error:
+        reason = explain(error) if isinstance(error, OSError) else f"{out / MANIFEST} is no list of files"
+        raise ConfigError(f"cannot write {out}: {reason}") from error
+
+
+def _script(name: str, value: Any) -> bytes:
+    return f"PALAESTRA.{name} = {json.dumps(value, separators=(',', ':'))};\n".encode()
 
 
 def _chosen(there: list[int], wanted: Sequence[int]) -> list[int | None]:

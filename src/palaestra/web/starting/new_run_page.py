@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,15 @@ import torch
 import yaml
 from nicegui import run as worker
 from nicegui import ui
+from nicegui.elements.mixins.value_element import ValueElement
 from nicegui.events import ValueChangeEventArguments
 
 from palaestra.core.display import escaped, escaped_lines, indented
-from palaestra.core.errors import PalaestraError
+from palaestra.core.errors import ConfigError, PalaestraError
 from palaestra.core.plugins import registry
 from palaestra.runtime.monitor.run_list import find_runs
 from palaestra.runtime.settings import load
+from palaestra.runtime.settings.yaml_file import parse
 from palaestra.web.layout import address, card, complain, icon_button, marked, page, quiet
 from palaestra.web.site import Site
 from palaestra.web.starting.first_settings import free_name, must_be_allowed, settings_for, settings_of_run
@@ -60,6 +63,15 @@ def add_new_run_page(site: Site) -> None:
             NewRunPage(site, tree, origin, run or env or "3DBall")
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What is shown of one setting."""
+
+    name: ui.label
+    control: ValueElement[Any]
+    reset: ui.button
+
+
 class NewRunPage:
     """One browser's form. The tree is what the YAML says; the rows show and change it."""
 
@@ -71,6 +83,10 @@ class NewRunPage:
         self._first: set[SettingPath] | None = None
         """Settings that stand first, so that one that is changed stays in its place; None: chosen at the next look."""
         self._open = False
+        self._lines: dict[SettingPath, Line] = {}
+        """What is shown of each setting."""
+        self._filling = False
+        """Whether the page itself changes what a line shows."""
         with ui.row().classes("w-full items-center gap-3"):
             self._name = ui.input("Name", value=free_name(site.results, name))
             marked(self._name, "new-name", "w-56", "dense outlined")
@@ -80,7 +96,8 @@ class NewRunPage:
             self._device = ui.select({"": "Device: chosen by itself", **{one: one for one in devices}}, value="")
             marked(self._device, "new-device", "w-56", 'dense outlined aria-label="Device"')
             ui.space()
-            marked(ui.button("Start", icon="play_arrow", on_click=self._start), "new-start", props="no-caps unelevated")
+            self._button = ui.button("Start", icon="play_arrow", on_click=self._start)
+            marked(self._button, "new-start", props="no-caps unelevated")
         self._problem = marked(ui.label(), "new-problem", "p-message text-sm text-negative")
         with ui.element("div").classes("p-columns"):
             with ui.column().classes("gap-3"), card("Settings"):
@@ -136,22 +153,34 @@ class NewRunPage:
         shown = row.default if value is UNSET else value
         with ui.element("div").classes("p-setting"):
             with ui.column().classes("gap-0 min-w-0"):
-                ui.label(row.name).classes("text-sm p-message " + ("" if value is UNSET else "font-medium"))
+                name = ui.label(row.name).classes("text-sm p-message")
                 quiet(row.sentence).classes("text-xs p-message")
             control = self._control(row, shown)
             control.props["aria-label"] = row.name
             marked(control, f"set-{row.name}")
-            if value is not UNSET:
-                default = as_text(row.default) or "unset"
-                icon_button("restart_alt", f"Reset {row.name} to {default}", partial(self._set, row, UNSET))
+            default = as_text(row.default) or "unset"
+            reset = icon_button("restart_alt", f"Reset {row.name} to {default}", partial(self._set, row, UNSET))
+        self._lines[row.path] = Line(name, control, reset)
+        self._show(row)
 
-    def _control(self, row: SettingRow, shown: Any) -> ui.element:
+    def _show(self, row: SettingRow) -> None:
+        """Shows the value of a setting in its line, and whether it is given."""
+        value = value_at(self._tree, row.path)
+        line = self._lines[row.path]
+        line.name.classes(**{"remove" if value is UNSET else "add": "font-medium"})
+        line.reset.set_visibility(value is not UNSET)
+        self._filling = True
+        try:
+            line.control.set_value(shown_as(row, row.default if value is UNSET else value))
+        finally:
+            self._filling = False
+
+    def _control(self, row: SettingRow, shown: Any) -> ValueElement[Any]:
         if row.kind in ("switch", "section"):
-            value = bool(shown) if row.kind == "switch" else isinstance(shown, Mapping)
             on = (lambda on: {} if on else UNSET) if row.kind == "section" else bool
-            return ui.switch(value=value, on_change=lambda event: self._set(row, on(event.value)))
+            return ui.switch(value=shown_as(row, shown), on_change=lambda event: self._set(row, on(event.value)))
         if row.kind == "choice":
-            choices = list(dict.fromkeys([*row.choices, as_text(shown)]))
+            choices = list(dict.fromkeys([*row.choices, as_text(row.default), as_text(shown)]))
             picked = ui.select(choices, value=as_text(shown), on_change=lambda event: self._set(row, event.value))
             return picked.props("dense outlined options-dense")
         field = ui.input(value=as_text(shown)).props("dense outlined")
@@ -160,31 +189,40 @@ class NewRunPage:
 
     def _typed(self, row: SettingRow, text: str) -> None:
         try:
-            self._set(row, yaml.safe_load(text) if text.strip() else UNSET)
-        except yaml.YAMLError:
+            self._set(row, parse(text).tree if text.strip() else UNSET)
+        except ConfigError:
             self._set(row, text)
 
     def _set(self, row: SettingRow, value: Any) -> None:
+        if self._filling:
+            return
         put(self._tree, row.path, value)
         self._yaml.set_value(self._text())
         self._check()
-        self._rows.refresh()
+        if row.kind == "section" or row.path[-1] == "trainer_type":
+            self._rows.refresh()  # other settings belong to it
+        else:
+            self._show(row)  # the focus, and what is typed elsewhere, stays
 
     def _edited(self) -> None:
+        if self._read():
+            self._check()
+            self._rows.refresh()
+
+    def _read(self) -> bool:
+        """Takes the settings from the YAML, unless they are there already or are none. Returns whether it has."""
         text = str(self._yaml.value or "")
         if text == self._text():
-            return
+            return False
         try:
-            tree = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            self._problem.set_text(f"This is no YAML: {escaped_lines(indented(str(error)))}")
-            return
-        if not isinstance(tree, dict):
-            self._problem.set_text("Expected sections such as behaviors and env_settings")
-            return
+            tree = parse(text).tree
+            if not isinstance(tree, dict):
+                raise ConfigError("expected sections such as behaviors and env_settings")
+        except ConfigError as error:
+            self._problem.set_text(escaped_lines(indented(f"As YAML: {error}")))
+            return False
         self._tree = tree
-        self._check()
-        self._rows.refresh()
+        return True
 
     def _check(self) -> bool:
         """Shows what is wrong with the settings. Returns whether nothing is."""
@@ -205,14 +243,26 @@ class NewRunPage:
         if not name or (self._site.results / name).exists():
             complain(f"There is a run '{escaped(name)}' already: choose another name" if name else "Give it a name")
             return
+        if not self._read() and str(self._yaml.value or "") != self._text():
+            complain("The settings cannot be read: see the message above them")
+            return
         flags = [f"--torch-device={self._device.value}"] if self._device.value else []
+        self._button.disable()
         try:
             must_be_allowed(self._tree, self._origin, self._site.trust)
             await worker.io_bound(start_run, self._site.results, name, self._tree, flags, seeds)
         except PalaestraError as error:
             complain(str(error).replace("--run-id: ", "Name: "))
+            self._button.enable()
             return
         ui.navigate.to(address("/watch", run=name, areas=AREAS) if seeds == 1 else "/")
+
+
+def shown_as(row: SettingRow, value: Any) -> Any:
+    """Returns a setting's value as its control has it."""
+    if row.kind == "switch":
+        return bool(value)
+    return isinstance(value, Mapping) if row.kind == "section" else as_text(value)
 
 
 def plain(text: str) -> str:

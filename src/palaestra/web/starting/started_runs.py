@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import yaml
@@ -64,6 +65,13 @@ class Awaited:
 
 
 def _start(log: Path, command: Sequence[str], settings: str | None, awaited: Awaited) -> None:
+    with _one_at_a_time:
+        if (now := _processes.get(log)) is not None and now.poll() is None:
+            raise ConfigError(f"'{awaited.run_id}' was started already, and its process still runs")
+        _begin(log, command, settings, awaited)
+
+
+def _begin(log: Path, command: Sequence[str], settings: str | None, awaited: Awaited) -> None:
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         if settings is not None:
@@ -123,6 +131,7 @@ def _log_of(results: Path, run_id: str) -> Path:
     return results / FOLDER / f"{run_id.replace('/', '-')}.log"
 
 
+_one_at_a_time = Lock()
 _awaited: dict[Path, Awaited] = {}
 _processes: dict[Path, subprocess.Popen[bytes]] = {}
 """Processes of runs that this page has started, by their log."""

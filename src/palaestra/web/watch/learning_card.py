@@ -143,6 +143,8 @@ class LearningCard:
     def _say(self, status: RunStatus | None) -> None:
         """Says how far the run is."""
         if status is None:
+            self._numbers.set_text("its folder is gone")
+            self._learns = False
             return
         self._learns = status.state == "learning"
         self._title.set_text("It learns" if self._learns else "How it learned")

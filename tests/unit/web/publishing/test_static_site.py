@@ -1,6 +1,7 @@
 """Recordings for a page: what is packed comes back, and what a page's folder has."""
 
 import base64
+import json
 import zlib
 from pathlib import Path
 
@@ -77,6 +78,39 @@ def test_only_a_published_page_is_replaced(run: Path, tmp_path: Path):
     assert (tmp_path / "site").stat().st_mode & 0o077 == (
         tmp_path / "mine"
     ).stat().st_mode & 0o077  # others may read it
+
+
+def test_what_a_person_has_put_into_a_pages_folder_stays(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    site = Path(".")
+    publish("first", site, SiteChoices(areas=1, play=False), results=run)
+    assert (site / "index.html").is_file()
+    (site / ".git").mkdir()
+    (site / ".git" / "HEAD").write_text("main")
+    (site / "CNAME").write_text("example.org")
+    (site / "assets" / "old.js").write_text("earlier")
+    names = json.loads((site / "assets" / "files.json").read_text())
+    (site / "assets" / "files.json").write_text(json.dumps([*names, "assets/old.js", "../../here/CNAME", "/etc/none"]))
+    publish("first", site, SiteChoices(areas=1, play=False), results=run, force=True)
+    assert (site / ".git" / "HEAD").read_text() == "main"
+    assert (site / "CNAME").read_text() == "example.org"
+    assert not (site / "assets" / "old.js").exists()
+    assert sorted(path.name for path in site.iterdir()) == [".git", "Basic.onnx", "CNAME", "assets", "index.html"]
+
+
+def test_a_run_goes_before_a_folder_of_its_name_and_needs_its_own_environment(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "first").mkdir()
+    assert publish("first", Path("site"), SiteChoices(areas=1, play=False), results=run).steps[-1] is None
+    with pytest.raises(EnvError, match=r"CartPole has the behaviors CartPole, .* no model \(models: Basic\)"):
+        publish("first", Path("other"), SiteChoices(env="CartPole", play=False), results=run)
+    for wrong in (SiteChoices(areas=0), SiteChoices(steps=[-5])):
+        with pytest.raises(ConfigError, match="expected"):
+            publish("first", Path("other"), wrong, results=run)
+    assert not Path("other").exists()
 
 
 def test_a_policy_plays_only_where_the_browser_has_its_world_and_can_feed_it(run: Path, tmp_path: Path):

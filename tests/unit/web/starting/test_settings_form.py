@@ -112,6 +112,9 @@ def test_runs_that_are_to_begin_are_named_until_they_have(tmp_path: Path, monkey
         (tmp_path / name / "run_logs").mkdir(parents=True)
     assert starting(tmp_path) == [("three", "1 of 3 seeds have begun")]
     assert starting(tmp_path / "other") == []
+    with pytest.raises(ConfigError, match="started already"):
+        start_run(tmp_path, "one", {"behaviors": {}})
+    assert (tmp_path / ".started" / "one.yaml").read_text() == "default_settings: {}\n"
     for name in ("three-seed-2", "three-seed-3"):
         (tmp_path / name / "run_logs").mkdir(parents=True)
     monkeypatch.setattr("palaestra.web.starting.started_runs.own_python", lambda *_: ["false"])

@@ -5,7 +5,9 @@ const unpacked = async (text) => {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
 };
+const given = async (name) => (await fetch(name)).arrayBuffer(); // only a host answers
 const NUMBERS = 11, TICK = 4; // numbers of a solid; bytes before them
+const MOST_DUE = 6; // ticks that one frame plays at most
 const byId = (id) => document.getElementById(id);
 
 // The page's own scene, without the server that it usually listens to.
@@ -57,7 +59,7 @@ class Policy {
     const ort = await import(address(P.ort));
     Object.assign(ort.env.wasm, { numThreads: 1, proxy: false, wasmBinary: await unpacked(P.wasm) });
     ort.env.logLevel = "error";
-    const session = await ort.InferenceSession.create(new Uint8Array(await unpacked(P.model)), { executionProviders: ["wasm"] });
+    const session = await ort.InferenceSession.create(new Uint8Array(await (P.model ? unpacked(P.model) : given(P.modelFile))), { executionProviders: ["wasm"] });
     return Object.assign(new Policy(), { ort, session });
   }
 
@@ -84,10 +86,16 @@ class Policy {
 
 class Live {
   constructor(world, policy, outline) {
-    Object.assign(this, { world, policy, outline, person: false, held: new Set(), tapped: new Set(), done: [] });
+    Object.assign(this, { world, policy, outline, person: false, due: 0, rounds: 0, held: new Set(), tapped: new Set(), done: [] });
     this.last = world.idle ?? null;
     this.sums = new Array(world.areas * world.agents).fill(0);
     this.own = (world.areas - 1) * world.agents; // the person's, in front
+  }
+
+  // Plays the ticks that the time since the last frame is due; those of a tab that was hidden are left out.
+  async advance(passed) {
+    this.due = Math.min(this.due + passed / this.seconds, MOST_DUE);
+    for (; this.due >= 1; this.due--) await this.tick();
   }
 
   async tick() {
@@ -98,8 +106,9 @@ class Live {
     rewards.forEach((reward, i) => (this.sums[i] += reward));
     ends.forEach((over, area) => {
       if (!over) return;
+      this.rounds++;
       for (let i = area * world.agents; i < (area + 1) * world.agents; i++) {
-        this.done.push([this.person && i === this.own, this.sums[i]]);
+        if (!Number.isNaN(this.sums[i])) this.done.push([this.person && i === this.own, this.sums[i]]);
         this.sums[i] = 0;
       }
     });
@@ -125,6 +134,19 @@ class Live {
     const data = new ArrayBuffer(TICK + 4 * numbers.length * NUMBERS);
     new Float32Array(data, TICK).set(numbers.flat());
     return data;
+  }
+
+  // How the games went: against others the person's alone, as what one wins another loses.
+  standing() {
+    const { agents } = this.world, others = agents > 1 ? `${this.rounds} rounds` : `The policy: ${shown(this.mean(false))}`;
+    return this.person ? `You: ${shown(this.mean(true))} · ${others}` : others;
+  }
+
+  // A person takes a seat or leaves it; the episode that goes on counts for neither.
+  sit(person) {
+    this.person = person;
+    this.held.clear();
+    this.sums[this.own] = NaN;
   }
 
   mean(person) {
@@ -163,12 +185,13 @@ async function main() {
 
   const step = async () => {
     const now = performance.now(), passed = (now - before) / 1000;
-    if (live && playing && passed >= live.seconds) {
+    if (live) {
       before = now;
-      await live.tick();
-      view.frame = live.frame();
-      const others = `The policy: ${shown(live.mean(false))}`;
-      byId("reward").textContent = live.person ? `You: ${shown(live.mean(true))} · ${others}` : others;
+      if (playing) await live?.advance(passed);
+      if (live) {
+        view.frame = live.frame();
+        byId("reward").textContent = live.standing();
+      }
     } else if (!live && current) {
       before = now;
       if (playing) moment = (moment + passed / current.seconds) % Math.max(current.ticks - 1, 1);
@@ -180,7 +203,7 @@ async function main() {
   requestAnimationFrame(step);
 
   const World = P.world && P.worlds[P.world];
-  byId("live").hidden = !(World && P.model && P.wasm);
+  byId("live").hidden = !(World && P.wasm && (P.model || location.protocol !== "file:"));
   const begin = async () => {
     byId("step").textContent = "Loading the policy...";
     P.policy ??= await Policy.load();
@@ -189,20 +212,25 @@ async function main() {
     one.seconds = P.episodes[0].seconds;
     view.take({ outline });
     live = one;
+    byId("join").setAttribute("aria-pressed", "false");
+    view.focus(null);
     byId("live").setAttribute("aria-pressed", "true");
     byId("step").textContent = "It plays now, in this browser";
     byId("you").hidden = false;
-    byId("keys").textContent = Object.keys(one.world.keys).join(" ").toUpperCase();
+    byId("keys").textContent = one.world.hint;
   };
   byId("live").addEventListener("click", () => (live ? choose(Number(byId("steps").value)) : begin()));
   byId("join").addEventListener("click", () => {
     if (!live) return;
-    live.person = !live.person;
+    live.sit(!live.person);
     byId("join").setAttribute("aria-pressed", String(live.person));
     view.focus(live.person ? live.world.areas - 1 : null);
   });
   const press = (key) => [live?.held, live?.tapped].forEach((keys) => keys?.add(key));
-  addEventListener("keydown", (event) => event.repeat || press(event.key.toLowerCase()));
+  addEventListener("keydown", (event) => {
+    if (!event.repeat && !event.ctrlKey && !event.metaKey && !event.altKey) press(event.key.toLowerCase());
+  });
+  for (const kind of ["blur", "visibilitychange"]) addEventListener(kind, () => live?.held.clear(), true);
   addEventListener("keyup", (event) => live?.held.delete(event.key.toLowerCase()));
   for (const button of document.querySelectorAll("[data-key]")) {
     button.addEventListener("pointerdown", () => press(button.dataset.key));

@@ -111,6 +111,7 @@ class Ball {
   }
 
   keys = { a: [1, 0], d: [-1, 0], w: [0, 1], s: [0, -1] };
+  hint = "A D W S tilt the block in front";
 }
 
 class CartPole {
@@ -162,6 +163,7 @@ class CartPole {
   }
 
   keys = { a: [0], d: [1] };
+  hint = "A D push the cart in front, until the other one is pressed";
   idle = null; // the last choice goes on
 }
 
@@ -198,6 +200,7 @@ class Basic {
   }
 
   keys = { a: [1], d: [2] };
+  hint = "A D move the agent in front";
   idle = [0];
 }
 
@@ -300,6 +303,7 @@ class RingOut {
   }
 
   keys = { d: [1], e: [2], w: [3], q: [4], a: [5], z: [6], s: [7], c: [8] };
+  hint = "you are the blue disc in front: keys around S push to their side of it, S downward";
   idle = [0];
 }
 
@@ -421,6 +425,7 @@ class GridWorld {
   }
 
   keys = { w: [1], s: [2], a: [3], d: [4] };
+  hint = "W A S D move the blue agent in front, to the figure that is shown above";
   idle = [0];
 }
 
