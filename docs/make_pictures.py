@@ -76,7 +76,7 @@ SHEET = (
     World("3dball", "3DBall", half=(4.6, 4.2, 4.6), skip=0.5),
     World("soccer", "SoccerTwos", half=(11.5, 1.4, 8.0), follow="ball", skip=2, sampled=True),
     World("pushblock", "PushBlock", seed=1),
-    World("foodcollector", "FoodCollector", half=(19, 2, 14), follow="agent", skip=2, sampled=True),
+    World("foodcollector", "FoodCollector", half=(19, 2, 14), follow="agent", skip=2, seed=1, sampled=True),
     World("ringout", "RingOut", skip=19.5, seed=1, sampled=True),
 )
 
@@ -124,11 +124,15 @@ def clip(world: World, seconds: float, size: tuple[int, int]) -> Iterator[Image.
             room = np.maximum(np.subtract(drawing.half, world.half), 0)  # what is beyond the area is not shown
             place = np.clip(place_of(drawing, world.follow), -room, room) if world.follow else np.zeros(3)
             center = place if center is None else center + 0.08 * (place - center)
-            aim = (float(center[0]), drawing.center[1], float(center[2]))
-            drawing = replace(drawing, half=world.half, center=aim)
+            drawing = replace(drawing, half=world.half, solids=tuple(moved(one, -center) for one in drawing.solids))
         if world.elevation is not None:
             drawing = replace(drawing, elevation=world.elevation)
         yield picture(drawing, world.title, size, fill=world.half is not None)
+
+
+def moved(group: Solids, by: NDArray[np.float64]) -> Solids:
+    """Returns a group of solids somewhere else on the ground: the camera shows what is around the area's middle."""
+    return replace(group, position=(group.position + by * (1.0, 0.0, 1.0)).astype(np.float32))
 
 
 def place_of(drawing: Drawing, name: str) -> NDArray[np.float64]:
@@ -184,10 +188,12 @@ def picture(drawing: Drawing, title: str, size: tuple[int, int], *, fill: bool) 
     scale = (max if fill else min)(width / camera.width, height / camera.height)
     drawn: NDArray[np.uint8] = picture_of(drawing, round(FINER * scale * max(camera.width, camera.height)))
     high, wide = drawn.shape[:2]
-    left, top = (wide - FINER * width) // 2, (high - FINER * height) // 2
-    large = Image.new("RGB", (FINER * width, FINER * height), PAPER)
-    large.paste(Image.fromarray(drawn), (-left, -top))
-    canvas = large.resize(size, Image.Resampling.LANCZOS)
+    beside, above = max(FINER * width - wide, 0), max(FINER * height - high, 0)
+    around = ((above // 2, above - above // 2), (beside // 2, beside - beside // 2), (0, 0))
+    whole = np.pad(drawn, around, mode="edge")
+    left, top = (whole.shape[1] - FINER * width) // 2, (whole.shape[0] - FINER * height) // 2
+    cut = whole[top : top + FINER * height, left : left + FINER * width]
+    canvas = Image.fromarray(np.ascontiguousarray(cut)).resize(size, Image.Resampling.LANCZOS)
     if title:
         draw = ImageDraw.Draw(canvas)
         draw.rounded_rectangle((8, 8, 22 + font_of(15).getlength(title), 30), 6, fill=PAPER)

@@ -6,6 +6,7 @@ They show the runs that `docs/make_pictures.py --train` trains; `learns` trains 
 from __future__ import annotations
 
 import io
+import json
 import sys
 import tempfile
 import time
@@ -17,8 +18,10 @@ from make_pictures import save_webp
 from PIL import Image, ImageSequence
 from playwright.sync_api import sync_playwright
 
-from palaestra.runtime.playback.sources import PlaybackSource
+from palaestra.core.metrics import REWARD
+from palaestra.runtime.playback.sources import PlaybackSource, steps_of
 from palaestra.runtime.showing.live_models import LiveModels
+from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.web.watch.learning_card import split_screen, start_middle_now
 
 ROOT = Path(__file__).parents[1]
@@ -108,7 +111,10 @@ def learns(someone: Visitor, folder: Path) -> None:
     time.sleep(4)
     someone.page.evaluate("scrollTo(0, 0)")
     keep(someone, "learns", full_page=True)
-    film = split_screen(PlaybackSource(folder / "results", run="3DBall"), start_middle_now(live.steps(), ()), ".gif")
+    run = RunFolder(folder / "results", "3DBall")
+    lines = map(json.loads, (run.path / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    curve = [[line["step"], line[REWARD]] for line in lines if REWARD in line]
+    film = split_screen(PlaybackSource(run.results, run=run.run_id), start_middle_now(steps_of(run), curve), ".gif")
     with Image.open(io.BytesIO(film)) as moving:
         frames = [
             frame.convert("RGB").resize((960, 960 * frame.height // frame.width))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nicegui import run as worker
 from nicegui import ui
+from nicegui.events import GenericEventArguments
 
 from palaestra.core.display import escaped, escaped_lines
 from palaestra.core.errors import PalaestraError
@@ -61,11 +62,6 @@ class LearningCard:
             with ui.row().classes("w-full items-center gap-x-3 gap-y-0"):
                 self._title = heading("It learns", 2).classes("text-sm font-medium")
                 self._numbers = marked_label("numbers", "text-sm p-quiet")
-                ui.space()
-                to_run = ui.button(
-                    "The run", icon="insights", on_click=lambda: ui.navigate.to(address("/run", id=run or ""))
-                )
-                marked(to_run, "to-run", props="flat dense no-caps").tooltip("Its curves, settings and logs; stop it")
             self._failure = marked_label("failure", "text-sm p-message text-negative")
             self._chart = marked(ui.echart({}), "learning-curve", "w-full", 'role=img aria-label="Reward so far"')
             self._chart.style("height: 120px")
@@ -74,11 +70,15 @@ class LearningCard:
             marked(self._slider, "checkpoints", props="aria-label=Step")
             self._slider.style(f"margin: 0 {RIGHT}px 0 {LEFT}px; width: calc(100% - {LEFT + RIGHT}px)")
             self._slider.on("update:model-value", lambda event: self._show(event.args), throttle=0.15)
-            self._slider.on("change", self._settle)
+            self._slider.on("change", self._chose)
             with ui.row().classes("w-full items-center gap-x-4"):
                 self._beside = ui.switch("Show it as a ghost beside the newest", on_change=self._again)
                 marked(self._beside, "ghost", props="dense")
                 ui.space()
+                to_run = ui.button(
+                    "The run", icon="insights", on_click=lambda: ui.navigate.to(address("/run", id=run or ""))
+                )
+                marked(to_run, "to-run", props="flat dense no-caps").tooltip("Its curves, settings and logs; stop it")
                 self._film = ui.button("Clip: start, middle, now", icon="movie", on_click=self._clip)
                 marked(self._film, "clip", props="flat dense no-caps")
         if watched.source.run is None:
@@ -178,6 +178,10 @@ class LearningCard:
         self._kept = step
         entry = f"url.searchParams.set('step', '{step}')" if step is not None else "url.searchParams.delete('step')"
         ui.run_javascript(f"const url = new URL(location); {entry}; history.replaceState(null, '', url)")
+
+    async def _chose(self, event: GenericEventArguments) -> None:
+        await self._show(event.args)
+        self._settle()
 
     async def _again(self) -> None:
         await self._show(self._slider.value)
