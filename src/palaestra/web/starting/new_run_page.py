@@ -65,7 +65,7 @@ def add_new_run_page(site: Site) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What is shown of one setting."""
+    """The line of one setting: its name, its control and the button that resets it."""
 
     name: ui.label
     control: ValueElement[Any]
@@ -84,7 +84,7 @@ class NewRunPage:
         """Settings that stand first, so that one that is changed stays in its place; None: chosen at the next look."""
         self._open = False
         self._lines: dict[SettingPath, Line] = {}
-        """What is shown of each setting."""
+        """The line of each setting that is shown."""
         self._filling = False
         """Whether the page itself changes what a line shows."""
         with ui.row().classes("w-full items-center gap-3"):
