@@ -16,6 +16,7 @@ const LOOKS = {
   dark: { sky: "#0e1420", horizon: "#262c37", ground: "#232832", lines: "#2c323d", above: 0xc9d6ea, below: 0x3b4049, sun: 1.5 },
 };
 
+const PLAIN = new THREE.Color(0xffffff);
 const GHOST = 0xe08a2e; // all of a ghost, as the mark of its step in the curve
 
 // Darkens the sides of solids toward their feet, where less of the sky is seen: a cheap stand-in for ambient occlusion.
@@ -245,6 +246,7 @@ export default {
       mesh.castShadow = !group.fixed && opacity === 1;
       mesh.receiveShadow = true;
       mesh.userData = group;
+      for (let k = 0; k < group.count; k++) mesh.setColorAt(k, PLAIN); // so that its program knows of colors at once
       mesh.count = 0; // until its first frame
       this.scene.add(mesh);
       return { mesh, fixed: !!group.fixed };
