@@ -183,7 +183,7 @@ def test_a_run_that_learns_in_a_build_is_watched_in_a_copy_of_its_own_which_ends
         ports = {started(tmp_path)[pid]["port"] for pid in (copy, *training)}
         assert len(ports) == 3
         someone.page.locator("[data-mark=agents] tbody tr").first.click()
-        until(lambda: re.search(r"expected from here: -?[\d.]+", someone.text("agent-facts")), what="the critic's value")
+        until(lambda: re.search(r"expected from here: -?[\d.]+", someone.text("agent-facts")), what="a value")
         click_at(someone, "parameter-wind", 0.9)
         click_at(someone, "checkpoints", 0.0)
         until(lambda: re.match(r"After \d", someone.text("step")), 20, "an earlier step")
