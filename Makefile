@@ -8,7 +8,7 @@ READY_DEV := $(VENV)/.ready-dev
 RUN_ID ?= 3DBall-$(shell date +%Y%m%d-%H%M%S)
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev learn test test-learning test-slow test-page test-install check format proto test-gpu bench bench-scale bench-gpu bench-page bench-peers bench-bar clean
+.PHONY: help install install-dev learn test test-learning test-slow test-page test-install check format proto test-gpu bench bench-scale bench-gpu bench-page bench-peers bench-bar dist clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -86,6 +86,9 @@ bench-peers: $(READY_DEV)  ## run the original toolkit and other libraries on th
 bench-bar: $(READY_DEV)  ## solve four Gymnasium environments beside Stable-Baselines3, five seeds each (40 minutes, resumes): results/bar.json
 	mkdir -p results
 	$(BIN)/python benchmarks/peers/run.py --work bar --json results/bar.json --resume
+
+dist: $(READY_DEV)  ## build the wheel and the sdist in dist/, from one commit always the same bytes
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/hatchling build --clean --directory dist
 
 clean:  ## remove .venv and caches, keep results
 	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache
