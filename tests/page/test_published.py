@@ -181,6 +181,7 @@ def test_a_policy_that_sees_pictures_and_masks_acts_in_the_browser_as_here(alone
         seen, action_mask=step.action_mask.numpy(), deterministic=True
     )
     assert not any((tmp_path / "site" / "assets").glob("model.js"))  # a large one is given by a host
+    assert sum(file.stat().st_size for file in (tmp_path / "site").rglob("*") if file.is_file()) < 15e6
     host = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "site"))
     with ThreadingHTTPServer(("127.0.0.1", 0), host) as server:
         Thread(target=server.serve_forever, daemon=True).start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import html
 import json
 import tempfile
@@ -174,15 +175,18 @@ def _spec(world: str) -> BehaviorSpec:
 def _live(world: str, name: str, model: Path) -> dict[str, Any]:
     """Returns what a behavior's policy needs to play in the browser. Raises ConfigError."""
     library = onnxruntime_web()
-    content = model.read_bytes()
+    content, wasm = model.read_bytes(), library["ort-wasm-simd-threaded.wasm"]
     spec = _spec(world)
     return {
         "world": world,
         "shapes": [one.shape for one in spec.obs],
         "choices": sum(spec.action.branches),
         "ort": library["ort.wasm.bundle.min.mjs"].decode(),
-        "wasm": compressed(library["ort-wasm-simd-threaded.wasm"]),
-        **({"model": compressed(content)} if len(content) < LARGE else {"modelFile": f"{file_name(name)}.onnx"}),
+        **(
+            {"wasm": compressed(wasm), "model": compressed(content)}
+            if len(content) < LARGE
+            else {"wasm": gzip.compress(wasm, mtime=0), "modelFile": f"{file_name(name)}.onnx"}
+        ),
     }
 
 
@@ -191,6 +195,7 @@ def _write(out: Path, page: str, scripts: Mapping[str, Any], models: Mapping[str
     them goes, and all else stays. Returns the page's bytes. Raises ConfigError.
     """
     files = {f"assets/{name}.js": _script(name, value) for name, value in scripts.items()}
+    files |= {_beside(name): value for name, value in scripts.items() if isinstance(value, bytes)}
     files |= {f"{file_name(name)}.onnx": file.read_bytes() for name, file in models.items()}
     files["index.html"] = page.encode()
     files = {MANIFEST: json.dumps([*files]).encode(), **files}
@@ -213,7 +218,13 @@ def _write(out: Path, page: str, scripts: Mapping[str, Any], models: Mapping[str
         raise ConfigError(f"cannot write {out}: {reason}") from error
 
 
+def _beside(name: str) -> str:
+    """Returns the name of the file with a value that is bytes: no ending that hosts would unpack."""
+    return f"assets/{name}.bin"
+
+
 def _script(name: str, value: Any) -> bytes:
+    value = {"file": _beside(name)} if isinstance(value, bytes) else value
     return f"PALAESTRA.{name} = {json.dumps(value, separators=(',', ':'))};\n".encode()
 
 

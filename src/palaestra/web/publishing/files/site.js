@@ -1,8 +1,8 @@
 // Shows recorded episodes of a run's checkpoints, and lets its policy play where the rules of its world are here.
 const P = window.PALAESTRA;
 const address = (text) => URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
-const unpacked = async (text) => {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+const unpacked = async (packed) => {
+  const bytes = packed.file ? await given(packed.file) : Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
 };
 const given = async (name) => (await fetch(name)).arrayBuffer(); // only a host answers
