@@ -66,7 +66,7 @@ def areas_for(source: PlaybackSource, wanted: int) -> int:
 def _playing(source: PlaybackSource, areas: int, seed: int) -> Iterator[PlayedEnv]:
     env, brain_of = replace(source, areas=areas).open()
     try:
-        models = source.models().files if source.run is not None else {}
+        models = {} if source.env is None or source.run is None else source.models().files
         if models and not set(models) & set(env.behaviors):
             raise EnvError(
                 f"{source.env} has the behaviors {', '.join(env.behaviors)}, for which there is no model (models: "

@@ -162,6 +162,7 @@ def _can_play(world: str, models: Models) -> bool:
     return list(policy.obs_shapes) == [one.shape for one in _spec(world).obs] and not policy.memory_size
 
 
+@cache
 def _spec(world: str) -> BehaviorSpec:
     """Returns what agents of a world in `PLAYABLE` see and do, as the world is without options."""
     env = registry("envs").get(world)(1)
@@ -191,16 +192,20 @@ def _live(world: str, name: str, model: Path) -> dict[str, Any]:
 
 
 def _write(out: Path, page: str, scripts: Mapping[str, Any], models: Mapping[str, Path]) -> int:
-    """Writes the folder beside its place, then moves its files there, the page last; what an earlier page has beyond
-    them goes, and all else stays. Returns the page's bytes. Raises ConfigError.
+    """Writes all files into a temporary folder within `out`, then moves them to their places, the page last. Files of
+    an earlier page that this one lacks are deleted; all else stays. Returns the page's bytes. Raises ConfigError.
     """
-    files = {f"assets/{name}.js": _script(name, value) for name, value in scripts.items()}
-    files |= {_beside(name): value for name, value in scripts.items() if isinstance(value, bytes)}
+    files: dict[str, bytes] = {}
+    for name, value in scripts.items():
+        if isinstance(value, bytes):  # in a file of its own, whose ending no host unpacks
+            files[f"assets/{name}.bin"] = value
+        told = {"file": f"assets/{name}.bin"} if isinstance(value, bytes) else value
+        files[f"assets/{name}.js"] = f"PALAESTRA.{name} = {json.dumps(told, separators=(',', ':'))};\n".encode()
     files |= {f"{file_name(name)}.onnx": file.read_bytes() for name, file in models.items()}
     files["index.html"] = page.encode()
     files = {MANIFEST: json.dumps([*files]).encode(), **files}
     try:
-        before = [*json.loads((out / MANIFEST).read_text())] if (out / MANIFEST).is_file() else []
+        before = _files_of(out)
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=out) as staging:
             (Path(staging) / "assets").mkdir()
@@ -210,22 +215,21 @@ def _write(out: Path, page: str, scripts: Mapping[str, Any], models: Mapping[str
             for name in files:
                 (Path(staging) / name).replace(out / name)
         for name in before:
-            if name not in files and name in (Path(name).name, f"assets/{Path(name).name}"):
+            if name not in files:
                 (out / name).unlink(missing_ok=True)
         return sum(len(content) for content in files.values())
-    except (OSError, ValueError, TypeError) as error:
-        reason = explain(error) if isinstance(error, OSError) else f"{out / MANIFEST} is no list of files"
-        raise ConfigError(f"cannot write {out}: {reason}") from error
+    except OSError as error:
+        raise ConfigError(f"cannot write {out}: {explain(error)}") from error
 
 
-def _beside(name: str) -> str:
-    """Returns the name of the file with a value that is bytes: no ending that hosts would unpack."""
-    return f"assets/{name}.bin"
-
-
-def _script(name: str, value: Any) -> bytes:
-    value = {"file": _beside(name)} if isinstance(value, bytes) else value
-    return f"PALAESTRA.{name} = {json.dumps(value, separators=(',', ':'))};\n".encode()
+def _files_of(page: Path) -> list[str]:
+    """Returns the files of a published page by its own list; none where it has no such list."""
+    try:
+        listed: Any = json.loads((page / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+    return [name for name in names if name in (Path(name).name, f"assets/{Path(name).name}")]
 
 
 def _chosen(there: list[int], wanted: Sequence[int]) -> list[int | None]:

@@ -16,11 +16,12 @@ from nicegui.elements.mixins.value_element import ValueElement
 from nicegui.events import ValueChangeEventArguments
 
 from palaestra.core.display import escaped, escaped_lines, indented
-from palaestra.core.errors import ConfigError, PalaestraError
+from palaestra.core.errors import ConfigError, PalaestraError, RunError
 from palaestra.core.plugins import registry
 from palaestra.runtime.monitor.run_list import find_runs
 from palaestra.runtime.settings import load
 from palaestra.runtime.settings.yaml_file import parse
+from palaestra.runtime.storage.run_folder import check_run_id
 from palaestra.web.layout import address, card, complain, icon_button, marked, page, quiet
 from palaestra.web.site import Site
 from palaestra.web.starting.first_settings import free_name, must_be_allowed, settings_for, settings_of_run
@@ -240,8 +241,8 @@ class NewRunPage:
         if seeds is None or not 1 <= seeds <= MOST_SEEDS:
             complain(f"Seeds: expected a whole number from 1 to {MOST_SEEDS}")
             return
-        if not name or (self._site.results / name).exists():
-            complain(f"There is a run '{escaped(name)}' already: choose another name" if name else "Give it a name")
+        if not name:
+            complain("Give it a name")
             return
         if not self._read() and str(self._yaml.value or "") != self._text():
             complain("The settings cannot be read: see the message above them")
@@ -249,10 +250,13 @@ class NewRunPage:
         flags = [f"--torch-device={self._device.value}"] if self._device.value else []
         self._button.disable()
         try:
+            check_run_id(name)
+            if (self._site.results / name).exists():
+                raise RunError(f"There is a run '{name}' already: choose another name")
             must_be_allowed(self._tree, self._origin, self._site.trust)
             await worker.io_bound(start_run, self._site.results, name, self._tree, flags, seeds)
         except PalaestraError as error:
-            complain(str(error).replace("--run-id: ", "Name: "))
+            complain(escaped_lines(str(error).replace("--run-id: ", "Name: ")))
             self._button.enable()
             return
         ui.navigate.to(address("/watch", run=name, areas=AREAS) if seeds == 1 else "/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -40,8 +41,7 @@ def start_run(
     file = log.with_suffix(".yaml")
     several = [f"--seeds={seeds}"] if seeds > 1 else []
     command = ["learn", str(file), f"--run-id={run_id}", f"--results-dir={results}", *several, *flags]
-    names = [f"{run_id}-seed-*"] if seeds > 1 else [run_id]
-    _start(log, command, yaml.safe_dump(dict(settings), sort_keys=False), Awaited(run_id, names[0], seeds))
+    _start(log, command, yaml.safe_dump(dict(settings), sort_keys=False), Awaited(run_id, seeds))
     return ["palaestra", *command]
 
 
@@ -50,7 +50,7 @@ def resume_run(results: Path, run_id: str, flags: Sequence[str] = ()) -> list[st
     check_run_id(run_id)
     RunFolder(results, run_id).must_exist("resume it")
     command = ["learn", f"--run-id={run_id}", f"--results-dir={results}", "--resume", *flags]
-    _start(_log_of(results, run_id), command, None, Awaited(run_id, run_id, 1))
+    _start(_log_of(results, run_id), command, None, Awaited(run_id, 1))
     return ["palaestra", *command]
 
 
@@ -59,9 +59,12 @@ class Awaited:
     """Runs that a process is to begin."""
 
     run_id: str
-    folders: str
-    """Pattern of their folders."""
     count: int
+
+    @property
+    def folders(self) -> str:
+        """Returns the pattern of their folders."""
+        return glob.escape(self.run_id) + ("-seed-*" if self.count > 1 else "")
 
 
 def _start(log: Path, command: Sequence[str], settings: str | None, awaited: Awaited) -> None:
@@ -117,7 +120,10 @@ def starting(results: Path) -> list[tuple[str, str]]:
     said = []
     for log, awaited in tuple(_awaited.items()):
         begun = sum(1 for folder in results.glob(f"{awaited.folders}/run_logs") if folder.is_dir())
-        if log.parent != results / FOLDER or begun >= awaited.count:
+        if log.parent != results / FOLDER:
+            continue
+        if begun >= awaited.count:
+            _awaited.pop(log, None)  # one that is deleted later has begun all the same
             continue
         if _processes[log].poll() is None:
             text = f"{begun} of {awaited.count} seeds have begun" if begun else "it is starting"

@@ -239,7 +239,7 @@ class SignedBar:
             self._bar = ui.element("div")
 
     def show(self, value: float, deviation: float = 0.0) -> None:
-        """Shows another number."""
+        """Draws the bar up to a number, and the paler one as far as its deviation on both sides."""
         _stretch(self._bar, 0.0, value)
         _stretch(self._spread, value - deviation, value + deviation)
 

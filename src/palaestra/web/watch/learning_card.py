@@ -100,8 +100,8 @@ class LearningCard:
 
     def _settle(self) -> None:
         """Puts the slider to the step that is shown."""
-        newest = self._steps[-1] if self._steps else 1
-        self._slider.set_value(newest if self._chosen is None else self._nearest(self._chosen))
+        if self._steps:
+            self._slider.set_value(self._steps[-1] if self._chosen is None else self._nearest(self._chosen))
 
     def _nearest(self, step: float) -> int:
         return min(self._steps, key=lambda there: abs(there - step))

@@ -5,7 +5,11 @@ const unpacked = async (packed) => {
   const bytes = packed.file ? await given(packed.file) : Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
 };
-const given = async (name) => (await fetch(name)).arrayBuffer(); // only a host answers
+const given = async (name) => { // only a host answers
+  const answer = await fetch(name);
+  if (!answer.ok) throw new Error(`${name} is not there`);
+  return answer.arrayBuffer();
+};
 const NUMBERS = 11, TICK = 4; // numbers of a solid; bytes before them
 const MOST_DUE = 6; // ticks that one frame plays at most
 const byId = (id) => document.getElementById(id);
@@ -219,7 +223,7 @@ async function main() {
     byId("you").hidden = false;
     byId("keys").textContent = one.world.hint;
   };
-  byId("live").addEventListener("click", () => (live ? choose(Number(byId("steps").value)) : begin()));
+  byId("live").addEventListener("click", () => (live ? choose(Number(byId("steps").value)) : begin().catch((error) => (byId("step").textContent = `The policy cannot play here: ${error.message}`))));
   byId("join").addEventListener("click", () => {
     if (!live) return;
     live.sit(!live.person);
