@@ -11,7 +11,7 @@ import palaestra
 PAGE = Path(__file__).parent / "reference" / "python.md"
 HEAD = """# The Python API
 
-Written by `docs/make_python.py` from the docstrings; a [guide](../guides/python.md) shows how the functions work
+Written by `docs/make_python.py` from the docstrings; a [guide](../guides/extend/python.md) shows how the functions work
 together. Every function raises `palaestra.PalaestraError`: what was expected, what came, and what to do.
 
 Examples use the runs `pole` and `pole-2`, which two calls make; other names stand for runs and files of yours:

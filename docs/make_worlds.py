@@ -56,7 +56,7 @@ Unity trained in its own example reach here, their actions sampled as in Unity, 
 
 DungeonEscape, FoodCollector, Hallway, Pyramids, SoccerTwos and VisualFoodCollector can also tell what their agents do
 not see: with `env_options: {state: true}` each agent has one more observation, `truth`, for a critic that may see
-[more than the agents](../guides/critic-only.md). Its numbers stand in the sections; all are about 1 in size.
+[more than the agents](../guides/training/critic-only.md). Its numbers stand in the sections; all are about 1 in size.
 
 """
 

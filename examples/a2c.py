@@ -2,7 +2,8 @@
 `examples/a2c.yaml`.
 
 Mnih et al. 2016, https://arxiv.org/abs/1602.01783, all actors in step with one another; advantages by GAE (lambd: 1 is
-the paper's), and normalized, which it does not do. What a trainer must have stands in docs/guides/own-trainer.md.
+the paper's), and normalized, which it does not do. What a trainer must have stands in
+docs/guides/extend/own-trainer.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 Mnih et al. 2015, https://doi.org/10.1038/nature14236; double, https://arxiv.org/abs/1509.06461; dueling,
 https://arxiv.org/abs/1511.06581; of several branches, https://arxiv.org/abs/1711.08946. What a trainer must have stands
-in docs/guides/own-trainer.md.
+in docs/guides/extend/own-trainer.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     palaestra learn examples/own_reward.yaml
 
 Tang et al. 2017, https://arxiv.org/abs/1611.04717: observations are hashed into a table of counts, and one that was met
-n times earns 1 / sqrt(n). What a reward signal must have stands in docs/guides/own-reward.md.
+n times earns 1 / sqrt(n). What a reward signal must have stands in docs/guides/extend/own-reward.md.
 """
 
 from __future__ import annotations

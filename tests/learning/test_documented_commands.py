@@ -22,7 +22,12 @@ import pytest
 from unity_games import make_build
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
+FOLDERS = ("tutorials", "guides", "coming-from", "explanation")
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs" / "install.md",
+    *sorted(page for folder in FOLDERS for page in (ROOT / "docs" / folder).rglob("*.md")),
+]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SAVED = re.compile(r"[Ss]ave this as `([\w.-]+)`[^\n]*\n+```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ELSEWHERE = {
@@ -114,7 +119,7 @@ def test_every_exception_is_still_in_a_page():
 def save_brain(folder: Path) -> None:
     """Writes the brain of the page about playing as `my_brains.py`."""
     play = re.search(
-        r"^def balance.*?^```", (ROOT / "docs/guides/playing.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+        r"^def balance.*?^```", (ROOT / "docs/guides/results/playing.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
     )
     assert play is not None
     (folder / "my_brains.py").write_text("import numpy as np\n\n\n" + play[0].removesuffix("```"), "utf-8")

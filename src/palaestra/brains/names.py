@@ -1,4 +1,4 @@
-"""Reads the file that says what a foreign model's tensors mean (YAML or JSON). `docs/guides/playing.md` shows one."""
+"""Reads the file that says what a foreign model's tensors mean (YAML or JSON); docs/guides/results/playing.md has one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of a reward signal; docs/guides/own-reward.md builds one."""
+"""The contract of a reward signal; docs/guides/extend/own-reward.md builds one."""
 
 from __future__ import annotations
 

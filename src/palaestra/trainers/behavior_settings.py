@@ -248,7 +248,7 @@ def settings_like(trainer: str) -> str:
     return next((ours for ours, settings in TRAINERS.items() if issubclass(kind, settings)), trainer)
 
 
-GUIDE = "docs/guides/own-trainer.md"
+GUIDE = "docs/guides/extend/own-trainer.md"
 OF_A_CLASS = ("Settings", "make_network", "update", "state_dict", "load_state_dict")
 OF_AN_INSTANCE = ("network", "policy", "rollout_size", "needs")
 
@@ -284,8 +284,8 @@ def _unknown_trainer(name: str, known: Sequence[str]) -> str:
     alike = [point for point in points if point.name.casefold() == name.casefold()]
     packages = ", ".join(dict.fromkeys(point.dist.name if point.dist else point.module for point in alike or points))
     what = (
-        "made of ML-Agents' own classes and does not run here; docs/guides/own-trainer.md shows how to write it as "
-        "one class"
+        "made of ML-Agents' own classes and does not run here; docs/guides/extend/own-trainer.md shows how to write it "
+        "as one class"
     )
     if alike:
         return (

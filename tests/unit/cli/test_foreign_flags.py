@@ -79,7 +79,7 @@ def test_whole_numbers_may_be_written_with_an_exponent():
 
 
 def test_the_guide_says_what_is_answered():
-    guide = (Path(__file__).parents[3] / "docs/guides/old-habits.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[3] / "docs/coming-from/old-habits.md").read_text(encoding="utf-8")
     table = guide.partition("| elsewhere | here |\n|---|---|\n")[2].partition("\n\n")[0]
     rows = [line.strip("| ").split(" | ") for line in table.splitlines()]
     assert len(rows) > 20

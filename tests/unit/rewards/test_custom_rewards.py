@@ -31,7 +31,7 @@ from palaestra.runtime.storage.trust import is_own, network_code, sign
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
 ROOT = Path(__file__).parents[3]
-GUIDE = ROOT / "docs" / "guides" / "own-reward.md"
+GUIDE = ROOT / "docs" / "guides" / "extend" / "own-reward.md"
 NAME = "examples.own_reward:Novelty"
 SIGNALS = {"extrinsic": {}, NAME: {"strength": 0.1, "bits": 6}}
 TRAINERS = {
@@ -133,7 +133,7 @@ NUMBER = 3
     [
         (
             f"{__name__}:Half",
-            "lacks Settings, learn, learn_statistics; docs/guides/own-reward.md says what each of them is",
+            "lacks Settings, learn, learn_statistics; docs/guides/extend/own-reward.md says what each of them is",
         ),
         (
             f"{__name__}:Unset",

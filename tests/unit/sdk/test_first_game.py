@@ -14,7 +14,7 @@ import palaestra
 from palaestra import sdk
 from palaestra.cli.main import main
 
-PAGE = Path(__file__).parents[3] / "docs/guides/first-game.md"
+PAGE = Path(__file__).parents[3] / "docs/tutorials/game-in-python.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 FEW = {"behaviors.Catch.max_steps": 256, "behaviors.Catch.hyperparameters.buffer_size": 128}
 PYTHON = [block for language, block in BLOCKS if language == "python"]

@@ -33,7 +33,7 @@ from palaestra.trainers.ppo import PPO
 from palaestra.trainers.sac import SAC
 
 ROOT = Path(__file__).parents[3]
-GUIDE = ROOT / "docs" / "guides" / "own-trainer.md"
+GUIDE = ROOT / "docs" / "guides" / "extend" / "own-trainer.md"
 SMALL = {
     "examples.dqn:DQN": {
         "rollout_size": 64,
@@ -184,7 +184,7 @@ class Unset(Half):
     [
         (
             f"{__name__}:Half",
-            "lacks Settings, make_network, state_dict, load_state_dict; docs/guides/own-trainer.md says",
+            "lacks Settings, make_network, state_dict, load_state_dict; docs/guides/extend/own-trainer.md says",
         ),
         (
             f"{__name__}:Unset",

@@ -26,15 +26,15 @@ NEAREST = (
         "ppo is nearest; --processes, --gpus and --set 'behaviors.*.threaded=true' make it faster",
     ),
     ("mappo maddpg qmix vdn coma matd3 masac hatrpo happo mat", "poca is nearest: groups of agents share a reward"),
-    ("reinforce vpg pg policygradient", "ppo is nearest; docs/guides/own-trainer.md writes a REINFORCE"),
-    ("gail airl", "gail is a reward signal here, beside any trainer: docs/guides/imitation.md"),
-    ("amp deepmimic ase", "amp is a reward signal here, beside any trainer: docs/guides/motion-priors.md"),
+    ("reinforce vpg pg policygradient", "ppo is nearest; docs/guides/extend/own-trainer.md writes a REINFORCE"),
+    ("gail airl", "gail is a reward signal here, beside any trainer: docs/guides/training/imitation.md"),
+    ("amp deepmimic ase", "amp is a reward signal here, beside any trainer: docs/guides/training/motion-priors.md"),
     ("icm curiosity rnd", "curiosity and rnd are reward signals here, beside any trainer"),
-    ("dagger", "bc with a teacher is DAgger: docs/guides/imitation.md"),
+    ("dagger", "bc with a teacher is DAgger: docs/guides/training/imitation.md"),
     ("bcq cql iql awac td3bc crr marwil decisiontransformer dt", "bc is nearest: it learns from demonstrations"),
     (
         "dreamer dreamerv3 muzero alphazero mbpo planet es ars cmaes her",
-        "docs/guides/own-trainer.md shows how to add one",
+        "docs/guides/extend/own-trainer.md shows how to add one",
     ),
 )
 """Names without case and punctuation, and a sentence about what comes nearest."""

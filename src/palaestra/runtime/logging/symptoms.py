@@ -1,4 +1,4 @@
-"""Signs that a behavior does not learn, each reported once a run; see docs/guides/it-does-not-learn.md."""
+"""Signs that a behavior does not learn, each reported once a run; see docs/guides/training/it-does-not-learn.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.settings import BCSettings, SACSettings
 from palaestra.trainers.update_metrics import AT_BOUNDS, explained_tag
 
-GUIDE = "docs/guides/it-does-not-learn.md"
+GUIDE = "docs/guides/training/it-does-not-learn.md"
 """The guide that says what to do."""
 ENTROPY = "Policy/Entropy"
 LEARNING_RATE = "Policy/Learning Rate"

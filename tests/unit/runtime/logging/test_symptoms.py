@@ -279,7 +279,7 @@ def test_a_run_whose_rewards_are_noise_says_that_nothing_is_learned(tmp_path, ca
     assert out.count("its critic does not predict what agents earn") == 1
     end = " ".join(out.partition("Finished")[2].split())
     assert "note the mean reward did not rise" in end
-    assert "more steps alone are unlikely to help; see docs/guides/it-does-not-learn.md" in end
+    assert "more steps alone are unlikely to help; see docs/guides/training/it-does-not-learn.md" in end
     assert "max_steps" not in end
 
 

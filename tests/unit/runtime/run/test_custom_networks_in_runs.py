@@ -84,5 +84,5 @@ def test_the_example_follows_its_own_rules(monkeypatch):
 def test_the_guide_shows_the_settings_of_the_example():
     blocks = yaml.safe_load((ROOT / "examples" / "own_encoder.yaml").read_text())["behaviors"]
     example = blocks["GridWorld"]["network_settings"]
-    guide = (ROOT / "docs" / "guides" / "own-network.md").read_text()
+    guide = (ROOT / "docs" / "guides" / "extend" / "own-network.md").read_text()
     assert all(f"{key}: {value}" in guide for key, value in example.items())

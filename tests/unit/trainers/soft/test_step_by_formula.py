@@ -1,5 +1,5 @@
 """A gradient step with residual bodies, bins and a delayed policy against its formulas, written out row by row and
-differentiated by autograd: docs/guides/sac.md.
+differentiated by autograd: docs/guides/training/sac.md.
 """
 
 import copy
