@@ -1,4 +1,4 @@
-"""Reads the file that says what a foreign model's tensors mean (YAML or JSON); docs/guides/results/playing.md has one."""
+"""Reads the file that says what a foreign model's tensors mean (YAML or JSON). One stands in the guide to playing."""
 
 from __future__ import annotations
 
