@@ -5,10 +5,11 @@ VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
+READY_DOCS := $(VENV)/.ready-docs
 RUN_ID ?= 3DBall-$(shell date +%Y%m%d-%H%M%S)
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev learn test test-learning test-slow test-page test-install check format proto test-gpu bench bench-scale bench-gpu bench-page bench-peers bench-bar dist clean
+.PHONY: help install install-dev learn test test-learning test-slow test-page test-install check format proto test-gpu bench bench-scale bench-gpu bench-page bench-peers bench-bar docs dist clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -30,6 +31,10 @@ $(READY): pyproject.toml constraints.txt
 $(READY_DEV): pyproject.toml constraints.txt
 	$(INSTALL_HERE) '.[dev]'
 	@touch $(READY) $(READY_DEV)
+
+$(READY_DOCS): pyproject.toml constraints.txt
+	$(INSTALL_HERE) '.[docs]'
+	@touch $(READY) $(READY_DOCS)
 
 learn: $(READY)  ## train the built-in 3DBall and show where its model and plots are
 	$(BIN)/palaestra learn configs/ppo/3DBall.yaml --env=builtin:3DBall --run-id=$(RUN_ID)
@@ -86,6 +91,11 @@ bench-peers: $(READY_DEV)  ## run the original toolkit and other libraries on th
 bench-bar: $(READY_DEV)  ## solve four Gymnasium environments beside Stable-Baselines3, five seeds each (40 minutes, resumes): results/bar.json
 	mkdir -p results
 	$(BIN)/python benchmarks/peers/run.py --work bar --json results/bar.json --resume
+
+docs: $(READY_DOCS)  ## build the site of the documentation: site/index.html, which a browser opens without a server
+	$(BIN)/python docs/site/prepare.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file build/site/mkdocs.yml
+	@echo "Open site/index.html"
 
 dist: $(READY_DEV)  ## build the wheel and the sdist in dist/, from one commit always the same bytes
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/hatchling build --clean --directory dist

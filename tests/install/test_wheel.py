@@ -84,7 +84,7 @@ def test_the_wheel_has_the_examples_and_the_wire_messages(wheel: Path):
 def test_an_installed_wheel_names_the_commit_that_it_was_built_from(installed: Path, tmp_path: Path):
     commit = checked_out(ROOT)
     named = f" (commit {commit[:12]})" if commit else ""
-    assert palaestra(installed, tmp_path, "--version").startswith(f"palaestra 0.1.0{named} torch")
+    assert palaestra(installed, tmp_path, "--version").startswith(f"palaestra 1.0.0rc1{named} torch")
 
 
 def test_an_installed_wheel_writes_an_example_and_trains_with_it_away_from_the_tree(installed: Path, tmp_path: Path):

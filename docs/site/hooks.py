@@ -1,0 +1,37 @@
+"""What MkDocs does for the site besides: equations as MathML, each page as Markdown beside it, languages."""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from latex2mathml.converter import convert
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
+
+EQUATION = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """Returns a page's HTML with equations that a browser draws without scripts."""
+    return EQUATION.sub(lambda found: _drawn(found[2], found[1] == "div"), content)
+
+
+def _drawn(equation: str, block: bool) -> str:
+    return convert(html.unescape(equation).strip(), display="block" if block else "inline")
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Copies each page's Markdown to where its HTML is, and builds the other languages into folders of the site."""
+    site, sources = Path(config["site_dir"]), Path(config["docs_dir"])
+    for path in sources.rglob("*.md"):
+        place = path.relative_to(sources)
+        shutil.copyfile(path, site / place.with_name("index.md" if path.name == "README.md" else path.name))
+    if sources.name != "en":
+        return
+    for other in sorted(Path(config["config_file_path"]).parent.glob("??.yml")):
+        url = f"{config['site_url']}{other.stem}/" if config["site_url"] else ""
+        build(load_config(str(other), site_dir=str(site / other.stem), site_url=url))
