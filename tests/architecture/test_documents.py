@@ -131,7 +131,7 @@ def test_what_architecture_finds_is_where_it_says():
 
 def test_the_guide_to_trainers_names_every_column_of_a_rollout():
     text = (ROOT / "docs" / "guides" / "extend" / "own-trainer.md").read_text(encoding="utf-8")
-    table = text.partition("## Step 3: the rollout")[2].partition("\n\n|")[2].partition("\n\n")[0]
+    table = text.partition("## The rollout")[2].partition("\n\n|")[2].partition("\n\n")[0]
     named = [
         name
         for row in table.splitlines()
@@ -143,7 +143,7 @@ def test_the_guide_to_trainers_names_every_column_of_a_rollout():
 
 @pytest.mark.parametrize("kind", [Coefficients, RolloutValues, Minibatch, Losses, DrawnActions, ReplayBatch])
 def test_the_guide_to_trainers_names_every_field_of_what_methods_are_given(kind: type):
-    text = (ROOT / "docs" / "guides" / "extend" / "own-trainer.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guides" / "extend" / "methods-to-override.md").read_text(encoding="utf-8")
     row = re.search(rf"^\| `{kind.__name__}` \| `{kind.__module__}` \| (.*) \|$", text, re.MULTILINE)
     assert row
     fields = {field.name for field in dataclasses.fields(kind)}

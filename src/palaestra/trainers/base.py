@@ -1,4 +1,4 @@
-"""The contract of a trainer. `palaestra.testing.check_trainer` tests it; docs/guides/extend/own-trainer.md has one."""
+"""The contract of a trainer. `palaestra.testing.check_trainer` tests it; docs/guides/extend/reinforce.md has one."""
 
 from __future__ import annotations
 

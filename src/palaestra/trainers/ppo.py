@@ -2,7 +2,7 @@
 
 `PPO.update` is one iteration of the algorithm, `PPO.loss` what it minimizes. MA-POCA (`trainers.poca`) has another
 critic, and with it other advantages and another loss. Subclasses may override each public method
-(docs/guides/extend/own-trainer.md). Shapes: see ARCHITECTURE.md.
+(docs/guides/extend/methods-to-override.md). Shapes: see ARCHITECTURE.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Soft actor-critic. Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905, with ML-Agents' settings.
 
-Subclasses may override each public method (docs/guides/extend/own-trainer.md). Shapes: see ARCHITECTURE.md.
+Subclasses may override each public method (docs/guides/extend/methods-to-override.md). Shapes: see ARCHITECTURE.md.
 """
 
 from __future__ import annotations

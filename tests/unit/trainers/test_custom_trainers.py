@@ -33,7 +33,7 @@ from palaestra.trainers.ppo import PPO
 from palaestra.trainers.sac import SAC
 
 ROOT = Path(__file__).parents[3]
-GUIDE = ROOT / "docs" / "guides" / "extend" / "own-trainer.md"
+GUIDES = ROOT / "docs" / "guides" / "extend"
 SMALL = {
     "examples.dqn:DQN": {
         "rollout_size": 64,
@@ -272,23 +272,24 @@ def test_a_trainer_with_a_group_must_average_its_gradients():
         check_trainer(apart, behavior_settings("examples.a2c:A2C"), SPECS[0])
 
 
-def python_blocks() -> tuple[list[str], list[str]]:
-    """The guide's blocks of Python about changing one part, and those about a trainer of one's own."""
-    parts = GUIDE.read_text(encoding="utf-8").split("## A trainer of your own")
-    change, own = (re.findall(r"^```python\n(.*?)^```", part, re.MULTILINE | re.DOTALL) for part in parts)
-    return change, own
+def page(name: str) -> str:
+    """The text of a guide to trainers."""
+    return (GUIDES / f"{name}.md").read_text(encoding="utf-8")
+
+
+def python_blocks(name: str) -> list[str]:
+    """A guide's blocks of Python."""
+    return re.findall(r"^```python\n(.*?)^```", page(name), re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
 def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ModuleType, str]:
     """The module that the guide builds, saved in the current folder, and what it says to test it with."""
-    *blocks, last = python_blocks()[1]
+    *blocks, last = python_blocks("reinforce")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "reinforce.py").write_text("\n".join(blocks), encoding="utf-8")
-    file = re.search(
-        r"`reinforce.yaml`:\n```yaml\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
-    )
+    file = re.search(r"`reinforce.yaml`:\n+```yaml\n(.*?)^```", page("reinforce"), re.MULTILINE | re.DOTALL)
     assert file is not None
     (tmp_path / "reinforce.yaml").write_text(file[1], encoding="utf-8")
     return import_user_module("reinforce", "guide"), last
@@ -303,11 +304,11 @@ def test_the_trainer_of_the_guide_keeps_the_contract(guide: tuple[ModuleType, st
 
 def saved_subclasses(folder: Path) -> tuple[list[str], str]:
     """Names of the subclasses that the guide prints, saved in a folder as it says, and what it tests one with."""
-    *blocks, test = python_blocks()[0]
+    *blocks, test = python_blocks("change-an-algorithm")
     names = []
     for block in blocks:
-        before = GUIDE.read_text(encoding="utf-8").partition(block)[0]
-        module = re.findall(r"[Ss]ave (?:this|it) as `(\w+)\.py`:\n```python\n$", before)[0]
+        before = page("change-an-algorithm").partition(block)[0]
+        module = re.findall(r"[Ss]ave\sthis as `(\w+)\.py`:\n+```python\n$", before)[0]
         (folder / f"{module}.py").write_text(block, encoding="utf-8")
         names += [f"{module}:{each}" for each in re.findall(r"^class (\w+)", block, re.MULTILINE)]
     return names, test
@@ -342,7 +343,7 @@ def test_a_subclass_of_the_guide_resumes_to_the_same_digits_and_its_model_plays(
 
 
 def test_the_guide_lists_the_methods_to_override_and_their_parameters():
-    tables = GUIDE.read_text(encoding="utf-8").partition("### The methods")[2].partition("### Test it")[0]
+    tables = page("methods-to-override").partition("## What the methods are given")[0]
     on_policy, off_policy = re.split(r"^\| SAC \|", tables, flags=re.MULTILINE)
     for table, kind in ((on_policy, PPO), (off_policy, SAC)):
         listed = dict(re.findall(r"^\| `(\w+)\((.*?)\)`", table, re.MULTILINE))

@@ -26,7 +26,7 @@ NEAREST = (
         "ppo is nearest; --processes, --gpus and --set 'behaviors.*.threaded=true' make it faster",
     ),
     ("mappo maddpg qmix vdn coma matd3 masac hatrpo happo mat", "poca is nearest: groups of agents share a reward"),
-    ("reinforce vpg pg policygradient", "ppo is nearest; docs/guides/extend/own-trainer.md writes a REINFORCE"),
+    ("reinforce vpg pg policygradient", "ppo is nearest; docs/guides/extend/reinforce.md writes a REINFORCE"),
     ("gail airl", "gail is a reward signal here, beside any trainer: docs/guides/training/imitation.md"),
     ("amp deepmimic ase", "amp is a reward signal here, beside any trainer: docs/guides/training/motion-priors.md"),
     ("icm curiosity rnd", "curiosity and rnd are reward signals here, beside any trainer"),
