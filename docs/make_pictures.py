@@ -102,16 +102,18 @@ def soccer() -> None:
     save_webp(list(clip(world, 10.0, (720, 340))), IMAGES / "soccer.webp")
 
 
-def save_webp(frames: Sequence[Image.Image], file: Path) -> None:
+def save_webp(frames: Sequence[Image.Image], file: Path, quality: int = 72) -> None:
     """Writes an endless animation."""
-    options = {"duration": round(1000 / FPS), "loop": 0, "quality": 72, "method": 4, "minimize_size": False}
+    options = {"duration": round(1000 / FPS), "loop": 0, "quality": quality, "method": 4, "minimize_size": False}
     frames[0].save(file, save_all=True, append_images=frames[1:], **options)
     print(f"Wrote {file} ({len(frames)} pictures, {file.stat().st_size / 1e6:.2f} MB)")
 
 
-def clip(world: World, seconds: float, size: tuple[int, int]) -> Iterator[Image.Image]:
-    """Yields FPS pictures a second of a world that is played at its own speed."""
-    pace, drawings = played(world)
+def clip(
+    world: World, seconds: float, size: tuple[int, int], scene: tuple[float, Iterator[Drawing]] | None = None
+) -> Iterator[Image.Image]:
+    """Yields FPS pictures a second of a world that is played at its own speed; `scene`: who plays, if no run does."""
+    pace, drawings = scene or played(world)
     before, after = next(drawings), next(drawings)
     center = None
     tick = 0

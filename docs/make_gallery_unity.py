@@ -1,0 +1,149 @@
+"""Writes how far built-in environments are Unity's examples, from `envs/builtin/agreement.yaml`: the section of each
+gallery page, and the page of all together.
+"""
+
+from __future__ import annotations
+
+from palaestra.cli.agreement import reached, stated
+from palaestra.core.plugins import registry
+from palaestra.envs.builtin.agreement import Agreement, agreements
+from palaestra.envs.builtin.sensors.truth import numbers_of
+
+OVERVIEW = """\
+# How far the built-in environments are Unity's
+
+Most built-in environments have the name of one of Unity's examples and are that example: the same observations,
+actions, rewards and physics, so that models cross over both ways. This page shows for all of them together what Unity's
+own models earn here, and what was learned here with the settings files of ML-Agents. The page of each environment in
+[the gallery](README.md) lists what is the same and what differs.
+
+The first command prints the first table, the second what this site says of one environment:
+
+```bash
+palaestra envs --unity
+palaestra envs 3DBall --unity
+```
+
+## Unity's models play here
+
+Unity trained each model in its own example. Here it plays with sampled actions, as in Unity. A model that earns what
+Unity states finds its own world here. Figures are means with their standard errors; a dash means that Unity states no
+figure.
+
+"""
+SHORT = """
+Unity's own models earn less than 95 % of what Unity states in {}.
+The bodies of these environments (in Visual3DBall the pictures) are not Unity's yet.
+
+## Unity's settings learn here
+
+The mean reward of an episode in training, where the note says nothing else, with the settings files that ML-Agents has
+for its examples, unchanged. Decisions are in millions until the run was stopped, *of* the decisions that the file asks
+for. *Solved* is a run with at least 95 % of what Unity states; *not finished* is a run that was stopped before without
+reaching it.
+
+"""
+KNOWING = """
+## The true state
+
+{}
+can also tell what their agents do not see. With `env_options: {{state: true}}` each agent has one more observation,
+`truth`, for [a critic that sees more than the agents](../guides/training/critic-only.md). The page of each environment
+lists its numbers; all are about 1 in size.
+
+Next: [the gallery](README.md), [the reasons behind the physics](../decisions/unity-physics.md)
+"""
+
+
+def overview() -> str:
+    """Returns the page of all environments together."""
+    found = agreements()
+    models = ["| environment | Unity's model | earns here | Unity states |", "|---|---|---|---|"]
+    for name, agreement in found.items():
+        models += [f"| {link(name)} | {' | '.join(row)} |" for row in model_rows(agreement)]
+    head = "| environment | ML-Agents' settings | reward | decisions | of | seeds | status | Unity states | note |"
+    runs = [head, "|---" * 9 + "|"]
+    for name, agreement in found.items():
+        runs += [f"| {link(name)} | {' | '.join(row)} |" for row in run_rows(agreement)]
+    short = listed([link(name) for name, agreement in found.items() if agreement.falls_short])
+    knowing = listed([link(name) for name in found if parts_of_truth(name)])
+    return OVERVIEW + "\n".join(models) + "\n" + SHORT.format(short) + "\n".join(runs) + "\n" + KNOWING.format(knowing)
+
+
+def section(name: str) -> list[str]:
+    """Returns the lines of one environment: its models, its runs, what is the same, and what differs."""
+    agreement = agreements().get(name)
+    lines = ["## How far it is Unity's", ""]
+    if agreement is None:
+        return [*lines, "It is none of Unity's examples.", "", *truth(name)]
+    if agreement.models:
+        lines += ["| Unity's model | earns here | Unity states |", "|---|---|---|"]
+        lines += [*(f"| {' | '.join(row)} |" for row in model_rows(agreement)), ""]
+        lines += ["Unity trained the model in its own example; it plays here with sampled actions, as in Unity.", ""]
+        if agreement.falls_short:
+            lines += [
+                "> **Note:** The model earns less than 95 % of what Unity states, so this is not Unity's world yet.",
+                "",
+            ]
+    else:
+        lines += ["No model of Unity's was played here.", ""]
+    if agreement.learned:
+        lines += ["With the settings files of ML-Agents, unchanged (decisions in millions):", ""]
+        lines += ["| ML-Agents' settings | reward | decisions | of | seeds | status | Unity states | note |"]
+        lines += ["|---" * 8 + "|", *(f"| {' | '.join(row)} |" for row in run_rows(agreement)), ""]
+    lines += ["The same as in Unity:", "", *(f"- {fact}" for fact in agreement.same), ""]
+    if agreement.approximate:
+        lines += ["Different:", "", *(f"- {fact}" for fact in agreement.approximate), ""]
+    return lines + truth(name)
+
+
+def model_rows(agreement: Agreement) -> list[list[str]]:
+    """Returns model, result and Unity's figure of each model."""
+    return [[score.model, reached(score), stated(score)] for score in agreement.models]
+
+
+def run_rows(agreement: Agreement) -> list[list[str]]:
+    """Returns settings, reward, decisions, planned decisions, seeds, status, Unity's figure and note of each run."""
+    return [
+        [
+            run.settings,
+            f"{run.reward:g}",
+            f"{run.decisions:g}",
+            f"{run.planned:g}",
+            f"{run.seeds}",
+            run.status or "-",
+            stated(run),
+            "; ".join(filter(None, (run.behavior, run.measure, run.remark))) or "-",
+        ]
+        for run in agreement.learned
+    ]
+
+
+def parts_of_truth(name: str) -> tuple[tuple[str, int], ...]:
+    """Returns the parts of the observation `truth`, with their numbers; none if the environment has no such option."""
+    return tuple(getattr(registry("envs").get(name), "truth", ()))
+
+
+def truth(name: str) -> list[str]:
+    """Returns the table of an environment's observation `truth`, if it has one."""
+    parts = parts_of_truth(name)
+    if not parts:
+        return []
+    lines = ["## The true state", "", "With `env_options: {state: true}` each agent has one more observation, `truth`,"]
+    lines += [f"of {numbers_of(parts)} numbers, for [a critic that sees more](../guides/training/critic-only.md):", ""]
+    lines += ["| numbers | what |", "|---|---|"]
+    at = 0
+    for words, size in parts:
+        lines.append(f"| {at} | {words} |" if size == 1 else f"| {at} to {at + size - 1} | {words} |")
+        at += size
+    return [*lines, ""]
+
+
+def link(name: str) -> str:
+    """Returns a link to the page of an environment."""
+    return f"[{name}]({name}.md)"
+
+
+def listed(names: list[str]) -> str:
+    """Returns names as they are read in a sentence."""
+    return f"{', '.join(names[:-1])} and {names[-1]}"
