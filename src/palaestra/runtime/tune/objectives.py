@@ -10,6 +10,7 @@ from palaestra.runtime.settings.search_settings import Objective, SearchSettings
 from palaestra.runtime.tune.trial_curves import (
     Curve,
     cpu_at,
+    ended_at_goal,
     final_step,
     final_value,
     mean_until,
@@ -61,13 +62,26 @@ def _to_bar(
     ended: among those the search can tell better from worse.
     """
     assert search.bar is not None
-    step = step_of_bar(curve, search.bar, search.episodes)
+    step = _bar_step(run, name, curve, search)
     if step is not None:
         return float(step) if objective == "decisions" else cpu_at(run, name, step)
     length = lengths.get(name, lengths.get("*", curve[-1].step))
     missing = shortfall(mean_until(curve, len(curve), search.episodes)[0], search.bar)
     whole = float(length) if objective == "decisions" else cpu_at(run, name, None) * max(1.0, length / curve[-1].step)
     return whole * (1.0 + missing)
+
+
+def _bar_step(run: Path, name: str, curve: Curve, search: SearchSettings) -> int | None:
+    """Returns the decisions after which a behavior was at the bar; None if it never was.
+
+    A training that ends at the bar looks at its newest episodes alone, a curve at whole summaries: the bar is reached
+    if either says so.
+    """
+    assert search.bar is not None
+    step = step_of_bar(curve, search.bar, search.episodes)
+    if step is None and "reward" not in search.wanted and ended_at_goal(run, name):
+        return curve[-1].step
+    return step
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +98,7 @@ def ending(run: Path, search: SearchSettings) -> Ending | None:
     curves = read_curves(run, search.metric, search.behavior)
     if search.bar is None or not curves:
         return None
-    reached = all(step_of_bar(curve, search.bar, search.episodes) is not None for curve in curves.values())
+    reached = all(_bar_step(run, name, curve, search) is not None for name, curve in curves.items())
     reward = min(mean_until(curve, len(curve), search.episodes)[0] for curve in curves.values())
     return Ending(reached, reward, max(max(curve[-1].step, final_step(run, name)) for name, curve in curves.items()))
 

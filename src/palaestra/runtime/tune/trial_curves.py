@@ -71,6 +71,13 @@ def final_step(run: Path, behavior: str) -> int:
     return 0
 
 
+def ended_at_goal(run: Path, behavior: str) -> bool:
+    """Whether a behavior's training ended because it was good enough (stop_when)."""
+    with suppress(OSError, ValueError, RecursionError, LookupError, TypeError):
+        return json.loads(files.read_whole_text(run / STATUS))[behavior]["ending"]["why"] == "goal"
+    return False
+
+
 def mean_until(curve: Curve, end: int, episodes: int) -> tuple[float, bool]:
     """Returns the mean over the newest of `end` summaries with as many episodes, and whether they have them."""
     total = weight = 0.0

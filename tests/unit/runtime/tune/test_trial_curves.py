@@ -6,9 +6,10 @@ import pytest
 
 from palaestra.core.metrics import ELO, GROUP_REWARD, REWARD
 from palaestra.runtime.settings.search_settings import SearchSettings
-from palaestra.runtime.tune.objectives import NoValue, shortfall, worth
+from palaestra.runtime.tune.objectives import NoValue, ending, shortfall, worth
 from palaestra.runtime.tune.trial_curves import (
     CPU,
+    STATUS,
     CurvePoint,
     final_value,
     mean_until,
@@ -78,6 +79,18 @@ def test_a_run_that_misses_the_bar_counts_more_than_its_length_the_further_the_m
     search = SearchSettings(objectives=("decisions", "cpu_seconds"), bar=5.0, episodes=50)
     values = worth([near, far], search, {"A": 100})
     assert values == [[pytest.approx(120.0), pytest.approx(9.6)], [pytest.approx(180.0), pytest.approx(14.4)]]
+
+
+def test_a_run_that_ended_at_the_bar_has_reached_it_though_whole_summaries_are_below(tmp_path):
+    run = write_run(tmp_path, line(10, 1.0), line(20, 4.0), cpu=((10, 1.5), (20, 2.5)))
+    (run / STATUS).write_text(json.dumps({"A": {"ending": {"why": "goal"}}}))
+    search = SearchSettings(objectives=("decisions", "cpu_seconds"), bar=5.0, episodes=50)
+    assert worth([run], search, {"A": 100}) == [[20.0, 2.5]]
+    end = ending(run, search)
+    assert end is not None
+    assert end.reached
+    also_reward = SearchSettings(objectives=("reward", "decisions"), bar=5.0, episodes=50)  # it does not end there
+    assert worth([run], also_reward, {"A": 100})[0][1] > 100
 
 
 @pytest.mark.parametrize(
