@@ -27,6 +27,7 @@ from palaestra.runtime.play.run_models import find_models
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "images" / "gallery"
 SIZE = (360, 264)
+FPS = 15
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,10 @@ def film(name: str, results: Path, model: Path | None = None) -> None:
     """Films an environment into `docs/images/gallery`."""
     chosen = FILMS[name]
     world = World("", "", chosen.half, chosen.follow, chosen.elevation, chosen.skip, chosen.seed, chosen.sampled)
-    frames = list(clip(world, chosen.seconds, chosen.size, scene(name, chosen, players_of(chosen, results, model))))
+    play = scene(name, chosen, players_of(chosen, results, model))
+    frames = list(clip(world, chosen.seconds, chosen.size, play, FPS))
     FOLDER.mkdir(parents=True, exist_ok=True)
-    save_webp(frames, FOLDER / f"{name}.webp", quality=60)
+    save_webp(frames, FOLDER / f"{name}.webp", quality=64, fps=FPS)
 
 
 def players_of(chosen: Film, results: Path, model: Path | None) -> Mapping[str, Path]:

@@ -102,30 +102,34 @@ def soccer() -> None:
     save_webp(list(clip(world, 10.0, (720, 340))), IMAGES / "soccer.webp")
 
 
-def save_webp(frames: Sequence[Image.Image], file: Path, quality: int = 72) -> None:
+def save_webp(frames: Sequence[Image.Image], file: Path, quality: int = 72, fps: int = FPS) -> None:
     """Writes an endless animation."""
-    options = {"duration": round(1000 / FPS), "loop": 0, "quality": quality, "method": 4, "minimize_size": False}
+    options = {"duration": round(1000 / fps), "loop": 0, "quality": quality, "method": 4, "minimize_size": False}
     frames[0].save(file, save_all=True, append_images=frames[1:], **options)
     print(f"Wrote {file} ({len(frames)} pictures, {file.stat().st_size / 1e6:.2f} MB)")
 
 
 def clip(
-    world: World, seconds: float, size: tuple[int, int], scene: tuple[float, Iterator[Drawing]] | None = None
+    world: World,
+    seconds: float,
+    size: tuple[int, int],
+    scene: tuple[float, Iterator[Drawing]] | None = None,
+    fps: int = FPS,
 ) -> Iterator[Image.Image]:
-    """Yields FPS pictures a second of a world that is played at its own speed; `scene`: who plays, if no run does."""
+    """Yields `fps` pictures a second of a world that is played at its own speed; `scene`: who plays, if no run does."""
     pace, drawings = scene or played(world)
     before, after = next(drawings), next(drawings)
     center = None
     tick = 0
-    for frame in range(round(seconds * FPS)):
-        at = (world.skip + frame / FPS) / pace
+    for frame in range(round(seconds * fps)):
+        at = (world.skip + frame / fps) / pace
         while at >= tick + 1:
             before, after, tick = after, next(drawings), tick + 1
         drawing = between(before, after, at - tick)
         if world.half is not None:
             room = np.maximum(np.subtract(drawing.half, world.half), 0)  # what is beyond the area is not shown
             place = np.clip(place_of(drawing, world.follow), -room, room) if world.follow else np.zeros(3)
-            center = place if center is None else center + 0.08 * (place - center)
+            center = place if center is None else center + 2 / fps * (place - center)
             drawing = replace(drawing, half=world.half, solids=tuple(moved(one, -center) for one in drawing.solids))
         if world.elevation is not None:
             drawing = replace(drawing, elevation=world.elevation)
