@@ -6,10 +6,11 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
 READY_DOCS := $(VENV)/.ready-docs
+PAGES := settings commands python worlds
 RUN_ID ?= 3DBall-$(shell date +%Y%m%d-%H%M%S)
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev learn test test-learning test-slow test-page test-install check format proto test-gpu bench bench-scale bench-gpu bench-page bench-peers bench-bar docs dist clean
+.PHONY: help install install-dev learn test test-learning test-slow test-page test-install check format proto test-gpu bench bench-scale bench-gpu bench-page bench-peers bench-bar docs docs-pages dist clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -91,6 +92,9 @@ bench-peers: $(READY_DEV)  ## run the original toolkit and other libraries on th
 bench-bar: $(READY_DEV)  ## solve four Gymnasium environments beside Stable-Baselines3, five seeds each (40 minutes, resumes): results/bar.json
 	mkdir -p results
 	$(BIN)/python benchmarks/peers/run.py --work bar --json results/bar.json --resume
+
+docs-pages: $(READY_DEV)  ## write the pages of the reference anew, from settings, commands, docstrings and worlds
+	for page in $(PAGES); do $(BIN)/python docs/make_$$page.py || exit 1; done
 
 docs: $(READY_DOCS)  ## build the site of the documentation: site/index.html, which a browser opens without a server
 	$(BIN)/python docs/site/prepare.py

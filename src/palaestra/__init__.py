@@ -7,7 +7,7 @@
 >>> policy = palaestra.load_policy(result)
 
 Each name imports what it needs when it is first used; `load_policy` needs neither torch nor Warp.
-docs/reference/python.md lists all of them.
+docs/reference/python lists all of them.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from palaestra.cli.commands import make_parser
 from palaestra.data.replay import ReplayBatch
 from palaestra.data.rollout import Minibatch, Rollout
 from palaestra.data.rollout_values import RolloutValues
-from palaestra.runtime.settings import json_schema
 from palaestra.trainers.ppo import Coefficients, Losses
 from palaestra.trainers.sac_gradient import DrawnActions
 
@@ -168,34 +167,12 @@ def test_every_decision_is_in_the_index():
     assert linked == {path.name for path in folder.glob("*.md")} - {"README.md"}
 
 
-def test_the_page_of_settings_is_up_to_date():
-    page = make_settings()
-    assert page.PAGE.read_text(encoding="utf-8") == page.page(), "write it anew with: python docs/make_settings.py"
-
-
-def test_the_page_of_the_python_api_is_up_to_date():
-    page = made_by("make_python")
-    assert page.PAGE.read_text(encoding="utf-8") == page.page(), "write it anew with: python docs/make_python.py"
-
-
 def test_the_page_of_unitys_examples_is_up_to_date_and_has_pictures():
     page = made_by("make_worlds")
     assert page.PAGE.read_text(encoding="utf-8") == page.page(), (
         "write it anew with: python docs/make_worlds.py --pictures"
     )
     assert {path.stem for path in page.PICTURES.glob("*.png")} == set(page.agreements())
-
-
-def test_the_page_of_settings_has_every_key_of_the_schema():
-    schema: dict[str, Any] = json_schema()
-    groups = [schema, *schema["$defs"].values()]
-    keys = {key for group in groups for key in group.get("properties", {})} | set(
-        schema["$defs"]["BehaviorSettings"]["properties"]
-    )
-    text = make_settings().PAGE.read_text(encoding="utf-8")
-    signals = {"extrinsic", "curiosity", "gail", "rnd", "curriculum"}
-    assert len(keys) > 100
-    assert {key for key in keys - signals if f"| `{key}` |" not in text} == set()
 
 
 def test_no_file_knows_the_machine_it_was_made_on():
@@ -239,10 +216,6 @@ def is_there(name: str) -> bool:
                 thing = getattr(thing, part, None) or getattr(thing, "__annotations__", {}).get(part)
             return thing is not None
     return False
-
-
-def make_settings() -> ModuleType:
-    return made_by("make_settings")
 
 
 def made_by(name: str) -> ModuleType:

@@ -56,10 +56,10 @@ class TimeStep:
     group_reward: Tensor  # (S,) float32: the group's reward over the same time
     terminated: Tensor  # (S,) bool: its episode ended for good: no value beyond it
     truncated: Tensor  # (S,) bool: its episode ended by a limit: bootstrap from final_obs.obs
-    final_obs: FinalObs
+    final_obs: FinalObs  # of the episodes that ended
     action_mask: Tensor | None  # (S, choices) bool, True: allowed; None: no masks
     area: Tensor  # (S,) int64: the area it belongs to
-    team: Tensor  # (S,) int64
+    team: Tensor  # (S,) int64: the team it plays for
     group: Tensor  # (S,) int64: group mates share it; -1: on its own
     lost: Tensor | None = None
     """(S,) bool: its episode was interrupted without an end, for example by a crash of the game. The unfinished episode

@@ -28,8 +28,8 @@ class Env(Protocol):
     the new one. A returned TimeStep is never modified.
     """
 
-    device: torch.device
-    num_areas: int
+    device: torch.device  # where its tables are
+    num_areas: int  # copies that are stepped together
     parameters: Mapping[str, float]  # defaults of the parameters that `set_parameters` accepts
 
     @property

@@ -52,8 +52,8 @@ class NetworkSettings(Settings):
     """
     body: str | None = None
     """`residual`: normalized blocks with shortcuts, num_layers of them (trainer sac); or hidden layers of your own:
-    `package.module:Class`, or the name of a plug-in. null: plain layers. Unlike these, both read goals as they do the
-    rest.
+    `package.module:Class`, or the name of a plug-in. null: plain layers, which alone treat goals in a special way
+    (goal_conditioning_type).
     """
     memory: MemorySettings | None = None
     """Recurrent memory; null: none."""
@@ -66,7 +66,7 @@ class NetworkSettings(Settings):
     observation.
     """
     bfloat16: bool | None = None
-    """Work gradients out in bfloat16, with weights in float32; null: on processors with units for it, for nature_cnn
+    """Compute gradients in bfloat16, with weights in float32; null: on processors with units for it, for nature_cnn
     and resnet, but not with MA-POCA.
     """
     compile: bool = False

@@ -75,7 +75,7 @@ class ExtrinsicSettings(SignalFields, Settings):
 
 
 class CuriositySettings(EncodingSize, SignalFields, Settings):
-    """Reward for what a forward model fails to predict. Pathak et al. 2017, https://arxiv.org/abs/1705.05363."""
+    """Reward for what a forward model predicts badly. Pathak et al. 2017, https://arxiv.org/abs/1705.05363."""
 
     network_settings: NetworkSettings = NetworkSettings()
     """Encoder of the observations."""
@@ -84,7 +84,7 @@ class CuriositySettings(EncodingSize, SignalFields, Settings):
 
 
 class RNDSettings(EncodingSize, SignalFields, Settings):
-    """Reward for what a random network has rarely been asked. Burda et al. 2018, https://arxiv.org/abs/1810.12894."""
+    """Reward for observations that were rarely made before. Burda et al. 2018, https://arxiv.org/abs/1810.12894."""
 
     network_settings: NetworkSettings = NetworkSettings()
     """Both the random and the trained network."""

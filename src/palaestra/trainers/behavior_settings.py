@@ -71,8 +71,8 @@ class BehaviorSettings(Settings):
     max_steps: int = Field(default=500000, gt=0)
     """Decisions until training ends."""
     time_horizon: int = Field(default=64, gt=0)
-    """Decisions after which a stream of experience is cut and bootstrapped, with ppo and poca; sac and bc do not
-    ask.
+    """Longest stretch of decisions of one agent; what follows is replaced by the critic's value (ppo and poca; sac and
+    bc do not use it).
     """
     summary_freq: int = Field(default=50000, gt=0)
     """Decisions between summaries."""

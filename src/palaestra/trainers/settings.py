@@ -82,7 +82,7 @@ class PPOSettings(OnPolicyFields, Settings):
     """Each agent's reward is its own plus its group's: nothing says which agent of a group earned it."""
 
     clip_value: bool = False
-    """Value clipping: bound how far a value moves from the old one, by the clip range. ML-Agents' never takes hold."""
+    """Value clipping: bound how far a value moves from the old one, by the clip range. ML-Agents' has no effect."""
 
 
 class POCASettings(OnPolicyFields, Settings):
@@ -124,29 +124,29 @@ class SACSettings(Settings):
     learning_rate_schedule: Literal["constant", "linear", "cosine"] = "constant"
     """How the step size falls until max_steps; `linear` ends near zero, `cosine` at half of it."""
     critic_bins: int | None = Field(default=None, ge=2, le=1001)
-    """Critics say a distribution over so many values from -5 to 5 instead of one value; 101 is usual. Rewards must fit:
-    reward_signals.extrinsic.normalize scales them. null: one value.
+    """Critics predict a distribution over this many values from -5 to 5 instead of one value. Returns must lie in that
+    range: reward_signals.extrinsic.normalize scales rewards. null: one value.
     """
     critic_hidden_units: int | None = Field(default=None, gt=0, le=65536)
     """Width of the critics' hidden layers; null: network_settings.hidden_units."""
     critic_num_layers: int | None = Field(default=None, gt=0, le=1024)
     """Hidden layers of the critics; null: network_settings.num_layers."""
     policy_delay: int = Field(default=1, gt=0, le=MOST)
-    """The critics' gradient steps for each of the policy and the temperatures."""
+    """Gradient steps of the critics for each gradient step of the policy and the temperatures."""
     target_deviation: float | None = Field(default=None, gt=0, le=1)
-    """Standard deviation of continuous actions, within -1..1, whose entropy the temperature aims at; null: an entropy
-    of -1 for each, that of 0.09.
+    """Standard deviation of continuous actions, within -1..1, that the temperature aims at, by its entropy; null: an
+    entropy of -1 for each number, which is a deviation of 0.09.
     """
     noise_hold: int = Field(default=1, gt=0, le=10000)
-    """Most decisions for which an agent keeps the noise of its continuous actions; mostly it is 1, seldom many (a zeta
-    law). 1: always drawn anew.
+    """Largest number of decisions for which an agent keeps the same noise in its continuous actions; the number is
+    drawn each time, mostly 1, seldom many (a zeta law). 1: new noise for each decision.
     """
     n_step: int = Field(default=1, gt=0, le=1000)
     """Decisions of an episode whose rewards are summed before the target critics value what follows; with 3 to 10, rare
-    rewards are known sooner.
+    rewards spread to earlier decisions sooner.
     """
     backup_entropy: bool = True
-    """Count the entropy of later decisions in the critics' targets. Rare rewards are easily worth less than it is."""
+    """Count the entropy of later decisions in the critics' targets. It can outweigh rare rewards."""
     prior_data: PriorDataSettings | None = None
     """Recordings or an earlier run's replay, of which each minibatch has a share (RLPD); null: none."""
 
@@ -177,16 +177,16 @@ class BCSettings(Settings):
     between.
     """
     teacher: str | None = None
-    """Or the teacher: `heuristic`, `FILE.onnx`, `model:RUN`, `package.module:Class`, or any other brain of `palaestra
-    run`.
+    """The teacher, in place of files: `heuristic`, `FILE.onnx`, `model:RUN`, `package.module:Class`, or any other brain
+    of `palaestra run`.
     """
     teacher_behavior: str | None = None
     """The behavior whose agents the teacher plays (ML-Agents once called it brain_to_imitate); null: the student's
     own.
     """
     teacher_plays: bool = True
-    """In the student's own behavior: the teacher acts. If not, the student does, and learns what the teacher would have
-    done.
+    """Who acts, where the teacher plays the student's own behavior. true: the teacher. false: the student, which learns
+    what the teacher would have done.
     """
 
     @model_validator(mode="before")

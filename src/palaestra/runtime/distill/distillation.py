@@ -59,7 +59,7 @@ class Distillation(Shown):
 
     result: Result
     """The students' run."""
-    teachers: tuple[ModelCosts, ...]
+    teachers: tuple[ModelCosts, ...]  # the models that were imitated
     students: tuple[ModelCosts, ...]
     """A row for each behavior that played, in the same order; none where a signal has stopped the run."""
     matches: Mapping[str, tuple[int, int, int]]

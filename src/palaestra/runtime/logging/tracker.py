@@ -25,20 +25,20 @@ Outcome: TypeAlias = Literal["finished", "stopped", "failed"]
 class Summary:
     """The metrics of one behavior over one period."""
 
-    behavior: str
-    step: int
+    behavior: str  # name of the behavior
+    step: int  # decisions so far
     time: float  # unix seconds
     elapsed: float  # seconds since the run began
-    training: bool
-    values: Mapping[str, float]  # by tag
+    training: bool  # whether the policy learns
+    values: Mapping[str, float]  # mean of each metric, by tag
     totals: Mapping[str, float] = field(repr=False)  # by tag: the sum of what was recorded
     histograms: Mapping[str, np.ndarray] = field(repr=False)  # by tag, without '_hist': every value of the period
-    episodes: int  # that ended in the period
-    mean: float  # of their returns; NaN where none ended
-    std: float
+    episodes: int  # number of episodes that ended in the period
+    mean: float  # mean of their returns; NaN where none ended
+    std: float  # standard deviation of their returns
     times: Mapping[str, Any] | None = None  # seconds of each rank in the period, and a sentence about the session
-    # whether agents of groups ended episodes: what a group earned counts once it has ended as a whole
     grouped: bool = False
+    """Whether agents of groups ended episodes: what a group earned counts once it has ended as a whole."""
 
     @property
     def judged(self) -> np.ndarray:

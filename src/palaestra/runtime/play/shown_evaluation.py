@@ -42,7 +42,7 @@ class Evaluation(Shown):
     groups, the rewards are those of whole groups, and `frame` has each agent's.
     """
 
-    rows: tuple[EvaluatedSide, ...]
+    rows: tuple[EvaluatedSide, ...]  # by run and behavior, or team
     decisions: int = 0
     """Decisions of all agents together."""
     seconds: float = 0.0

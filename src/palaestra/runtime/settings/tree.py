@@ -205,7 +205,7 @@ class RunSettings(Settings):
     """Settings of a run."""
 
     default_settings: BehaviorSettings | None = None
-    """Settings that every behavior starts from, and of those not listed."""
+    """Settings that every behavior starts from; a behavior that is not listed has these alone."""
     behaviors: dict[str, BehaviorSettings] = Field(default={})
     """One block for each behavior, by its name in the environment."""
     env_settings: EnvSettings = EnvSettings()
