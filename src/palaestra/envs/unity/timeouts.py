@@ -119,7 +119,13 @@ class Silence:
     def begins(self, requested_at: float) -> None:
         """Notes that a request is answered, whose time of waiting for us does not count."""
         now = monotonic()
-        self._since = now if self.phase is Phase.RUNNING else self._since + now - requested_at
+        if self.phase is Phase.RUNNING:
+            self._since = now
+        else:
+            reported = self._noticed_since == self._since
+            self._since += now - requested_at
+            if reported:  # it is the same silence
+                self._noticed_since = self._since
         self._answered_at = now
 
     def check(self, requested_at: float | None, decided: bool, title: str) -> str:

@@ -209,6 +209,18 @@ def test_a_silent_game_is_named_long_before_it_is_an_error(tmp_path: Path, monke
     assert "for it to connect: it runs but has not connected" in log.lines[0][2]
 
 
+@pytest.mark.parametrize(("game", "said"), [("Empty", "for an agent"), ("Endings", "for a decision to be asked for")])
+def test_a_game_that_answers_without_decisions_is_named_once(
+    game: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("palaestra.envs.unity.timeouts.FIRST_NOTICE", 0.3)
+    log = MessageLog()
+    build = str(make_build(tmp_path, game))
+    with opened(log, executable=build, timeout_wait=2.0) as env, pytest.raises(GameGone, match=said):
+        Play(env, Run(env, RandomPolicy)).until(lambda: False, 60)
+    assert [said in text for _, level, text in log.lines if level == "info" and "waited" in text].count(True) == 1
+
+
 @pytest.mark.parametrize(
     ("bind", "expected"), [(None, {"127.0.0.1", "::1"}), ("127.0.0.1", {"127.0.0.1"}), ("0.0.0.0", {"0.0.0.0", "::"})]
 )
