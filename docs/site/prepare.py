@@ -134,6 +134,7 @@ class Links:
 
 
 def relative(there: str, place: str) -> str:
+    """Returns the path to a page of the site from another one."""
     return posixpath.relpath(there, posixpath.dirname(place) or ".")
 
 
@@ -226,6 +227,7 @@ def configured(language: str, menu: list[Any], versions: bool) -> str:
 
 
 def write(path: Path, text: str) -> None:
+    """Writes a text file, and its folder if it is not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 
