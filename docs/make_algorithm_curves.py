@@ -112,6 +112,7 @@ EXPERIMENTS: dict[str, list[Panel]] = {
             "MountainCar-v0: reward in training",
             "configs/ppo/MountainCar-v0.yaml",
             {"with RND": {}, "without": {f"{SIGNALS}.rnd": None}},
+            both={"behaviors.*.max_steps": 300000},
         )
     ],
     "gail": [
@@ -134,7 +135,7 @@ EXPERIMENTS: dict[str, list[Panel]] = {
             BALL,
             {"mirrored": {"behaviors.*.mirror": "3DBall"}, "as it was": {}},
             env="3DBall",
-            both={"behaviors.*.max_steps": 500000, "behaviors.*.summary_freq": 4000},
+            both={"behaviors.*.max_steps": 160000, "behaviors.*.summary_freq": 4000},
         )
     ],
     "critic-only": [
