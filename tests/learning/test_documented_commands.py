@@ -33,6 +33,7 @@ SAVED = re.compile(r"[Ss]ave this as `([\w.-]+)`[^\n]*\n+```\w*\n(.*?)^```", re.
 ELSEWHERE = {
     r"--run-id=editor|^palaestra learn configs/ppo/3DBall.yaml --run-id=first$": "waits for the Unity Editor",
     r"--gpus": "needs two GPUs",
+    r"SHARED_FOLDER": "needs several machines",
     r"cuda": "needs a GPU",
     r"^(ray|srun|sbatch) |HOME/results": "needs a cluster",
     r"from-a-friend": "the page shows its refusal",
