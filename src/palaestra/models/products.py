@@ -63,8 +63,9 @@ class _StackedLinear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:  # type: ignore[override]
         x, weight = ctx.saved_tensors
-        of_x = stacked(grad, weight.transpose(1, 2)) if ctx.needs_input_grad[1] else None
-        return grad.sum(1, keepdim=True), of_x, stacked(x.transpose(1, 2), grad)
+        product = torch.bmm if torch.is_grad_enabled() else stacked  # a gradient of this gradient may be asked for
+        of_x = product(grad, weight.transpose(1, 2)) if ctx.needs_input_grad[1] else None
+        return grad.sum(1, keepdim=True), of_x, product(x.transpose(1, 2), grad)
 
 
 def stacked(x: Tensor, y: Tensor, bias: Tensor | None = None, out: Tensor | None = None) -> Tensor:

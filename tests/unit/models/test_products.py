@@ -65,6 +65,19 @@ def test_stacked_layers_and_their_gradients_are_autograds(taken: list[tuple[int,
     assert len(taken) == 4  # observations need no gradient
 
 
+def test_the_gradient_of_a_gradient_is_autograds(taken: list[tuple[int, ...]]):
+    """As discriminators need it, whose slope is part of their loss."""
+
+    def slope(out: Tensor, x: Tensor) -> Tensor:
+        return torch.autograd.grad(out.sin().sum(), x, create_graph=True)[0].square().mean()
+
+    bias, x, weight = (column[0] for column in layers(1))
+    ours, theirs = (layer(x, weight.t(), bias[0]) for layer in (products.linear, functional.linear))
+    of = bias, x, weight
+    assert_close(gradients(slope(ours, x), *of), gradients(slope(theirs, x), *of), rtol=1e-4, atol=1e-4)
+    assert taken[0] == (600, 336, 128)
+
+
 def test_what_onednn_may_not_do_is_left_to_pytorch(taken: list[tuple[int, ...]]):
     bias, x, weight = (column.detach() for column in layers(1))
     products.stacked_linear(bias.double(), x.double(), weight.double())
