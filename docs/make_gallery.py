@@ -127,9 +127,14 @@ def sheet(names: list[str]) -> str:
     lines = ["| | | |", "|---|---|---|"]
     for at in range(0, len(shown), COLUMNS):
         row = shown[at : at + COLUMNS]
-        lines.append(cells([f"[![{name}](../images/gallery/{name}.webp)]({name}.md)" for name in row]))
+        lines.append(cells([f"[{picture(name)}]({name}.md)" for name in row]))
         lines.append(cells([described(name) for name in row]))
     return SHEET.format(count=len(names)) + "\n".join(lines) + "\n" + AFTER
+
+
+def picture(name: str) -> str:
+    """Returns the moving picture of an environment."""
+    return f"![{name}: {declared(name).traits.summary}](../images/gallery/{name}.webp)"
 
 
 def cells(texts: list[str]) -> str:
@@ -148,7 +153,7 @@ def alias(name: str) -> str:
     """Returns the page of a second name."""
     of = sentences()[name]["alias"]
     lines = [f"# {name}", "", f"A second name of [{of}]({of}.md): everything on that page holds for this name too."]
-    lines += ["", f"![{of}, played by a trained policy](../images/gallery/{of}.webp)", ""]
+    lines += ["", picture(of), ""]
     lines += ["```bash", f"palaestra {' '.join(curves.command(name))} --run-id={name}", "```", ""]
     lines += [f"Next: [{of}]({of}.md), [the gallery](README.md)", ""]
     return "\n".join(lines)
@@ -158,7 +163,7 @@ def page(name: str) -> str:
     """Returns the page of one environment."""
     facts, said = declared(name), sentences()[name]
     lines = [f"# {name}", "", *wrapped(f"{facts.traits.summary} {CONTENTS}")]
-    lines += ["", f"![{name} at play](../images/gallery/{name}.webp)", "", f"*{FILMS[name].words()}*", ""]
+    lines += ["", picture(name), "", f"*{FILMS[name].words()}*", ""]
     lines += [*wrapped(said["about"]), "", *what(facts)]
     lines += observations(facts, said) + actions(facts, said) + rewards(facts) + parameters(facts)
     lines += training(name) + curve(name, said) + unity.section(name)
@@ -284,7 +289,7 @@ def training(name: str) -> list[str]:
     lines += [f"palaestra record {name} --areas 4", "```", ""]
     lines += wrapped(
         f"The first command trains for as many decisions as its settings ask for, into the folder `results/{name}`. "
-        f"The second {does}. The third writes a GIF of four areas into that folder."
+        f"The second {does}. The third writes `recording.gif`, of four areas, into that folder."
     )
     found = sorted(
         (file for group in GROUPS for file in (ROOT / "configs" / group).glob("*.yaml") if is_for(file, name)),
@@ -292,7 +297,8 @@ def training(name: str) -> list[str]:
     )
     if not found:
         return [*lines, "", "No settings file is shipped for it: the run says which settings it chose.", ""]
-    lines += ["", "Settings files that are shipped for it:", "", "| file | algorithm | decisions |", "|---|---|---|"]
+    told = "Settings files that are shipped for it (the first lines of most say what was measured with them):"
+    lines += ["", told, "", "| file | algorithm | decisions |", "|---|---|---|"]
     return [*lines, *map(settings_row, found), ""]
 
 

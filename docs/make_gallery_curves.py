@@ -43,6 +43,7 @@ FLAGS = {
     "Sorter": "--max-steps=1e6",
     "Tennis": "--max-steps=2e6",
     "WallJump": "--max-steps=2e6",
+    "Worm": "--max-steps=5e5",
 }
 """Flags of the runs of environments whose settings files ask for more than some minutes of a core."""
 SOURCE = "Made from"

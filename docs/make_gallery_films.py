@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from palaestra.brains.model import Policy, load_policy
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.solids import Drawing
 from palaestra.envs.wrapper import EnvWrapper
+from palaestra.runtime.doctor.examination import random_action
 from palaestra.runtime.environments.make import make_env
 from palaestra.runtime.play.evaluation import model_brains
 from palaestra.runtime.play.players import Players
@@ -46,6 +47,10 @@ class Film:
     size: tuple[int, int] = SIZE
     pace: float | None = None
     """Seconds that a decision lasts in the film; None: as long as in the environment."""
+    lower: float = 0.0
+    """Meters by which everything is moved down, so that a tall body stands in the middle."""
+    random: float = 0.0
+    """Seconds of random actions before the policy begins."""
 
     @property
     def of_unity(self) -> bool:
@@ -56,38 +61,39 @@ class Film:
         """Returns a sentence that says what plays."""
         if self.of_unity:
             return f"Played by Unity's own model, {self.player}."
+        before = f"After {self.random:g} seconds of random actions, played" if self.random else "Played"
         if self.player:
-            return "Played by a policy that was trained here with the settings file below."
+            return f"{before} by a policy that was trained here with the settings file below."
         return "Played by the environment's heuristic, a policy of fixed rules: none was trained for this picture."
 
 
 YARD = (12.6, 1.2, 12.6)
 FILMS = {
-    "3DBall": Film("3dball", half=(4.4, 4.1, 4.4), skip=0.5, sampled=False),
-    "3DBallHard": Film("3DBallHard-seed-1", half=(4.4, 4.1, 4.4), skip=0.5, seed=2, sampled=False),
+    "3DBall": Film("3dball", half=(4.6, 4.4, 4.6), skip=0.5),
+    "3DBallHard": Film("3DBallHard-seed-1", half=(4.6, 4.4, 4.6), skip=0.6, seed=4),
     "Basic": Film("Basic-seed-1", size=(360, 110), seconds=6, sampled=False, pace=0.3),
-    "CartPole": Film("CartPole-seed-1", size=(360, 150), sampled=False),
+    "CartPole": Film("CartPole-seed-1", size=(360, 150), seconds=7, random=2.5),
     "CooperativePushBlock": Film("PushBlockCollab.onnx", seconds=8),
     "Crawler": Film("crawler", half=(4.6, 1.5, 2.6), follow="limbs", skip=4, sampled=False, seconds=7),
     "DungeonEscape": Film(seconds=8),
     "FoodCollector": Film("foodcollector", half=(19, 2, 14), follow="agent", skip=2, seed=1, seconds=7),
     "GridWorld": Film("GridWorld-seed-1", seconds=7, pace=0.3, sampled=False),
-    "Hallway": Film("Hallway.onnx", seconds=7),
+    "Hallway": Film("Hallway.onnx", half=(12, 3, 10), follow="agent", seconds=8),
     "Match3": Film(seconds=8, pace=0.8),
     "Match3Visual": Film(seconds=8, pace=0.8, seed=1),
     "PushBlock": Film("pushblock", seed=1, sampled=False),
     "PushBlockCollab": Film("PushBlockCollab.onnx", seconds=8, seed=1),
     "Pyramids": Film(seconds=8, half=(30, 4, 24), follow="agent"),
-    "RingOut": Film("ringout", skip=19.5, seed=1, seconds=7),
+    "RingOut": Film("ringout", skip=16.5, seed=1, seconds=7),
     "SoccerTwos": Film("soccer", size=(360, 180), skip=2, seconds=8),
     "Sorter": Film("Sorter.onnx", seconds=8),
     "StrikersVsGoalie": Film(size=(360, 180), seconds=8),
     "Tennis": Film("Tennis-seed-1", size=(360, 200), seconds=7),
     "Visual3DBall": Film(half=(4.4, 4.1, 4.4), skip=0.5, seed=3),
     "VisualFoodCollector": Film(half=(19, 2, 14), follow="agent", skip=2, seed=3, seconds=7),
-    "Walker": Film("Walker.onnx", half=(2.2, 1.4, 1.6), follow="limbs", skip=2, seconds=7),
+    "Walker": Film("Walker.onnx", half=(1.7, 1.5, 1.0), follow="limbs", elevation=18, lower=1.0, skip=2, seconds=7),
     "WallJump": Film(seconds=7),
-    "Worm": Film(half=(5, 1.2, 3), follow="limbs", skip=2, seconds=7),
+    "Worm": Film("Worm-seed-1", half=(5, 1.2, 3), follow="limbs", skip=2, seconds=7),
 }
 
 
@@ -115,13 +121,16 @@ def players_of(chosen: Film, results: Path, model: Path | None) -> Mapping[str, 
 def scene(name: str, chosen: Film, files: Mapping[str, Path]) -> tuple[float, Iterator[Drawing]]:
     """Returns the seconds between two decisions, and drawings before each of them."""
     env = EnvWrapper.of(make_env(f"builtin:{name}", areas=1))
+    down = np.array((0.0, chosen.lower, 0.0), np.float32)
 
     def drawings() -> Iterator[Drawing]:
         with closing(env):
             steps = env.reset(chosen.seed)
             act = Actor(env, chosen, files)
             while True:
-                yield env.drawing(np.zeros(1, np.int64))
+                drawing = env.drawing(np.zeros(1, np.int64))
+                solids = [replace(one, position=one.position - down) for one in drawing.solids]
+                yield replace(drawing, solids=tuple(solids))
                 steps = env.step(act(steps))
 
     return chosen.pace or env.tick_seconds or 0.1, drawings()
@@ -135,10 +144,17 @@ class Actor:
         named = dict(zip(env.behaviors, files.values(), strict=False)) if len(files) == 1 else files
         policies: dict[str, Policy] = {one: load_policy(file, seed=chosen.seed) for one, file in named.items()}
         brains = model_brains(env, policies, deterministic=not chosen.sampled)
+        self.left = chosen.random
+        self.chance = torch.Generator().manual_seed(chosen.seed)
         self.players = Players(env, brains, lambda agents: 10**9 * agents) if files else None
 
     def __call__(self, steps: Mapping[str, TimeStep]) -> dict[str, Action]:
         """Returns the actions of all behaviors."""
+        self.left -= self.env.tick_seconds or 0.1
+        if self.left > 0:
+            return {
+                name: random_action(self.env.behaviors[name].action, step, self.chance) for name, step in steps.items()
+            }
         if self.players is not None:
             self.players.note(steps)
             return self.players.act(steps)
