@@ -1,6 +1,7 @@
 """Notebooks with a real kernel: the example, and a training that is interrupted and goes on."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ pytest.importorskip("ipykernel", reason="needs ipykernel: pip install nbclient i
 import nbformat  # noqa: E402
 from jupyter_core.utils import run_sync  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 MOST_LINES = 25
 """Lines that a cell of the example prints at most."""
 WALK = """
@@ -131,24 +132,53 @@ def test_a_class_of_a_notebook_trains_is_interrupted_goes_on_and_shows_itself(no
     assert shown(notebook.run(copies), "text/plain") == "True"
 
 
-@pytest.mark.slow
-def test_the_example_s_cells_run_as_they_are(notebook: Notebook):
-    example = nbformat.read(ROOT / "examples" / "first_steps.ipynb", as_version=4)
+def played(notebook: Notebook, name: str) -> list[Any]:
+    """Runs the code cells of an example, and returns them."""
+    example = nbformat.read(EXAMPLES / name, as_version=4)
     cells = [cell for cell in example.cells if cell.cell_type == "code"]
-    assert len(cells) == 10
-    *worked, mistake = [notebook.run(cell.source, may_fail="tags" in cell.metadata) for cell in cells[1:]]
-    assert {kind for cell in worked for one in cell.outputs for kind in one.get("data", {})} >= {
-        "text/html",
-        "image/png",
-    }
+    return [notebook.run(cell.source, may_fail="tags" in cell.metadata) for cell in cells]
+
+
+@pytest.mark.slow
+def test_five_cells_lead_from_installing_to_a_moving_picture(notebook: Notebook):
+    install, train, curve, test, film = played(notebook, "first_steps.ipynb")
+    assert not install.outputs  # it is installed already
+    assert "<svg" in shown(train, "text/html")
+    assert shown(curve, "image/png")
+    assert "one episode: 500" in text_of(test)
+    assert "CartPole-v1" in shown(test, "text/html")
+    assert "data:image/gif" in shown(film, "text/html")
+    assert all(text_of(cell).count("\n") <= MOST_LINES for cell in (train, curve, test, film))
+
+
+@pytest.mark.slow
+def test_the_cells_of_the_second_notebook_run_as_they_are(notebook: Notebook):
+    install, *worked, mistake = played(notebook, "more_steps.ipynb")
+    assert not install.outputs
+    assert [kind for cell in worked for one in cell.outputs for kind in one.get("data", {})].count("text/html") >= 4
     assert all(text_of(cell).count("\n") <= MOST_LINES for cell in worked)
-    assert "<svg" in shown(worked[0], "text/html")
-    assert "data:image/gif" in shown(worked[-2], "text/html")
     assert mistake.outputs[-1].ename == "CallError"
     assert "palaestra/api" not in "".join(mistake.outputs[-1].traceback)
 
 
-def test_the_example_is_stored_without_outputs():
-    example = nbformat.read(ROOT / "examples" / "first_steps.ipynb", as_version=4)
+def test_a_missing_palaestra_is_installed_from_the_wheel_beside_the_notebook_or_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Without a kernel: the installer is a function that notes what it would install."""
+    cells = nbformat.read(EXAMPLES / "first_steps.ipynb", as_version=4).cells
+    install = next(cell.source for cell in cells if cell.cell_type == "code")
+    code = re.sub(r"%pip install --quiet \"(.*)\"", r'installed.append(f"\1")', install)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    installed = list[str]()
+    exec(code, {"installed": installed})
+    (tmp_path / "palaestra-1.0.0rc1-py3-none-any.whl").touch()
+    exec(code, {"installed": installed})
+    assert installed == ["palaestra[classic]", "palaestra-1.0.0rc1-py3-none-any.whl[classic]"]
+
+
+@pytest.mark.parametrize("name", ["first_steps.ipynb", "more_steps.ipynb"])
+def test_examples_are_stored_without_outputs(name: str):
+    example = nbformat.read(EXAMPLES / name, as_version=4)
     nbformat.validate(example)
     assert all(not cell.get("outputs") and cell.get("execution_count") is None for cell in example.cells)
