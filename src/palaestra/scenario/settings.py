@@ -203,7 +203,7 @@ class PrioritySettings(Settings):
     """How often each copy is drawn with `opponents: prioritized`. x is the learning policy's win rate against it."""
 
     weights: Literal["hard", "even"] = "hard"
-    """Weight of a copy: hard, (1 - x) ** power, for those that it loses to; even, x * (1 - x), for equals."""
+    """Weight of a copy: hard, `(1 - x) ** power`, for those that it loses to; even, `x * (1 - x)`, for equals."""
     power: float = Field(default=2.0, gt=0)
     """Exponent of `hard`; usually 1 to 3."""
     decay: float = Field(default=0.99, gt=0, le=1)
