@@ -5,12 +5,13 @@
 
 import importlib.util
 import re
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import yaml
-from source import ROOT
+from source import ROOT, documents
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +52,10 @@ def test_links_of_the_repository_become_links_of_the_site(site: ModuleType, tmp_
 
 
 def test_a_translation_links_to_english_pages_that_it_lacks(site: ModuleType, tmp_path: Path):
-    english = {"docs/README.md": "README.md", "docs/guides/gpu.md": "guides/gpu.md"}
+    english = {"docs/README.md": "README.md", "docs/guides/machines/gpu.md": "guides/machines/gpu.md"}
     links = site.Links({"docs/zh/README.md": "README.md"}, english, tmp_path)
-    assert links.moved("[x](../guides/gpu.md#memory)", "docs/zh/README.md", "README.md") == (
-        "[x](../guides/gpu.html#memory)"
+    assert links.moved("[x](../guides/machines/gpu.md#memory)", "docs/zh/README.md", "README.md") == (
+        "[x](../guides/machines/gpu.html#memory)"
     )
 
 
@@ -64,3 +65,28 @@ def test_a_page_that_no_menu_leads_to_is_an_error(site: ModuleType, tmp_path: Pa
     monkeypatch.setattr(site, "pages", lambda: {**everything, "SECURITY.md": "project/new.md"})
     with pytest.raises(site.SiteError, match=r"no menu leads to: project/new\.md"):
         site.prepare()
+
+
+def test_blocks_of_a_page_have_blank_lines_around_them():
+    """Python-Markdown reads a list or a table only after a blank line; the forge does without."""
+    found = [
+        f"{path.relative_to(ROOT)}: {before!r} / {line!r}"
+        for path in documents()
+        for before, line in joined(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+def joined(text: str) -> list[tuple[str, str]]:
+    """Returns each pair of lines of which the second begins a list, a table or a heading right below the first."""
+    lines = re.sub(r"^ *(`{3,}).*?^ *\1 *$", "", text, flags=re.MULTILINE | re.DOTALL).split("\n")
+    block = re.compile(r"(\||#+ |[-*] |\d+\. )")
+    return [
+        (before, line)
+        for before, line in pairwise(lines)
+        if block.match(line) and before.strip() and not block.match(before) and not before.startswith("  ")
+    ]
+
+
+def test_a_list_below_a_sentence_is_found():
+    assert joined("A sentence:\n- one\n- two\n\n  more\n- three\n") == [("A sentence:", "- one")]
