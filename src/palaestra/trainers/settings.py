@@ -185,8 +185,8 @@ class BCSettings(Settings):
     own.
     """
     teacher_plays: bool = True
-    """Who acts, where the teacher plays the student's own behavior. true: the teacher. false: the student, which learns
-    what the teacher would have done.
+    """Whether the teacher acts, where it plays the student's own behavior. If not, the student acts, and learns what the
+    teacher would have done.
     """
 
     @model_validator(mode="before")
