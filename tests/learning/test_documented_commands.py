@@ -79,7 +79,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f"palaestra learn --env={env} --run-id={trainer}-{env} --set default_settings.trainer_type={trainer}",
             folder,
         )
-    for file in ("nn/unity_examples/3DBall.nn", "nn/unity_examples/PushBlock.nn"):
+    for file in ("nn/unity_examples/3DBall.nn", "nn/unity_examples/PushBlock.nn", "onnx/unity_examples/Crawler.onnx"):
         shutil.copy(ROOT / "tests/golden/data" / file, folder)
     run(
         "palaestra record --demo --env=3DBall --brain heuristic --episodes=3 "
@@ -162,9 +162,9 @@ def shortened(command: str, folder: Path) -> list[str]:
     other pages.
     """
     words = [file for word in shlex.split(command) for file in (sorted(glob.glob(word, root_dir=folder)) or [word])]
-    words = [re.sub(r"max_steps=\S+", "max_steps=600", word) for word in words]
+    resumed = "--resume" in words or "--inference" in words
+    words = [re.sub(r"(max[_-]steps)=\S+", rf"\1={900 if resumed else 600}", word) for word in words]
     if "learn" in words:
-        resumed = "--resume" in words or "--inference" in words
         sizes = ["--max-steps=900"] if resumed else ["--max-steps=600", "--force"]
         words[words.index("learn") + 1 : words.index("learn") + 1] = [*sizes, "--set", "behaviors.*.summary_freq=300"]
     if words[:2] == ["palaestra", "tune"]:
@@ -172,7 +172,7 @@ def shortened(command: str, folder: Path) -> list[str]:
         if "--resume" not in words:
             words += ["--trials=2", "--max-steps=600", "--set", "behaviors.*.summary_freq=300", "--force"]
     if words[:2] == ["palaestra", "record"]:  # the runs are shorter than those of the pages
-        words = [re.sub("@500000$", "@600", word.replace("20000,100000,500000", "200,400,600")) for word in words]
+        words = [re.sub("@500000$", "@600", word.replace("100000,300000,500000", "200,400,600")) for word in words]
     if words[:2] == ["palaestra", "run"] and not any(word.startswith("--episodes") for word in words):
         words.append("--episodes=2")
     return words
