@@ -41,7 +41,8 @@ Every command of `palaestra`: what it does, its flags, examples with their outpu
 - A value follows its flag after `=` or a space: `--run-id=first` or `--run-id first`. `1e6` is a number.
 - A flag may be shortened as long as it is clear: `--results` for `--results-dir`.
 - A flag of another library, such as `--lr`, is answered with its name here.
-- Errors are one sentence, with what to do. `palaestra help errors` explains them.
+- Errors are one sentence, with what to do. `palaestra help errors`, or [the page of errors](../errors/README.md),
+    explains them.
 - `learn` prints to standard output. Other commands print results there, and progress and notes to standard error.
     `--json` prints one JSON object for scripts.
 - Colors are left out if `NO_COLOR` is set or the output is no terminal.
