@@ -50,11 +50,36 @@ class Panel:
 
 DEMO = "{results}/3DBall.demo"
 PUSHES = "{results}/PushBlock.demo"
+SWINGS = "{results}/pendulum.demo"
 PREPARED = {
-    DEMO: "record --demo --env=3DBall --brain heuristic --episodes=20 --demo-out={file}",
-    PUSHES: "record --demo --env=PushBlock --brain heuristic --episodes=100 --demo-out={file}",
+    DEMO: ("record --demo --env=3DBall --brain heuristic --episodes=20 --demo-out={file}",),
+    PUSHES: ("record --demo --env=PushBlock --brain heuristic --episodes=100 --demo-out={file}",),
+    SWINGS: (
+        "learn configs/sac/Pendulum-v1.yaml --run-id=pendulum --results-dir={results} --seed=1",
+        "record pendulum --results-dir={results} --demo --episodes=50 --demo-out={file}",
+    ),
 }
 """Files that experiments need, and the commands that make them."""
+SMALL = {"hidden_units": 64, "num_layers": 2}
+PENDULUM = {
+    "behaviors.*.trainer_type": "ppo",
+    "behaviors.*.hyperparameters": {
+        "batch_size": 256,
+        "buffer_size": 2048,
+        "learning_rate": 5e-4,
+        "beta": 0.0,
+        "num_epoch": 10,
+    },
+    "behaviors.*.network_settings": {"normalize": True, **SMALL},
+    "behaviors.*.reward_signals": {
+        "gail": {"gamma": 0.95, "demo_path": SWINGS, "use_actions": True, "network_settings": SMALL}
+    },
+    "behaviors.*.max_steps": 150000,
+    "behaviors.*.time_horizon": 64,
+    "behaviors.*.summary_freq": 10000,
+    "env_settings.num_areas": 16,
+}
+"""PPO that learns Pendulum from GAIL alone."""
 ASKING = {f"{HYPER}.demo_path": None, f"{HYPER}.teacher": "heuristic", f"{HYPER}.teacher_plays": False}
 BALL = "configs/ppo/3DBall.yaml"
 
@@ -105,6 +130,7 @@ EXPERIMENTS: dict[str, list[Panel]] = {
             "benchmarks/games/maze.yaml",
             {"with curiosity": {}, "without": {f"{SIGNALS}.curiosity": None}},
             env="python:benchmarks.games.maze:maze",
+            both={"behaviors.*.max_steps": 100000},
         )
     ],
     "rnd": [
@@ -121,13 +147,19 @@ EXPERIMENTS: dict[str, list[Panel]] = {
             BALL,
             {
                 "GAIL alone": {f"{SIGNALS}.gail": {"gamma": 0.99, "demo_path": DEMO}},
-                "GAIL sees actions too": {
+                "with actions": {
                     f"{SIGNALS}.gail": {"gamma": 0.99, "demo_path": DEMO, "use_actions": True},
                 },
             },
             env="3DBall",
             both={f"{SIGNALS}.extrinsic": None, "behaviors.*.max_steps": 300000},
-        )
+        ),
+        Panel(
+            "Pendulum-v1: the reward that the agents never see",
+            "configs/sac/Pendulum-v1.yaml",
+            {"with actions": {}},
+            both=PENDULUM,
+        ),
     ],
     "symmetry": [
         Panel(
@@ -228,7 +260,8 @@ def located(value: Any, results: Path) -> Any:
         return value
     file = value.format(results=results)
     if value in PREPARED and not Path(file).exists():
-        palaestra(*PREPARED[value].format(file=file).split())
+        for command in PREPARED[value]:
+            palaestra(*command.format(file=file, results=results).split())
     return file
 
 
