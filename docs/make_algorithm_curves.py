@@ -170,21 +170,6 @@ EXPERIMENTS: dict[str, list[Panel]] = {
             both={"behaviors.*.max_steps": 160000, "behaviors.*.summary_freq": 4000},
         )
     ],
-    "critic-only": [
-        Panel(
-            "A search in fog: reward in training",
-            "benchmarks/games/fog.yaml",
-            {
-                "critic that knows": {
-                    "behaviors.*.network_settings.critic_only": ["truth"],
-                    "env_settings.env_options.state": True,
-                },
-                "plain critic": {},
-            },
-            env="python:benchmarks.games.fog:fog",
-            both={"behaviors.*.max_steps": 220000},
-        )
-    ],
     "distillation": [
         Panel(
             "3DBall: reward of the student",
