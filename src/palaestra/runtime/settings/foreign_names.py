@@ -177,7 +177,7 @@ SETTINGS = (
         "save_interval checkpoint_freq checkpoint_frequency save_every save_frequency checkpoint_every",
         "",
     ),
-    ("keep_best", "{every: 5e4}", "eval_freq eval_interval eval_every save_best evaluation_interval", ""),
+    ("keep_best.every", "5e4", "eval_freq eval_interval eval_every save_best evaluation_interval", ""),
     (
         "stop_when.at_least",
         "475",
