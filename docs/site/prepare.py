@@ -126,7 +126,8 @@ class Links:
             shutil.copyfile(ROOT / there, copied)
             return relative(copied.relative_to(self.folder).as_posix(), place)
         if there in self.english:  # not translated: the English page, one folder up from the language's own
-            return f"../{relative(self.english[there], place).removesuffix('.md')}.html{mark}{anchor}"
+            page = re.sub(r"(README)?\.md$", lambda end: "index.html" if end[1] else ".html", self.english[there])
+            return f"../{relative(page, place)}{mark}{anchor}"
         self.sources.add(there)
         if (ROOT / there).is_dir():
             self.sources |= {path.relative_to(ROOT).as_posix() for path in (ROOT / there).iterdir() if path.is_file()}
@@ -213,6 +214,7 @@ def configured(language: str, menu: list[Any], versions: bool) -> str:
             "hooks": ["../../docs/site/hooks.py"],
             "nav": menu,
             "plugins": {"search": {"lang": language}},
+            **({} if language == "en" else {"validation": {"links": {"not_found": "ignore"}}}),  # to English pages
             "extra": {
                 "alternate": [
                     {"name": "English", "link": f"{up}index.html", "lang": "en"},

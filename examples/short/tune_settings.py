@@ -6,9 +6,9 @@ python tune_settings.py
 import palaestra
 
 SPACE = {
-    "behaviors.*.hyperparameters.learning_rate": {"log": [1e-4, 1e-2]},
-    "behaviors.*.hyperparameters.beta": {"log": [1e-4, 1e-2]},
-    "behaviors.*.network_settings.hidden_units": {"choice": [16, 32, 64]},
+    "hyperparameters.learning_rate": {"log": [1e-4, 1e-2]},
+    "hyperparameters.beta": {"log": [1e-4, 1e-2]},
+    "network_settings.hidden_units": {"choice": [16, 32, 64]},
 }
 
 if __name__ == "__main__":

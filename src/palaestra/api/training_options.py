@@ -171,9 +171,14 @@ def _leaves(settings: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str,
         if isinstance(value, Mapping) and value and "mirror" not in written.split("."):
             yield from _leaves(value, f"{written}.")
         else:
-            first = written.partition(".")[0]
-            every = first in BehaviorSettings.model_fields and first not in RunSettings.model_fields
-            yield written, f"behaviors.*.{written}" if every else written, value
+            yield written, of_every_behavior(written), value
+
+
+def of_every_behavior(path: str) -> str:
+    """Returns a path with `behaviors.*` in front where it begins with a key of a behavior."""
+    first = path.partition(".")[0]
+    every = first in BehaviorSettings.model_fields and first not in RunSettings.model_fields
+    return f"behaviors.*.{path}" if every else path
 
 
 def plain(value: Any) -> Any:

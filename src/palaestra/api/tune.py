@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.api.python_calls import python_call
 from palaestra.api.run_names import new_name
-from palaestra.api.training_options import SettingOptions, check_config, given_env, overrides_of, plain, settings_of
+from palaestra.api.training_options import (
+    SettingOptions,
+    check_config,
+    given_env,
+    of_every_behavior,
+    overrides_of,
+    plain,
+    settings_of,
+)
 from palaestra.core.display import in_notebook, print_now
 from palaestra.core.errors import CallError
 from palaestra.core.wording.voice import voiced
@@ -55,7 +63,8 @@ def tune(
         shipped for the environment, or settings that fit its spaces.
     env: name of the environment, as for `palaestra.train`.
     study: name of the search and of its folder; None: the environment's and the time.
-    search: such a block, the file of one, or "ppo", "sac" or "poca" for the one that comes with Palaestra.
+    search: such a block, {"space": {"hyperparameters.beta": {"log": [1e-4, 1e-2]}}}, the file of one, or "ppo", "sac"
+        or "poca" for the one that comes with Palaestra.
     trials, jobs, seeds, method, objectives, bar, pruner, storage: keys of `search`: how many trainings, how many of
         them at once, seeds of each, the way to search, what counts, and the reward to reach.
     resume: go on with the study, or join other processes that run it; `config` may be left out then.
@@ -71,6 +80,8 @@ def tune(
     overrides = overrides_of(tune, given)
     check_config(tune, config)
     found = given_env(env, config, overrides, settings)
+    if isinstance(search, Mapping) and isinstance(search.get("space"), Mapping):
+        search = {**search, "space": {of_every_behavior(str(path)): one for path, one in search["space"].items()}}
     if found.env is not None:
         raise CallError(
             "env is an object, and each trial opens its own: give its name, such as gymnasium:CartPole-v1, or "

@@ -199,6 +199,21 @@ def test_code_in_a_study_of_someone_else_is_not_run(tmp_path):
         palaestra.tune(study="study", resume=True, results_dir=str(tmp_path), quiet=True)
 
 
+def test_a_range_of_a_behaviors_key_is_that_of_every_behavior(tmp_path, monkeypatch):
+    asked: list[SearchRequest] = []
+    module = sys.modules["palaestra.api.tune"]
+    monkeypatch.setattr(module, "run_search", lambda request, show: asked.append(request))
+    ranges = {"hyperparameters.beta": {"log": [1e-4, 1e-2]}, "behaviors.A.max_steps": {"choice": [1, 2]}}
+    palaestra.tune(env="CartPole", search={"space": ranges, "trials": 2}, results_dir=str(tmp_path))
+    assert asked[0].search == {
+        "space": {
+            "behaviors.*.hyperparameters.beta": {"log": [1e-4, 1e-2]},
+            "behaviors.A.max_steps": {"choice": [1, 2]},
+        },
+        "trials": 2,
+    }
+
+
 def test_without_optuna_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(PluginError, match=r"pip install 'palaestra\[tune\]'"), quiet_optuna():
