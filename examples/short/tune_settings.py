@@ -16,4 +16,4 @@ if __name__ == "__main__":
     print(found)
     result = palaestra.train(found.best, run_id="tuned", force=True)
     print(palaestra.evaluate(result, episodes=50))
-    found.plot().savefig("tune_settings.png")
+    found.plot().savefig("tune_settings.png", bbox_inches="tight")

@@ -21,4 +21,4 @@ if __name__ == "__main__":  # seeds train side by side in processes of their own
         )
     comparison = palaestra.compare(groups, bar=90)
     print(comparison)
-    comparison.plot().savefig("two_settings.png")
+    comparison.plot().savefig("two_settings.png", bbox_inches="tight")
