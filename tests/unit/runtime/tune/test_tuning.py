@@ -206,7 +206,7 @@ def test_a_range_of_a_behaviors_key_is_that_of_every_behavior(tmp_path, monkeypa
     monkeypatch.setattr(module, "run_search", lambda request, show: asked.append(request))
     ranges = {"hyperparameters.beta": {"log": [1e-4, 1e-2]}, "behaviors.A.max_steps": {"choice": [1, 2]}}
     palaestra.tune(env="CartPole", search={"space": ranges, "trials": 2}, results_dir=str(tmp_path))
-    assert asked[0].search == {
+    assert asked[0].block == {
         "space": {
             "behaviors.*.hyperparameters.beta": {"log": [1e-4, 1e-2]},
             "behaviors.A.max_steps": {"choice": [1, 2]},
