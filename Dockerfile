@@ -8,13 +8,13 @@ RUN apt-get update && apt-get install -y --no-install-recommends python3 python3
 RUN python3 -m venv /opt/palaestra
 ARG TORCH="torch --index-url https://download.pytorch.org/whl/cpu"
 RUN /opt/palaestra/bin/pip install --no-cache-dir ${TORCH}
-ARG EXTRAS="classic,pettingzoo,view,tune,video"
+ARG EXTRAS="classic,pettingzoo,view,tune"
 COPY . /src
 RUN /opt/palaestra/bin/pip install --no-cache-dir "/src[${EXTRAS}]"
 RUN find /opt/palaestra -name __pycache__ -prune -exec rm -r {} +
 
 FROM ${BASE}
-RUN apt-get update && apt-get install -y --no-install-recommends python3 xvfb xauth && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install -y --no-install-recommends python3 xvfb && rm -rf /var/lib/apt/lists/*
 RUN useradd --uid 1000 --create-home palaestra && mkdir /work && chown palaestra:palaestra /work
 COPY container/with-display /usr/local/bin/with-display
 COPY --from=build /opt/palaestra /opt/palaestra

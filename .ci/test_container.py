@@ -30,7 +30,14 @@ USES = (
     ("palaestra", "learn", "--env=gymnasium:CartPole-v1", "--run-id=pole", "--max-steps=5000"),
     ("palaestra", "record", "first", "--seconds=1"),
 )
-DISPLAY = ("env", "XVFB=1", "with-display", "sh", "-c", 'echo display $DISPLAY && test -n "$DISPLAY"')
+WINDOW = """
+import os
+os.environ["SDL_VIDEODRIVER"] = "x11"
+import pygame
+pygame.display.init()
+assert (pygame.display.get_driver(), pygame.display.Info().current_w) == ("x11", 1280)
+"""
+DISPLAY = ("env", "XVFB=1", "with-display", "python", "-c", WINDOW)
 
 
 class Stage:
@@ -145,7 +152,7 @@ def main() -> None:
         began = time.monotonic()
         command = list(words) if words[0] == "env" else [*image.entrypoint, *words[1:]]
         image.run(command)
-        print(f"{time.monotonic() - began:7.1f} s  {shlex.join(words)}", flush=True)
+        print(f"{time.monotonic() - began:7.1f} s  {shlex.join(words).splitlines()[0]}", flush=True)
 
 
 if __name__ == "__main__":
