@@ -28,6 +28,7 @@ from make_gallery_films import FILMS, film
 
 from palaestra.core.plugins import registry
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.envs.builtin.agreement import agreements
 from palaestra.envs.ray_fans import RayFan
 from palaestra.envs.traits import EnvTraits
 from palaestra.envs.wrapper import EnvWrapper
@@ -38,10 +39,7 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "gallery"
 IMAGES = ROOT / "docs" / "images" / "gallery"
 COLUMNS = 3
-CONTENTS = (
-    "This page has its observations, actions and rewards, the commands that train it, a learning curve, and how far it "
-    "is Unity's example."
-)
+CONTENTS = "This page has its observations, actions and rewards, the commands that train it, a learning curve, {}."
 WIDTH = 140
 GROUPS = ("ppo", "poca", "sac", "bc", "imitation")
 """Folders of settings files of runs."""
@@ -62,9 +60,9 @@ The first command lists them in the terminal, the second shows one. In `palaestr
 
 """
 AFTER = """
-A trained policy plays in each picture; where something else plays, the page of the environment says so. PushBlockCollab
-is a second name of CooperativePushBlock: Unity gives one name to the scene and the other to the behavior (agents that
-share one policy).
+Policies that were trained here play in some pictures, Unity's own models or an environment's heuristic (a policy of
+fixed rules) in others; the page of each environment says which. PushBlockCollab is a second name of
+CooperativePushBlock: Unity gives one name to the scene and the other to the behavior (agents that share one policy).
 
 The pages are made by one command from what the environments declare, from measurements and from sentences. A test says
 when they are out of date.
@@ -162,7 +160,8 @@ def alias(name: str) -> str:
 def page(name: str) -> str:
     """Returns the page of one environment."""
     facts, said = declared(name), sentences()[name]
-    lines = [f"# {name}", "", *wrapped(f"{facts.traits.summary} {CONTENTS}")]
+    last = "and how far it is Unity's example" if name in agreements() else "and where its rules come from"
+    lines = [f"# {name}", "", *wrapped(f"{facts.traits.summary} {CONTENTS.format(last)}")]
     lines += ["", picture(name), "", f"*{FILMS[name].words()}*", ""]
     lines += [*wrapped(said["about"]), "", *what(facts)]
     lines += observations(facts, said) + actions(facts, said) + rewards(facts) + parameters(facts)
@@ -187,8 +186,6 @@ def what(facts: Declared) -> list[str]:
     lines += [f"| episode | {facts.traits.episode} |"]
     if facts.traits.benchmark is not None:
         lines += [f"| bar: mean reward of an episode that counts as solved | {facts.traits.benchmark:g} |"]
-    if facts.traits.opponents:
-        lines += [f"| learns by self-play | {', '.join(facts.traits.opponents)} |"]
     return [*lines, ""]
 
 
@@ -268,7 +265,7 @@ def parameters(facts: Declared) -> list[str]:
         lines.append("")
     if facts.options:
         lines += [
-            "Options, such as `--set env_settings.env_options.NAME=VALUE`:",
+            "Options, which `--set env_settings.env_options.NAME=VALUE` sets:",
             "",
             "| option | default |",
             "|---|---|",
@@ -281,7 +278,7 @@ def training(name: str) -> list[str]:
     """Returns the section with the commands, and the settings files that are shipped."""
     first = curves.preset_for(name)
     given = f"configs/{first.parent.name}/{first.name} " if first else ""
-    rated = bool(declared(name).traits.opponents)
+    rated = self_plays(name)
     second = f"league {name}" if rated else f"evaluate {name} --episodes 100"
     does = "lets the run's snapshots play one another and rates them" if rated else "prints the mean of 100 episodes"
     lines = ["## Train, evaluate, record", "", "```bash"]
@@ -300,6 +297,13 @@ def training(name: str) -> list[str]:
     told = "Settings files that are shipped for it (the first lines of most say what was measured with them):"
     lines += ["", told, "", "| file | algorithm | decisions |", "|---|---|---|"]
     return [*lines, *map(settings_row, found), ""]
+
+
+def self_plays(name: str) -> bool:
+    """Whether an environment is learned by self-play with the settings that are shipped for it."""
+    file = curves.preset_for(name)
+    behaviors = load(file, own_code=False).settings.behaviors if file else {}
+    return any(block.self_play is not None for block in behaviors.values())
 
 
 def settings_row(file: Path) -> str:
@@ -335,7 +339,7 @@ def curve(name: str, said: Mapping[str, Any]) -> list[str]:
     for text in (shown, ended, said.get("curve", "")):
         lines += [*wrapped(text), ""] if text else []
     data = f"[docs/curves/gallery/{name}.csv](../curves/gallery/{name}.csv)"
-    metric = " --metric Self-play/ELO" if declared(name).traits.opponents else ""
+    metric = " --metric Self-play/ELO" if self_plays(name) else ""
     plot = f"palaestra plot '{name}-seed-*'{metric} --out {name}.png"
     lines += [*wrapped(f"The numbers are in {data}. These commands train several seeds and draw them:"), ""]
     return [*lines, "```bash", train, plot, "```", ""]
@@ -344,7 +348,7 @@ def curve(name: str, said: Mapping[str, Any]) -> list[str]:
 def following(name: str) -> str:
     """Returns the last line of a page."""
     guide = "[several seeds and comparing settings](../guides/training/compare.md)"
-    if declared(name).traits.opponents:
+    if self_plays(name):
         guide = "[self-play](../guides/training/self-play.md)"
     return f"Next: [the gallery](README.md), [how far all are Unity's](unity.md), {guide}"
 

@@ -61,10 +61,10 @@ class Film:
         """Returns a sentence that says what plays."""
         if self.of_unity:
             return f"Played by Unity's own model, {self.player}."
-        before = f"After {self.random:g} seconds of random actions, played" if self.random else "Played"
+        before = f"After {self.random:g} seconds of random actions played" if self.random else "Played"
         if self.player:
             return f"{before} by a policy that was trained here with the settings file below."
-        return "Played by the environment's heuristic, a policy of fixed rules: none was trained for this picture."
+        return f"{before} by the environment's heuristic, a policy of fixed rules: none was trained for this picture."
 
 
 YARD = (12.6, 1.2, 12.6)
@@ -77,7 +77,7 @@ FILMS = {
     "Crawler": Film("crawler", half=(4.6, 1.5, 2.6), follow="limbs", skip=4, sampled=False, seconds=7),
     "DungeonEscape": Film(seconds=8),
     "FoodCollector": Film("foodcollector", half=(19, 2, 14), follow="agent", skip=2, seed=1, seconds=7),
-    "GridWorld": Film("GridWorld-seed-1", seconds=7, pace=0.3, sampled=False),
+    "GridWorld": Film(seconds=7, pace=0.3),
     "Hallway": Film("Hallway.onnx", half=(12, 3, 10), follow="agent", seconds=8),
     "Match3": Film(seconds=8, pace=0.8),
     "Match3Visual": Film(seconds=8, pace=0.8, seed=1),
@@ -88,12 +88,12 @@ FILMS = {
     "SoccerTwos": Film("soccer", size=(360, 180), skip=2, seconds=8),
     "Sorter": Film("Sorter.onnx", seconds=8),
     "StrikersVsGoalie": Film(size=(360, 180), seconds=8),
-    "Tennis": Film("Tennis-seed-1", size=(360, 200), seconds=7),
-    "Visual3DBall": Film(half=(4.4, 4.1, 4.4), skip=0.5, seed=3),
+    "Tennis": Film(size=(360, 200), seconds=7),
+    "Visual3DBall": Film(half=(4.6, 4.4, 4.6), skip=0.4, seed=3, random=2),
     "VisualFoodCollector": Film(half=(19, 2, 14), follow="agent", skip=2, seed=3, seconds=7),
     "Walker": Film("Walker.onnx", half=(1.7, 1.5, 1.0), follow="limbs", elevation=18, lower=1.0, skip=2, seconds=7),
     "WallJump": Film(seconds=7),
-    "Worm": Film("Worm-seed-1", half=(5, 1.2, 3), follow="limbs", skip=2, seconds=7),
+    "Worm": Film("Worm-seed-1", half=(4, 1.6, 2.4), follow="limbs", skip=2, seconds=7),
 }
 
 

@@ -167,14 +167,6 @@ def test_every_decision_is_in_the_index():
     assert linked == {path.name for path in folder.glob("*.md")} - {"README.md"}
 
 
-def test_the_page_of_unitys_examples_is_up_to_date_and_has_pictures():
-    page = made_by("make_worlds")
-    assert page.PAGE.read_text(encoding="utf-8") == page.page(), (
-        "write it anew with: python docs/make_worlds.py --pictures"
-    )
-    assert {path.stem for path in page.PICTURES.glob("*.png")} == set(page.agreements())
-
-
 def test_no_file_knows_the_machine_it_was_made_on():
     place = re.compile(rb"(?<![\w./-])/(?:work|root|home|Users|tmp)/[\w.-]+/[\w.-]+")
     found = {path.relative_to(ROOT).as_posix(): place.search(path.read_bytes()) for path in tracked()}
