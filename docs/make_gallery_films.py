@@ -13,9 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from make_pictures import World, clip, save_webp
+from make_gallery_curves import command
+from make_pictures import TRAININGS, World, clip, save_webp
 
 from palaestra.brains.model import Policy, load_policy
+from palaestra.core.errors import RunError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.solids import Drawing
 from palaestra.envs.wrapper import EnvWrapper
@@ -101,21 +103,24 @@ def film(name: str, results: Path, model: Path | None = None) -> None:
     """Films an environment into `docs/images/gallery`."""
     chosen = FILMS[name]
     world = World("", "", chosen.half, chosen.follow, chosen.elevation, chosen.skip, chosen.seed, chosen.sampled)
-    play = scene(name, chosen, players_of(chosen, results, model))
+    play = scene(name, chosen, players_of(name, chosen, results, model))
     frames = list(clip(world, chosen.seconds, chosen.size, play, FPS))
     FOLDER.mkdir(parents=True, exist_ok=True)
     save_webp(frames, FOLDER / f"{name}.webp", quality=64, fps=FPS)
 
 
-def players_of(chosen: Film, results: Path, model: Path | None) -> Mapping[str, Path]:
+def players_of(name: str, chosen: Film, results: Path, model: Path | None) -> Mapping[str, Path]:
     """Returns the model of each behavior; none where the heuristic plays. Stops if there is no such run."""
     if model is None and not chosen.player:
         return {}
     if model is None and chosen.of_unity:
-        raise SystemExit(
-            f"this film is of Unity's {chosen.player}: name your copy of it with --model, or a run of yours"
-        )
-    return find_models(str(model or chosen.player), results).files
+        raise SystemExit(f"this film is of Unity's {chosen.player}: name your copy with --model, or a model of yours")
+    try:
+        return find_models(str(model or chosen.player), results).files
+    except RunError as error:
+        words = TRAININGS.get(chosen.player, " ".join(command(name)[1:]) + " --seed=1")
+        train = f"palaestra learn {words} --run-id={chosen.player}"
+        raise SystemExit(f"{error}\ntrain it first: {train}") from None
 
 
 def scene(name: str, chosen: Film, files: Mapping[str, Path]) -> tuple[float, Iterator[Drawing]]:
