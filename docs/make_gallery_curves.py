@@ -46,6 +46,8 @@ FLAGS = {
     "Worm": "--max-steps=5e5",
 }
 """Flags of the runs of environments whose settings files ask for more than some minutes of a core."""
+FAR = 3.0
+"""Times the highest value at which a bar is too far away to be shown."""
 SOURCE = "Made from"
 """Name of a picture's text that tells what it was drawn from."""
 Lines = dict[int, dict[int, float]]
@@ -269,6 +271,6 @@ def draw(axes: Axes, lines: Lines, bar: float | None) -> None:
     last = max(max(line) for line in lines.values())
     dress(axes, 9.5)
     dress_x(axes, last, 9.5)
-    if bar is not None:
+    if bar is not None and bar < FAR * max(max(line.values()) for line in lines.values()):
         axes.axhline(bar, color=SOFT, linewidth=1.1, linestyle=(0, (5, 3)))
         axes.annotate(f"bar {number(bar)}", (0, bar), (4, 3), textcoords="offset points", color=SOFT, fontsize=9)

@@ -90,7 +90,7 @@ FILMS = {
     "SoccerTwos": Film("soccer", size=(360, 180), skip=2, seconds=8),
     "Sorter": Film("Sorter.onnx", seconds=8),
     "StrikersVsGoalie": Film(size=(360, 180), seconds=8),
-    "Tennis": Film(size=(360, 200), seconds=7),
+    "Tennis": Film("Tennis-seed-1", size=(360, 200), seconds=7),
     "Visual3DBall": Film(half=(4.6, 4.4, 4.6), skip=0.4, seed=3, random=2),
     "VisualFoodCollector": Film(half=(19, 2, 14), follow="agent", skip=2, seed=3, seconds=7),
     "Walker": Film("Walker.onnx", half=(1.7, 1.5, 1.0), follow="limbs", elevation=18, lower=1.0, skip=2, seconds=7),
