@@ -51,6 +51,21 @@ def test_a_disabled_member_leaves_with_its_groups_number_and_earns_no_more():
     assert group.agents == (second,)
 
 
+def test_a_member_that_comes_back_earns_once():
+    academy = sdk.Academy()
+    group, (first, second) = together(academy)
+    first.disable()
+    second.disable()
+    for agent in (first, second):
+        agent.enable()
+        group.register_agent(agent)
+    outputs = advance(academy)
+    group.add_group_reward(1.0)
+    (one,) = exchange(academy, outputs).values()
+    assert group.agents == (first, second)
+    assert one.infos.group_reward[-2:].tolist() == [1.0, 1.0]
+
+
 def test_who_is_in_a_group_must_leave_it_before_joining_another():
     academy = sdk.Academy()
     group, (agent, _) = together(academy)

@@ -35,9 +35,9 @@ class Group:
         if self._academy is None:
             self._academy = agent.academy
             self._id = agent.academy.observation_queue.new_group()
+        self._agents = [*self.agents, agent]  # before the agent is a member: one that comes back is still in the list
         state.group = self
         state.group_id = self._id
-        self._agents = [*self.agents, agent]
 
     def unregister_agent(self, agent: Agent) -> None:
         """Removes a member; ignores other agents."""
