@@ -19,6 +19,7 @@ from palaestra.core.display import escaped_lines, shortened
 from palaestra.core.errors import PalaestraError, RankLost, exception_summary
 from palaestra.core.files import of_the_machine
 from palaestra.core.plugins import without_garbage_collection
+from palaestra.core.wording.error_topics import pointed
 from palaestra.runtime.control.os_signals import break_on_signals, is_read, reports
 from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr, on_stdout
 
@@ -54,7 +55,7 @@ GROUPS = {
         "upgrade": "convert settings files of old ML-Agents versions to the current format",
         "schema": "write a JSON schema of the settings, for editors",
         "alias": "make `mlagents-learn` run `palaestra learn`, for scripts that call it",
-        "help": "explain a command, or the flags of Unity games: palaestra help unity",
+        "help": "explain a command, the flags of Unity games, or an error: palaestra help errors",
     },
 }
 """Title of each group of commands, their names and summaries; each is a module of this package."""
@@ -119,17 +120,17 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
                 if isinstance(error.__context__, BrokenPipeError):  # rich, whose output is no longer read
                     return BROKEN_PIPE
                 message = f"code that is not Palaestra's ended the command: {exception_summary(error)}"
-                return complain(message, error if debug else None)
+                return complain(message, error if debug else None, topic="own-environment")
     except PalaestraError as error:
         if arguments[:1] == ["learn"] and not is_reported_here(error):
             return 1
-        return complain(str(error), error if debug else None)
+        return complain(str(error), error if debug else None, topic=error.topic)
     except (OSError, MemoryError, RuntimeError) as error:
         if isinstance(error, OSError) and (status := broken(sys.stdout, error)) is not None:
             return status
         if (refused := of_the_machine(error)) is None:
             raise
-        return complain(str(refused), error if debug else None)
+        return complain(str(refused), error if debug else None, topic=refused.topic)
     except KeyboardInterrupt as signal:
         complain("palaestra: interrupted", prefix="")
         return 128 + getattr(signal, "number", 2)
@@ -148,12 +149,16 @@ def load_libraries(name: str, *, process: bool) -> None:
             import_module(LIBRARIES[name])
 
 
-def complain(message: str, error: BaseException | None = None, prefix: str = "palaestra: error: ") -> int:
-    """Prints the message to standard error, after the traceback of `error` if given. Returns the exit status 1."""
+def complain(
+    message: str, error: BaseException | None = None, prefix: str = "palaestra: error: ", topic: str = ""
+) -> int:
+    """Prints the message to standard error, after the traceback of `error` if given, and where its topic is explained.
+    Returns the exit status 1.
+    """
     with suppress(OSError):
         if error is not None:
             traceback.print_exception(error)
-        print(prefix + escaped_lines(message), file=sys.stderr)
+        print(pointed(prefix + escaped_lines(message), topic), file=sys.stderr)
     return 1
 
 

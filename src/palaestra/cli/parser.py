@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from palaestra.cli.game_flags import ENV_ARGS
 from palaestra.cli.help_text import HelpPart, by_name, columns, fitted, formatter, usage
 from palaestra.core.display import escaped_lines, shortened
+from palaestra.core.wording.error_topics import pointed
 
 _FLAG = re.compile(r"--?[a-zA-Z][\w-]*=--")
 FOREIGN = ("--gpu",)
@@ -113,7 +114,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Prints an error and exits with status 2."""
         message = self.in_our_words(message)
-        self.exit(2, f"{self.prog}: error: {escaped_lines(shortened(message, 1000))} (see: {self.prog} --help)\n")
+        text = f"{self.prog}: error: {escaped_lines(shortened(message, 1000))} (see: {self.prog} --help)"
+        self.exit(2, f"{pointed(text, 'command-line')}\n")
 
     def in_our_words(self, message: str) -> str:
         """Returns an error of argparse as: the flag, what was expected, what came, and an example."""

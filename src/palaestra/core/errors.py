@@ -30,14 +30,16 @@ import sys
 import sysconfig
 import traceback
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from palaestra.core.display import escaped_lines, indented
+from palaestra.core.wording.error_topics import POINTER, topic_of
 
 _OURS = f"{Path(__file__).parents[1]}{os.sep}"
 _LIBRARIES = tuple({f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 """Folders of Python's own modules and of installed packages."""
+_DEPTH = 12  # calls that an error knows
 
 
 class PalaestraError(Exception):
@@ -49,6 +51,12 @@ class PalaestraError(Exception):
 
     def __init__(self, *message: object) -> None:
         super().__init__(*(escaped_lines(part) if isinstance(part, str) else part for part in message))
+        self.places = _places(self, sys._getframe(1))
+
+    @property
+    def topic(self) -> str:
+        """Name of the kind of error, whose causes and cures `palaestra help errors TOPIC` prints; '' for others'."""
+        return topic_of(self, [kind.__name__ for kind in type(self).__mro__], getattr(self, "places", ""))
 
     def _render_traceback_(self) -> list[str]:
         """Returns the lines that IPython shows, which end in the caller's own line rather than in ours."""
@@ -63,7 +71,8 @@ class PalaestraError(Exception):
         for frame in reversed(frames):
             shown = TracebackType(shown, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
         shell: Any = sys.modules["IPython"].get_ipython()
-        return shell.InteractiveTB.structured_traceback(type(self), self, shown)
+        lines = shell.InteractiveTB.structured_traceback(type(self), self, shown)
+        return [*lines, POINTER.replace("palaestra", "!palaestra") + topic] if (topic := self.topic) else lines
 
 
 class ConfigError(PalaestraError):
@@ -178,6 +187,19 @@ class ExportError(PalaestraError):
 
 class PolicyError(PalaestraError):
     """A model file that `load_policy` cannot run."""
+
+
+def _places(error: PalaestraError, frame: FrameType | None) -> str:
+    """Names the functions of ours among the calls in which an error was made, but not those that only build it."""
+    while frame is not None and frame.f_code.co_name == "__init__" and frame.f_locals.get("self") is error:
+        frame = frame.f_back
+    found: list[str] = []
+    while frame is not None and len(found) < _DEPTH:
+        module, _, name = str(frame.f_globals.get("__name__")).partition("palaestra.")
+        if not module and name and not frame.f_code.co_name.startswith("<"):
+            found.append(f"{name}:{frame.f_code.co_name}")
+        frame = frame.f_back
+    return " ".join(found)
 
 
 STOPS = (KeyboardInterrupt, GeneratorExit)

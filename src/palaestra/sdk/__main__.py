@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from palaestra.core.errors import EnvError, PalaestraError, exception_summary
+from palaestra.core.wording.error_topics import pointed
 from palaestra.sdk.game import Game
 from palaestra.sdk.launch import run
 
@@ -30,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         return _pack(argv[1:]) if argv[0] == "pack" else _run(argv[0], argv[1:])
     except PalaestraError as error:
-        print(f"palaestra.sdk: error: {error}", file=sys.stderr)
+        print(pointed(f"palaestra.sdk: error: {error}", error.topic), file=sys.stderr)
         return 1
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from palaestra.core.display import flush, print_now
 from palaestra.core.errors import PalaestraError
 from palaestra.core.plugins import nearest
+from palaestra.core.wording.error_topics import pointed
 
 if TYPE_CHECKING:
     from palaestra.sdk.areas import MakesAreas
@@ -63,7 +64,7 @@ def run(game: MakesAreas, argv: Sequence[str]) -> int:
     except PalaestraError as error:
         if error.__cause__ is not None and not isinstance(error.__cause__, PalaestraError):
             traceback.print_exception(error.__cause__)  # the error in the author's code
-        print_now(f"{game.name}: error: {error}", sys.stderr)
+        print_now(pointed(f"{game.name}: error: {error}", error.topic), sys.stderr)
         return 1
     return 0
 

@@ -11,6 +11,7 @@ from small_runs import contents, settings, write
 
 import palaestra
 from palaestra.cli.main import main
+from palaestra.core.wording.error_topics import POINTER, topics
 
 UNITS = "behaviors.Basic.network_settings.hidden_units"
 SHARED = "behaviors.Basic.hyperparameters.shared_critic"
@@ -87,6 +88,9 @@ def refused(capsys: pytest.CaptureFixture[str], command: str, *more: str) -> str
     assert output.startswith("palaestra: error: ")
     assert output.count("error:") == 1
     assert "Traceback" not in output
+    pointer = output.splitlines()[-1]
+    assert pointer.startswith(POINTER)
+    assert pointer.removeprefix(POINTER) in topics()
     after = contents(Path("results"))
     assert {name: after.get(name) for name in before} == before
     assert [name for name in after if name not in before and name.split("/")[0] != "begun"] == []
@@ -327,7 +331,9 @@ def test_a_results_folder_that_may_not_be_written_is_named(capsys: pytest.Captur
     ],
 )
 def test_a_wrong_command_line_ends_with_status_2(command: str, output: str, terminal):
-    assert output in terminal.fails(command, status=2).splitlines()[-1]
+    message, pointer = terminal.fails(command, status=2).splitlines()[-2:]
+    assert output in message
+    assert pointer == f"{POINTER}command-line"
 
 
 @pytest.mark.parametrize(
@@ -345,7 +351,8 @@ def test_a_wrong_command_line_ends_with_status_2(command: str, output: str, term
 def test_words_that_no_flag_can_take_are_named_in_one_line(words, output, terminal):
     message = terminal.fails(*words, status=2)
     assert output in message
-    assert message.count("\n") == 1
+    assert message.count("\n") == 2
+    assert message.endswith(f"\n{POINTER}command-line\n")
     assert len(message) < 1500
 
 

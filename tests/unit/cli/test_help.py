@@ -7,10 +7,11 @@ from textwrap import dedent
 
 import pytest
 
-from palaestra.cli.commands import COMMANDS, GROUPS, make_parser, parse, subparser
+from palaestra.cli.commands import COMMANDS, GROUPS, complain, make_parser, parse, subparser
 from palaestra.cli.game_flags import FLAGS
 from palaestra.cli.help_text import fitted
 from palaestra.cli.learn import FIRST
+from palaestra.core.wording.error_topics import POINTER, topics
 
 
 def help_of(*words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int = 80) -> str:
@@ -113,3 +114,26 @@ def test_no_flag_lacks_a_sentence():
     for name in COMMANDS:
         for action in subparser(make_parser(name), name)._actions:
             assert action.help == argparse.SUPPRESS or action.help, (name, action)
+
+
+def test_errors_are_explained_by_topic(terminal, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = terminal("help errors")
+    assert max(map(len, listed.splitlines())) <= 80
+    assert {line.split()[0] for line in listed.splitlines() if line.startswith("  ")} == {*topics()}
+    text = terminal("help errors run-exists")
+    assert text.startswith("run-exists: a run of that name exists already\n")
+    assert max(map(len, text.splitlines())) <= 80
+    message = terminal.fails("help errors run-exist")
+    assert "there is no topic 'run-exist'; did you mean 'run-exists'?" in message
+    assert "got 'learn' and 'tune'" in terminal.fails("help learn tune")
+
+
+def test_an_error_ends_with_where_it_is_explained(terminal):
+    assert terminal.fails("help lern").splitlines()[-1] == f"{POINTER}command-line"
+    assert complain("a message") == 1
+
+
+def test_what_another_process_has_pointed_to_is_not_repeated(capsys: pytest.CaptureFixture[str]):
+    complain(f"rank 1 failed\n{POINTER}memory", topic="ranks")
+    assert capsys.readouterr().err.count(POINTER) == 1

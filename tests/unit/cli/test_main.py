@@ -7,6 +7,7 @@ import pytest
 from palaestra.cli.commands import COMMANDS
 from palaestra.core.errors import out_of_memory
 from palaestra.core.processes import surely_no_gpu
+from palaestra.core.wording.error_topics import POINTER
 
 
 def test_without_a_command_the_help_teaches(terminal):
@@ -64,7 +65,7 @@ def test_gpus_that_are_not_there_are_told_before_libraries_are_loaded(flag: str,
     )
     code += "assert 'torch' not in sys.modules\nsys.exit(status)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"palaestra: error: {message}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"palaestra: error: {message}\n{POINTER}gpu\n")
 
 
 def test_a_factory_that_ends_the_program_is_an_error_with_a_message(tmp_path, monkeypatch, terminal):

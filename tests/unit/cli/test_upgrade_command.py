@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.cli.main import main
+from palaestra.core.wording.error_topics import POINTER
 from palaestra.runtime.settings import load
 
 OLD = (
@@ -29,7 +30,7 @@ def test_learn_says_what_to_do_with_an_old_file(terminal):
     text = terminal.fails("learn old.yaml --env=builtin:Basic")
     assert text == (
         "palaestra: error: old.yaml: is a trainer file of ML-Agents before release 3 (mlagents 0.17); "
-        "upgrade it with `palaestra upgrade old.yaml old.new.yaml`\n"
+        f"upgrade it with `palaestra upgrade old.yaml old.new.yaml`\n{POINTER}old-settings\n"
     )
     assert not Path("results").exists()
 
@@ -44,6 +45,7 @@ def test_a_dash_prints_the_new_file_alone_on_stdout(capsys: pytest.CaptureFixtur
 
 def test_a_file_that_is_there_is_written_over_only_by_force(terminal):
     said = "palaestra: error: old.yaml exists already; choose another name, or overwrite it with --force\n"
+    said += f"{POINTER}files\n"
     assert terminal.fails("upgrade old.yaml old.yaml") == said
     assert Path("old.yaml").read_text(encoding="utf-8") == OLD
     assert main(["upgrade", "old.yaml", "old.yaml", "--force"]) == 0

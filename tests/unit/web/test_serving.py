@@ -18,6 +18,7 @@ import pytest
 from unity_play import free_port
 
 from palaestra.core.errors import ConfigError
+from palaestra.core.wording.error_topics import POINTER
 from palaestra.web.page_socket import listen
 
 pytest.importorskip("nicegui")
@@ -127,7 +128,7 @@ def test_without_the_library_one_line_says_how_to_get_it(tmp_path: Path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 1
     message = "the page needs NiceGUI, which is not installed: pip install 'palaestra[view]'"
-    assert done.stderr.strip() == f"palaestra: error: {message}"
+    assert done.stderr == f"palaestra: error: {message}\n{POINTER}extra-missing\n"
 
 
 @contextmanager

@@ -1,0 +1,94 @@
+"""Topics of errors: what each means, its usual causes and their cures, and which error belongs to which topic.
+
+`errors.yaml` has the words and the places in the source; `docs/make_errors.py` writes the pages of the site from it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+POINTER = "  why and what to do: palaestra help errors "
+"""Begin of the line under an error that names its topic."""
+PAGES = "docs/reference/errors"
+CALLER, CAUSE = "caller", "cause"
+"""Words of errors.yaml for a place whose callers have the topic, and for an error that is told by another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One kind of error."""
+
+    name: str
+    page: str  # in PAGES, without .md
+    title: str
+    means: str
+    causes: list[dict[str, str]]  # `says`: a part of the message, if one; `why`; `do`
+    commands: list[str] = field(default_factory=list)
+    see: list[str] = field(default_factory=list)  # pages of docs/
+
+    def text(self, width: int) -> str:
+        """Returns cause and cure as text for a terminal."""
+        lines = [f"{self.name}: {self.title}", "", fill(self.means, width), "", "Usual causes, and what to do:"]
+        for cause in self.causes:
+            says = [f'  "{cause["says"]}"'] if "says" in cause else []
+            why, do = (_indented(*words, width) for words in (("    ", cause["why"]), ("    -> ", cause["do"])))
+            lines += ["", *says, why, do]
+        lines += ["", "Commands:", *(f"  {command}" for command in self.commands)] if self.commands else []
+        pages = [f"{PAGES}/{self.page}.md#{self.name}", *(f"docs/{page}" for page in self.see)]
+        return "\n".join([*lines, "", "All messages of this topic, and guides:", *(f"  {page}" for page in pages)])
+
+
+def _indented(begin: str, text: str, width: int) -> str:
+    rest = " " * len(begin)
+    return fill(text, width, initial_indent=begin, subsequent_indent=rest, break_on_hyphens=False)
+
+
+def pointed(message: str, topic: str) -> str:
+    """Returns a message and the line that names its topic, unless it has one, as that of another process."""
+    return f"{message}\n{POINTER}{topic}" if topic and POINTER not in message else message
+
+
+@cache
+def catalogue() -> dict[str, Any]:
+    """Returns what is in errors.yaml."""
+    import yaml  # most commands end without an error
+
+    text = Path(__file__).with_name("errors.yaml").read_text("utf-8")
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+@cache
+def topics() -> dict[str, Topic]:
+    """Returns all topics by name, page by page."""
+    pages = catalogue()["pages"].items()
+    return {name: Topic(name, page, **words) for page, part in pages for name, words in part["topics"].items()}
+
+
+def topic_of(error: BaseException, classes: list[str], places: str) -> str:
+    """Returns the name of an error's topic, '' if it has none. `places`: where it was made, innermost first."""
+    message = str(error)
+    known = catalogue()
+    decided = [topic for pattern, topic in known["messages"].items() if re.search(pattern, message)]
+    decided += [known["classes"][name] for name in classes if name in known["classes"]]
+    for place in [] if decided else places.split():
+        word = topic_at(place, message).partition(" ")[0]
+        told = getattr(error.__cause__ or error.__context__, "topic", "") if word == CAUSE else ""
+        decided += [told or word] if told or word not in ("", CALLER, CAUSE) else []
+    return decided[0] if decided else ""
+
+
+def topic_at(place: str, message: str) -> str:
+    """Returns the topic of errors that are made at a place, such as `demos.reader:read_demo`; see errors.yaml."""
+    rules = catalogue()["sites"]
+    name = place if place in rules else place.partition(":")[0]
+    while name and name not in rules:
+        name = name.rpartition(".")[0]
+    rule = rules.get(name, "")
+    if isinstance(rule, str):
+        return rule
+    return next((topic for pattern, topic in rule.items() if re.search(pattern, message)), "")
