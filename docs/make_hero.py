@@ -1,4 +1,4 @@
-"""Makes the picture at the top of README, `docs/images/palaestra.webp`: `python docs/make_hero.py`.
+"""Makes the picture at the top of README, `docs/images/overview.webp`: `python docs/make_hero.py`.
 
 It shows the sheet of worlds while they are played, then the page. `docs/make_pictures.py` and `docs/page_pictures.py`
 make these.
@@ -48,4 +48,4 @@ def faded(parts: list[list[Image.Image]]) -> list[Image.Image]:
 
 
 if __name__ == "__main__":
-    save_webp(faded(scenes()), IMAGES / "palaestra.webp", quality=60)
+    save_webp(faded(scenes()), IMAGES / "overview.webp", quality=60)

@@ -48,7 +48,8 @@ def test_commands_in_documents_are_real():
         words = shlex.split(line)[1:]
         options = make_parser(words[0]).parse_args(words)
         config = getattr(options, "config", None)
-        assert config is None or (ROOT / config).is_file() or config.name in {"CONFIG", *saved}, line
+        of_a_run = config is not None and config.parts[0] == "results" and config.name == "configuration.yaml"
+        assert config is None or of_a_run or (ROOT / config).is_file() or config.name in {"CONFIG", *saved}, line
 
 
 def test_make_targets_in_documents_are_real():
@@ -56,7 +57,12 @@ def test_make_targets_in_documents_are_real():
     named = {
         word
         for path in documents()
-        for word in re.findall(r"(?:^|`)make ([a-z-]+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        for text in [path.read_text(encoding="utf-8")]
+        for part in [
+            *(block for language, block in fences(path) if language in ("", "bash")),
+            *re.findall(r"`(make [^`]*)`", text),
+        ]
+        for word in re.findall(r"^make ([a-z-]+)", part, re.MULTILINE)
     }
     assert {"learn", "test"} <= named <= rules
 
@@ -99,7 +105,8 @@ def test_the_tree_in_architecture_names_every_folder():
 
 
 def test_architecture_is_short():
-    assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 180
+    lines = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()
+    assert len([line for line in lines if line]) <= 166
 
 
 @pytest.mark.parametrize("path", PAGES)
