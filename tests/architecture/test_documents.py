@@ -34,9 +34,9 @@ def test_commands_in_documents_are_real():
     found = [
         line
         for path in documents()
-        for _, block in fences(path)
+        for language, block in fences(path)
         for line in block.splitlines()
-        if line.startswith("palaestra ")
+        if language != "text" and line.startswith("palaestra ")  # text: what a command prints
     ]
     saved = {
         name
