@@ -338,7 +338,7 @@ def section(topic: Topic) -> str:
 def _wrapped(text: str, indent: str = "") -> list[str]:
     """Returns the lines of a paragraph, whose flags are marked as code."""
     parts = text.split("`")
-    parts[::2] = [re.sub(r"(?<![\w-])(--[a-z][\w-]*(=[\w./:-]*\w)?)", r"`\1`", part) for part in parts[::2]]
+    parts[::2] = [re.sub(r"(?<![\w-])(--[a-z][\w-]*(=[\w./:=-]*\w)?)", r"`\1`", part) for part in parts[::2]]
     marked = "`".join(parts)
     return wrap(marked, 118, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
 
