@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 from PIL import Image
 from source import ROOT
 
@@ -101,3 +102,15 @@ def seconds_of(path: Path) -> float:
             film.load()
             total += film.info["duration"]
     return total / 1000
+
+
+def test_the_figures_of_the_readme_are_those_of_the_benchmarks():
+    data = yaml.safe_load((ROOT / "docs" / "benchmarks.yaml").read_text(encoding="utf-8"))
+    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Measured")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) == len(data["ratios"]) <= 5
+    for row, ratio in zip(rows, data["ratios"], strict=True):
+        more, less = sorted((ratio["ours"], ratio["other"]), reverse=True)
+        times = f"{more / less:.0f}" if more / less >= 10 else f"{more / less:.1f}"
+        assert {f"{ratio['ours']:,}", f"{ratio['other']:,}", times} <= set(re.findall(r"[\d,.]*\d", row)), row
+        assert ratio["who"] in row
