@@ -18,7 +18,7 @@ FEW = 3
 HEAD = """\
 # Benchmarks
 
-What was measured, beside what, on which machine, with which command, and what was tuned. Compare the rows of one table
+What was measured and compared, on which machine, with which command, and what was tuned. Compare the rows of one table
 and trust ratios: a figure of one machine says little about another machine.
 
 ## In short

@@ -286,7 +286,8 @@ def training(name: str) -> list[str]:
     lines += [f"palaestra record {name} --areas 4", "```", ""]
     lines += wrapped(
         f"The first command trains for as many decisions as its settings ask for, into the folder `results/{name}`. "
-        f"The second {does}. The third writes `recording.gif`, of four areas, into that folder."
+        f"The second command {does}. The third command writes `recording.gif` into that folder; it shows four areas "
+        "(copies of the environment)."
     )
     found = sorted(
         (file for group in GROUPS for file in (ROOT / "configs" / group).glob("*.yaml") if is_for(file, name)),
@@ -294,7 +295,7 @@ def training(name: str) -> list[str]:
     )
     if not found:
         return [*lines, "", "No settings file is shipped for it: the run says which settings it chose.", ""]
-    told = "Settings files that are shipped for it (the first lines of most say what was measured with them):"
+    told = "Settings files that are shipped for it. A comment at the top of most files gives the measured results:"
     lines += ["", told, "", "| file | algorithm | decisions |", "|---|---|---|"]
     return [*lines, *map(settings_row, found), ""]
 

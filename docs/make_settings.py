@@ -306,7 +306,7 @@ def default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     if isinstance(value, Settings):
-        return "that of each key"
+        return "each key has its own"
     if isinstance(value, dict):
         return f"`{json.dumps({key: {} for key in value})}`".replace('"', "")
     return f"`{value if isinstance(value, str) else json.dumps(value)}`"

@@ -76,7 +76,7 @@ def train(
     What is not given comes from `config`, from the settings that are shipped for the environment, or fits its
     observations and actions.
 
-    config: a settings file, as of ML-Agents, or a dictionary of the same shape. With `resume`, the run's own.
+    config: a settings file in ML-Agents' format, or a dictionary of the same shape. With `resume`, the run's own file.
     env: where agents learn. A name: a built-in such as "3DBall", "gymnasium:ID", "pettingzoo:MODULE",
         "python:MODULE:FUNCTION", the file of a Unity build; None: the Unity Editor. A function or class that makes a
         Gymnasium environment is called once for each of `num_areas` copies. An environment is one copy; a list of

@@ -55,7 +55,7 @@ class PalaestraError(Exception):
 
     @property
     def topic(self) -> str:
-        """Name of the kind of error, whose causes and cures `palaestra help errors TOPIC` prints; '' for others'."""
+        """Kind of the error: `palaestra help errors TOPIC` prints its causes and cures; '' if it has none."""
         return topic_of(self, [kind.__name__ for kind in type(self).__mro__], getattr(self, "places", ""))
 
     def _render_traceback_(self) -> list[str]:

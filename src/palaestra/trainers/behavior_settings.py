@@ -49,7 +49,7 @@ class BehaviorSettings(Settings):
     """Settings of one behavior: how the agents that share its policy learn."""
 
     trainer_type: str = "ppo"
-    """The algorithm: ppo, sac, poca, bc, one of your own as `package.module:Class`, or the name of a plug-in."""
+    """The algorithm: ppo, sac, poca, bc, your own class as `package.module:Class`, or the name of a plug-in."""
     hyperparameters: PPOSettings | SACSettings | POCASettings | BCSettings | SerializeAsAny[Settings] = PPOSettings()
     """The algorithm's own settings, which depend on trainer_type."""
     checkpoint_interval: int = Field(default=500000, gt=0)
@@ -59,7 +59,7 @@ class BehaviorSettings(Settings):
     network_settings: NetworkSettings = NetworkSettings()
     """The policy's network, and the critic's."""
     reward_signals: dict[str, SerializeAsAny[RewardSettings]] = Field(default={"extrinsic": ExtrinsicSettings()})
-    """Rewards that agents learn from: extrinsic, curiosity, gail, rnd, amp, one of your own as `package.module:Class`,
+    """Rewards that agents learn from: extrinsic, curiosity, gail, rnd, amp, your own class as `package.module:Class`,
     or a plug-in's name.
     """
     init_path: str | None = None

@@ -136,7 +136,7 @@ class Area:
             raise self.wrong(f"{what} raised {exception_summary(error)}; --debug shows the whole traceback") from error
 
     def space(self, what: str, agent: Agent) -> spaces.Space:
-        """Returns the `observation_space` or `action_space` of an agent. Raises EnvError where it is none."""
+        """Returns the `observation_space` or `action_space` of an agent. Raises EnvError if it is no space."""
         method = getattr(self.env, what, None)
         base = AECEnv if isinstance(self.env, AECEnv) else ParallelEnv
         is_base = getattr(type(self.env), what, None) is getattr(base, what) and what not in vars(self.env)

@@ -39,7 +39,7 @@ def prepare_drawing(env: Any, bases: Collection[type], name: str) -> None:
 
 
 def picture(drawn: Any, name: str) -> np.ndarray:
-    """Returns what `render` returned as a picture (height, width, 3), uint8. Raises EnvError where it is none."""
+    """Returns what `render` returned as a picture (height, width, 3), uint8. Raises EnvError if it is no picture."""
     if isinstance(drawn, list) and drawn and isinstance(drawn[-1], np.ndarray):
         drawn = drawn[-1]  # of the mode rgb_array_list: all since the last call
     shown = drawn if isinstance(drawn, np.ndarray) else np.zeros(0)

@@ -184,7 +184,7 @@ class ComparedRuns:
     results: Mapping[tuple[str, str], TaskScores]
     """By group and task."""
     overall: Mapping[str, Estimate]
-    """Over all tasks, by group, where there are several normalized ones."""
+    """By group, the estimate over all tasks, if several tasks have normalized scores."""
     improvements: Mapping[tuple[str, str], Estimate]
     """How probably a run of the first group scores better than one of the second, over the tasks of both."""
     settings: Mapping[str, Sequence[Any]]

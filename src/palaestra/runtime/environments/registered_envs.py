@@ -73,7 +73,7 @@ def recognized(given: object, options: Mapping[str, Any] = NO_OPTIONS) -> GivenE
 
 
 def ignored(_: str) -> None:
-    """Takes the warning of an environment that was only looked at."""
+    """Drops the warning of an environment that was opened only to find out its kind."""
 
 
 def _is_single(made: object) -> bool:

@@ -30,7 +30,7 @@ MISMATCH = re.compile(r"size mismatch for (\S+): .*?torch\.Size\(\[(.*?)\]\).*?t
 
 
 class SavedRun:
-    """The state that a run goes on from. That of behaviors that do not appear is kept for the next checkpoint."""
+    """The state that a run continues from. The next checkpoint keeps the state of behaviors that do not appear."""
 
     def __init__(self, checkpoint: Checkpoint | None, group: RankGroup) -> None:
         """`checkpoint`: None for a new run. Raises CheckpointError for one that no run has written."""

@@ -155,7 +155,7 @@ def run_folder(results: Path, run_id: str) -> RunFolder:
 
 
 def must_be_there(loaded: Loaded, folder: RunFolder) -> None:
-    """Raises RunError if the run to resume or to start from does not exist. One on the Hub is not looked for."""
+    """Raises RunError if the run to resume or to start from does not exist. Does not check runs on the Hub."""
     chosen = loaded.settings.checkpoint_settings
     key = "resume" if chosen.resume else "initialize_from"
     source = None if loaded.sourced is None else loaded.sourced.source(("checkpoint_settings", key))

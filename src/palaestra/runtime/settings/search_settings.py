@@ -104,7 +104,7 @@ class SearchSettings(Settings):
     prune_after: int | None = Field(default=None, gt=0)
     """Decisions before which no trial is pruned; null: twice report_every."""
     start_values: bool = True
-    """Try the file's own values first, also those outside the ranges."""
+    """Try the file's own values first, even values outside the ranges."""
     storage: Literal["sqlite", "journal"] = "sqlite"
     """File of the study: study.db, or study.journal, which also works on network file systems."""
 

@@ -52,7 +52,7 @@ class StudyPlan:
         return sourced.tree
 
     def text_of(self, values: Mapping[str, Any], comment: str = "") -> str:
-        """Returns the settings of a trial as YAML that trains by itself, after lines of a comment."""
+        """Returns the settings of a trial as a complete settings file in YAML, which starts with a comment."""
         head = "".join(f"# {line}\n" for line in comment.splitlines())
         return head + yaml_file.dump(self.tree_of(values), 120)
 

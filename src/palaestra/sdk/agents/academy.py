@@ -175,8 +175,7 @@ class Agent:
 
 
 class Academy:
-    """One area of a game: its agents, its steps and its random generators. Each area has its own; there is no global
-    academy.
+    """One area of a game: its agents, its steps and its random generators. Each area has an academy.
 
     A game calls `add`, `on_step` and the methods beside them; `Areas` runs the academies of a game together.
     """

@@ -17,7 +17,7 @@ from palaestra.wire.messages import EXCHANGE
 
 
 def serve(make: Callable[[int, int], Areas], port: int) -> None:
-    """Plays for the trainer on `port` until it ends the game; `make(areas, seed)` makes it. Raises EnvError."""
+    """Plays for the trainer on `port` until the trainer ends it; `make(areas, seed)` makes a game. Raises EnvError."""
     connection = TrainerConnection(port)
     try:
         trainer = codec.read_greeting(connection.exchange(codec.hello()))

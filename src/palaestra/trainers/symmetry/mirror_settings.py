@@ -35,7 +35,7 @@ class MirrorRule(Settings):
     swap: tuple[tuple[Place, Place], ...] = ()
     """Places that exchange their numbers, such as [[1, 2], ["3-5", "6-8"]]; with `size`, blocks of numbers."""
     negate: tuple[Place, ...] = ()
-    """Places whose numbers get the other sign, after they were exchanged."""
+    """Positions of the numbers that change their sign, after the exchange."""
     size: int = Field(default=1, gt=0)
     """Numbers of a block that `swap` moves as one, such as those of a ray."""
     frames: int = Field(default=1, gt=0)

@@ -336,7 +336,7 @@ class WarpEnv:
 
 
 def paint(draw: Launch | None, images: ImageBuffers | None, world: Any) -> None:
-    """Paints the agents' images, if they have any. `images`: the buffers that take turns."""
+    """Paints the agents' images, if they have any. `images`: two sets of buffers, used alternately."""
     if draw is None:
         return
     if images is not None:

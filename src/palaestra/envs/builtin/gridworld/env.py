@@ -265,7 +265,7 @@ class GridWorld(WarpEnv):
     """GridWorld: an image (3, height, width), the goal signal (green, red), discrete [5], moves into walls masked."""
 
     behavior = "GridWorld"
-    summary = "An agent on a board, seen from above, goes to the goal of the color that it is given."
+    summary = "An agent on a board, seen from above, goes to the goal of the color that a signal names."
     rewards = (
         "-0.01 a decision",
         "+1 at a goal of the right color, -1 at one of the wrong, in place of that decision's -0.01",

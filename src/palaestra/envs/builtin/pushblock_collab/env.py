@@ -1,4 +1,4 @@
-"""CooperativePushBlock: three agents push blocks into the goal; the larger ones take two of them, or all three.
+"""CooperativePushBlock: three agents push blocks into the goal; a large block needs two or three agents.
 
 `rules` describes the game. An agent observes a grid that lies ahead of it and turns with it: 20 x 20 cells of 1 m, from
 its own place to 20 m ahead and 10 m to each side, nothing behind. Its channels are walls, mates, the goal and the
@@ -127,7 +127,7 @@ class CooperativePushBlock(WarpEnv):
     behavior = "PushBlockCollab"
     title = "CooperativePushBlock"
     agents = AGENTS
-    summary = "Three agents push blocks into the goal; the larger ones take two of them, or all three."
+    summary = "Three agents push blocks into the goal; a large block needs two or three agents."
     rewards = (
         "of the group: -0.0005 a decision (-0.0001 a physics tick)",
         "of the group: +1, +2 and +3 when a small, large and very large block reaches the goal",
