@@ -48,8 +48,8 @@ SHEET = """\
 # Gallery
 
 The {count} built-in environments, each with a page: what agents observe, do and are rewarded for, a learning curve, the
-commands that train it, and how far it is Unity's example of that name. They run inside the training process, without
-Unity.
+commands that train it, and how close it is to Unity's example of that name. They run inside the training process,
+without Unity.
 
 ```bash
 palaestra envs
@@ -160,7 +160,7 @@ def alias(name: str) -> str:
 def page(name: str) -> str:
     """Returns the page of one environment."""
     facts, said = declared(name), sentences()[name]
-    last = "and how far it is Unity's example" if name in agreements() else "and where its rules come from"
+    last = "and how close it is to Unity's example" if name in agreements() else "and where its rules come from"
     lines = [f"# {name}", "", *wrapped(f"{facts.traits.summary} {CONTENTS.format(last)}")]
     lines += ["", picture(name), "", f"*{FILMS[name].words()}*", ""]
     lines += [*wrapped(said["about"]), "", *what(facts)]

@@ -10,7 +10,7 @@ from palaestra.envs.builtin.agreement import Agreement, agreements
 from palaestra.envs.builtin.sensors.truth import numbers_of
 
 OVERVIEW = """\
-# How far the built-in environments are Unity's
+# Compared with Unity's examples
 
 Most built-in environments have the name of one of Unity's examples and are that example: the same observations,
 actions, rewards and physics, so that models cross over both ways. This page shows for all of them together what Unity's
@@ -73,7 +73,7 @@ def overview() -> str:
 def section(name: str) -> list[str]:
     """Returns the lines of one environment: its models, its runs, what is the same, and what differs."""
     agreement = agreements().get(name)
-    lines = ["## How far it is Unity's", ""]
+    lines = ["## Compared with Unity's example", ""]
     if agreement is None:
         return [*lines, "It is none of Unity's examples.", "", *truth(name)]
     if agreement.models:
