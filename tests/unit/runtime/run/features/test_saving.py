@@ -120,7 +120,7 @@ def test_a_command_whose_folder_is_deleted_says_so_once_and_fails(tmp_path, monk
     file = write(str(tmp_path / "settings.yaml"), CONFIG)
     assert main(["learn", file, "--env=python:game:Game", "--num-areas=3", "--run-id=first"]) == 1
     message = capsys.readouterr()
-    assert message.err.count("error") == 1
+    assert message.err.count("error:") == 1
     assert "WARNING" not in message.out
     match = re.search(r"to go on from there: palaestra (.*)$", message.err, re.MULTILINE)
     assert main([*match[1].split(), "--env=Basic"]) == 0
