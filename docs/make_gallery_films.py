@@ -79,7 +79,7 @@ FILMS = {
     "Crawler": Film("crawler", half=(4.6, 1.5, 2.6), follow="limbs", skip=4, sampled=False, seconds=7),
     "DungeonEscape": Film(seconds=8),
     "FoodCollector": Film("foodcollector", half=(19, 2, 14), follow="agent", skip=2, seed=1, seconds=7),
-    "GridWorld": Film(seconds=7, pace=0.3),
+    "GridWorld": Film("GridWorld-seed-1", seconds=7, pace=0.3),
     "Hallway": Film("Hallway.onnx", half=(12, 3, 10), follow="agent", seconds=8),
     "Match3": Film(seconds=8, pace=0.8),
     "Match3Visual": Film(seconds=8, pace=0.8, seed=1),
