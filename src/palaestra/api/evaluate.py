@@ -53,12 +53,12 @@ def evaluate(
         one of the training.
     episodes: episodes to play for each behavior, and for each team of one.
     deterministic: take the most likely action instead of sampling.
-    step: play the models of this step, or "best": those that `keep_best` kept; None: the newest.
+    step: play the models of this step, or "best" (the models that `keep_best` kept); None: the newest.
     num_areas: copies that are played at once; None: as many as episodes, 100 at most.
     seed: of the environment and of the actions.
     results_dir: folder of all runs.
     trust: run the code that is a run's environment, although you did not write its folder here.
-    env_options: options of the environment, beside those of the training.
+    env_options: options of the environment, in addition to the run's own options.
     quiet: show no progress.
     Further keywords are for Unity games: no_graphics, time_scale, width, height, quality_level, target_frame_rate,
         capture_frame_rate, env_args, base_port, editor_port, bind, timeout_wait, max_message_mb, side_channels.

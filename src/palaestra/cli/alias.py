@@ -1,6 +1,6 @@
 """Make `mlagents-learn` run `palaestra learn`, for scripts that call it.
 
-Writes the commands mlagents-learn and mlagents-run-experiment beside this environment's other commands.
+Writes the commands mlagents-learn and mlagents-run-experiment next to this environment's other commands.
 Commands of an installed ML-Agents stay as they are without --force, which sets them aside until --remove.
 """
 

@@ -1,6 +1,6 @@
 """Play trained models for a number of episodes and report their rewards.
 
-Plays the ONNX files themselves, so the results are those that a game would see.
+Plays the ONNX files themselves, so a game would see the same results.
 """
 
 from __future__ import annotations

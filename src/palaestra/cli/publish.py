@@ -2,7 +2,7 @@
 
 The page needs neither a server nor the internet: open its index.html, put the folder on any web host, or show it on
 Hugging Face. A slider shows how the run played after fewer decisions. Small worlds (3DBall, Basic, CartPole, RingOut)
-are played live by the model, beside the visitor.
+are played live by the model, next to the visitor.
 """
 
 from __future__ import annotations

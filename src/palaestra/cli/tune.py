@@ -1,8 +1,8 @@
 """Search settings: many trainings with different values, of which the best become a settings file.
 
 The ranges are in the block 'search' of FILE, in a file of their own (--search), or those that come with Palaestra for
-the trainer. Each trial is a training in results/STUDY/trials. A study that was stopped or killed goes on with --resume,
-and so does a second process that shares it. At the end: best.yaml, trials.csv and pictures.
+the trainer. Each trial is a training in results/STUDY/trials. A study that was stopped or killed continues with
+--resume, and so does a second process that shares it. At the end: best.yaml, trials.csv and pictures.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ class CheckpointError(RunError):
 
 
 class CallbackError(PalaestraError):
-    """A callback of the program that trains raised an exception, which is the cause of this one."""
+    """A user's callback raised an exception, which is the `__cause__` of this error."""
 
 
 class DemoError(PalaestraError):

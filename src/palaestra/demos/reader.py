@@ -46,7 +46,7 @@ class Demo(DemoSource):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Changes when the file is another or has other contents. Raises DemoError if it is gone."""
+        """Changes when the file is replaced or its contents change. Raises DemoError if it is gone."""
         try:
             found = self.path.stat()
         except OSError as error:

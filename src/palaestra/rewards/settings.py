@@ -156,7 +156,7 @@ class AMPSettings(SignalFields, Settings):
     gradient_penalty: float = Field(default=10.0, ge=0)
     """Weight of the penalty on the discriminator's slope at the clips."""
     kept_pairs: int = Field(default=100_000, ge=0)
-    """Pairs of earlier policies that the discriminator goes on learning from; they are saved in checkpoints."""
+    """Pairs of earlier policies from which the discriminator continues to learn; checkpoints keep them."""
 
     @field_validator("observations", mode="before")
     @classmethod

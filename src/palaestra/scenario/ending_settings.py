@@ -16,7 +16,7 @@ class StopSettings(Settings):
     """
 
     metric: str = Field(default=REWARD, min_length=1)
-    """Name of the metric, as in TensorBoard. The reward of groups is that of whole groups."""
+    """Name of the metric, as in TensorBoard. With groups, it is the reward of whole groups."""
     at_least: float | None = None
     """Value from which on the behavior is good enough; null: no such value."""
     at_most: float | None = None
@@ -26,7 +26,7 @@ class StopSettings(Settings):
     summaries: int = Field(default=1, gt=0)
     """Whole summaries that a value is the mean of, at least; 1: rewards are the mean of `episodes` alone."""
     no_progress: int | None = Field(default=None, gt=0)
-    """Decisions without a better value than before, after which training ends too; null: never."""
+    """Training also ends after this many decisions without a new best value; null: never."""
 
     @model_validator(mode="after")
     def _can_end(self) -> StopSettings:

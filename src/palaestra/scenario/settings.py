@@ -203,7 +203,7 @@ class PrioritySettings(Settings):
     """How often each copy is drawn with `opponents: prioritized`. x is the learning policy's win rate against it."""
 
     weights: Literal["hard", "even"] = "hard"
-    """Weight of a copy: hard, `(1 - x) ** power`, for those that it loses to; even, `x * (1 - x)`, for equals."""
+    """Weight of a copy: hard, `(1 - x) ** power`, favors copies that win; even, `x * (1 - x)`, favors equals."""
     power: float = Field(default=2.0, gt=0)
     """Exponent of `hard`; usually 1 to 3."""
     decay: float = Field(default=0.99, gt=0, le=1)
@@ -222,11 +222,11 @@ class ExploiterSettings(Settings):
     behaviors together play 0.9 at most.
     """
     win_rate: float = Field(default=0.7, gt=0, le=1)
-    """Win rate against the newest policy at which a copy joins the pool and it begins anew, after save_steps at the
-    earliest; usually 0.6 to 0.8.
+    """Win rate against the newest policy at which a copy of the exploiter joins the pool and the exploiter starts
+    again, after save_steps at the earliest; usually 0.6 to 0.8.
     """
     max_steps: int = Field(default=200000, gt=0)
-    """Decisions of its own after which it does so in any case; usually 2 to 10 times save_steps."""
+    """Decisions of the exploiter after which it does so at any win rate; usually 2 to 10 times save_steps."""
 
 
 UNIFORM, PRIORITIZED = "uniform", "prioritized"

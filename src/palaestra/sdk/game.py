@@ -61,7 +61,7 @@ class Game:
     def make_areas(
         self, areas: int = 1, seed: int = 0, parameters: Mapping[str, float] = _NO_PARAMETERS, **options: Any
     ) -> Areas:
-        """Returns its areas with their agents; parameters are set first. Raises EnvError for errors of the function."""
+        """Makes the game's areas with their agents, after setting parameters. Raises EnvError if the function fails."""
         if areas < 1:
             raise EnvError(f"game '{self.name}' was asked for {areas} areas; expected at least 1")
         try:

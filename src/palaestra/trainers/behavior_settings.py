@@ -79,7 +79,7 @@ class BehaviorSettings(Settings):
     stop_when: StopSettings | None = None
     """Ends training before max_steps; null: never."""
     keep_best: KeepBestSettings | None = None
-    """Keeps the best model besides the newest ones; null: no."""
+    """Keeps the best model in addition to the newest ones; null: no."""
     threaded: bool = False
     """Learn in a process of its own while the next rollout is collected, by a policy one update older."""
     self_play: SelfPlaySettings | None = None

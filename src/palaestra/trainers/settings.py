@@ -43,11 +43,11 @@ class OnPolicyFields(BaseModel):
     epsilon: float = Field(default=0.2, gt=0)
     """Clip range: furthest the policy ratio may move from 1."""
     lambd: float = Field(default=0.95, ge=0, le=1)
-    """Lambda of generalized advantage estimation (GAE); with poca that of the lambda-return."""
+    """Lambda of generalized advantage estimation (GAE); with poca, lambda of the lambda-return."""
     num_epoch: int = Field(default=3, gt=0)
     """Passes over each rollout."""
     shared_critic: bool = False
-    """The critic reads the features of the actor's encoders and layers instead of those of its own."""
+    """The critic uses the actor's encoders and layers instead of its own."""
     learning_rate_schedule: Schedule = "linear"
     """How the step size falls until max_steps; `linear` ends near zero."""
     beta_schedule: Schedule = "linear"
@@ -185,8 +185,8 @@ class BCSettings(Settings):
     own.
     """
     teacher_plays: bool = True
-    """Whether the teacher acts, where it plays the student's own behavior. If not, the student acts, and learns what the
-    teacher would have done.
+    """Whether the teacher acts, where it plays the student's own behavior. If not, the student acts, and learns what
+    the teacher would have done.
     """
 
     @model_validator(mode="before")
@@ -221,7 +221,7 @@ class BCSettings(Settings):
 
 
 class BehavioralCloningSettings(Settings):
-    """Imitate demonstrations beside the trainer's own objective."""
+    """Imitate demonstrations in addition to the trainer's own objective."""
 
     ignores_unknown: ClassVar[bool] = True
 
@@ -232,7 +232,7 @@ class BehavioralCloningSettings(Settings):
     strength: float = Field(default=1.0, ge=0)
     """Factor on the policy's learning rate."""
     samples_per_update: int | None = Field(default=None, ge=0)
-    """Demonstrated decisions used in one update (with sac: beside each gradient step); 0 or null: all."""
+    """Demonstrated decisions used in one update (with sac: with each gradient step); 0 or null: all."""
     num_epoch: int | None = Field(default=None, gt=0)
     """Passes over them in one update; null: 3. With sac, where neither this nor samples_per_update is set: 4
     minibatches.

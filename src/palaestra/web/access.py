@@ -78,7 +78,7 @@ class Guests:
 
 
 class Access:
-    """ASGI middleware that refuses whoever has no token (403), and requests for or from another site (403).
+    """ASGI middleware that refuses requests without a token, and requests for or from another site (403).
 
     The first request has the token in its address; the answer stores it in a cookie and leads to the same address
     without it.

@@ -21,7 +21,7 @@ GREETING = 0.2
 
 
 class RunnerLink(Link):
-    """Has Ray start a runner, and has a connection of its own with it."""
+    """Starts a runner with Ray, and connects to it."""
 
     grace = 8.0
 

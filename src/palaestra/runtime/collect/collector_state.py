@@ -102,7 +102,7 @@ def _restores(env: EnvWrapper, saved: Mapping[str, Any]) -> bool:
 
 
 def on(state: Any, device: torch.device) -> Any:
-    """Returns the same containers with their tensors on a device; those of a checkpoint come on the CPU."""
+    """Returns the same containers with their tensors on a device. A checkpoint's tensors come on the CPU."""
     if isinstance(state, torch.Tensor):
         return state.to(device)
     if isinstance(state, Mapping):

@@ -39,7 +39,7 @@ class Comparison(Shown, ComparedRuns):
         return data_frame({name: [row[at] for row in rows] for at, name in enumerate(shown)})
 
     def plot(self, *, by_time: bool = False) -> Figure:
-        """Draws the curves of all groups with bands, over decisions or training time, and the estimates beside them."""
+        """Draws the curves of all groups with bands, over decisions or training time, and their estimates."""
         return comparison_figure(self, by_time=by_time)
 
     def _line(self) -> str:

@@ -55,7 +55,7 @@ class ModelCosts:
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Distillation(Shown):
-    """Small networks beside the models that they imitate."""
+    """Small networks, compared with the models that they imitate."""
 
     result: Result
     """The students' run."""

@@ -37,9 +37,9 @@ class EvaluatedSide:
 class Evaluation(Shown):
     """Episodes of one or several runs and behaviors.
 
-    `mean`, `returns` and the others are those of the only behavior of the only run; of several choose first, by run,
-    behavior or both: `evaluation["first"]["Striker"].mean`. Iterating gives the names to choose from. Where there are
-    groups, the rewards are those of whole groups, and `frame` has each agent's.
+    `mean`, `returns` and the others describe one behavior of one run. If there are several, choose by run, by behavior
+    or by both: `evaluation["first"]["Striker"].mean`. Iterating gives the names to choose from. With groups,
+    the rewards are rewards of whole groups, and `frame` has each agent's.
     """
 
     rows: tuple[EvaluatedSide, ...]  # by run and behavior, or team
@@ -55,7 +55,7 @@ class Evaluation(Shown):
 
     @property
     def behaviors(self) -> list[str]:
-        """Names of the behaviors; of one that has several teams, `behavior?team=N` for each."""
+        """Names of the behaviors. A behavior with several teams has a name `behavior?team=N` for each team."""
         return list(dict.fromkeys(row.behavior for row in self.rows))
 
     @property

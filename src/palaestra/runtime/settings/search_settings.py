@@ -74,7 +74,7 @@ class SearchSettings(Settings):
     trials: int | None = Field(default=None, gt=0, le=1_000_000)
     """Trials of the study, of all processes together; null: 30."""
     jobs: int = Field(default=1, gt=0, le=10_000)
-    """Trials side by side in this process's care, each in a process of its own."""
+    """Trials that this command runs at the same time, each in its own process."""
     seeds: int = Field(default=1, gt=0, le=1000)
     """Trainings of each trial, with different seeds; its value is their mean. Those after the first only if that was
     not hopeless.
@@ -88,7 +88,7 @@ class SearchSettings(Settings):
     bar: float | None = None
     """Mean reward at which a training is good enough, for decisions and cpu_seconds."""
     metric: str = Field(default=REWARD, min_length=1)
-    """Name of the metric that is called reward here, as in TensorBoard; it should rise. The reward of groups is that of
+    """TensorBoard name of the metric that counts as the reward here; larger is better. With groups, it is the reward of
     whole groups.
     """
     behavior: str | None = None

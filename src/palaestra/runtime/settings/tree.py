@@ -38,7 +38,7 @@ class EnvSettings(Settings):
     env_runners: int | None = Field(default=None, gt=0, le=100_000)
     """Ray actors that share the copies, on whichever machines Ray has; null: the copies run on this machine."""
     ray_address: str | None = None
-    """Address of a Ray cluster, such as 10.0.0.1:6379; null: that of a submitted job, else one is started on this
+    """Address of a Ray cluster, such as 10.0.0.1:6379; null: the cluster of a submitted job, else a new one on this
     machine.
     """
     runner_cpus: float | None = Field(default=None, gt=0)
@@ -205,7 +205,7 @@ class RunSettings(Settings):
     """Settings of a run."""
 
     default_settings: BehaviorSettings | None = None
-    """Settings that every behavior starts from; a behavior that is not listed has these alone."""
+    """Settings that every behavior starts from. A behavior that is not listed uses only these."""
     behaviors: dict[str, BehaviorSettings] = Field(default={})
     """One block for each behavior, by its name in the environment."""
     env_settings: EnvSettings = EnvSettings()

@@ -58,7 +58,7 @@ def pull(
     >>> pulled = palaestra.pull("user/repository")
     >>> policy = palaestra.load_policy(pulled.folder)
 
-    An interrupted pull goes on where it was. Nothing that was downloaded is run or unpickled.
+    An interrupted pull continues where it stopped. Downloaded files are never run or unpickled.
 
     repo: "user/repository" of the Hugging Face Hub.
     run_id: name of the run here; None: the repository's.

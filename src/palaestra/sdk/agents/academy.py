@@ -177,7 +177,7 @@ class Agent:
 class Academy:
     """One area of a game: its agents, its steps and its random generators. Each area has an academy.
 
-    A game calls `add`, `on_step` and the methods beside them; `Areas` runs the academies of a game together.
+    A game calls `add`, `on_step` and the other methods; `Areas` runs the academies of a game together.
     """
 
     def __init__(self, seed: int = 0, area: int = 0, observation_queue: ObservationQueue | None = None) -> None:

@@ -39,7 +39,7 @@ class MirrorRule(Settings):
     size: int = Field(default=1, gt=0)
     """Numbers of a block that `swap` moves as one, such as those of a ray."""
     frames: int = Field(default=1, gt=0)
-    """Stacked frames: the rest is said of one of them."""
+    """Stacked frames: the other keys describe one frame."""
     flip: Literal["columns", "rows"] | None = None
     """Images: exchange left and right (columns), or top and bottom (rows)."""
 

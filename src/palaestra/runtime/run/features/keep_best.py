@@ -76,7 +76,7 @@ class KeepBest(RunPart):
         return all(self._wanted(learner) is None for learner in self._run.learners.values())
 
     def joined(self, learner: Learner) -> None:
-        """Raises ConfigError for settings that cannot be followed. In a run that goes on it warns of them."""
+        """Raises ConfigError for settings that cannot be followed; a resumed run only warns."""
         wanted = self._wanted(learner)
         if wanted is None:
             return
