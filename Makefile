@@ -93,7 +93,7 @@ bench-bar: $(READY_DEV)  ## solve four Gymnasium environments beside Stable-Base
 	mkdir -p results
 	$(BIN)/python benchmarks/peers/run.py --work bar --json results/bar.json --resume
 
-docs-pages: $(READY_DEV)  ## write the pages of the reference anew, from settings, commands, docstrings and worlds
+docs-pages: $(READY_DEV)  ## write the pages of the reference anew, from settings, commands, docstrings, messages and measurements
 	for page in $(PAGES); do $(BIN)/python docs/make_$$page.py || exit 1; done
 
 docs: $(READY_DOCS)  ## build the site of the documentation: site/index.html, which a browser opens without a server
