@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     objective = "what counts: the reward at the end, or decisions or CPU seconds until --bar; may be repeated"
     search.add_argument("--objective", action="append", choices=("reward", "decisions", "cpu_seconds"), help=objective)
     option(search, "--bar", "REWARD", "mean reward at which a training is good enough")
-    pruner = "what ends hopeless trials early: median (default with one objective), hyperband or none"
+    pruner = "what ends bad trials early: median (default with one objective), hyperband or none"
     search.add_argument("--pruner", help=pruner)
     env = parser.add_argument_group("What each trial trains")
     option(env, "--env", "ENV", f"a Unity build, {ENVIRONMENTS}", dest="env_path")

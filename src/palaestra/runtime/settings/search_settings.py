@@ -76,8 +76,8 @@ class SearchSettings(Settings):
     jobs: int = Field(default=1, gt=0, le=10_000)
     """Trials that this command runs at the same time, each in its own process."""
     seeds: int = Field(default=1, gt=0, le=1000)
-    """Trainings of each trial, with different seeds; its value is their mean. Those after the first only if that was
-    not hopeless.
+    """Trainings of each trial, with different seeds; its value is their mean. The later trainings run only if
+    the pruner did not end the first.
     """
     seed: int = Field(default=1, ge=0, le=2**31 - 1000)
     """Seed of the search, and the first one of the trainings unless env_settings.seed is set."""
@@ -96,7 +96,7 @@ class SearchSettings(Settings):
     episodes: int = Field(default=100, gt=0)
     """Episodes that a value is the mean of, at least, if there are as many."""
     pruner: Literal["median", "hyperband", "none"] | None = None
-    """The rule that ends hopeless trials early, by the reward with the first seed; null: median with one objective,
+    """The rule that ends bad trials early, by the reward with the first seed; null: median with one objective,
     none otherwise.
     """
     report_every: int | None = Field(default=None, gt=0)
