@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,11 @@ def on_post_build(config: Any, **_: Any) -> None:
     site, sources = Path(config["site_dir"]), Path(config["docs_dir"])
     for path in sources.rglob("*.md"):
         place = path.relative_to(sources)
-        shutil.copyfile(path, site / place.with_name("index.md" if path.name == "README.md" else path.name))
+        text = re.sub(r"\A---\n.*?\n---\n+", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        text = text.replace("/README.md", "/index.md").replace("](README.md", "](index.md")
+        (site / place.with_name("index.md" if path.name == "README.md" else path.name)).write_text(
+            text, encoding="utf-8"
+        )
     if sources.name != "en":
         return
     for other in sorted(Path(config["config_file_path"]).parent.glob("??.yml")):

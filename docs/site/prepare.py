@@ -27,14 +27,17 @@ OUTSIDE = {
     "SECURITY.md": "project/security.md",
     "CODE_OF_CONDUCT.md": "project/code-of-conduct.md",
     "README.md": "project/readme.md",
-    "examples/README.md": "examples/README.md",
+    "examples/README.md": "tutorials/examples.md",
     "configs/README.md": "project/configs.md",
     "benchmarks/peers/README.md": "project/peers.md",
 }
 """Pages of the repository that do not lie in `docs`, and where the site has them."""
+BOOST = {"tutorials": 2.0, "guides": 2.0, "decisions": 0.1, "project": 0.1, "reference/errors": 0.5, "gallery": 0.5}
+"""How much more, or less, the search thinks of the pages of a folder."""
 FENCE = re.compile(r"^ *(`{3,}).*?^ *\1 *$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?P<before>\]\()(?P<target>[^)\s]+)(?P<after>\))")
-PICTURES = {".png", ".webp", ".gif", ".svg", ".mp4"}
+COPIED = {".png", ".webp", ".gif", ".svg", ".mp4", ".ipynb"}
+"""Kinds of files that the site has as they are."""
 LANGUAGE_OF = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".ipynb": "json", ".toml": "toml", ".json": "json"}
 
 
@@ -87,9 +90,15 @@ def write_pages(language: str, found: dict[str, str], english: dict[str, str]) -
     folder = BUILD / "docs" / language
     links = Links(found, english, folder)
     for name, place in found.items():
-        text = (ROOT / name).read_text(encoding="utf-8")
-        write(folder / place, links.moved(text, name, place))
+        text = links.moved((ROOT / name).read_text(encoding="utf-8"), name, place)
+        write(folder / place, f"{ranked(place)}{text}")
     return links.sources
+
+
+def ranked(place: str) -> str:
+    """Returns what a page begins with so that the search ranks it, '' for most."""
+    boost = next((boost for folder, boost in BOOST.items() if place.startswith(f"{folder}/")), None)
+    return "" if boost is None else f"---\nsearch:\n  boost: {boost}\n---\n\n"
 
 
 class Links:
@@ -120,14 +129,14 @@ class Links:
             return f"{relative(self.found[there], place)}{mark}{anchor}"
         if not (ROOT / there).exists():
             raise SiteError(f"{name} links to {target}, which is not there")
-        if (ROOT / there).suffix in PICTURES:
-            copied = self.folder / "images" / posixpath.relpath(there, "docs/images")
+        if (ROOT / there).suffix in COPIED:
+            copied = self.folder / (there.removeprefix("docs/"))
             copied.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / there, copied)
             return relative(copied.relative_to(self.folder).as_posix(), place)
         if there in self.english:  # not translated: the English page, one folder up from the language's own
             page = re.sub(r"(README)?\.md$", lambda end: "index.html" if end[1] else ".html", self.english[there])
-            return f"../{relative(page, place)}{mark}{anchor}"
+            return f"{relative(page, f'{self.folder.name}/{place}')}{mark}{anchor}"
         self.sources.add(there)
         if (ROOT / there).is_dir():
             self.sources |= {path.relative_to(ROOT).as_posix() for path in (ROOT / there).iterdir() if path.is_file()}
@@ -198,8 +207,10 @@ def contents(tree: list[Any]) -> str:
 
 def opening(text: str) -> str:
     """Returns a page's first paragraph on one line, without the addresses of its links."""
-    found = re.search(r"^(?![#!|>`*-])(\S.*?)(?:\n\n|\Z)", FENCE.sub("", text), re.MULTILINE | re.DOTALL)
-    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", " ".join(found[1].split()) if found else "")
+    body = re.split(r"^# .+$", FENCE.sub("", text), maxsplit=1, flags=re.MULTILINE)[-1]
+    paragraphs = (" ".join(part.split()) for part in re.split(r"\n\s*\n", body))
+    found = next((part for part in paragraphs if part and not re.match(r"#|!\[|\||>|[-*] |\*Made from", part)), "")
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", found)
 
 
 def configured(language: str, menu: list[Any], versions: bool) -> str:

@@ -52,8 +52,14 @@ def test_links_of_the_repository_become_links_of_the_site(site: ModuleType, tmp_
 
 
 def test_a_translation_links_to_english_pages_that_it_lacks(site: ModuleType, tmp_path: Path):
-    english = {"docs/README.md": "README.md", "docs/guides/machines/gpu.md": "guides/machines/gpu.md"}
-    links = site.Links({"docs/zh/README.md": "README.md"}, english, tmp_path)
+    english = {
+        "docs/tutorials/notebook.md": "tutorials/notebook.md",
+        "docs/guides/machines/gpu.md": "guides/machines/gpu.md",
+    }
+    links = site.Links({"docs/zh/README.md": "README.md"}, english, tmp_path / "zh")
+    assert links.moved("[x](../../tutorials/notebook.md)", "docs/zh/tutorials/x.md", "tutorials/x.md") == (
+        "[x](../../tutorials/notebook.html)"
+    )
     assert links.moved("[x](../guides/machines/gpu.md#memory)", "docs/zh/README.md", "README.md") == (
         "[x](../guides/machines/gpu.html#memory)"
     )
