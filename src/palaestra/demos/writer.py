@@ -58,6 +58,7 @@ class DemoWriter:
         self.records = 0
         self.ends = 0
         self._total = np.float32(0)  # Unity's precision
+        self._reward = 0.0
         self._compressed = frozenset(compressed)
         if unknown := self._compressed - {obs.name for obs in spec.obs if obs.is_visual}:
             raise DemoError(
@@ -82,7 +83,7 @@ class DemoWriter:
     @property
     def reward(self) -> float:
         """Sum of the rewards of all records so far."""
-        return float(self._total)
+        return self._reward
 
     @property
     def closed(self) -> bool:
@@ -101,6 +102,7 @@ class DemoWriter:
         self.records += 1
         self.ends += done
         self._total += np.float32(reward)
+        self._reward += reward
         if done:
             self._put_header()
 

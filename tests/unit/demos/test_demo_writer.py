@@ -24,6 +24,14 @@ def test_the_header_counts_records_ends_and_rewards_as_unity_does(tmp_path):
     assert content.endswith(meta)
 
 
+def test_the_sum_of_many_rewards_is_not_rounded(tmp_path):
+    with DemoWriter(tmp_path / "x.demo", "x", "x", HYBRID) as writer:
+        raw = writer.encode(record(1))
+        for _ in range(20_000):
+            writer.write_raw(raw, 0.1, done=False)
+    assert writer.reward == pytest.approx(2_000, abs=1e-6)
+
+
 @pytest.mark.parametrize(
     ("action", "sizes", "kind"),
     [(ActionSpec(2), [2], 1), (ActionSpec(0, (3, 2)), [3, 2], 0), (ActionSpec(1, (2,)), [], 0)],
