@@ -1,6 +1,6 @@
 """The site of the documentation: every page is in its menu, and every link leads to a page of it.
 
-`tests/page/test_site.py` builds it and opens its pages in a browser.
+`tests/page/test_docs_in_browser.py` builds it and opens its pages in a browser.
 """
 
 import importlib.util
