@@ -39,7 +39,7 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "gallery"
 IMAGES = ROOT / "docs" / "images" / "gallery"
 COLUMNS = 3
-CONTENTS = "This page has its observations, actions and rewards, the commands that train it, a learning curve, {}."
+CONTENTS = "This page has its observations, actions and rewards, the commands that train it,{} {}."
 WIDTH = 140
 GROUPS = ("ppo", "poca", "sac", "bc", "imitation")
 """Folders of settings files of runs."""
@@ -47,9 +47,9 @@ GROUPS = ("ppo", "poca", "sac", "bc", "imitation")
 SHEET = """\
 # Gallery
 
-The {count} built-in environments, each with a page: what agents observe, do and are rewarded for, a learning curve, the
-commands that train it, and how close it is to Unity's example of that name. They run inside the training process,
-without Unity.
+The {count} built-in environments, each with a page: what agents observe, do and are rewarded for, the commands
+that train it, and how close it is to Unity's example of that name. The pages of {curves} environments have a learning
+curve. The environments run inside the training process, without Unity.
 
 ```bash
 palaestra envs
@@ -127,7 +127,8 @@ def sheet(names: list[str]) -> str:
         row = shown[at : at + COLUMNS]
         lines.append(cells([f"[{picture(name)}]({name}.md)" for name in row]))
         lines.append(cells([described(name) for name in row]))
-    return SHEET.format(count=len(names)) + "\n".join(lines) + "\n" + AFTER
+    head = SHEET.format(count=len(names), curves=sum(bool(curves.read(name)) for name in shown))
+    return head + "\n".join(lines) + "\n" + AFTER
 
 
 def picture(name: str) -> str:
@@ -161,7 +162,8 @@ def page(name: str) -> str:
     """Returns the page of one environment."""
     facts, said = declared(name), sentences()[name]
     last = "and how close it is to Unity's example" if name in agreements() else "and where its rules come from"
-    lines = [f"# {name}", "", *wrapped(f"{facts.traits.summary} {CONTENTS.format(last)}")]
+    shown = " a learning curve," if curves.read(name) else ""
+    lines = [f"# {name}", "", *wrapped(f"{facts.traits.summary} {CONTENTS.format(shown, last)}")]
     lines += ["", picture(name), "", f"*{FILMS[name].words()}*", ""]
     lines += [*wrapped(said["about"]), "", *what(facts)]
     lines += observations(facts, said) + actions(facts, said) + rewards(facts) + parameters(facts)
@@ -326,24 +328,24 @@ def curve(name: str, said: Mapping[str, Any]) -> list[str]:
     """Returns the section of the learning curve."""
     seeds = {one.seed for one in curves.read(name)}
     lines = ["## Learning curve", ""]
-    train = f"palaestra {' '.join(curves.command(name))} --run-id={name} --seeds={max(len(seeds), 3)}"
+    train = curves.commands(name)
     if not seeds:
-        none = "No learning curve of this environment was made yet: its training takes longer than the others'."
+        none = "No curve was made here yet."
         again = f"python docs/make_gallery.py --train {name}"
         lines += [
             *wrapped(f"{none} The first command trains three seeds; the second makes the curve of this page:"),
             "",
         ]
-        return [*lines, "```bash", train, again, "```", ""]
+        return [*lines, "```bash", *train, again, "```", ""]
     shown, ended = curves.words(name)
     lines += [f"![Learning curve of {name}: {shown}](../images/gallery/{name}-curve.png)", ""]
-    for text in (shown, ended, said.get("curve", "")):
+    for text in (shown, ended, said.get("curve", ""), curves.MADE):
         lines += [*wrapped(text), ""] if text else []
     data = f"[docs/curves/gallery/{name}.csv](../curves/gallery/{name}.csv)"
     metric = " --metric Self-play/ELO" if self_plays(name) else ""
     plot = f"palaestra plot '{name}-seed-*'{metric} --out {name}.png"
-    lines += [*wrapped(f"The numbers are in {data}. These commands train several seeds and draw them:"), ""]
-    return [*lines, "```bash", train, plot, "```", ""]
+    lines += [*wrapped(f"The numbers are in {data}. These commands train the same seeds and draw them:"), ""]
+    return [*lines, "```bash", *train, plot, "```", ""]
 
 
 def following(name: str) -> str:

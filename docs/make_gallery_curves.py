@@ -46,6 +46,11 @@ FLAGS = {
     "Worm": "--max-steps=5e5",
 }
 """Flags of the runs of environments whose settings files ask for more than some minutes of a core."""
+MADE = (
+    "Trained on two CPU cores without a GPU, shared with other work, and put into the repository on 30 November 2026. "
+    "Curves of another machine or version differ a little."
+)
+"""When and where the curves were made."""
 FAR = 3.0
 """Times the highest value at which a bar is too far away to be shown."""
 SOURCE = "Made from"
@@ -131,6 +136,15 @@ def command(name: str) -> list[str]:
     return ["learn", *given, f"--env={name}", *FLAGS.get(name, "").split()]
 
 
+def commands(name: str) -> list[str]:
+    """Returns the commands that train the seeds of a curve; three seeds if there is no curve."""
+    seeds = sorted({one.seed for one in read(name)}) or list(SEEDS)
+    train = f"palaestra {' '.join(command(name))}"
+    if len(seeds) > 1 and seeds == list(range(1, len(seeds) + 1)):
+        return [f"{train} --run-id={name} --seeds={len(seeds)}"]
+    return [f"{train} --run-id={run_of(name, seed)} --seed={seed}" for seed in seeds]
+
+
 def add(name: str, seed: int, run: Path) -> None:
     """Puts the metrics of a run into the file of its environment, in place of those of the same seed."""
     kept = [one for one in read(name) if one.seed != seed]
@@ -212,7 +226,8 @@ def cut_short(name: str, behaviors: Mapping[str, Lines]) -> list[str]:
         wanted = min(float(flags.get("max-steps", asked)), asked)
         last = min(max(line) for line in lines.values())
         if last < 0.95 * wanted:
-            told.append(f"Training was stopped after {last:,} decisions; the file asks for {asked:,}.")
+            asks = f"the command asks for {wanted:,.0f}, the file" if wanted < asked else "the file asks"
+            told.append(f"Training was stopped after {last:,} decisions; {asks} for {asked:,}.")
         elif wanted < asked:
             told.append(f"The file asks for {asked:,} decisions; this training had {wanted:,.0f}.")
     return list(dict.fromkeys(told))

@@ -12,17 +12,25 @@ from palaestra.envs.builtin.sensors.truth import numbers_of
 OVERVIEW = """\
 # Compared with Unity's examples
 
-Most built-in environments have the name of one of Unity's examples and are that example: the same observations,
-actions, rewards and physics, so that models cross over both ways. This page shows for all of them together what Unity's
-own models earn here, and what was learned here with the settings files of ML-Agents. The page of each environment in
+Most built-in environments have the name of one of Unity's examples, with its observations, actions and rewards. The
+physics are near enough that Unity's own model earns what Unity states in {enough} of the {stated} environments in which
+such a model was played and Unity states a figure. In the other {short} ([below](#unitys-models-play-here)) the model
+earns less, so do not expect models to cross over there. This page shows for all environments together what Unity's own
+models earn here, and what was learned here with the settings files of ML-Agents. The page of each environment in
 [the gallery](README.md) lists what is the same and what differs.
 
-The first command prints the first table, the second what this site says of one environment:
+The first command prints the first table from the recorded figures, and measures nothing. The second prints what this
+site says of one environment. The third plays a model and prints the mean of its episodes, with sampled actions; the
+model files are in ML-Agents' repository, among the assets of each example:
 
 ```bash
 palaestra envs --unity
 palaestra envs 3DBall --unity
+palaestra evaluate Crawler.onnx --env=Crawler --episodes=200
 ```
+
+The figures were recorded in November 2026; day and machine of each were not noted. Worlds changed during that month, so
+a new measurement can differ from a figure here.
 
 ## Unity's models play here
 
@@ -33,14 +41,15 @@ figure.
 """
 SHORT = """
 Unity's own models earn less than 95 % of what Unity states in {}.
-The bodies of these environments (in Visual3DBall the pictures) are not Unity's yet.
+The bodies of these environments (in Visual3DBall the pictures) are not Unity's yet. A training that reaches Unity's
+figure in them has solved the world here, which is not Unity's; the second table says *solved here*.
 
 ## Unity's settings learn here
 
 The mean reward of an episode in training, where the note says nothing else, with the settings files that ML-Agents has
 for its examples, unchanged. Decisions are in millions until the run was stopped, *of* the decisions that the file asks
 for. *Solved* is a run with at least 95 % of what Unity states; *not finished* is a run that was stopped before without
-reaching it.
+reaching it. *Solved here* is such a run in an environment in which Unity's own model earns less than Unity states.
 
 """
 KNOWING = """
@@ -67,7 +76,10 @@ def overview() -> str:
         runs += [f"| {link(name)} | {' | '.join(row)} |" for row in run_rows(agreement)]
     short = listed([link(name) for name, agreement in found.items() if agreement.falls_short])
     knowing = listed([link(name) for name in found if parts_of_truth(name)])
-    return OVERVIEW + "\n".join(models) + "\n" + SHORT.format(short) + "\n".join(runs) + "\n" + KNOWING.format(knowing)
+    played = [name for name, one in found.items() if any(score.stated for score in one.models) and not is_alias(name)]
+    fewer = [name for name in played if found[name].falls_short]
+    head = OVERVIEW.format(enough=len(played) - len(fewer), stated=len(played), short=len(fewer))
+    return head + "\n".join(models) + "\n" + SHORT.format(short) + "\n".join(runs) + "\n" + KNOWING.format(knowing)
 
 
 def section(name: str) -> list[str]:
@@ -111,12 +123,18 @@ def run_rows(agreement: Agreement) -> list[list[str]]:
             f"{run.decisions:g}",
             f"{run.planned:g}",
             f"{run.seeds}",
-            run.status or "-",
+            f"{run.status} here" if run.status == "solved" and agreement.falls_short else run.status or "-",
             stated(run),
             "; ".join(filter(None, (run.behavior, run.measure, run.remark))) or "-",
         ]
         for run in agreement.learned
     ]
+
+
+def is_alias(name: str) -> bool:
+    """Whether a name is a second one of an environment with the same models."""
+    found = list(agreements().items())
+    return any(one.models == agreements()[name].models for other, one in found if one.models and other < name)
 
 
 def parts_of_truth(name: str) -> tuple[tuple[str, int], ...]:
