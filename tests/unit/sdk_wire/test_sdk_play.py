@@ -80,8 +80,8 @@ def test_what_an_author_does_wrong_is_a_line_and_what_an_authors_code_raises_is_
         assert run(sdk.game(fill), ["--episodes=1", "--time-scale=0"]) == 1
         return capfd.readouterr().err
 
-    told = played("on_episode_begin", lambda self: self.add_reward("1"))
-    assert len(told.splitlines()) == 1
+    told, link = played("on_episode_begin", lambda self: self.add_reward("1")).splitlines()
+    assert link.endswith("palaestra help errors python-game")
     assert re.search(
         r"agent 0 \(Bad\) calls add_reward\('1'\); expected a finite number .* \(.*test_sdk_play\.py, line \d+\)$", told
     )

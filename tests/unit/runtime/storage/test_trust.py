@@ -141,7 +141,7 @@ TAKES_NO_SETTINGS = {
     "upgrade": "old --curriculum --sampler",  # settings of old releases, of which nothing is run
     "export": "--behavior",
     "config": "--example",
-    "help": "topic",
+    "help": "topic error",
     "distill": "--vis-encode-type --run-id",  # of the student
 }
 TYPED = {"ENV", "BUILD", "PATH=VALUE", "ARG", "DIR", "TAG", "DEVICE", "ADDRESS", "HOST:PORT"}
