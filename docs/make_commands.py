@@ -195,10 +195,6 @@ def _sentence(text: str) -> str:
 
 
 if __name__ == "__main__":
-    FOLDER.mkdir(exist_ok=True)
-    made = pages()
-    for old in set(FOLDER.glob("*.md")) - set(made):
-        old.unlink()
-    for path, text in made.items():
-        path.write_text(text, encoding="utf-8")
-    print(f"wrote {len(made)} pages in {FOLDER}")
+    from written_pages import write_folder
+
+    write_folder(FOLDER, pages())

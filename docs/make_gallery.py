@@ -78,7 +78,7 @@ Next: [how far they are Unity's](unity.md), [several seeds and comparing setting
 
 @dataclass(frozen=True)
 class Declared:
-    """What an environment declares."""
+    """Observations, actions, parameters and sizes that an environment declares."""
 
     behaviors: Mapping[str, BehaviorSpec]
     traits: EnvTraits

@@ -1,4 +1,4 @@
-"""What MkDocs does for the site besides: equations as MathML, each page as Markdown beside it, languages."""
+"""Hooks of MkDocs: draw equations as MathML, copy each page as Markdown, build the other languages."""
 
 from __future__ import annotations
 

@@ -35,10 +35,10 @@ OUTSIDE = {
 BOOST = {"tutorials": 2.0, "guides": 2.0, "decisions": 0.1, "project": 0.1, "reference/errors": 0.5, "gallery": 0.5}
 """How much more, or less, the search thinks of the pages of a folder."""
 FENCE = re.compile(r"^ *(`{3,}).*?^ *\1 *$", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"(?P<before>\]\()(?P<target>[^)\s]+)(?P<after>\))")
+LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 COPIED = {".png", ".webp", ".gif", ".svg", ".mp4", ".ipynb"}
 """Kinds of files that the site has as they are."""
-LANGUAGE_OF = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".ipynb": "json", ".toml": "toml", ".json": "json"}
+LANGUAGE_OF = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml", ".json": "json"}
 
 
 class SiteError(Exception):
