@@ -117,16 +117,14 @@ def sites() -> tuple[Site, ...]:
 
 
 def _sites(module: str, tree: ast.Module) -> Iterator[Site]:
-    validates = "pydantic" in ast.dump(tree) or module in (
-        "rewards.chosen_numbers",
-        "trainers.symmetry.mirror_settings",
-    )
+    imported = [node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom)]
+    validates = "pydantic" in imported or module in ("rewards.chosen_numbers", "trainers.symmetry.mirror_settings")
     for function, node in _nodes(tree, None):
         name = "" if function is None else function.name
         call = node.exc if isinstance(node, ast.Raise) else node
         if not isinstance(call, ast.Call):
             continue
-        made = ast.unparse(call.func).rpartition(".")[2]
+        made = _last_name(call.func)
         if made in error_classes():
             classes = error_classes()[made]
         elif isinstance(node, ast.Raise) and (made not in OTHERS.split() or (made == "ValueError" and validates)):
@@ -135,6 +133,10 @@ def _sites(module: str, tree: ast.Module) -> Iterator[Site]:
             continue
         if isinstance(node, ast.Call) or made not in error_classes():
             yield Site(module, name, call.lineno, classes, tuple(_messages(call, Words(module, function))))
+
+
+def _last_name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _nodes(node: ast.AST, function: Function | None) -> Iterator[tuple[Function | None, ast.AST]]:
@@ -205,10 +207,10 @@ class Words:
 
 def _assigned(name: str, function: Function) -> Iterator[ast.AST]:
     for node in ast.walk(function):
-        targets = node.targets if isinstance(node, ast.Assign) else []
-        targets = [node.target] if isinstance(node, ast.NamedExpr) else targets
-        if isinstance(node, ast.Assign | ast.NamedExpr) and name in [ast.unparse(each) for each in targets]:
-            yield node.value
+        if isinstance(node, ast.Assign | ast.NamedExpr):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if name in [each.id for each in targets if isinstance(each, ast.Name)]:
+                yield node.value
 
 
 @cache

@@ -16,6 +16,7 @@ def test_importing_palaestra_imports_not_even_numpy():
     assert done.stdout.strip() == f"[] {sorted(palaestra.__all__)}"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("first", "id"),
     [

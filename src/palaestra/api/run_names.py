@@ -13,6 +13,7 @@ from palaestra.core.files import file_name
 from palaestra.parallel import ranks
 from palaestra.runtime.run.run_settings import Config
 from palaestra.runtime.settings import yaml_file
+from palaestra.runtime.settings.examples import here_or_shipped
 from palaestra.runtime.settings.sourced_settings import Setting
 from palaestra.runtime.storage.run_folder import RunFolder
 
@@ -85,7 +86,7 @@ def given_value(path: tuple[str, str], config: Config, overrides: Mapping[str, A
 def _section(config: Config, name: str) -> Mapping[str, Any]:
     """Returns a section of a file or tree; loading it reports what is wrong with it."""
     try:
-        tree = yaml_file.read(Path(config)).tree if isinstance(config, str | Path) else config
+        tree = yaml_file.read(here_or_shipped(Path(config))).tree if isinstance(config, str | Path) else config
     except ConfigError:
         return {}
     found = tree.get(name) if isinstance(tree, Mapping) else None

@@ -23,7 +23,7 @@ from palaestra.runtime.run.run_settings import Config
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.settings.fitting import preset_for
 from palaestra.runtime.settings.foreign_names import answer
-from palaestra.runtime.settings.sourced_settings import Setting
+from palaestra.runtime.settings.sourced_settings import Setting, of_every_behavior
 from palaestra.runtime.settings.track_words import trackers_of
 from palaestra.scenario.settings import SelfPlaySettings
 from palaestra.trainers.behavior_settings import BehaviorSettings, trainer_name
@@ -172,13 +172,6 @@ def _leaves(settings: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str,
             yield from _leaves(value, f"{written}.")
         else:
             yield written, of_every_behavior(written), value
-
-
-def of_every_behavior(path: str) -> str:
-    """Returns a path with `behaviors.*` in front where it begins with a key of a behavior."""
-    first = path.partition(".")[0]
-    every = first in BehaviorSettings.model_fields and first not in RunSettings.model_fields
-    return f"behaviors.*.{path}" if every else path
 
 
 def plain(value: Any) -> Any:

@@ -12,7 +12,6 @@ from palaestra.api.training_options import (
     SettingOptions,
     check_config,
     given_env,
-    of_every_behavior,
     overrides_of,
     plain,
     settings_of,
@@ -80,8 +79,6 @@ def tune(
     overrides = overrides_of(tune, given)
     check_config(tune, config)
     found = given_env(env, config, overrides, settings)
-    if isinstance(search, Mapping) and isinstance(search.get("space"), Mapping):
-        search = {**search, "space": {of_every_behavior(str(path)): one for path, one in search["space"].items()}}
     if found.env is not None:
         raise CallError(
             "env is an object, and each trial opens its own: give its name, such as gymnasium:CartPole-v1, or "

@@ -109,7 +109,7 @@ def settled_settings(request: TrainingRequest) -> tuple[Loaded, RunFolder]:
     checkpoint = loaded.settings.checkpoint_settings
     folder = run_folder(Path(checkpoint.results_dir), checkpoint.run_id)
     must_stay_inside(folder.path, trust)
-    return replace(loaded, notes=notes), folder
+    return replace(loaded, notes=(*loaded.notes, *notes)), folder
 
 
 def env_flags_must_fit(loaded: Loaded, overrides: Mapping[str, Any]) -> None:

@@ -50,6 +50,12 @@ def example_like(path: Path) -> str | None:
     return _match("/".join(path.parts[-2:]), names) or _match(path.name, names)
 
 
+def here_or_shipped(file: Path) -> Path:
+    """Returns a settings file; away from a clone, of `configs/ppo/3DBall.yaml` the one that comes with Palaestra."""
+    shipped = configs_folder().parent / file
+    return shipped if file.parts[:1] == ("configs",) and not file.exists() and shipped.is_file() else file
+
+
 def made_for(name: str, trainer: str | None = None) -> Path | None:
     """Returns the example for an environment: the one of its name, that for groups first; None if there is none.
 

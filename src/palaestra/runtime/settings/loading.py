@@ -22,6 +22,7 @@ from palaestra.core.plugins import nearest
 from palaestra.core.settings import IGNORED_KEY, SKIP_USER_CODE
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.criteria import missing_lessons, never_met
+from palaestra.runtime.settings.examples import here_or_shipped
 from palaestra.runtime.settings.format_versions import misplaced, refuse_old
 from palaestra.runtime.settings.setting_errors import config_error, problem, warning
 from palaestra.runtime.settings.sourced_settings import Setting, SourcedSettings, check_depth
@@ -95,7 +96,10 @@ def load(
     warnings += [warning(path, sentence, sourced) for path, sentence in remarks(settings)]
     settings = _resume_or_initialize(settings, sourced, warnings)
     with_tree = None if config is not None else lambda tree: load(tree, overrides, sets, own_code=own_code)
-    return Loaded(settings, tuple(dict.fromkeys(warnings)), document.text, sourced, with_tree)
+    notes = ()
+    if isinstance(config, Path) and sourced.file != config:
+        notes = (f"There is no {config} here: taking the one that comes with Palaestra",)
+    return Loaded(settings, tuple(dict.fromkeys(warnings)), document.text, sourced, with_tree, notes)
 
 
 def _lesson_of_old_run(settings: RunSettings, sourced: SourcedSettings) -> Iterator[tuple[Key, str]]:
@@ -161,7 +165,7 @@ def _sourced(
         document = yaml_file.Document(tree=deepcopy(dict(config)))
         file = None
     else:
-        file = Path(config)
+        file = here_or_shipped(Path(config))
         document = yaml_file.read(file, repeats)
         if isinstance(document.tree, dict):
             refuse_old(document.tree, file)

@@ -61,7 +61,7 @@ class Setting:
     """A value for a setting, as `--set` or a program gives it."""
 
     path: str
-    """A name within it may contain dots; `behaviors.*` means all listed behaviors."""
+    """A name within it may contain dots; `behaviors.*` means all listed behaviors, as a behavior's key alone does."""
     value: Any
     words: str
     """How the user wrote it."""
@@ -76,9 +76,14 @@ class Setting:
         if not equals or not all(path.split(".")):
             raise ConfigError(f"{words}: expected PATH=VALUE, such as behaviors.3DBall.max_steps=1e6")
         try:
-            return cls(path.strip(), yaml_file.parse(value).tree, words)
+            return cls(of_every_behavior(path.strip()), yaml_file.parse(value).tree, words)
         except ConfigError as error:
             raise ConfigError(f"{words}: the value {error}") from None
+
+
+def of_every_behavior(path: str) -> str:
+    """Returns a path with `behaviors.*` in front where it begins with a key of a behavior, such as `max_steps`."""
+    return f"behaviors.*.{path}" if path.partition(".")[0] in BehaviorSettings.model_fields else path
 
 
 def dotted(path: Key) -> str:

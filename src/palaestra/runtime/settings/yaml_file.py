@@ -29,6 +29,7 @@ _FLOAT = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$")
 _FIRST = list("-+.0123456789")
 _MAX_DIGITS = 400  # characters of a number: more than any float has
 _SMALL = 20_000  # characters up to which the slower parser, which explains mistakes better, is fast enough
+_MINDED = re.compile("[\t?\ufeff]")  # where libyaml takes what YAML forbids
 _COMMENT = re.compile(rb"(?<![^\s])#[^\r\n]*")
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -53,6 +54,10 @@ class _Dumper(yaml.SafeDumper):
     """Dumper that puts quotes around text that `_Loader` would read as a number."""
 
 
+class _FastDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # pyright: ignore[reportGeneralTypeIssues]
+    """`_Dumper` with libyaml, which writes some characters, such as emoji, as codes."""
+
+
 for _class in (_Loader, _FastLoader):
     _class.yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in rules if not tag.endswith(":timestamp")]
@@ -60,9 +65,10 @@ for _class in (_Loader, _FastLoader):
     }
     _class.yaml_implicit_resolvers["-"].insert(0, (f"{_TAG}str", re.compile("-0$")))  # of mirrors: a sign of its own
     _class.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, _FIRST)
-_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, _FIRST)
-# paths and NumPy's numbers, which programs give
-_Dumper.add_multi_representer(object, lambda to, it: to.represent_data(getattr(it, "item", it.__str__)()))
+for _class in (_Dumper, _FastDumper):
+    _class.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, _FIRST)
+    # paths and NumPy's numbers, which programs give
+    _class.add_multi_representer(object, lambda to, it: to.represent_data(getattr(it, "item", it.__str__)()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +142,17 @@ def parse(
     """Parses a text. Raises ConfigError with line and column.
 
     A duplicate key is an error. With `repeats` it is added there, with the line of its last value, which is used.
-    `quick` is for many files that programs wrote: its messages explain less.
+    A mistake in a small text is looked for again by the slower parser, which explains it better and alone minds some
+    characters, unless the text is one of many that programs wrote (`quick`).
     """
-    loader_class = _FastLoader if quick or len(text) > _SMALL else _Loader
+    explained = not quick and len(text) <= _SMALL
     try:
-        check_limits(loader_class(text), file)
-        loader = loader_class(text)
-        node = loader.get_single_node()
-        lines: dict[Key, int] = {}
-        return Document(text, None if node is None else _Reader(loader, lines, file, repeats).value(node, ()), lines)
+        try:
+            return _document(_Loader if explained and _MINDED.search(text) else _FastLoader, text, file, repeats)
+        except (yaml.YAMLError, ValueError):
+            if not explained:
+                raise
+            return _document(_Loader, text, file, repeats)
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, file, text) from None
     except yaml.reader.ReaderError as error:
@@ -154,9 +162,19 @@ def parse(
         raise ConfigError(f"is not YAML: {(str(error).splitlines() or ['?'])[0]}", file) from None
 
 
+def _document(kind: Any, text: str, file: Path | None, repeats: list[tuple[str, int]] | None) -> Document:
+    check_limits(kind(text), file)
+    loader = kind(text)
+    node = loader.get_single_node()
+    lines: dict[Key, int] = {}
+    return Document(text, None if node is None else _Reader(loader, lines, file, repeats).value(node, ()), lines)
+
+
 def dump(tree: Any, width: int = 80) -> str:
     """Returns YAML in the keys' order, folded beyond `width` columns, which `parse` reads back to the same values."""
-    return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=width)
+    form: Any = {"sort_keys": False, "allow_unicode": True, "default_flow_style": False, "width": width}
+    text = yaml.dump(tree, Dumper=_FastDumper, **form)
+    return yaml.dump(tree, Dumper=_Dumper, **form) if "\\U" in text else text
 
 
 class _Reader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -29,6 +30,9 @@ UNSAVED_SECONDS = 600.0
 """Seconds of training after which a run must have saved a checkpoint: one is due every minute, between two updates."""
 HALF = ".*.tmp-*"
 """Pattern of the names that files have until they are complete and renamed."""
+
+
+_MODEL = re.compile(r"([^/]+)/\1-\d+\.onnx|[^/]+-best\.onnx")  # of a checkpoint, or the best
 
 
 THEIRS = "checkpoint.pt"
@@ -210,8 +214,8 @@ class RunFolder:
     def create(self, settings: RunSettings) -> None:
         """Starts a run in the folder by writing its resolved settings.
 
-        Of an earlier run in the folder (`force`), checkpoints, snapshots and metrics are removed, since they would mix
-        with the new ones; other files stay. Raises RunError.
+        Of an earlier run in the folder (`force`), checkpoints, snapshots, metrics, and models but the last are removed,
+        since they would mix with the new ones; other files stay. Raises RunError.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -251,8 +255,10 @@ class RunFolder:
     def _clear(self) -> None:
         for folder in (self.checkpoints, *self.path.glob("*/snapshots")):
             shutil.rmtree(folder, ignore_errors=True)
-        for name in ("metrics.jsonl", "run_logs/training_status.json"):
-            (self.path / name).unlink(missing_ok=True)
+        found = [*self.path.glob("*.onnx"), *self.path.glob("*/*.onnx")]
+        models = [path for path in found if _MODEL.fullmatch(path.relative_to(self.path).as_posix())]
+        for path in (*models, self.path / "metrics.jsonl", self.path / "run_logs/training_status.json"):
+            path.unlink(missing_ok=True)
 
     def sweep(self) -> None:
         """Removes half-written files of a killed run; `Checkpoints` does so for its own."""

@@ -13,7 +13,7 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.metrics import REWARD
 from palaestra.runtime.settings import Loaded, RunSettings, load, yaml_file
 from palaestra.runtime.settings.search_settings import RangeSettings, SearchSettings
-from palaestra.runtime.settings.sourced_settings import Setting, SourcedSettings
+from palaestra.runtime.settings.sourced_settings import Setting, SourcedSettings, of_every_behavior
 from palaestra.runtime.settings.warnings import FOR_TUNE
 from palaestra.runtime.storage.trust import Code, learning_code
 from palaestra.runtime.tune.dimensions import Dimension
@@ -118,12 +118,14 @@ def make_plan(
     settings = loaded.settings.model_copy(update={"search": None})
     _refuse_several_processes(settings)
     _refuse_unknown_behavior(search, settings, loaded)
-    given = dict(search.space)
+    given = {of_every_behavior(path): found for path, found in search.space.items()}
+    if len(given) < len(search.space):
+        raise loaded.refusal([(("search", "space"), "gives a setting twice: with `behaviors.*` and without")], HEADING)
     if not given:
         trainers = {block.trainer_type for block in blocks_of(settings)}
         given = dict(SearchSettings.model_validate({"space": space_for(trainers)}).space)
         given = _with_own_choices(given, StudyPlan(tree, settings, search, ()))
-    notes = [warning for warning in loaded.warnings if FOR_TUNE not in warning]
+    notes = [*loaded.notes, *(warning for warning in loaded.warnings if FOR_TUNE not in warning)]
     dimensions = tuple(
         Dimension(path, found.model_copy(update={"choice": _with_folders(found.choice, results, path)}))
         for path, found in given.items()

@@ -161,6 +161,7 @@ SEES = {
 }
 
 
+@pytest.mark.few(19)
 @pytest.mark.parametrize(
     ("keys", "sampled"),
     [*((keys, False) for keys in SEES), *((keys, True) for keys in ("image_rows", "stack_reversed", "sensor_order"))],
@@ -217,6 +218,7 @@ DOES = {
 SAMPLED = ("action_sign", "choice_shift", "action_late", "action_by_3, action_sign", "action_sign, action_late")
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize(("keys", "sampled"), [*((keys, False) for keys in DOES), *((keys, True) for keys in SAMPLED)])
 def test_what_the_game_does_with_actions_is_named(tmp_path, capsys, keys, sampled):
     model = made(STACKED, tmp_path / "Agent.onnx")

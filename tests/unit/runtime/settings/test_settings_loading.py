@@ -516,3 +516,30 @@ def test_what_has_changed_is_told_of_networks_alone():
     bins = "default_settings.hyperparameters.critic_bins is 21, was 11"
     assert changes(before, now) == ["default_settings.hyperparameters.buffer_size is 50000, was 1000", bins]
     assert changes(before, now, of_shape=True) == [bins]
+
+
+def test_set_takes_a_behaviors_key_for_every_behavior():
+    tree = {"default_settings": {"trainer_type": "ppo"}, "behaviors": {"A": {"trainer_type": "sac"}, "B": {}}}
+    found = load(tree, sets=["max_steps=7", "network_settings.hidden_units=9"]).settings
+    blocks = [*found.behaviors.values(), found.default_settings]
+    assert [(block.max_steps, block.network_settings.hidden_units) for block in blocks] == [(7, 9)] * 3
+    with pytest.raises(ConfigError, match="--learning-rate already sets learning_rate of every behavior"):
+        load(
+            tree,
+            {"behaviors": {"*": {"hyperparameters": {"learning_rate": 1e-3}}}},
+            ["hyperparameters.learning_rate=1e-4"],
+        )
+
+
+def test_away_from_a_clone_a_shipped_file_is_taken_by_its_place_in_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    place = Path("configs/ppo/CartPole.yaml")
+    found = load(place)
+    assert found.settings.behaviors["CartPole"].max_steps == 500_000
+    assert found.notes == (f"There is no {place} here: taking the one that comes with Palaestra",)
+    place.parent.mkdir(parents=True)
+    place.write_text("behaviors: {Mine: {}}")
+    assert (list(load(place).settings.behaviors), load(place).notes) == (["Mine"], ())
+    for missing in ("configs/ppo/CartPoles.yaml", "ppo/Basic.yaml", str(tmp_path / "configs/ppo/Basic.yaml")):
+        with pytest.raises(ConfigError, match="there is no settings file"):
+            load(Path(missing))

@@ -45,7 +45,7 @@ def test_a_new_run_may_not_write_over_another_unless_forced(tmp_path):
         folder.must_be_free(force=False)
 
 
-def test_a_forced_run_keeps_models_and_drops_checkpoints_and_metrics(tmp_path):
+def test_a_forced_run_keeps_what_does_not_mix_with_its_own(tmp_path):
     folder = RunFolder(tmp_path, "first")
     folder.create(LOADED)
     for name in (
@@ -53,12 +53,14 @@ def test_a_forced_run_keeps_models_and_drops_checkpoints_and_metrics(tmp_path):
         "metrics.jsonl",
         "run_logs/training_status.json",
         "Basic/Basic-10.onnx",
+        "Basic-best.onnx",
+        *(kept := ("Basic.onnx", "Basic/mine-10.onnx", "Basic/Basic-10/Basic-10.onnx", "notes.txt")),
     ):
         (folder.path / name).parent.mkdir(parents=True, exist_ok=True)
         (folder.path / name).touch()
     folder.create(LOADED)
-    there = {path.name for path in folder.path.rglob("*") if path.is_file()}
-    assert there == {CONFIGURATION, SIGNATURE.name, "Basic-10.onnx"}
+    there = {path.relative_to(folder.path).as_posix() for path in folder.path.rglob("*") if path.is_file()}
+    assert there == {CONFIGURATION, SIGNATURE.as_posix(), *kept}
 
 
 def test_a_run_that_is_missing_is_told_from_its_neighbors(tmp_path):

@@ -77,6 +77,18 @@ def test_models_of_runs_are_named_by_their_folders_too(tmp_path):
     assert plan.tree["behaviors"]["Duel"]["mirror"] == str(mirror)  # as the study's file has it
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_range_of_a_behaviors_key_is_that_of_every_behavior(tmp_path, alone):
+    ranges = {"hyperparameters.learning_rate": SPACE[RATE], "behaviors.CartPole.time_horizon": {"choice": [32, 64]}}
+    block = tmp_path / "ranges.yaml"
+    block.write_text(yaml.safe_dump({"search": {"space": ranges}}))
+    plan = make_plan(tree(), {}, block=block) if alone else make_plan(tree(space=ranges), {})
+    assert {each.path for each in plan.dimensions} == {RATE, "behaviors.CartPole.time_horizon"}
+    assert plan.start == {RATE: 3e-4, "behaviors.CartPole.time_horizon": 64}
+    with pytest.raises(ConfigError, match=r"search\.space: gives a setting twice"):
+        make_plan(tree(space={**ranges, **SPACE}), {})
+
+
 def test_ranges_in_a_file_of_their_own_replace_those_of_the_file(tmp_path):
     (tmp_path / "ranges.yaml").write_text("space:\n  behaviors.*.max_steps: {integer: [200, 400]}\n")
     plan = make_plan(tree(trials=9), {"search": {"jobs": 2}}, block=tmp_path / "ranges.yaml")

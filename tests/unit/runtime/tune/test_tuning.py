@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -198,21 +197,6 @@ def test_code_in_a_study_of_someone_else_is_not_run(tmp_path):
     file.write_text(yaml.safe_dump(found))
     with pytest.raises(RunError, match=r"would run code.*their_code:Trainer"):
         palaestra.tune(study="study", resume=True, results_dir=str(tmp_path), quiet=True)
-
-
-def test_a_range_of_a_behaviors_key_is_that_of_every_behavior(tmp_path, monkeypatch):
-    asked: list[SearchRequest] = []
-    module = import_module("palaestra.api.tune")
-    monkeypatch.setattr(module, "run_search", lambda request, show: asked.append(request))
-    ranges = {"hyperparameters.beta": {"log": [1e-4, 1e-2]}, "behaviors.A.max_steps": {"choice": [1, 2]}}
-    palaestra.tune(env="CartPole", search={"space": ranges, "trials": 2}, results_dir=str(tmp_path))
-    assert asked[0].block == {
-        "space": {
-            "behaviors.*.hyperparameters.beta": {"log": [1e-4, 1e-2]},
-            "behaviors.A.max_steps": {"choice": [1, 2]},
-        },
-        "trials": 2,
-    }
 
 
 def test_without_optuna_one_line_says_what_to_install(monkeypatch):
