@@ -153,7 +153,8 @@ blocks, all of them optional:
 - An unknown key, a wrong type or a number out of range is an error, with the line and the nearest key. In the blocks in
     which ML-Agents ignores unknown keys, such as `network_settings`, an unknown key is a warning.
 - A flag, such as `--max-steps`, overrides the file. `--set PATH=VALUE` overrides both:
-    `--set behaviors.3DBall.hyperparameters.batch_size=256`. `behaviors.*` means every behavior.
+    `--set hyperparameters.batch_size=256` for every behavior,
+    `--set behaviors.3DBall.hyperparameters.batch_size=256` for one.
 - In Python the same keys are in [`settings`](../python/train.md#train) of `palaestra.train`.
 - Numbers may be written as `1e6`. `null` switches an option off.
 - `palaestra schema` writes a JSON schema, with which an editor completes and explains the keys.

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option(parser, "--example", "NAME", example, nargs="?", const="")
     option(parser, "--out", "FILE", "write there instead of printing", type=Path)
     switch(parser, "--force", "overwrite an existing file")
-    sets = "change a setting, such as behaviors.3DBall.max_steps=1e6; 'behaviors.*' means every behavior"
+    sets = "change a setting: max_steps=1e6 of every behavior, behaviors.3DBall.max_steps=1e6 of one"
     repeated(parser, "--set", "PATH=VALUE", sets, dest="sets")
     switch(
         parser, "--trust", "import your own trainers that the file names, to check and complete their hyperparameters"

@@ -99,7 +99,7 @@ def _most_changed(group: argparse._ArgumentGroup, keys: Collection[str]) -> None
     for key in keys:
         group.add_argument(_flag(key), metavar="NAME" if key == "trainer" else "N", help=MOST_CHANGED[key][1])
     if "trainer" in keys:
-        sets = "change any setting, such as behaviors.3DBall.max_steps=1e6"
+        sets = "change any setting: max_steps=1e6 of every behavior, behaviors.3DBall.max_steps=1e6 of one"
         repeated(group, "--set", "PATH=VALUE", sets, dest="sets")
 
 
@@ -206,10 +206,7 @@ def _refuse_as_settings(given: str) -> None:
         raise ConfigError("there is no settings file 'help'; `palaestra help learn` explains the command")
     name, equals, value = given.partition("=")
     if equals:
-        ours = (
-            answer_flag(f"--{name}", value)
-            or "settings are --set PATH=VALUE, such as --set 'behaviors.*.max_steps=1e6'"
-        )
+        ours = answer_flag(f"--{name}", value) or "settings are --set PATH=VALUE, such as --set max_steps=1e6"
         raise ConfigError(f"'{given}' is no settings file: {ours}")
 
 

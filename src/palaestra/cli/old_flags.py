@@ -70,7 +70,7 @@ def settle(options: argparse.Namespace) -> list[str]:
         )
     for key, setting in IN_EVERY_BEHAVIOR.items():
         if (value := getattr(options, key)) is not None:
-            notes.append(f"--{key.replace('_', '-')}={value} is --set 'behaviors.*.{setting}={value}' now")
+            notes.append(f"--{key.replace('_', '-')}={value} is --set {setting}={value} now")
     return notes
 
 

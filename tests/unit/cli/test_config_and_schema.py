@@ -108,7 +108,7 @@ def test_config_needs_a_file_or_an_example(words: tuple[str, ...]):
 def test_the_path_of_an_example_that_is_not_here_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"palaestra config --example sac/PushBlock --out PushBlock\.yaml"):
-        load(Path("configs/sac/PushBlock.yaml"))
+        load(Path("config/sac/PushBlock.yaml"))
     with pytest.raises(ConfigError) as caught:
         load(Path("mine.yaml"))
     assert "--example" not in str(caught.value)

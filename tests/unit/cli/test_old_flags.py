@@ -72,8 +72,8 @@ def test_what_was_saved_how_often_can_be_given_as_before():
     for block in (settings.default_settings, *settings.behaviors.values()):
         assert (block.checkpoint_interval, block.keep_checkpoints) == (1000, 2)
     assert notes == [
-        "--keep-checkpoints=2 is --set 'behaviors.*.keep_checkpoints=2' now",
-        "--save-freq=1000 is --set 'behaviors.*.checkpoint_interval=1000' now",
+        "--keep-checkpoints=2 is --set keep_checkpoints=2 now",
+        "--save-freq=1000 is --set checkpoint_interval=1000 now",
     ]
 
 

@@ -121,7 +121,6 @@ def test_abbreviations_of_older_flags_mean_what_they_meant(abbreviated, key, cap
     [
         ("hidden_units=64", "did you mean 'behaviors.Ball.network_settings.hidden_units'?"),
         ("hiden_units=64", "did you mean 'behaviors.Ball.network_settings.hidden_units'?"),
-        ("max_steps=64", "did you mean 'behaviors.Ball.max_steps'?"),
         ("behaviors.Ball.learning_rate=1e-3", "did you mean 'behaviors.Ball.hyperparameters.learning_rate'?"),
         ("behaviors.Ball.network_settings.batch_size=3", "did you mean 'behaviors.Ball.hyperparameters.batch_size'?"),
         ("num_envs=3", "did you mean 'env_settings.num_envs'?"),

@@ -19,11 +19,11 @@ NEAREST = (
     ("maskableppo ppomask", "ppo follows action masks by itself"),
     (
         "recurrentppo ppolstm ppornn r2d2 r2d3",
-        "ppo has a memory with --set 'behaviors.*.network_settings.memory={memory_size: 128}'",
+        "ppo has a memory with --set 'network_settings.memory={memory_size: 128}'",
     ),
     (
         "impala appo vtrace dppo ddppo apex",
-        "ppo is nearest; --processes, --gpus and --set 'behaviors.*.threaded=true' make it faster",
+        "ppo is nearest; --processes, --gpus and --set threaded=true make it faster",
     ),
     ("mappo maddpg qmix vdn coma matd3 masac hatrpo happo mat", "poca is nearest: groups of agents share a reward"),
     ("reinforce vpg pg policygradient", "ppo is nearest; docs/guides/extend/reinforce.md writes a REINFORCE"),

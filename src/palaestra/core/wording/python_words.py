@@ -220,12 +220,11 @@ def _argument(flag: str, value: str) -> Iterator[tuple[str, str]]:
         yield KEYWORDS.get(flag, flag.replace("-", "_")), written
         return
     path, equals, value = value.partition("=")
-    above, _, rest = path.partition(".*.")
-    if above == "behaviors" and rest in OF_EVERY_BEHAVIOR:
-        yield OF_EVERY_BEHAVIOR[rest], _literal(value)
+    path = path.removeprefix("behaviors.*.")
+    if path in OF_EVERY_BEHAVIOR:
+        yield OF_EVERY_BEHAVIOR[path], _literal(value)
     else:
-        key = json.dumps(rest if above == "behaviors" and rest else path)
-        yield "settings", f"{{{key}: {_literal(value) if equals else '...'}}}"
+        yield "settings", f"{{{json.dumps(path)}: {_literal(value) if equals else '...'}}}"
 
 
 def _bare(text: str) -> str:

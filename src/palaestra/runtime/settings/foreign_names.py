@@ -42,7 +42,7 @@ class Counterpart:
         same = value is not None and self.means_the_same(value)
         if self.flag:
             return f"{self.flag}={shlex.quote(value or '')}" if same else self.flag
-        return f"--set 'behaviors.*.{self.path}={value if same else self.example}'"
+        return f"--set {shlex.quote(f'{self.path}={value if same else self.example}')}"
 
 
 SETTINGS = (
@@ -222,7 +222,7 @@ FLAGS = (
     ("--seeds", "num_seeds n_seeds repeats n_runs", ""),
     ("--debug", "verbose verbosity log_level", ""),
     ("--force", "overwrite delete_existing", ""),
-    ("--set", "hyperparams hyperparameter overrides params", "such as --set 'behaviors.*.max_steps=1e6'"),
+    ("--set", "hyperparams hyperparameter overrides params", "such as --set max_steps=1e6"),
     ("--episodes", "n_eval_episodes num_episodes n_episodes eval_episodes num_eval_episodes", ""),
     ("--trials", "n_trials num_trials", ""),
     ("--jobs", "n_jobs num_jobs", ""),

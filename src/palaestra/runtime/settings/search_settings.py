@@ -68,9 +68,7 @@ class SearchSettings(Settings):
     method: Method = "tpe"
     """How values are chosen: tpe (by what the trials so far show) or random."""
     space: dict[str, RangeSettings] = Field(default={})
-    """Range of each setting by its path, as for --set: `behaviors.*.hyperparameters.learning_rate`; empty: that shipped
-    for the trainer.
-    """
+    """Range of each setting by its path, as for --set: `hyperparameters.learning_rate`; empty: that of the trainer."""
     trials: int | None = Field(default=None, gt=0, le=1_000_000)
     """Trials of the study, of all processes together; null: 30."""
     jobs: int = Field(default=1, gt=0, le=10_000)

@@ -22,6 +22,8 @@ from palaestra.core.wording.voice import python_voice, voiced
         ("--max-steps: expected a number, got 'abc'", "max_steps: expected a number, got 'abc'"),
         ("--max-steps=1e6 --torch-device=cuda:0: both", 'max_steps=1e6, device="cuda:0": both'),
         ("--set 'behaviors.*.max_steps=1000'", "max_steps=1000"),
+        ("--set max_steps=1000", "max_steps=1000"),
+        ("--set hyperparameters.beta=0.1", 'settings={"hyperparameters.beta": 0.1}'),
         (
             "say so: --set env_settings.env_options.leave_out=[a, b] (or not); --set changes more",
             'say so: settings={"env_settings.env_options.leave_out": ["a", "b"]} (or not); settings={...} changes more',

@@ -23,9 +23,9 @@ from palaestra.runtime.settings.foreign_names import (
     [
         ("--lr", "--learning-rate"),
         ("total_timesteps", "--max-steps"),
-        ("--Gamma", "--set 'behaviors.*.reward_signals.extrinsic.gamma=0.99'"),
+        ("--Gamma", "--set reward_signals.extrinsic.gamma=0.99"),
         ("n_envs", "--num-areas, and --num-envs the processes that share them"),
-        ("policy_frequency", "--set 'behaviors.*.hyperparameters.policy_delay=2'"),
+        ("policy_frequency", "--set hyperparameters.policy_delay=2"),
         ("callback", None),
         ("max_steps", None),
     ],
