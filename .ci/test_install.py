@@ -1,12 +1,11 @@
 """Installs the wheel in clean environments, one a Python and set of versions, and uses it there as people would.
 
-usage: python .ci/test_install.py [--python 3.11] [--versions newest] [--without-torch 3.10] [--torch torch==2.13.0]
-[--work DIR]
+usage: python .ci/test_install.py [--python 3.11] [--versions newest] [--torch torch==2.13.0] [--work DIR]
 
 Every environment installs the wheel, writes an example, trains, evaluates, records, plots, exports, plays the model
 from Python, and trains a game in Python over the wire. `newest` is what pip chooses; `oldest` holds every library at
-its declared lower bound, except torch, on Pythons for which those were built. Where torch is left out (its wheels for
-CUDA take gigabytes), everything that needs no torch is used. The exit status is 0 where all went well.
+its declared lower bound, except torch, on Pythons for which those were built. On Linux pip takes PyTorch's wheel for
+CUDA, some gigabytes each, unless it finds another. The exit status is 0 where all went well.
 """
 
 from __future__ import annotations
@@ -72,18 +71,6 @@ action = palaestra.load_policy(sys.argv[1]).act(np.eye(20, dtype=np.float32)[:4]
 assert action.discrete.shape == (4, 1), action
 assert "torch" not in sys.modules
 """
-CURVES = """
-from pathlib import Path
-from palaestra.runtime.logging.statistics import Statistics
-from palaestra.runtime.logging.tracker import TrackedRun
-from palaestra.runtime.logging.trackers import JSONLTracker
-from palaestra.runtime.settings import RunSettings
-statistics = Statistics({"jsonl": JSONLTracker(TrackedRun(Path("results/drawn"), RunSettings(), {}))})
-for step in (10, 20, 30):
-    statistics.episodes("Basic", [step / 10], [5])
-    statistics.summarize("Basic", step, elapsed=step, training=True)
-statistics.close()
-"""
 
 
 class Failed(Exception):
@@ -97,10 +84,10 @@ class Case:
     version: str
     python: str
     versions: str
-    torch: str | None  # what pip is asked for; None: left out
+    torch: str  # what pip is asked for
 
     def __str__(self) -> str:
-        return f"Python {self.version}, {self.versions} versions{'' if self.torch else ', without torch'}"
+        return f"Python {self.version}, {self.versions} versions"
 
 
 class Place:
@@ -169,23 +156,19 @@ def install(place: Place, case: Case, wheel: Path) -> None:
     limits = place.folder / "constraints.txt"
     limits.write_text("\n".join([*floors(), *TAMED] if case.versions == "oldest" else []) + "\n", encoding="utf-8")
     common = ["--only-binary", ":all:", "--constraint", str(limits)]
-    if case.torch:
-        place.pip(*common, case.torch, str(wheel))
-    else:
-        place.pip(*common, *(one for one in requirements() if not one.startswith("torch>=")))
-        place.pip("--no-deps", str(wheel))
+    place.pip(*common, case.torch, str(wheel))
     place.python("-m", "compileall", "-q", str(next((place.folder / "venv").rglob("site-packages/palaestra"))))
 
 
-def steps(place: Place, model: Path | None) -> Iterator[tuple[str, Callable[[], object]]]:
-    """What people do with torch, by name."""
-    short = ["--set", "behaviors.*.max_steps=2000", "--set", "behaviors.*.summary_freq=500"]
+def steps(place: Place) -> Iterator[tuple[str, Callable[[], object]]]:
+    """What people do, by name."""
+    short = ["--max-steps=2000", "--set", "summary_freq=500"]
     yield "version", lambda: place.palaestra("--version")
     yield "config", lambda: place.palaestra("config", "--example", "Basic", "--out", "Basic.yaml")
     yield "learn", lambda: place.palaestra("learn", "Basic.yaml", "--env=Basic", "--run-id=first", *short)
     yield (
         "resume",
-        lambda: place.palaestra("learn", "--run-id=first", "--resume", "--set", "behaviors.*.max_steps=3000"),
+        lambda: place.palaestra("learn", "--run-id=first", "--resume", "--max-steps=3000"),
     )
     yield "evaluate", lambda: place.palaestra("evaluate", "first", "--episodes=20")
     yield "record", lambda: place.palaestra("record", "first", "--seconds=1")
@@ -198,21 +181,6 @@ def steps(place: Place, model: Path | None) -> Iterator[tuple[str, Callable[[], 
     yield "load_policy", lambda: place.python("-c", PLAY, "results/first/Basic.onnx")
     yield "gymnasium", lambda: place.palaestra("learn", "--env=gymnasium:CartPole-v1", "--run-id=pole", *short)
     yield "over the wire", lambda: place.palaestra("learn", "--env=./sign.py", "--run-id=wire", *short)
-
-
-def steps_without_torch(place: Place, model: Path | None) -> Iterator[tuple[str, Callable[[], object]]]:
-    """What can be done without torch, by name; `model` is one that another environment has made."""
-    yield "config", lambda: place.palaestra("config", "--example", "Basic", "--out", "Basic.yaml")
-    yield "schema", lambda: place.palaestra("schema", "--out", "schema.json")
-    yield "envs", lambda: place.palaestra("envs")
-    yield "plot", lambda: (place.python("-c", CURVES), place.palaestra("plot", "drawn", "--out=curves.png"))
-    yield "a game alone", lambda: place.python("sign.py", "--episodes=8", "--time-scale=100")
-    yield (
-        "libraries",
-        lambda: place.python("-c", "import warp, gymnasium, grpc, onnx, openskill, psutil, tensorboard, rich_argparse"),
-    )
-    if model is not None:
-        yield "load_policy", lambda: place.python("-c", PLAY, str(model))
 
 
 def pythons() -> dict[str, str]:
@@ -235,12 +203,11 @@ def works(python: str, version: str) -> bool:
 
 
 def cases(options: argparse.Namespace, there: dict[str, str]) -> Iterator[Case]:
-    """Those with torch first: others play their model."""
-    torch = {version: None if version in options.without_torch else options.torch for version in there}
-    for version in sorted(there, key=lambda version: (torch[version] is None, version)):
+    """One or two for each Python."""
+    for version in sorted(there):
         for versions in ("newest", "oldest"):
             if options.versions in (versions, "both") and (versions == "newest" or version in OLDEST):
-                yield Case(version, there[version], versions, torch[version])
+                yield Case(version, there[version], versions, options.torch)
 
 
 def main() -> int:
@@ -252,13 +219,6 @@ def main() -> int:
     )
     parser.add_argument(
         "--versions", choices=("newest", "oldest", "both"), default="both", help="of libraries (default: both)"
-    )
-    parser.add_argument(
-        "--without-torch",
-        action="append",
-        default=[],
-        metavar="X.Y",
-        help="leave torch out for this Python; repeatable",
     )
     parser.add_argument(
         "--torch", default="torch", metavar="REQUIREMENT", help="what pip is asked for, such as torch==2.13.0"
@@ -273,19 +233,16 @@ def main() -> int:
     missing = [version for version in options.python or PYTHONS if version not in there]
     passed = 0
     failed = 0
-    model = None
     with tempfile.TemporaryDirectory(prefix="palaestra-install-") as folder:
         work = (options.work or Path(folder)).resolve()
         work.mkdir(parents=True, exist_ok=True)
         wheel = build(work)
         for case in cases(options, there):
             print(f"{case}:", flush=True)
-            for name, error, place in use(case, wheel, work, model):
+            for name, error in use(case, wheel, work):
                 passed = passed + (error is None)
                 failed = failed + (error is not None)
                 print(f"  {name:<14} {'passed' if error is None else 'FAILED: ' + error}", flush=True)
-                made = place / "work" / "results" / "first" / "Basic.onnx"
-                model = model or (made if made.is_file() else None)
     for version in missing:
         print(f"Python {version}: skipped, there is none on this machine")
     print(f"{passed} passed, {failed} failed, {len(missing)} skipped")
@@ -301,10 +258,8 @@ def build(work: Path) -> Path:
     return max((work / "dist").glob("*.whl"), key=lambda path: path.stat().st_mtime)
 
 
-def use(case: Case, wheel: Path, work: Path, model: Path | None) -> Iterator[tuple[str, str | None, Path]]:
-    """Each step's name, its error or None, and the environment's folder. What comes after a failed install is left
-    out.
-    """
+def use(case: Case, wheel: Path, work: Path) -> Iterator[tuple[str, str | None]]:
+    """Each step's name, and its error or None. What comes after a failed install is left out."""
     folder = work / f"{case.version}-{case.versions}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -313,9 +268,9 @@ def use(case: Case, wheel: Path, work: Path, model: Path | None) -> Iterator[tup
         install(place, case, wheel)
         (place.work / "sign.py").write_text(GAME, encoding="utf-8")
     except Failed as error:
-        yield "install", str(error), folder
+        yield "install", str(error)
         return
-    yield "install", None, folder
+    yield "install", None
     listed = json.loads(place.python("-m", "pip", "list", "--format=json", "--disable-pip-version-check"))
     ours = {re.split("[>=<]", one)[0].lower().replace("_", "-") for one in requirements()}
     print(
@@ -324,13 +279,13 @@ def use(case: Case, wheel: Path, work: Path, model: Path | None) -> Iterator[tup
             f"{one['name']} {one['version']}" for one in listed if one["name"].lower().replace("_", "-") in ours
         )
     )
-    for name, step in (steps if case.torch else steps_without_torch)(place, model):
+    for name, step in steps(place):
         try:
             step()
         except Failed as error:
-            yield name, str(error), folder
+            yield name, str(error)
         else:
-            yield name, None, folder
+            yield name, None
 
 
 if __name__ == "__main__":
