@@ -1,6 +1,7 @@
 """Writes the pages of `docs/reference/errors`: `python docs/make_errors.py`.
 
-Topics, causes and cures are in `src/palaestra/core/wording/errors.yaml`; the messages are read from the source.
+Topics, causes and cures are in `src/palaestra/core/wording/errors.yaml`; the messages are read from the source. Beside
+that file it writes `site_menu.yaml`, from which `palaestra help errors TOPIC` names the pages of the site.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from itertools import product
 from math import prod
 from pathlib import Path
 from textwrap import wrap
+from typing import Any
+
+import yaml
 
 from palaestra.core.wording.error_topics import Topic, catalogue, topic_at, topics
 
@@ -21,6 +25,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "palaestra"
 DOCS = ROOT / "docs"
 FOLDER = DOCS / "reference" / "errors"
+NAV = DOCS / "site" / "nav.yaml"
+MENU = PACKAGE / "core" / "wording" / "site_menu.yaml"
 
 OTHERS = """
     ValueError TypeError KeyError OSError RuntimeError NotImplementedError AssertionError AttributeError IndexError
@@ -372,7 +378,42 @@ def pages() -> dict[Path, str]:
     return {FOLDER / "README.md": index()} | {FOLDER / f"{name}.md": page_of(name) for name in catalogue()["pages"]}
 
 
+def site_menu(made: Mapping[Path, str]) -> dict[str, str]:
+    """Returns where the menu of the site has each page that a topic names: `Guides > Training > ...`.
+
+    `made`: the pages of errors.
+    """
+    places = dict(_places(yaml.safe_load(NAV.read_text(encoding="utf-8"))["en"], ""))
+    named = {path.relative_to(DOCS).as_posix() for path in made} | {
+        page for one in topics().values() for page in one.see
+    }
+    return {
+        page: places[page] + _title(made.get(DOCS / page) or (DOCS / page).read_text("utf-8")) for page in sorted(named)
+    }
+
+
+def _places(menu: list[Any], above: str) -> Iterator[tuple[str, str]]:
+    """Yields each page of a menu, and the groups that it is in."""
+    for entry in menu:
+        if isinstance(entry, str):
+            yield entry, above
+        else:
+            ((title, inner),) = entry.items()
+            yield from _places(inner, f"{above}{title} > ")
+
+
+def _title(text: str) -> str:
+    return re.findall(r"^# (.+)$", text, re.MULTILINE)[0].replace("`", "")
+
+
+def menu_text(made: Mapping[Path, str]) -> str:
+    """Returns the text of `site_menu.yaml`."""
+    head = "# Made by docs/make_errors.py: where the site's menu has the pages that topics of errors name.\n"
+    return head + yaml.safe_dump(site_menu(made), sort_keys=True, width=200)
+
+
 if __name__ == "__main__":
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for file, text in pages().items():
+    for file, text in (PAGES := pages()).items():
         file.write_text(text, encoding="utf-8")
+    MENU.write_text(menu_text(PAGES), encoding="utf-8")

@@ -33,6 +33,9 @@ def test_the_pages_of_errors_are_up_to_date():
     assert {path: path.read_text(encoding="utf-8") for path in ERRORS.FOLDER.glob("*.md")} == pages, (
         "write them anew with: python docs/make_errors.py"
     )
+    assert ERRORS.MENU.read_text(encoding="utf-8") == ERRORS.menu_text(pages), (
+        "write it anew with: python docs/make_errors.py"
+    )
 
 
 def test_every_place_that_makes_an_error_has_exactly_one_topic():

@@ -1,6 +1,6 @@
 """Topics of errors: what each means, its usual causes and their cures, and which error belongs to which topic.
 
-`errors.yaml` has the words and the places in the source; `docs/make_errors.py` writes the pages of the site from it.
+`errors.yaml` has words and places in the source. `docs/make_errors.py` writes `site_menu.yaml` and the site's pages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 
 POINTER = "  why and what to do: palaestra help errors "
 """Begin of the line under an error that names its topic."""
-PAGES = "docs/reference/errors"
 CALLER, CAUSE = "caller", "cause"
 """Words of errors.yaml for a place whose callers have the topic, and for an error that is told by another one."""
 
@@ -24,7 +23,7 @@ class Topic:
     """One kind of error."""
 
     name: str
-    page: str  # in PAGES, without .md
+    page: str  # in docs/reference/errors, without .md
     title: str
     means: str
     causes: list[dict[str, str]]  # `says`: a part of the message, if one; `why`; `do`
@@ -39,8 +38,10 @@ class Topic:
             why, do = (_indented(*words, width) for words in (("    ", cause["why"]), ("    -> ", cause["do"])))
             lines += ["", *says, why, do]
         lines += ["", "Commands:", *(f"  {command}" for command in self.commands)] if self.commands else []
-        pages = [f"{PAGES}/{self.page}.md#{self.name}", *(f"docs/{page}" for page in self.see)]
-        return "\n".join([*lines, "", "All messages of this topic, and guides:", *(f"  {page}" for page in pages)])
+        menu = catalogue("site_menu.yaml")
+        pages = [f"{menu[f'reference/errors/{self.page}.md']} > {self.name}", *(menu[page] for page in self.see)]
+        lines += ["", "On the documentation site:", *(_indented("  - ", page, width) for page in pages)]
+        return "\n".join(lines)
 
 
 def _indented(begin: str, text: str, width: int) -> str:
@@ -54,11 +55,11 @@ def pointed(message: str, topic: str) -> str:
 
 
 @cache
-def catalogue() -> dict[str, Any]:
-    """Returns what is in errors.yaml."""
+def catalogue(file: str = "errors.yaml") -> dict[str, Any]:
+    """Returns what is in errors.yaml, or in site_menu.yaml."""
     import yaml  # most commands end without an error
 
-    text = Path(__file__).with_name("errors.yaml").read_text("utf-8")
+    text = Path(__file__).with_name(file).read_text("utf-8")
     return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 

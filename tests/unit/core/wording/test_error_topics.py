@@ -101,5 +101,6 @@ def test_a_topic_is_told_as_cause_and_cure():
     assert '\n  "exists already"\n    The same command was typed twice' in text
     assert "\n    -> Continue the run with --resume" in text
     assert "\n  palaestra learn --run-id=first --resume\n" in text
-    assert "\n  docs/reference/errors/runs.md#run-exists\n" in text
+    assert "\n  - Reference > Error messages > Errors: runs and checkpoints > run-exists\n" in text
+    assert "\n  - Guides > Training > Keep the best model, stop when done" in text
     assert POINTER.strip().endswith("palaestra help errors")

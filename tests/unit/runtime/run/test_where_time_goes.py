@@ -74,6 +74,8 @@ def test_the_page_shows_the_parts_of_its_sentence_also_if_nothing_was_learned_si
     assert sum(found.shares.values()) == pytest.approx(1.0, abs=0.01)
     assert f"({100 * max(found.shares.values()):.0f} % of the time" in found.bottleneck
     assert found.shares["learning"] > 0.1
+    assert timers(tmp_path / "run")["metadata"]["bottleneck"] == found.bottleneck
+    assert f"speed        {found.bottleneck}\n" in (tmp_path / "run/run_logs/console.log").read_text()
 
 
 @pytest.mark.slow

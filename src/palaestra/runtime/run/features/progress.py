@@ -51,7 +51,8 @@ class ProgressReport(RunPart):
                 "trainer": learner.settings.trainer_type,
                 "changes": learner.changes,
             }
-        uses = run.meetings.newest_times()
+        # at the end those that the console names, too: without what drawing the curves takes
+        uses = (state != "learning" and run.meetings.times) or run.meetings.newest_times()
         mean = mean_of(uses)
         file.write(
             state,

@@ -123,9 +123,9 @@ def curves(run: Run) -> list[Path]:
 
 def details(run: Run) -> list[str]:
     """Returns what only someone wants to know who looks into a run: where its time went, and other views of it."""
-    total = max(run.clock.session, 1e-9)
-    decisions = run.step - run.first_step
-    lines = [f"{decisions / total:,.0f} decisions a second ({_shares(run.clock.spent(), total)})"]
+    own = (run.meetings.times or run.meetings.newest_times())[0]
+    rate = (run.step - run.first_step) / max(own.total, 1e-9)
+    lines = [f"{rate:,.0f} decisions a second ({_shares(own.parts, own.total)})"]
     if run.inference:
         return lines
     tensorboard = f"TensorBoard  tensorboard --logdir {shlex.quote(str(run.folder.results))}"
