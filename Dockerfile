@@ -1,5 +1,5 @@
 # Palaestra in a container, for CPUs:        docker build -t palaestra .
-# For NVIDIA GPUs (CUDA 12.8):               docker build -t palaestra:cuda --build-arg TORCH="torch --index-url https://download.pytorch.org/whl/cu128" .
+# For NVIDIA GPUs (driver 580 or newer):     docker build -t palaestra:cuda --build-arg TORCH="torch --index-url https://download.pytorch.org/whl/cu130" .
 # docs/guides/machines/docker.md shows how to use it.
 ARG BASE=debian:bookworm-slim
 
