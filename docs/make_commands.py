@@ -47,13 +47,19 @@ Every command of `palaestra`: what it does, its flags, examples with their outpu
     `--json` prints one JSON object for scripts.
 - Colors are left out if `NO_COLOR` is set or the output is no terminal.
 
-| exit status | meaning |
+## Exit codes (exit status)
+
+The exit code of a command, also called its exit status, tells a script whether the command worked. A shell keeps it in `$?`.
+
+| exit code | meaning |
 |---|---|
 | 0 | it worked; for `learn` also: it reached its goal, or was stopped by Ctrl-C or SIGTERM and saved |
 | 1 | an error; for `doctor`: training would fail; for `demo --model`: the game plays something else |
 | 2 | the command line is wrong |
 | 3 | `learn` ended for lack of progress (`--stop-without-progress`) |
 | 130 | any other command was interrupted by Ctrl-C |
+
+Other signals: 128 plus the number of the signal. The page of each command names the codes that it uses.
 
 Next: [learn](learn.md), [Settings](../settings/README.md), [Python](../python/README.md)
 

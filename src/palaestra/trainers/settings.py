@@ -39,7 +39,7 @@ class OnPolicyFields(BaseModel):
     learning_rate: float = Field(default=3e-4, ge=0)
     """Adam's step size."""
     beta: float = Field(default=5e-3, ge=0)
-    """Entropy coefficient."""
+    """Entropy coefficient: how much random actions are worth beside the reward; 0: nothing."""
     epsilon: float = Field(default=0.2, gt=0)
     """Clip range: furthest the policy ratio may move from 1."""
     lambd: float = Field(default=0.95, ge=0, le=1)
@@ -114,8 +114,7 @@ class SACSettings(Settings):
     steps_per_update: float = Field(default=1.0, gt=0, le=MOST)
     """Decisions for each gradient step: the inverse of the update-to-data ratio."""
     save_replay_buffer: bool | None = None
-    """Keep the replay in checkpoints; null: where it takes at most 1 GiB. Without it a resumed run first collects
-    anew.
+    """Keep the replay in checkpoints; null: where it takes at most 1 GiB. Without it a resumed run first collects anew.
     """
     init_entcoef: float = Field(default=1.0, gt=0)
     """Initial entropy coefficient (temperature alpha)."""
@@ -181,8 +180,7 @@ class BCSettings(Settings):
     of `palaestra run`.
     """
     teacher_behavior: str | None = None
-    """The behavior whose agents the teacher plays (ML-Agents once called it brain_to_imitate); null: the student's
-    own.
+    """The behavior whose agents the teacher plays (ML-Agents once called it brain_to_imitate); null: the student's own.
     """
     teacher_plays: bool = True
     """Whether the teacher acts, where it plays the student's own behavior. If not, the student acts, and learns what
