@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import gymnasium
@@ -74,10 +75,13 @@ def dataset(
     from minari.data_collector import EpisodeBuffer
 
     buffers = [EpisodeBuffer(**one) for one in episodes]
+    raw = (
+        {"jpeg_encoding": False} if "jpeg_encoding" in signature(minari.create_dataset_from_buffers).parameters else {}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return minari.create_dataset_from_buffers(
-            id, buffers, observation_space=observation_space, action_space=action_space, jpeg_encoding=False, **options
+            id, buffers, observation_space=observation_space, action_space=action_space, **raw, **options
         )
 
 
