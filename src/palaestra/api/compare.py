@@ -35,8 +35,8 @@ def compare(
     >>> print(comparison)  # doctest: +ELLIPSIS
     CartPole: Environment/Cumulative Reward, ...
 
-    The score of a run is the mean of its last summaries; that of a group is the interquartile mean (IQM) of its runs,
-    with a stratified bootstrap interval.
+    The score of a run is the mean of its last summaries; the score of a group is the interquartile mean (IQM) of its
+    runs, with a stratified bootstrap interval.
 
     runs: run ids, run folders, patterns such as "ball-seed-*", or results of `train` and `train_seeds`; in a
         dictionary they are grouped by its names: {"slow": first, "fast": second}.

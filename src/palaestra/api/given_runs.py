@@ -1,4 +1,4 @@
-"""Runs as programs name them, and the options of Unity games: what several functions take."""
+"""The argument `runs` and the keywords for Unity games, which several functions of the API share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GAME = {
 
 
 class GameOptions(TypedDict, total=False):
-    """Keywords for Unity games: those of the engine, and those of the game's process that are used most."""
+    """Keywords for Unity games: the engine's settings, and the most used settings of the game's process."""
 
     width: int
     height: int
@@ -45,7 +45,7 @@ class GameOptions(TypedDict, total=False):
 
 
 def listed(runs: object) -> list[Any]:
-    """Returns one or several runs as a list; those of several seeds one by one."""
+    """Returns one or several runs as a list, in which each seed of a group of seeds is an item."""
     if isinstance(runs, SeedResults):
         runs = [*runs.results.values()]
     if isinstance(runs, str | bytes | Mapping) or not isinstance(runs, Iterable):
@@ -54,7 +54,7 @@ def listed(runs: object) -> list[Any]:
 
 
 def word_of(run: object) -> str:
-    """Returns the text that names a run on the command line. Raises CallError for what is no run."""
+    """Returns the text that names a run on the command line. Raises CallError for an object that is not a run."""
     if isinstance(run, Result):
         return str(run.folder)
     if isinstance(run, Path) or (isinstance(run, str) and run.strip()):

@@ -52,8 +52,8 @@ def python_call(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def spelled_out(function: Callable[..., object]) -> Signature:
-    """Returns a function's signature with the keywords that `**options: Unpack[...]` stands for. Those of `**game` stay
-    in their docstring: few programs need them.
+    """Returns a function's signature with the keywords that `**options: Unpack[...]` stands for. The keywords of
+    `**game` stay in their docstring: few programs need them.
     """
     form = signature(function)
     forms: list[Parameter] = []
@@ -91,7 +91,7 @@ KINDS = {
 
 
 def converted(given: object, kind: str) -> Any:
-    """Returns an argument as one of `KINDS`, of Python's own types. Raises TypeError for what is none."""
+    """Returns an argument as one of `KINDS`, of Python's own types. Raises TypeError for any other value."""
     value = cast(Any, given)
     if kind == "bool" and value == bool(value):
         return bool(value)
@@ -114,7 +114,7 @@ def converted(given: object, kind: str) -> Any:
 
 def bound(name: str, accepted: Signature, args: tuple[object, ...], kwargs: Mapping[str, object]) -> BoundArguments:
     """Returns the arguments of a call, with Python's own numbers for those of NumPy; None means the default. Raises
-    CallError if a function has no such arguments, needs others, or takes others there.
+    CallError if an argument is unknown, missing, or has a wrong type.
     """
     try:
         given = accepted.bind(*args, **kwargs)

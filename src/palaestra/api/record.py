@@ -49,7 +49,7 @@ def record(
     env: the environment, as for `evaluate`; None: the one of the training.
     areas: copies that are shown side by side; None: 4, or 1 of each of several models.
     seconds: its length.
-    episodes: stop when every agent has played so many.
+    episodes: stop when every agent has played this many episodes.
     fps: pictures per second, one per decision; None: real time where the environment has one, else 10.
     width: width in pixels; None: 640, or 320 for each model.
     sampled: sample actions as in training, instead of the most likely ones.

@@ -25,8 +25,8 @@ STAMPED = r"-\d{8}-\d{6}(?:-\d+)?"
 def named(
     config: Config, overrides: Mapping[str, Any], sets: Sequence[Setting], environment: str, ending: str = ""
 ) -> Mapping[str, Any]:
-    """Returns the overrides of a training with a run id, if nothing else gives it one: a new one, or with `resume` that
-    of the environment's newest run. `ending`: what follows the run id in the names of folders. Raises RunError.
+    """Returns a training's overrides with a run id: the given one, else a new one, or with `resume` the id of the
+    environment's newest run. `ending`: what follows the run id in the names of folders. Raises RunError.
 
     The processes of one run must agree on its name: those that torchrun starts keep the default.
     """

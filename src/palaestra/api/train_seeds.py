@@ -37,7 +37,7 @@ def train_seeds(
 
     config, env, further keywords: as for `palaestra.train`. With `resume`, seeds whose runs exist go on.
     seeds: how many, a list of them, or a text such as "3,7,9" or "11-15".
-    side_by_side: how many train at once, each in a process of its own; what they print goes to their logs only. A
+    side_by_side: how many train at once, each in a process of its own; their output goes to their log files only. A
         script needs `if __name__ == "__main__":` where `trainer` is a class of its own.
     quiet: print nothing.
 

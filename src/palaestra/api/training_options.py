@@ -1,4 +1,4 @@
-"""The keywords that `train`, `train_seeds` and `tune` have in common, and what becomes of them."""
+"""Keywords that `train`, `train_seeds` and `tune` have in common, turned into settings."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class SettingOptions(TypedDict, total=False):
 
 
 class TrainingOptions(SettingOptions, total=False):
-    """Keywords of `palaestra.train` beside `config`, `env` and `seed`."""
+    """Keywords of `palaestra.train`, except `config`, `env` and `seed`."""
 
     keep_best: bool | float | Mapping[str, Any]
     run_id: str
@@ -84,8 +84,8 @@ class TrainingOptions(SettingOptions, total=False):
 
 
 def overrides_of(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns keywords as a part of the settings tree, without those that are None. Raises CallError for one that means
-    no setting: what is ours, or the nearest of the function's.
+    """Returns keywords as a part of the settings tree, without those that are None. Raises CallError for a keyword that
+    is no setting; the message names our word for it, or the nearest keyword.
     """
     tree: dict[str, Any] = {}
     for key, given in options.items():
@@ -144,7 +144,7 @@ def section_of(key: str) -> str | None:
 
 def settings_of(settings: object) -> list[Setting]:
     """Returns the settings of a dictionary, which is nested or has dotted keys. Keys of a behavior, such as
-    `time_horizon` or `hyperparameters.beta`, mean every behavior. Raises CallError.
+    `time_horizon` or `hyperparameters.beta`, apply to every behavior. Raises CallError.
     """
     if settings is None:
         return []
@@ -161,7 +161,7 @@ def settings_of(settings: object) -> list[Setting]:
 
 
 def _leaves(settings: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Yields each value with its path as it is written, and as it is meant; a mirror, which is one, whole."""
+    """Yields each value with its path as written and its full path; a `mirror` section counts as one value."""
     for key, value in settings.items():
         written = f"{above}{key}"
         if not all(written.split(".")):
@@ -222,7 +222,7 @@ def _setting(key: str) -> str | None:
 
 
 def check_config(function: Callable[..., Any], config: object) -> None:
-    """Raises CallError for what is no settings file, as the environment without its name."""
+    """Raises CallError for text that is no settings file, such as an environment given without `env=`."""
     what = f"{function.__name__}() takes a settings file or a dictionary first"
     if config is not None and (not isinstance(config, str | Path | Mapping) or config == ""):
         raise CallError(f"{what}, and got {config!r:.80}; give an environment as env=...")

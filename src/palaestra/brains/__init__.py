@@ -1,1 +1,2 @@
-"""Brains: what decides in play. `model` has `load_policy`, which runs an exported policy without torch."""
+"""Brains: objects that choose actions when a policy is played. `model` has `load_policy`, which runs an exported
+policy without torch."""

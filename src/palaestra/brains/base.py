@@ -49,7 +49,7 @@ class Brain(Protocol):
     """Chooses actions for agents. A brain keeps any memory of them itself, by slot."""
 
     def begin(self, slots: NDArray[np.int64]) -> None:
-        """Resets what the brain remembers of these slots: new episodes begin there."""
+        """Resets the memory of these slots, in which new episodes begin."""
         ...
 
     def decide(self, seen: Seen) -> Choice:

@@ -24,7 +24,7 @@ class CheckedBrain:
 
     @property
     def memory(self) -> NDArray[np.float32]:
-        """Memory of a model for each slot, (S, L); None for any other brain."""
+        """The model's memory of each slot, (S, L); None for brains without a model."""
         return self.brain.memory if isinstance(self.brain, ModelBrain) else np.zeros((0, 0), np.float32)
 
     @memory.setter

@@ -1,11 +1,11 @@
-"""Brain `python`: code of the user's.
+"""Brain `python`: a function or class of the user.
 
 A function `f(obs, mask)` or `f(obs)` answers with actions: `obs` is a list of arrays, each (R, *shape), `mask` (R,
-choices) or None. A function `make(role)` gives a brain, or such a function. A class has `decide(seen)`; it is made with
-the role where it takes one argument.
+choices) or None. A function `make(role)` returns a brain, or a function that decides. A class has `decide(seen)`; it is
+made with the role where it takes one argument.
 
 Actions are an array (R, numbers) where all are continuous, (R, branches) of whole numbers where all are discrete, and a
-pair of both where there are both; an object with `continuous` and `discrete`, such as a policy's answer, always does.
+pair of both for mixed actions; an object with `continuous` and `discrete`, such as a policy's answer, always does.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class FunctionBrain:
     """Brain that calls a function of the observations."""
 
     def __init__(self, function: Callable[..., Any], name: str, role: Role) -> None:
-        """Raises PolicyError if the function takes neither one nor two arguments."""
+        """Raises PolicyError unless the function takes one or two arguments."""
         takes = list(_takes(function))
         if len(takes) not in (1, 2):
             raise PolicyError(f"{name} takes ({', '.join(takes)}); expected (obs, mask) or (obs)")
@@ -64,7 +64,7 @@ class FunctionBrain:
         self._where = f"behavior '{role.behavior}', brain {name}"
 
     def begin(self, slots: NDArray[np.int64]) -> None:
-        """Does nothing: a function remembers nothing of an episode."""
+        """Does nothing: a function has no memory of an episode."""
 
     def decide(self, seen: Seen) -> Choice:
         """Calls the function once, for all agents."""

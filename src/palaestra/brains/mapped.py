@@ -17,7 +17,7 @@ from palaestra.core.errors import PolicyError
 
 
 class MappedModel:
-    """Brain for such a model. One made for a single row is run once for each agent."""
+    """Brain for a model with tensors of other names. One made for a single row is run once for each agent."""
 
     def __init__(self, model: Path, names: Path, role: Role) -> None:
         """Raises PolicyError if the names do not fit the model, or the tensors do not fit the behavior."""

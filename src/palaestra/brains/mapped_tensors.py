@@ -137,7 +137,7 @@ class MappedTensors:
         return given
 
     def type(self, key: str) -> type[np.generic]:
-        """Returns the type of an input. Raises PolicyError for one that cannot be given."""
+        """Returns the type of an input. Raises PolicyError for an input that cannot be filled."""
         kind = self.session.input_types[key]
         if kind not in TYPES:
             raise self._wrong(key, f"the model wants {kind}; what can be given is {', '.join(TYPES)}")
@@ -148,7 +148,7 @@ class MappedTensors:
 
 
 def _fits(declared: tuple[int | str, ...], shape: tuple[int, ...]) -> bool:
-    """Whether the model takes a shape; sizes that it leaves open are no numbers."""
+    """Whether the model accepts a shape; dimensions that the model leaves open are not numbers."""
     return len(declared) == len(shape) and all(
         not isinstance(one, int) or one == other for one, other in zip(declared, shape, strict=True)
     )

@@ -30,9 +30,9 @@ class PolicyAction:
     discrete: np.ndarray | None  # (N, branches) int64: the choice of each branch, counted as the environment does
     memory: np.ndarray | None  # (N, memory_size) float32: give it back with the same agents' next observations
     native: Any = None
-    """The action in the form that the `step` of the environment takes in which the model was trained: an array or a
-    number of the space's shape and type, in dictionaries or tuples as there. None if the file does not describe it, or
-    with `rescale=False`.
+    """The action for the `step` of the environment in which the model was trained: an array or a number of the space's
+    shape and type, in dictionaries or tuples like the space's. None if the file does not describe it, or with
+    `rescale=False`.
     """
 
 
@@ -57,7 +57,7 @@ def local_file(path: str | Path) -> Path:
 
 
 class Policy:
-    """Chooses actions for any number of agents at once; keeps nothing between calls but its random state."""
+    """Chooses actions for any number of agents at once; keeps only its random state between calls."""
 
     def __init__(self, path: Path, seed: int | None = None) -> None:
         path = Path(path)
@@ -105,7 +105,8 @@ class Policy:
 
     @property
     def action_bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Bounds of the actions, (continuous_size,) each, that -1 and 1 stand for, such as a Box's. None: -1 and 1."""
+        """The environment's values, (continuous_size,) each, for the actions -1 and 1, such as the bounds of a Box.
+        None: -1 and 1."""
         low = self._notes.low
         high = self._notes.high
         size = self.continuous_size
@@ -126,19 +127,19 @@ class Policy:
         """Actions for agents that see `obs`.
 
         `obs` is an array, a list or tuple of one array an observation, or a dictionary of them by name (see
-        `observations`; other keys are passed over). Each is (N, *shape), or (*shape) for one agent. A model that was
-        trained in a Gymnasium environment also takes what that environment gives: integers of a Discrete space, images
-        as they are, dictionaries and tuples within one another.
+        `observations`; other keys are ignored). Each is (N, *shape), or (*shape) for one agent. A model that was
+        trained in a Gymnasium environment also takes that environment's own observations: integers of a Discrete space,
+        unchanged images, nested dictionaries and tuples.
 
-        `action_mask` (N, choices) is true where a choice is allowed;
-        without it all are. `deterministic` takes the mean and the likeliest choices, of a file
-        without such outputs too. `memory` is the last answer's, and zeros at an episode's start.
+        `action_mask` (N, choices) is true where a choice is allowed; without it all are. `deterministic` takes the mean
+        and the most likely choices, even if the file has no such outputs. `memory` is the memory of the last answer,
+        and zeros at an episode's start.
 
         Where the file has the bounds of a Gymnasium Box, continuous numbers are scaled to them, and choices count from
         the `start` of a Discrete space; `native` has the same in the form of the environment's action space.
         `rescale=False` gives all as Unity gets it: choices from 0, numbers within -1..1, except for the deterministic
         output of ML-Agents' SAC policies and files of version 2 that leave clipping to the game. Raises PolicyError for
-        what does not fit the model.
+        input that does not fit the model.
         """
         arrays, single = self._inputs.arrays(obs)
         rows = len(arrays[0]) if arrays else 1
@@ -159,7 +160,7 @@ class Policy:
         *,
         action_mask: ArrayLike | None = None,
     ) -> tuple[Any, np.ndarray | None]:
-        """Returns what the environment's `step` takes, and the memory of a recurrent policy (None without one), as
+        """Returns the action for the environment's `step`, and the memory of a recurrent policy (None without one), as
         `predict` of Stable-Baselines3 does.
 
         `obs`, `deterministic` and `action_mask` are as for `act`. `state` is the memory that the last call returned for
@@ -295,8 +296,8 @@ def layout_of(policy: Policy) -> ModelLayout:
 def feeds_of(
     policy: Policy, arrays: Sequence[np.ndarray], mask: np.ndarray | None, memory: np.ndarray | None
 ) -> Arrays:
-    """Returns what a policy's graph takes, of observations (N, *shape) float32, a mask (N, choices) bool and the memory
-    (N, memory_size); without them every choice is allowed, and nothing is remembered.
+    """Returns the inputs of a policy's graph, from observations (N, *shape) float32, a mask (N, choices) bool and the
+    memory (N, memory_size); without a mask every choice is allowed, without a memory it starts at zero.
     """
     layout = policy._layout
     rows = len(arrays[0]) if arrays else 1
@@ -313,7 +314,7 @@ def feeds_of(
 
 
 def model_content(path: Path) -> str | bytes:
-    """Returns what onnxruntime opens: the file's name, or the graph that a `.nn` file is converted to."""
+    """Returns the argument for onnxruntime: the file's name, or the graph converted from a `.nn` file."""
     if path.suffix.lower() != ".nn":
         return str(path)
     from palaestra.brains.barracuda.nn_policy import load_nn  # imports onnx, which only these need

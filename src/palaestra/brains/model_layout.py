@@ -1,4 +1,4 @@
-"""Reads from the names, shapes and constants of a model file what agent it plays.
+"""Reads a model's observations and actions from the names, shapes and constants in its file.
 
 Version 3 has observations `obs_0`, `obs_1`, ... and discrete actions that are sampled within the graph. Version 2 has
 `vector_observation` (all vectors, joined) and `visual_observation_0`, ...; its discrete output has the

@@ -1,4 +1,4 @@
-"""Converts observations to a model's inputs: arrays, dictionaries by name, and what an environment itself gives."""
+"""Converts observations to a model's inputs: arrays, dictionaries by name, and an environment's own observations."""
 
 from __future__ import annotations
 
@@ -266,9 +266,8 @@ def _entry(obs: Any, key: str) -> Any:
 def turned_inputs(model: Path | str | bytes, shapes: Mapping[str, tuple[int, ...]]) -> frozenset[str]:
     """Returns the observations of variable length that a model's graph transposes and reads as entities again.
 
-    Until 2023 ML-Agents exported them so, for an engine whose arrays have their channels last. There that gives back
-    the entities; in ONNX's own order of the numbers it mixes them up, unless they are mixed up the other way round
-    first: see `turn`.
+    Until 2023 ML-Agents exported them so, for an engine whose arrays have their channels last. In Unity that reshape
+    restores the entities; in ONNX's order it permutes them, so `turn` permutes them the other way first.
     """
     candidates = {name: shape for name, shape in shapes.items() if len(shape) == 2}
     if not candidates:
@@ -298,7 +297,7 @@ def turned_inputs(model: Path | str | bytes, shapes: Mapping[str, tuple[int, ...
 
 
 def turn(rows: np.ndarray) -> np.ndarray:
-    """Returns entities (N, entities, numbers) mixed up so that such a graph reads them as they were."""
+    """Returns entities (N, entities, numbers) permuted so that such a graph restores their order."""
     return np.ascontiguousarray(rows.reshape(len(rows), rows.shape[2], rows.shape[1]).transpose(0, 2, 1))
 
 

@@ -1,7 +1,7 @@
 """Brain `player`: a person, whose keys come from the page.
 
-The page passes keys that are pressed and released from another thread than the one that asks for actions: single
-operations of dictionaries and lists are atomic, and a key that comes between two of them acts one tick later.
+The page reports keys from one thread, and actions are chosen in another: single operations of dictionaries and lists
+are atomic, and a key between two of them acts one tick later.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from palaestra.brains.player_keys import KeyMap, key_map, read_keys
 
 
 class PlayerBrain:
-    """Acts as the keys that are held say: for every agent it is asked for, which is one at a time on the page."""
+    """Chooses the actions of the keys that are held, for all given agents (on the page, one agent at a time)."""
 
     def __init__(self, role: Role) -> None:
         """The role's argument is a file of keys, or empty for the usual ones. Raises ConfigError."""
@@ -34,7 +34,7 @@ class PlayerBrain:
         return tuple(self._held)
 
     def press(self, key: str) -> None:
-        """Begins to hold a key. One that does nothing, or is held already, is ignored: a keyboard repeats keys.
+        """Begins to hold a key. A key without an action, or already held, is ignored: keyboards repeat keys.
 
         A letter counts in either case, since a person may hold shift.
         """

@@ -54,7 +54,7 @@ def choices(branch: int, first: int = 1, /, **names: str) -> dict[str, KeyAction
 
 
 def axis(number: int, /, **names: str) -> dict[str, KeyAction]:
-    """Returns effects of a key that moves a continuous action up, and perhaps of one that moves it down."""
+    """Returns the effect of a key that raises a continuous action, and perhaps of a key that lowers it."""
     values = zip((1.0, -1.0), names.items(), strict=False)
     return {key: KeyAction(name, axis=number, value=value) for value, (key, name) in values}
 
@@ -99,7 +99,7 @@ ROWS = ("wsadqe", "ikjluo", "tgfhry")
 
 
 def action_names(behavior: str, action: ActionSpec) -> tuple[list[str], list[list[str]]]:
-    """Returns a name for each continuous action, and for each choice of each branch: those of its keys, else numbers.
+    """Returns a name for each continuous action, and for each choice of each branch: names from its keys, else numbers.
 
     A continuous action is called after its way up and its way down.
     """
@@ -134,8 +134,7 @@ class KeyMap:
         """Returns the continuous (n,) and discrete (b,) action for keys in the order in which they were pressed.
 
         Values of several keys for one axis add up, within -1..1; of several for one branch the last counts that is not
-        masked. `mask` (choices,) is true where a choice is allowed; an idle choice that is masked becomes the first
-        allowed one.
+        masked. `mask` (choices,) is true where a choice is allowed; a masked idle choice becomes the first allowed one.
         """
         continuous = np.zeros(self.action.continuous, np.float32)
         discrete = self.idle.copy()
@@ -158,7 +157,7 @@ class KeyMap:
 
     @property
     def missing(self) -> int:
-        """Number of choices that no key makes, those of idle branches aside."""
+        """Number of choices that no key makes, without the idle choices."""
         reached = {(one.branch, one.choice) for one in self.keys.values() if one.branch is not None}
         reached |= set(enumerate(self.idle.tolist()))
         return sum(self.action.branches) - len(reached)
@@ -191,11 +190,11 @@ def fits(action: ActionSpec, effects: Iterable[KeyAction]) -> bool:
 
 
 def made_keys(action: ActionSpec) -> dict[str, KeyAction]:
-    """Returns keys for actions of which nothing is known: a pair for each continuous action, a key for each choice but
-    the first.
+    """Returns default keys for actions without descriptions: a pair for each continuous action, a key for each choice
+    but the first.
 
-    With a single branch of two choices, which has no idle one as a rule, both have a key. Actions beyond the keys of a
-    keyboard have none.
+    With a single branch of two choices, which has no idle one as a rule, both have a key. Actions that outnumber the
+    keys get no key.
     """
     keys: dict[str, KeyAction] = {}
     for number in range(min(action.continuous, len(PAIRS))):

@@ -28,9 +28,9 @@ SILENT = 4  # onnxruntime's own lines on stderr; what matters reaches the user a
 class Session:
     """Model opened on one CPU core: a policy is small, and a thread pool would cost more than it gains.
 
-    onnxruntime seeds its random nodes from one process-wide number when a session is made. It is set just before, and
-    differs from session to session if `seed` is None. `name` is for messages. Raises PolicyError for an invalid ONNX
-    model.
+    onnxruntime seeds its random nodes from one process-wide number when a session is made. The seed is set just before
+    the session opens; if `seed` is None, it differs from session to session. `name` is for messages. Raises PolicyError
+    for an invalid ONNX model.
     """
 
     def __init__(self, model: str | bytes, name: str, seed: int | None) -> None:
@@ -119,7 +119,7 @@ def bound_memory() -> None:
 
 @cache
 def errors() -> tuple[type[Exception], ...]:
-    """Returns the exceptions of onnxruntime; they have no common base of their own."""
+    """Returns the exception classes of onnxruntime, which have no common base class."""
     states = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
     return tuple(kind for kind in vars(states).values() if isinstance(kind, type) and issubclass(kind, Exception))
 

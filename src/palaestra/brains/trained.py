@@ -18,7 +18,8 @@ NAMES = (".yaml", ".yml", ".json")
 
 
 def make(role: Role) -> Brain:
-    """Makes the brain of `FILE.onnx`, or `FILE.onnx,NAMES.yaml` for tensors of other names. Raises PolicyError."""
+    """Makes the brain for `FILE.onnx`, or for `FILE.onnx,NAMES.yaml` if the file's tensors have other names. Raises
+    PolicyError."""
     file, names = split_names(role.argument)
     if not file:
         raise PolicyError(
@@ -81,9 +82,9 @@ class ModelBrain:
 
 
 def arranged(policy: Policy, behavior: str, spec: BehaviorSpec) -> list[tuple[int, ...]]:
-    """Returns the observations for each input: one each, but version 2 has all vectors in one. Of more observations
-    than a model sees, such as those for its critic alone, it gets those of its names; a model without names gets all,
-    or all but the world's true state. Raises PolicyError.
+    """Returns the observations for each input: one each, but version 2 has all vectors in one. A model gets the
+    observations that its file names, for example not the ones for its critic; a file without names gets all, or all but
+    the observation `truth`. Raises PolicyError.
     """
     names = [obs.name for obs in spec.obs]
     seen = list(range(len(names)))
@@ -104,7 +105,7 @@ def arranged(policy: Policy, behavior: str, spec: BehaviorSpec) -> list[tuple[in
 
 
 def _groups(policy: Policy, spec: BehaviorSpec, places: Sequence[int]) -> list[tuple[int, ...]]:
-    """Returns the observations at these places, those that one input takes together."""
+    """Returns the observations with these indices, joined for one input."""
     groups: list[tuple[int, ...]] = [(i,) for i in places]
     if VECTORS in policy.obs_names and (vectors := tuple(i for i in places if spec.obs[i].is_vector)):
         groups = [group for group in groups if group[0] not in vectors]
@@ -113,7 +114,7 @@ def _groups(policy: Policy, spec: BehaviorSpec, places: Sequence[int]) -> list[t
 
 
 def _factors(policy: Policy, spec: BehaviorSpec, groups: list[tuple[int, ...]]) -> list[np.float32]:
-    """Returns what each observation is multiplied by so that it is scaled as in the policy's training.
+    """Returns the factor for each observation that gives it the scale of the policy's training.
 
     Another version of Palaestra, or of the environment, may have scaled an image by another number.
     """

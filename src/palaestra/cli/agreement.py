@@ -12,7 +12,8 @@ from palaestra.envs.builtin.agreement import Agreement, Learned, ModelScore, agr
 
 
 def agreement_of(name: str) -> Agreement:
-    """Returns the agreement of a built-in environment. Raises EnvError if it has none, PluginError if unknown."""
+    """Returns the agreement of a built-in environment. Raises EnvError if the environment has no example in Unity,
+    PluginError if it is unknown."""
     name = name.removeprefix("builtin:")
     if name in agreements():
         return agreements()[name]
@@ -22,7 +23,7 @@ def agreement_of(name: str) -> Agreement:
 
 
 def show_agreement(console: Console, name: str) -> None:
-    """Prints what an environment shares with Unity's example, what differs, and what Unity's models reach in it."""
+    """Prints how an environment equals Unity's example and differs from it, and the reward of Unity's models in it."""
     agreement = agreement_of(name)
     console.print(f"[bold cyan]{escape(name)}[/]  compared with Unity's example\n")
     table = Table.grid(padding=(0, 2))
@@ -47,7 +48,7 @@ def show_agreement(console: Console, name: str) -> None:
 
 
 def list_agreement(console: Console) -> None:
-    """Prints a line for each of Unity's models that was played in an environment of its name, and the other names."""
+    """Prints a line for each of Unity's models that was played here, and the names of the other examples."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("name", style="cyan", no_wrap=True)
     table.add_column("Unity's model", no_wrap=True)
@@ -73,7 +74,7 @@ def reached(score: ModelScore) -> str:
 
 
 def learned(run: Learned) -> str:
-    """Returns what was learned as text: reward, decisions, and number of seeds."""
+    """Returns a result of training as text: reward, decisions, and number of seeds."""
     of = f" in {run.behavior}" if run.behavior else ""
     planned = "" if run.decisions >= run.planned else f" of {run.planned:g}"
     measure = f" ({run.measure})" if run.measure else ""
@@ -82,5 +83,5 @@ def learned(run: Learned) -> str:
 
 
 def stated(score: ModelScore | Learned) -> str:
-    """Returns what Unity states, as text."""
+    """Returns Unity's own figures as text."""
     return "-" if score.stated is None else f"{score.stated:g}"

@@ -64,8 +64,7 @@ def commands_folder() -> Path:
 def install(folder: Path, *, force: bool = False) -> dict[Path, str]:
     """Writes all aliases to a folder, or none. Returns their files, and the command of ours that each runs.
 
-    Raises RunError if another command of the name exists there or in PATH, unless `force`, which renames one in the
-    folder.
+    Raises RunError if a command of the name exists there or in PATH, unless `force`, which renames one in the folder.
     """
     files = {_file(folder, name): command for name, command in ALIASES.items()}
     for path in files:
@@ -88,8 +87,7 @@ def install(folder: Path, *, force: bool = False) -> dict[Path, str]:
 
 
 def remove(folder: Path) -> dict[Path, bool]:
-    """Removes the aliases from a folder. Returns their files, and whether each had replaced a command, which is there
-    again.
+    """Removes the aliases from a folder. Returns their files, each with whether it had replaced a command.
 
     Raises RunError if there are none.
     """

@@ -137,7 +137,7 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
 
 
 def is_reported_here(error: PalaestraError) -> bool:
-    """Whether this process reports an error. Of several ranks one does: rank 0, or another where rank 0 is lost."""
+    """Whether this process reports an error. Only one of several ranks reports: rank 0, or another if it is lost."""
     return is_read() or (error.reports if isinstance(error, RankLost) else reports())
 
 
@@ -174,7 +174,7 @@ def refuse_unknown(parser: Parser, arguments: list[str]) -> None:
 
 
 def parse(parser: Parser, arguments: list[str]) -> argparse.Namespace:
-    """Parses arguments; exits for one that is unknown, with what is meant by it or near it."""
+    """Parses arguments; for an unknown one, exits with our name for it or the nearest argument."""
     options, unknown = parse_known(parser, arguments)
     if unknown:
         child = subparser(parser, options.command) if options.command else parser
@@ -194,7 +194,7 @@ def command(name: str) -> ModuleType:
 
 
 def make_parser(chosen: str | None) -> Parser:
-    """Returns the parser of all commands; only the chosen one has its arguments, so the others are not imported."""
+    """Returns the parser of all commands; only the chosen command is imported and has its arguments."""
     parser = Parser("palaestra", description=ABOUT)
     parser.add_argument("--version", action=Version)
     commands = parser.add_subparsers(

@@ -1,8 +1,8 @@
 """Compare settings over several seeds, as a table with intervals and as a plot.
 
 Runs are grouped by their settings apart from the seed, by name, or as --groups says. The score of a run is the mean of
-its last summaries; a group's is their interquartile mean (IQM), with a stratified bootstrap interval. Runs of
-ML-Agents, and folders with TensorBoard's files alone, are compared as well.
+its last summaries; the score of a group is the interquartile mean (IQM) of its runs, with a stratified bootstrap
+interval. Runs of ML-Agents, and folders with TensorBoard's files alone, are compared as well.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Writes and checks the model, and prints what it is. Raises ConfigError, ExportError or PolicyError."""
+    """Writes and checks the model, and prints a description of it. Raises ConfigError, ExportError or PolicyError."""
     from palaestra.convert.convert_options import ConvertOptions, parse_actions, parse_bounds, parse_shapes
 
     continuous, branches = (None, None) if options.actions is None else parse_actions(options.actions)

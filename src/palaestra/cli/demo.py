@@ -262,7 +262,7 @@ def _say_warnings(shown: dict[str, Any]) -> None:
 
 
 def _episodes(shown: dict[str, Any]) -> str:
-    """Returns how many episodes there are, how they ended, and what the file's own metadata says of them."""
+    """Returns the number of episodes, how they ended, and the file's own metadata about them."""
     kinds = [f"{shown['terminated']:,} terminated", f"{shown['truncated']:,} truncated (time limit)"]
     kinds += [f"{shown['open_episodes']:,} unfinished"] if shown["open_episodes"] else []
     mean = f", mean reward {_number(shown['metadata_mean_reward'])}" if "metadata_mean_reward" in shown else ""

@@ -1,4 +1,4 @@
-"""Compare recorded actions with those of a model (`palaestra demo FILE.demo --model M.onnx`)."""
+"""Compares recorded actions with a model's actions (`palaestra demo FILE.demo --model M.onnx`)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def as_json(verdict: PlayVerdict) -> dict[str, Any]:
 
 
 def lines_of(shown: dict[str, Any]) -> list[tuple[str, str]]:
-    """Returns what a comparison has found: a word and a sentence for each line."""
+    """Returns the findings of a comparison: a word and a sentence for each line."""
     count, sampled = shown["decisions"], shown["sampled"]
     many = f"{count:,} decisions of {shown['episodes']:,} episode{'' if shown['episodes'] == 1 else 's'}"
     likeliest = "of the recorded actions are the model's likeliest ones"

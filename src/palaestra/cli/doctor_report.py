@@ -239,7 +239,7 @@ def reward(report: RewardReport | None) -> str:
 
 
 def masks(report: BehaviorReport) -> str:
-    """Returns the statistics of masks; empty where none forbade anything."""
+    """Returns the statistics of action masks; empty where no mask forbade a choice."""
     return "" if report.masked is None else f"{report.masked:.1%} of choices forbidden"
 
 

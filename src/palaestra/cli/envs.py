@@ -120,7 +120,7 @@ def _list(console: Console) -> None:
 
 
 def _row(name: str, *, whole: bool) -> list[str]:
-    """Returns the cells beside a built-in environment's name: its summary, and in the `whole` row its use."""
+    """Returns the cells next to a built-in environment's name: its summary, and if `whole` also its use."""
     if not whole:
         return [escape(escaped(summary_of(registry("envs").get(name))))]
     areas = str(getattr(registry("envs").get(name), "default_areas", ""))

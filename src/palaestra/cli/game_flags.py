@@ -71,7 +71,7 @@ def parse_known(parser: argparse.ArgumentParser, arguments: list[str]) -> tuple[
 
 
 def given_flags(options: argparse.Namespace, *, without: Collection[str] = ()) -> dict[str, dict[str, Any]]:
-    """Returns the flags that were typed, as part of the settings tree; empty if there were none."""
+    """Returns the given flags as part of the settings tree; empty if no flag was given."""
     tree: dict[str, dict[str, Any]] = {}
     for key, _, _ in FLAGS:
         value = getattr(options, key, None)

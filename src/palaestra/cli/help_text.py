@@ -18,12 +18,12 @@ ENTRY = re.compile(r" +\S+ {2,}")
 
 
 def columns() -> int:
-    """Returns the columns of a line of help: the terminal's, but one that stays empty, and at most WIDEST."""
+    """Returns the width of help text: the terminal's width minus 1, and at most WIDEST."""
     return min(get_terminal_size().columns, WIDEST) - 2
 
 
 def formatter() -> Callable[..., argparse.HelpFormatter]:
-    """Returns what makes argparse's formatter: in colors where these are installed and there is a terminal."""
+    """Returns the formatter class for argparse: with colors if they are installed and a terminal shows the help."""
     width = columns()
     layout = {"width": width, "max_help_position": max(24, min(34, width // 3))}
     try:

@@ -1,7 +1,7 @@
 """Train the agents of an environment, or resume a run.
 
-Without a settings file (CONFIG) the settings are those that are shipped for the environment, or others that fit it.
-Ctrl-C saves everything and ends; --resume goes on from there.
+Without a settings file (CONFIG), the settings that are shipped for the environment apply, or settings that fit its
+spaces. Ctrl-C saves everything and ends; --resume continues from there.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def train_seeds(options: argparse.Namespace) -> int:
-    """Trains every seed in a process of its own and prints a table. Returns 1 if one failed, else as for one run."""
+    """Trains every seed in a separate process and prints a table. Returns 1 if one failed, else as for one run."""
     from palaestra.runtime.seeds.seed_launch import launch_seeds
     from palaestra.runtime.seeds.seed_plan import parse_seeds, plan_seeds
     from palaestra.runtime.seeds.seed_summary import seed_comparison, seed_ending, seed_tables
@@ -258,11 +258,11 @@ def train(options: argparse.Namespace) -> int:
 
 @contextmanager
 def page_beside(options: argparse.Namespace) -> Iterator[None]:
-    """Serves the page from a process of its own within the block, in which the run is trained.
+    """Serves the page from a separate process while the run is trained within the block.
 
     That process ends when its input is closed, which happens however this one ends; signals of the terminal do not
-    reach it. Of several ranks, the one that starts them has it. Raises PluginError if the page's libraries are not
-    installed.
+    reach it. With several ranks, the process that starts them serves the page. Raises PluginError if the page's
+    libraries are not installed.
     """
     from palaestra.cli.view import require_page
     from palaestra.runtime.control.os_signals import LAUNCHED

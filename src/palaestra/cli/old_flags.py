@@ -107,7 +107,7 @@ def _refuse(options: argparse.Namespace) -> None:
 
 
 def _is_environment(given: Path) -> bool:
-    """Whether what stands in the place of the settings file is an environment, which came first before 0.4."""
+    """Whether the first argument is an environment rather than a settings file, as in ML-Agents before 0.4."""
     if given.is_file():
         return given.suffix in BUILDS
     return (

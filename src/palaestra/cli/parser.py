@@ -39,7 +39,7 @@ OURS = {
 
 
 def example_of(flag: str, action: argparse.Action, examples: str) -> str:
-    """Returns a value that a flag may have: of the command's examples, its help or its default; empty for none."""
+    """Returns an example value for a flag, from the command's examples, its help or its default; '' for none."""
     if found := re.search(rf"(?<!\S){flag}[= ](?!-)(\S+)", examples):
         return found[1]
     if found := re.search(r"such as ([^\s,);]+)|default: (\d[\w.]*)", action.help or ""):
@@ -49,7 +49,7 @@ def example_of(flag: str, action: argparse.Action, examples: str) -> str:
 
 
 def whole_number(text: str) -> int:
-    """Reads the value of a flag; 1e6 is one, too. Raises ArgumentTypeError for anything but a whole number."""
+    """Reads a whole number, also in a form such as 1e6. Raises ArgumentTypeError for anything but a whole number."""
     with suppress(ValueError, OverflowError):
         found = float(text)
         if found.is_integer():
@@ -118,7 +118,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{pointed(text, 'command-line')}\n")
 
     def in_our_words(self, message: str) -> str:
-        """Returns an error of argparse as: the flag, what was expected, what came, and an example."""
+        """Returns an error of argparse as: the flag, the expected value, the given value, and an example."""
         flag = message.removeprefix("argument ").partition(": ")[0].rpartition("/")[2]
         action = self._option_string_actions.get(flag)
         examples = "\n".join(part.text for part in self.sections if part.title == "Examples")
@@ -140,8 +140,8 @@ class Parser(argparse.ArgumentParser):
                 self.error(f"'{shortened(word)}' holds a NUL character")
 
     def refuse(self, word: str, following: str | None) -> NoReturn:
-        """Exits for a word that is no argument: with what it is here, if it is a flag of another library, else the
-        nearest flag. `following`: the next word.
+        """Exits for an unknown argument: the error names our flag for another library's flag, else the nearest flag.
+        `following`: the next word.
         """
         from palaestra.runtime.settings.foreign_names import answer_flag  # imports what checks settings: 0.3 s
 
@@ -156,7 +156,7 @@ class Parser(argparse.ArgumentParser):
         self.error(f"unknown flag '{shortened(flag)}'{self.nearest_flag(flag)}")
 
     def nearest_flag(self, word: str) -> str:
-        """Returns '; did you mean X?', or nothing if no flag is similar."""
+        """Returns '; did you mean X?', or '' if no flag is similar."""
         listed = [flag for flag, action in self._option_string_actions.items() if action.help != argparse.SUPPRESS]
         alike = {flag.strip("-"): flag for flag in listed}
         plain = shortened(word).strip("-").lower().replace("_", "-")

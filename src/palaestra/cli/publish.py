@@ -1,4 +1,4 @@
-"""Write a run as a static page: what it does, how it learned, its model, and the policy live in the browser.
+"""Write a run as a static page: recorded episodes, learning curves, the model, and the policy live in the browser.
 
 The page needs neither a server nor the internet: open its index.html, put the folder on any web host, or show it on
 Hugging Face. A slider shows how the run played after fewer decisions. Small worlds (3DBall, Basic,

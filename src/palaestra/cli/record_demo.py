@@ -25,7 +25,7 @@ AREAS = 4
 
 
 def record(options: argparse.Namespace) -> int:
-    """Plays and writes the files; after Ctrl-C, the episodes so far. Raises PalaestraError."""
+    """Plays and writes the files; Ctrl-C keeps the episodes so far. Raises PalaestraError."""
     from palaestra.runtime.play.brain_assignment import model_parts, read_parts
     from palaestra.runtime.play.run_models import find_models, place_beside
 

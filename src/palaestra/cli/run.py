@@ -1,14 +1,11 @@
 """Play an environment with brains of your choice, and report the results of each.
 
-A brain decides for one behavior, for one team of it (BEHAVIOR?team=N), or, if no behavior is named, for all that are
-left:
-  model:FILE.onnx         a model, ours or one of ML-Agents (model:FILE.onnx,NAMES.yaml if its tensors have other names)
-  model:RUN               the newest model of the behavior in a run, such as model:first
-  heuristic               the environment's own rule, if it has one
-  random                  random actions
-  python:MODULE:FUNCTION  a function (obs, mask) of yours, or a class with a method decide(seen)
-  player                  you, with keyboard, gamepad or buttons, on a page in the browser (player:KEYS.yaml: keys of
-  your own)
+A brain decides for one behavior, for one team of it (BEHAVIOR?team=N), or, if no behavior is named, for all other
+  behaviors: model:FILE.onnx a model, ours or one of ML-Agents (model:FILE.onnx,NAMES.yaml if its tensors have other
+  names) model:RUN the newest model of the behavior in a run, such as model:first heuristic the environment's own rule,
+  if it has one random random actions python:MODULE:FUNCTION your function (obs, mask), or a class with a method
+  decide(seen) player you, with keyboard, gamepad or buttons, on a page in the browser (player:KEYS.yaml: keys of your
+  own)
 """
 
 from __future__ import annotations
@@ -70,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Plays and prints a table, after Ctrl-C of the episodes so far. Raises PalaestraError."""
+    """Plays and prints a table; after Ctrl-C, a table of the episodes so far. Raises PalaestraError."""
     from palaestra.parallel.closing import closing_safely
     from palaestra.runtime.logging.waiting import on_stderr
     from palaestra.runtime.play.brain_assignment import read_parts

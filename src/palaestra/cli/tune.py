@@ -1,7 +1,7 @@
 """Search settings: many trainings with different values, of which the best become a settings file.
 
-The ranges are in the block 'search' of FILE, in a file of their own (--search), or those that come with Palaestra for
-the trainer. Each trial is a training in results/STUDY/trials. A study that was stopped or killed continues with
+The ranges are in the block 'search' of FILE or in a separate file (--search); without either, Palaestra's ranges for
+the trainer apply. Each trial is a training in results/STUDY/trials. A study that was stopped or killed continues with
 --resume, and so does a second process that shares it. At the end: best.yaml, trials.csv and pictures.
 """
 

@@ -1,7 +1,7 @@
 """Open a page in the browser: watch training, compare runs, see agents act, play against them, record demonstrations.
 
-The page runs on this machine's loopback address, and its address has a token that keeps others out. It ends with this
-command.
+The page runs on this machine's loopback address, and its address has a token that keeps others out. The page ends with
+this command.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ CONVOLUTIONS, DENSE = ("network.0", "network.2", "network.4"), "network.7"
 
 
 def cleanrl_layout(arrays: Arrays) -> Callable[[Arrays, ConvertOptions], SourcePolicy] | None:
-    """Returns the reader of a state_dict of one of CleanRL's scripts, by the names in it; None if it is of none."""
+    """Returns the reader of a CleanRL script's state_dict, found by the names in it; None for other names."""
     names = arrays.keys()
     if any("lstm" in name for name in names):
         return None
@@ -48,7 +48,7 @@ def cleanrl_layout(arrays: Arrays) -> Callable[[Arrays, ConvertOptions], SourceP
 
 
 def ppo(arrays: Arrays, options: ConvertOptions) -> SourcePolicy:
-    """Reads `ppo.py`: an actor of its own, tanh between layers, and logits."""
+    """Reads `ppo.py`: a separate actor, tanh between layers, and logits."""
     layers = mlp(arrays, "actor", _between(options, "tanh"), last=None)
     action = discrete_action(outputs(layers), options)
     return SourcePolicy("PPO of CleanRL (ppo.py)", vectors(layers, options), layers[:-1], Discrete(layers[-1:]), action)

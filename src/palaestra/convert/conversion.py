@@ -71,7 +71,7 @@ def convert(
     itself gave.
 
     Nothing in the source is run. Raises ExportError or PolicyError if it cannot be read or the result differs,
-    ConfigError for a target that is no .onnx file, or exists, without `force`.
+    ConfigError for a target that is no .onnx file, or that exists if `force` is not set.
     """
     source = Path(source)
     target = Path(target)

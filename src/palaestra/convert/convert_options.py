@@ -25,7 +25,7 @@ class ConvertOptions:
     branches: tuple[int, ...] | None = None
     """Number of choices of each discrete branch."""
     bounds: tuple[tuple[float, ...], tuple[float, ...]] | None = None
-    """Lower and upper bounds of the environment's continuous actions; one number each stands for all."""
+    """Lower and upper bounds of the environment's continuous actions; a single number applies to all of them."""
     activation: str | None = None
     """Name of the activation between hidden layers."""
     normalizer: Path | str | None = None

@@ -38,8 +38,7 @@ def mlp(arrays: Arrays, prefix: str, between: Activation, *, last: Activation | 
     """Returns the linear layers of a Sequential with an activation between two, and `last` after the last one. Raises
     ExportError.
 
-    Linear layers that follow one another without a gap in their numbers, and any other module with weights, are
-    refused.
+    Linear layers that follow one another without a gap in their numbers, and other modules with weights, are refused.
     """
     numbers = numbered(arrays, prefix)
     layers: list[Layer] = []

@@ -77,7 +77,7 @@ def _head(path: Path, arrays: Arrays, last: Any) -> tuple[Dense, Spread]:
 
 
 def _normalizer(arrays: Arrays, saved: Mapping[str, Any]) -> Scaling | None:
-    """Returns the actor's empirical normalization: among the weights, or, in version 2, beside them."""
+    """Returns the actor's empirical normalization: from the weights, or in version 2 from its own entry."""
     beside = saved.get("obs_norm_state_dict")
     found = (
         {}

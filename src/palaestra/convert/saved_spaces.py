@@ -1,4 +1,4 @@
-"""Reads the spaces that Stable-Baselines3 prints into a file's JSON. The pickles beside them are never touched."""
+"""Reads the spaces that Stable-Baselines3 prints into a file's JSON. The pickles in the same data are never opened."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Space:
 
     @property
     def is_image(self) -> bool:
-        """Whether Stable-Baselines3 takes it for an image, whose numbers it divides by 255."""
+        """Whether Stable-Baselines3 treats it as an image, which it divides by 255."""
         bounded = (
             self.low is not None
             and self.high is not None
@@ -123,7 +123,7 @@ def _uncut(saved: Any) -> str:
 
 
 def _array(printed: Any, summary: Any, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Returns a bound of a Box: all its numbers, or the one that all shown have."""
+    """Returns a bound of a Box: all its numbers, or one number if all shown numbers are equal."""
     for text in (printed, summary):
         numbers = [float(number) for number in NUMBER.findall(str(text))]
         if text is None or not numbers:

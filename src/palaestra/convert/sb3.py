@@ -1,7 +1,6 @@
 """Policies of Stable-Baselines3: the zip that `model.save` writes.
 
-`policy.pth` is read as weights only. Of `data`, a JSON, what is printed there is read; its pickles (":serialized:") are
-never touched.
+`policy.pth` is read as weights only. Reads the plain entries of `data`, a JSON; never its pickles (":serialized:").
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def source_graph(policy: SourcePolicy) -> Graph:
 
 
 def encoded(graph: Graph, seen: SourceObs, index: int) -> str:
-    """Declares an observation and writes what the network makes of it, a row of numbers."""
+    """Declares an observation and writes the layers that turn it into a row of numbers."""
     x = graph.input(f"obs_{index}", (BATCH, *seen.spec.shape))
     if seen.factor != 1:
         x = graph.add("Mul", x, graph.constant(f"obs_{index}.factor", seen.factor))
@@ -93,7 +93,7 @@ def continuous(graph: Graph, head: Continuous, features: str) -> None:
 
 
 def within(graph: Graph, head: Continuous, name: str, value: str) -> str:
-    """Writes actions as Unity gets them: those within low..high become -1..1. Squashed ones already lie there."""
+    """Writes actions as Unity gets them: those within low..high become -1..1. Squashed actions already are."""
     if head.squashed:
         return graph.add("Tanh", value)
     if head.bounds is None:

@@ -1,4 +1,4 @@
-"""A policy of another library as plain arrays: what it sees, the layers it has, and how actions follow from them."""
+"""A policy of another library as plain arrays: its observations, its layers, and how actions follow from them."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True)
 class SourceObs:
-    """One observation and what the network does with it before all are joined."""
+    """One observation and its layers, before all observations are joined."""
 
     spec: ObsSpec
     factor: float = 1.0
-    """Factor by which the network multiplies the numbers of `spec`: images come within 0..1."""
+    """Factor by which the network multiplies the numbers of `spec`: images arrive within 0..1."""
     normalizer: Scaling | None = None
     layers: tuple[Layer, ...] = ()
     """The encoder; it ends in a row of numbers."""
@@ -119,7 +119,7 @@ class Continuous:
     spread: Spread
     squashed: bool = False
     bounds: tuple[np.ndarray, np.ndarray] | None = None
-    """Range of the actions, to which they are clipped where not squashed. None: they stay as they are."""
+    """Range of the actions, to which they are clipped where not squashed. None: actions are not rescaled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class SourcePolicy:
 
 
 def check_shapes(policy: SourcePolicy) -> None:
-    """Raises ExportError, naming the layer, where one does not fit what comes before it."""
+    """Raises ExportError, naming the layer, if a layer does not fit the layer before it."""
     width = sum(_width(f"observation '{each.spec.name}'", each.layers, each.spec.shape) for each in policy.seen)
     features = _width("the hidden layers", policy.body, (width,))
     for each in policy.seen:

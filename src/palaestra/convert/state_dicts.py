@@ -17,7 +17,7 @@ ATARI = (84, 84)
 
 
 def vectors(layers: Sequence[Layer], options: ConvertOptions, own: Scaling | None = None) -> tuple[SourceObs, ...]:
-    """Returns the vectors that layers read: one, or those of --obs-shape. `own`: the file's normalizer."""
+    """Returns the vectors that layers read: one vector, or the shapes of --obs-shape. `own`: the file's normalizer."""
     size = found.inputs(layers)
     shapes = options.obs or ((size,),)
     if sum(int(np.prod(shape)) for shape in shapes) != size:
@@ -61,7 +61,7 @@ def image(weight: np.ndarray, layers: tuple[Layer, ...], options: ConvertOptions
 
 
 def discrete_action(size: int, options: ConvertOptions) -> ActionSpec:
-    """Returns the branches given, else one of all outputs. Raises ExportError for continuous actions."""
+    """Returns the given branches, else one branch with all outputs. Raises ExportError for continuous actions."""
     if options.continuous is not None:
         raise ExportError(f"the file has discrete actions ({size} outputs); expected --actions discrete:CHOICES,...")
     return ActionSpec(0, options.branches or (size,))

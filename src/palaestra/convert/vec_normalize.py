@@ -1,7 +1,7 @@
 """Reads statistics of observations: Stable-Baselines3's VecNormalize, a pickle, or an .npz with `mean` and `var`.
 
-A pickle is a program. This one is run by a reader that knows no function at all: every class and function that the file
-names becomes an inert record of what the file gives it, and only arrays of plain numbers are made of these, here.
+A pickle is a program. This module reads the pickle without importing anything: every class and function that the file
+names becomes an inert record of its arguments, and only arrays of plain numbers are made from these records.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _Record:
         self.entries.append(value)
 
     def __call__(self, *arguments: Any) -> Any:
-        """Stands for a call of the function of this name: nothing is called."""
+        """A record in place of a call of the named function; nothing is called."""
         return _Record(self.title, arguments)
 
 
@@ -110,7 +110,7 @@ def _record_class(title: str) -> type[_Record]:
 
 
 class _InertUnpickler(pickle.Unpickler):
-    """Runs no code of a pickle: all names in it stand for records."""
+    """Runs no code of a pickle: all names in it become records."""
 
     def find_class(self, module: str, name: str) -> Any:
         return _record_class(f"{module}.{name}")
@@ -150,7 +150,7 @@ def _from_pickle(path: Path, content: bytes) -> ObsStatistics:
 
 
 def _array(record: _Record) -> np.ndarray:
-    """Makes an array of plain numbers of what numpy wrote: (version, shape, type, column order, bytes)."""
+    """Makes an array of plain numbers from numpy's record: (version, shape, type, column order, bytes)."""
     _, shape, dtype, by_column, raw = record.state  # type: ignore[misc]
     kind = str(dtype.arguments[0])
     order = dtype.state[1] if isinstance(dtype.state, tuple) else "="

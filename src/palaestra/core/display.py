@@ -55,7 +55,8 @@ def listed(names: Sequence[object], most: int = 5) -> str:
 
 
 def readable(value: float, decimals: int | None = None) -> str:
-    """Returns a number as people read it: 120,000, 98.73, 3e-05. `decimals`: those of its column; None: alone."""
+    """Returns a number as people read it: 120,000, 98.73, 3e-05. `decimals`: the column's number of decimals; None:
+    the number stands alone."""
     if decimals is not None:
         return f"{value:,.{decimals}f}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
@@ -105,7 +106,7 @@ def print_now(text: str, stream: Any = None, end: str = "\n") -> None:
 
 
 def in_notebook() -> bool:
-    """Whether what this program prints appears in a notebook's cell."""
+    """Whether this program's output appears in a notebook's cell."""
     ipython = sys.modules.get("IPython")
     if ipython is None or type(sys.stdout).__module__.partition(".")[0] not in ("ipykernel", "google"):
         return False
@@ -121,7 +122,8 @@ class NotebookLines:
         self._handle: Any = None
 
     def show(self, lines: Sequence[tuple[float | None, str]]) -> None:
-        """Shows lines, or none, in place of those before; each has the share done, which draws its bar, and a text."""
+        """Replaces the lines shown before (none: removes them); a line has the finished share, drawn as a bar, and a
+        text."""
         if not lines and self._handle is None:
             return
         from IPython.display import HTML, display

@@ -86,7 +86,7 @@ class ConfigError(PalaestraError):
 
 
 class CallError(ConfigError, TypeError):
-    """A function of the Python API was called with an argument that it does not have, or that is none."""
+    """A function of the Python API was called with an unknown or unusable argument."""
 
 
 class PluginError(PalaestraError):
@@ -98,7 +98,7 @@ class EnvError(PalaestraError):
 
 
 class StateOfAnotherVersion(EnvError):
-    """A saved state is of an earlier or later form of the environment, whose episodes cannot go on in this one."""
+    """A saved state is of an earlier or later version of the environment, so its episodes cannot continue."""
 
 
 class NotFinite(EnvError):
@@ -137,7 +137,7 @@ class FolderLost(RunError):
 
 
 class SeveralProcesses(ConfigError):
-    """A run that is to be trained in several processes was started in one."""
+    """A run that must be trained in several processes was started in a single process."""
 
     def __init__(self, count: int) -> None:
         """`count`: the number of processes."""
@@ -190,7 +190,7 @@ class PolicyError(PalaestraError):
 
 
 def _places(error: PalaestraError, frame: FrameType | None) -> str:
-    """Names the functions of ours among the calls in which an error was made, but not those that only build it."""
+    """Names our functions in the stack of an error, except functions that only build the error."""
     while frame is not None and frame.f_code.co_name == "__init__" and frame.f_locals.get("self") is error:
         frame = frame.f_back
     found: list[str] = []
@@ -223,7 +223,7 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def is_users(file: str) -> bool:
-    """Whether a source file is of the program that uses Palaestra: neither ours nor of an installed package."""
+    """Whether a source file belongs to the user's program: neither to Palaestra nor to an installed package."""
     return not file.startswith(("<frozen", _OURS, *_LIBRARIES))
 
 
@@ -236,6 +236,6 @@ def user_code_location(error: BaseException) -> str:
 
 
 def _location(frame: traceback.FrameSummary) -> str:
-    """Returns ' (file, line N)' of a frame; the file of a notebook's cell is one that nobody knows."""
+    """Returns ' (file, line N)' of a frame; or 'cell of the notebook', as its file name is meaningless."""
     is_cell = re.search(r"[/\\]ipykernel_\d+[/\\]\d+\.py$", frame.filename)
     return f" ({'cell of the notebook' if is_cell else frame.filename}, line {frame.lineno})"

@@ -69,7 +69,8 @@ RUN_FILES = frozenset(_OF_A_RUN.split())
 
 
 def belongs_to_run(behavior: str) -> bool:
-    """Whether a behavior's files could be named as a run's own, or as another behavior's model, on some file system."""
+    """Whether the names of a behavior's files could collide with a run's files, or with another behavior's model, on
+    some file system."""
     name = behavior.strip(" .").casefold()
     return name in RUN_FILES or name.endswith(".onnx")
 
@@ -120,7 +121,7 @@ def configs_folder() -> Path:
 
 
 def shipped_files(folder: str) -> dict[str, Path]:
-    """Returns files that come with the package and are no examples of trainings, such as `search`, by name."""
+    """Returns shipped files that are not settings of trainings, such as `search`, by name."""
     return {path.stem: path for path in sorted((configs_folder() / folder).glob("*.yaml"))}
 
 
@@ -154,7 +155,8 @@ def read_whole(file: Path, most: int = MOST_READ) -> bytes:
 
 
 def read_whole_text(file: Path, most: int = MOST_READ) -> str:
-    """Returns the text of a regular file in UTF-8. Raises OSError as `read_whole` does; ValueError for other bytes."""
+    """Returns the text of a regular file in UTF-8. Raises OSError as `read_whole` does; ValueError for bytes that
+    are not UTF-8."""
     return read_whole(file, most).decode("utf-8")
 
 
@@ -206,8 +208,8 @@ def write_whole(file: Path, data: bytes) -> None:
 
 
 def must_be_new(file: Path, *, force: bool = False) -> Path:
-    """Returns the file that a user named for a command to write. Raises ConfigError if it is a folder, or exists and is
-    not to be overwritten.
+    """Returns the file that a user named for a command to write. Raises ConfigError if it is a folder, or if it exists
+    and may not be overwritten.
     """
     if file.is_dir():
         raise ConfigError(f"{file} is a folder; expected the name of a file to write")
@@ -280,7 +282,7 @@ def home() -> Path | None:
 
 
 def expanded(path: Path) -> Path:
-    """Returns a path whose leading `~` is the home folder; unchanged where there is none."""
+    """Returns a path with its leading `~` replaced by the home folder, if there is one."""
     return Path(os.path.expanduser(path))
 
 
@@ -315,7 +317,7 @@ def kind_of(head: bytes, name: str = "") -> str:
 
 
 def tensorflow_files(names: Iterable[str]) -> str:
-    """Returns what to know about a folder with TensorFlow checkpoints among these file names; '' if there are none."""
+    """Returns a hint about TensorFlow checkpoints if these file names contain some; else ''."""
     found = next(
         (name for name in names if name.endswith((".index", ".pb", ".bytes")) or ".ckpt" in name or ".cptk" in name),
         None,

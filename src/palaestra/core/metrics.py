@@ -21,7 +21,7 @@ Aggregation = Literal["mean", "latest", "total", "spread"]
 
 
 class Measurement(NamedTuple):
-    """A number that an environment reports, such as a game's score."""
+    """A metric that an environment reports, such as a game's score."""
 
     name: str  # its tag, such as 'Game/Score'
     value: float

@@ -43,9 +43,7 @@ puts first.
 
 
 def own_python(module: str, *arguments: str) -> list[str]:
-    """Returns the command that runs a module of ours in a process of its own, which imports nothing from the current
-    folder unasked.
-    """
+    """Returns the command that runs one of our modules in a new process without the current folder in its path."""
     return [sys.executable, "-c", STARTER.format(home=str(Path(__file__).parents[2])), module, *arguments]
 
 
@@ -80,8 +78,8 @@ def class_name(kind: type) -> str:
 
 
 def find_class(kind: str, title: str, name: str, members: Sequence[str], guide: str, base: type) -> type[Any]:
-    """Loads a class as `find_plugin` does. Raises PluginError where it is none or lacks one of `members`, which `guide`
-    explains, or where its `Settings` do not inherit from `base`.
+    """Loads a class as `find_plugin` does. Raises PluginError if it is no class, lacks one of `members` (`guide`
+    explains them), or has `Settings` that do not inherit from `base`.
     """
     found = find_plugin(kind, title, name)
     if not isinstance(found, type):
@@ -95,7 +93,7 @@ def find_class(kind: str, title: str, name: str, members: Sequence[str], guide: 
 
 
 def must_have(found: object, members: Sequence[str], title: str, guide: str) -> None:
-    """Raises PluginError, beginning with `title`, where an object lacks one of the members that `guide` explains."""
+    """Raises PluginError, beginning with `title`, if an object lacks one of the members, which `guide` explains."""
     if missing := [name for name in members if not hasattr(found, name)]:
         raise PluginError(f"{title} lacks {', '.join(missing)}; {guide} says what each of them is")
 
@@ -159,8 +157,8 @@ def missing_package(error: BaseException) -> str | None:
 def _current_folder_on_path(module: str) -> Iterator[None]:
     """Puts the current folder last on the import path while `module` is imported.
 
-    It stays there if the module came from it, since that may import its neighbors later. Else a file of that folder,
-    which may be a stranger's, must not stand for a library that is imported where it is first used.
+    The folder stays in the path if the module came from it, since the module may import its neighbors later. Otherwise
+    a file of that folder, perhaps a stranger's, could replace a library that is imported later.
     """
     here = str(Path.cwd())
     if here in sys.path:
@@ -241,11 +239,10 @@ def nearest(name: object, known: Any) -> str:
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Stops Python's garbage collector within the block, and exempts all objects that exist at its end from later
-    collections.
+    """Stops Python's garbage collector within the block, and exempts all objects that exist at its end.
 
-    It is meant for imports in a process of ours. PyTorch and what needs it are imported a quarter sooner, and a later
-    collection does not visit all of PyTorch, which takes a tenth of a second in the middle of an update.
+    It is meant for imports in Palaestra's own processes. Importing PyTorch takes a quarter less time, and a later
+    collection, which would take a tenth of a second during an update, skips its objects.
     """
     gc.disable()
     try:

@@ -19,8 +19,8 @@ from palaestra.core.system_memory import CGROUPS, MEMBERSHIP, cgroup_of_process,
 def usable_cores(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int:
     """Returns the number of cores that this process may use, at least 1.
 
-    Slurm, `taskset` or a container may give it fewer than the machine has. Two threads on one core, which wait for each
-    other, were measured at a twentieth of the speed of one.
+    Slurm, `taskset` or a container may give it fewer than the machine has. Two threads that wait for each other on one
+    core were measured at a twentieth of one thread's speed.
     """
     cores = float(len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1)
     for controller in ("", "cpu"):
@@ -114,8 +114,8 @@ def _threads_of_user(user: int) -> int:
 
 
 def surely_no_gpu() -> bool:
-    """Whether PyTorch surely finds no GPU, without importing it: this PyTorch is built for CPUs, or there is no driver
-    of a GPU here.
+    """Whether PyTorch certainly finds no GPU, without importing it: PyTorch is built for CPUs, or there is no GPU
+    driver.
     """
     with suppress(PackageNotFoundError):
         if version("torch").endswith("+cpu"):

@@ -38,7 +38,7 @@ class Settings(BaseModel):
     )
 
     ignores_unknown: ClassVar[bool] = False
-    """Whether ML-Agents ignores unknown keys of this section, so that its users' files may have some."""
+    """Whether ML-Agents ignores unknown keys of this section, so that files of its users may contain unknown keys."""
 
     @model_validator(mode="before")
     @classmethod

@@ -45,7 +45,7 @@ class RawAction:
     dtype: str = "float32"
     """Type of its numbers."""
     continuous: bool = False
-    """Whether the array takes its numbers from the continuous actions, else from the discrete branches."""
+    """Whether the array takes its numbers from the continuous actions; if False, from the discrete branches."""
     keys: tuple[str | int, ...] | None = None
     """Keys of a dictionary; None: no dictionary."""
     parts: tuple[RawAction, ...] | None = None
@@ -58,7 +58,7 @@ class RawAction:
     def _assemble(
         self, continuous: NDArray[Any], discrete: NDArray[Any], number: int, branch: int
     ) -> tuple[Any, int, int]:
-        """Takes columns from a number and a branch on; returns the action and those after it."""
+        """Takes columns from the given number and branch on; returns the action and the next free number and branch."""
         if self.parts is None:
             columns, start = (continuous, number) if self.continuous else (discrete, branch)
             size = prod(self.shape)
@@ -110,7 +110,7 @@ class ObsSpec:
     name: str
     shape: tuple[int, ...]
     goal: bool = False
-    """Whether it is a goal signal, which may condition the network; a variable-length one is like any other."""
+    """Whether it is a goal signal, which may condition the network; variable-length observations never are."""
     raw: RawObs | None = field(default=None, compare=False)
     """Written into exported models, so that they accept the environment's own observations; None: those have the form
     of this spec.
@@ -249,7 +249,7 @@ def action_text(action: ActionSpec) -> str:
 
 
 def named(pattern: str, names: Sequence[str]) -> list[int]:
-    """Returns which of the names are this one, brackets and all; else those that match the pattern."""
+    """Returns the name that equals the pattern exactly, brackets included; else all names that match the pattern."""
     return [i for i, name in enumerate(names) if name == pattern] or [
         i for i, name in enumerate(names) if fnmatchcase(name, pattern)
     ]

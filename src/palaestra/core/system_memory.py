@@ -44,7 +44,7 @@ def format_bytes(size: int) -> str:
 
 
 def cgroup_of_process(membership: Path, controller: str) -> str:
-    """Returns the folder of this process's group below the controller's; '' if it is unknown."""
+    """Returns the folder of this process's control group, below the controller's folder; '' if it is unknown."""
     for line in _read(membership).splitlines():
         _, controllers, folder = line.split(":", 2)
         if controller in controllers.split(","):

@@ -1,4 +1,4 @@
-"""How PyTorch's threads wait for one another."""
+"""Sets how PyTorch's threads wait for one another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def shorten_thread_waits() -> None:
     """Makes threads of GNU OpenMP wait without a long busy loop, unless the user chose how. Call it before torch is
     imported, which reads this.
 
-    Else they wait milliseconds for cores that nobody gives on a machine that has other work, such as a game: 12,000
+    Otherwise they busy-wait for milliseconds on a machine that has other work, such as a game: 12,000
     agent-steps/s where this makes 80,000.
     """
     os.environ.setdefault("GOMP_SPINCOUNT", "100000")

@@ -22,7 +22,7 @@ class Action:
     discrete: Tensor  # (S, branches) int64
 
     def each(self, function: Callable[[Tensor], Tensor]) -> Action:
-        """Returns what a function makes of both columns."""
+        """Returns the pair with a function applied to both columns."""
         return Action(function(self.continuous), function(self.discrete))
 
     def take(self, rows: Tensor) -> Action:

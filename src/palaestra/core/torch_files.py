@@ -63,7 +63,8 @@ def read_saved(file: Path | bytes, name: str, refusal: type[PalaestraError] = Ex
 def check_archive(
     file: io.BytesIO | Path, name: str, expected: str, refusal: type[PalaestraError] = ExportError
 ) -> list[str]:
-    """Returns the names in a zip file. Raises `refusal` if it is none, or would unpack to more than `MOST_BYTES`."""
+    """Returns the names in a zip file. Raises `refusal` for another file, or if it unpacks to more than
+    `MOST_BYTES`."""
     try:
         with nullcontext(file) if isinstance(file, io.BytesIO) else open(file, "rb", opener=regular) as opened:
             infos = zipfile.ZipFile(opened).infolist()
@@ -81,7 +82,7 @@ def read_npz(
     """Returns the arrays of an .npz file, in all at most `most` bytes. Raises `refusal` for a file that cannot be read,
     or unpacks to more.
 
-    Both the zip file's list and each array's header declare sizes: neither is believed before the other agrees.
+    Both the zip file's list and each array's header declare sizes, and both must agree.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -141,7 +142,7 @@ def _bounded(file: Path | bytes, name: str, refusal: type[PalaestraError]) -> by
 
 
 def _forbidden(error: Exception) -> str:
-    """Returns the part of torch's long message that names what it met."""
+    """Returns the part of torch's long message that names the refused object."""
     text = str(error)
     _, found, rest = text.partition("GLOBAL ")
     return rest.split()[0].rstrip(".,:") if found and rest.split() else text.splitlines()[0][:120]

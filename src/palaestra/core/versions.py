@@ -21,15 +21,13 @@ def palaestra_version() -> str:
 
 @cache
 def palaestra_commit() -> str:
-    """Returns the commit that this package's repository has checked out, or that it was built from; empty if neither
-    is known.
-    """
+    """Returns the commit that this package's repository has checked out, or that it was built from; '' if unknown."""
     built = Path(__file__).parents[1] / "commit.txt"  # hatch_build.py
     return checked_out(Path(__file__).parents[3]) or (built.read_text(encoding="utf-8") if built.is_file() else "")
 
 
 def checked_out(root: Path) -> str:
-    """Returns the commit that is checked out in a repository or one of its work trees; empty if that is not known."""
+    """Returns the commit that is checked out in a repository or one of its work trees; '' if unknown."""
     try:
         folder = root / ".git"
         if folder.is_file():

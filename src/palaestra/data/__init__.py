@@ -1,1 +1,1 @@
-"""Experience: `rollout` is what a trainer learns from, `buffers` fill one, `minibatches` cut one up."""
+"""Experience: `rollout` holds the data that a trainer learns from, buffers fill a rollout, minibatches divide it."""

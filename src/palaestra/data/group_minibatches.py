@@ -18,7 +18,7 @@ from palaestra.parallel.rank_group import ALONE, RankGroup
 
 @dataclass(frozen=True, slots=True)
 class GroupMinibatch:
-    """A few group steps: R decisions, made at M of them, and the U observations that are there."""
+    """A few group steps: M group steps: their R decisions and their U observations."""
 
     chosen: Tensor  # (U,) int64, as `GroupSteps` numbers observations
     groups: Groups  # the group steps, as indices of these observations
@@ -41,8 +41,8 @@ class GroupMinibatches:
     """Group steps in blocks that stay together.
 
     Without memory a block is one group step. With memory it is at most `longest` steps of a group, one after the other,
-    from its beginning or the end of the block before: each agent's decisions there are a sequence. Mates that are there
-    with a decision from before the block are sequences of one observation, from the memory that they had.
+    from its beginning or the end of the block before: each agent's decisions there are a sequence. Mates whose last
+    decision was made before the block are sequences of one observation, with their memory of that time.
     """
 
     def __init__(self, table: GroupSteps, longest: int | None) -> None:
@@ -115,7 +115,7 @@ class GroupMinibatches:
         )
 
     def _observations(self, blocks: Numbers, members: Numbers) -> tuple[Numbers, int, list[Numbers]]:
-        """Returns the observations there, in the order of group steps or, with memory, of sequences, and those."""
+        """Returns the present observations, in the order of group steps or, with memory, of sequences, and these."""
         if self._sequences is None or self._of_block is None:
             return _once(members), 1, []
         there = np.zeros(self.table.timeline.observations, np.bool_)

@@ -1,7 +1,7 @@
-"""Group steps: which agents of a group are there when one of them decides.
+"""Group steps: which agents of a group are present when one of them decides.
 
-A group step is a group and a tick on which one of its agents decided. All its agents are there whose last decision was
-made by then and whose episode had not ended: agents may decide at different ticks, and groups change in size.
+A group step is a group and a tick on which one of its agents decided. An agent is present if it has made a decision by
+then and its episode has not ended: agents may decide at different ticks, and groups change in size.
 
 Letters in shapes: N completed decisions, S slots, E final observations of episodes, M group steps, P places.
 """
@@ -22,17 +22,17 @@ from palaestra.data.timeline import NOBODY, Marks, Numbers, Timeline, ranges
 
 
 class Presences(NamedTuple):
-    """Observations that are there, and at which group step, in any order."""
+    """Present observations, each with its group step, in any order."""
 
     group_step: Numbers  # (X,)
     obs: Numbers  # (X,)
 
 
 class GroupSteps:
-    """The group steps of a rollout, and what each of its decisions led to.
+    """The group steps of a rollout, and the observations that each of its decisions led to.
 
-    Observations are numbered: those of the completed decisions (N), of each slot's `last_obs` (S), of `final_obs` (E).
-    The tables live on the host; making them waits for the device once a rollout.
+    Observations are numbered: first the completed decisions' (N), then each slot's `last_obs` (S), then `final_obs`
+    (E). The tables live on the host; making them waits for the device once a rollout.
     """
 
     def __init__(self, rollout: Rollout) -> None:
@@ -59,7 +59,8 @@ class GroupSteps:
         return len(self.members)
 
     def _there(self, keys: Numbers, late: Marks | None = None) -> Presences:
-        """Returns who is there at group steps with rising keys; agents of `late` (V,) only after their observation."""
+        """Returns the agents that are present at group steps with rising keys; agents of `late` (V,) only after
+        their observation."""
         line = self.timeline
         begin = line.begin if late is None else line.begin + late
         low, high = (np.searchsorted(keys, line.key(line.group, tick)) for tick in (begin, line.end))
@@ -76,11 +77,12 @@ class GroupSteps:
         return fresh
 
     def _follow(self) -> None:
-        """Finds what each decision led to.
+        """Finds the observations that each decision led to.
 
-        An agent goes on to the next group step at which it decides. The last decision of an episode led to the mates
-        that go on, as they are then, and to the final observations of those that were truncated. If any of these are
-        there, a terminated agent led to all that ended on that tick, too, itself among them.
+        An agent goes on to the next group step at which it decides. The last decision of an episode led to the current
+        observations of the mates that continue, and to the final observations of truncated agents. If there are any
+        such observations, a terminated agent's decision also led to the final observations of all agents that ended on
+        that tick.
         """
         line = self.timeline
         total = len(self)
@@ -118,7 +120,8 @@ class GroupSteps:
         self.following[left_mates] = self.following_endless[left_mates]
 
     def shared(self, reward: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns what each agent and its mates earned until its next decision, (N,), from what each earned, (N,)."""
+        """Returns the reward of each agent and its mates until its next decision, (N,), from each agent's own
+        reward, (N,)."""
         line = self.timeline
         completed = line.key(self._group, line.until)
         made = line.key(self._group, line.made)

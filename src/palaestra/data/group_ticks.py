@@ -1,4 +1,4 @@
-"""When agents of groups decided and what they earned, in ticks: what MA-POCA needs of a rollout beyond its columns.
+"""Ticks of the decisions and rewards of agents in groups, which MA-POCA needs in addition to a rollout's columns.
 
 Letters in shapes: T decisions of a slot, S slots, L recurrent state, R some rows.
 """
@@ -28,7 +28,7 @@ class Earned:
         return Earned(self.group[late], self.until[late], self.reward[late])
 
     def followed_by(self, later: Earned) -> Earned:
-        """Returns these rewards and others."""
+        """Returns the union of these rewards and others."""
         pairs = ((self.group, later.group), (self.until, later.until), (self.reward, later.reward))
         return Earned(*(torch.cat(pair) for pair in pairs))
 
@@ -63,7 +63,8 @@ class GroupTicks:
 
     @classmethod
     def of(cls, decided: GroupDecisions, until: Tensor, step: TimeStep, now: int) -> GroupTicks:
-        """Returns those of decisions that are all complete. `step` came on tick `now`, after the last of them."""
+        """Returns ticks and rewards of complete decisions. `step` arrived on tick `now`, after the last
+        decision."""
         none = step.group[:0]
         return cls(
             made=decided.made,
@@ -79,7 +80,7 @@ class GroupTicks:
         )
 
     def with_waiting(self, slots: Tensor, waiting: GroupDecisions, earlier: Earned | None) -> GroupTicks:
-        """Returns the ticks with R decisions that wait in place of what their slots (R,) see now."""
+        """Returns the ticks, with R waiting decisions in place of the newest entries of their slots (R,)."""
 
         def put(column: Tensor, values: Tensor) -> Tensor:
             return column.index_copy(0, slots, values)
@@ -100,7 +101,7 @@ class GroupTicks:
         )
 
     def earned_since(self, made: Tensor, reward: Tensor, lengths: Tensor) -> Earned:
-        """Returns what agents of groups earned, (T, S), since the first of the decisions made on these ticks (R,)."""
+        """Returns the rewards of agents in groups, (T, S), since the first decision on these ticks (R,)."""
         row = torch.arange(len(self.until), device=reward.device).unsqueeze(1)
         rows = ((row < lengths) & (self.group >= 0)).flatten()
         earned = Earned(self.group.flatten()[rows], self.until.flatten()[rows], reward.flatten()[rows])

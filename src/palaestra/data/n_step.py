@@ -23,7 +23,7 @@ from palaestra.data.transitions import observation_table
 
 @dataclass(frozen=True, slots=True)
 class NStep:
-    """N discrete decisions, what the next few earned, and the observation at which the rest is bootstrapped."""
+    """N discrete decisions, the rewards of the next few, and the observation at which the rest is bootstrapped."""
 
     obs: tuple[Tensor, ...]  # each (N, *shape)
     choices: Tensor  # (N, B) int64
@@ -31,7 +31,7 @@ class NStep:
     discount: Tensor  # (N,) of what `next_obs` is worth; 0 where the episode terminated within the steps
     next_obs: tuple[Tensor, ...]  # each (N, *shape)
     next_mask: Tensor | None  # (N, choices) bool: what was allowed there; None: all
-    """Choices allowed at that observation; after a truncated episode those of its last decision."""
+    """Choices allowed at that observation; after a truncated episode, the choices of its last decision."""
 
     def columns(self) -> list[Tensor]:
         """Returns all columns that are there."""
@@ -49,7 +49,7 @@ class NStep:
 def n_step(rollout: Rollout, reward: Tensor, *, gamma: float, steps: int) -> NStep:
     """Returns the completed decisions of a rollout, in T * S order. `reward` (T, S).
 
-    Sums end with the episode, and with the rollout: those of its last decisions are of fewer steps. Sutton and Barto
+    Sums end with the episode, and with the rollout: sums of its last decisions have fewer steps. Sutton and Barto
     2018, eq. 7.1.
     """
     time, slots = rollout.shape
@@ -86,7 +86,7 @@ def n_step(rollout: Rollout, reward: Tensor, *, gamma: float, steps: int) -> NSt
 
 
 class Ahead(NamedTuple):
-    """How many decisions' rewards are summed before the rest is bootstrapped, and their discount."""
+    """Number of decisions whose rewards are summed before the rest is bootstrapped, and the discount."""
 
     steps: int
     gamma: float
@@ -96,7 +96,7 @@ ONE_STEP = Ahead(1, 1.0)
 
 
 def discounted_sum(earned: Tensor, steps: Tensor, gamma: float) -> Tensor:
-    """Returns what each row's first `steps` (N,) decisions earned of `earned` (n, N), (N,): Sutton and Barto 2018, eq.
+    """Returns the rewards, (N,), of each row's first `steps` (N,) decisions in `earned` (n, N): Sutton and Barto, eq.
     7.1.
     """
     time = torch.arange(len(earned), device=earned.device).unsqueeze(1)
@@ -119,7 +119,7 @@ def decisions_ahead(index: ReplayIndex, places: Ints, steps: int) -> tuple[Ints,
 
 
 def largest_return(index: ReplayIndex, reward: NDArray[np.float32], gamma: float) -> float:
-    """Returns the largest discounted return so far in an episode, without its sign; `reward` (size,) by places."""
+    """Returns the largest absolute discounted return within an episode; `reward` (size,) is indexed by position."""
     places = np.arange(index.oldest, index.end) % index.size
     after = index.following[places]
     begins = np.ones(index.size, np.bool_)

@@ -22,11 +22,11 @@ from palaestra.demos import Episode, Pairs
 def recorded_replay(
     episodes: Iterable[Episode], spec: BehaviorSpec, device: torch.device, *, memory: int, stretch: int
 ) -> Replay:
-    """Returns a replay of these episodes, at least one, to draw from and not to add to. `memory` and `stretch` as
-    `Replay` has them; what an agent remembers at the beginning of a sequence is not recorded, so it is nothing.
+    """Returns a replay of these episodes, at least one, to draw from and not to add to. `memory` and `stretch`: as in
+    `Replay`; an agent's memory at the beginning of a sequence is not recorded, so it starts empty.
 
-    The reward is an agent's own and its group's. An end whose final observation was not recorded leads to the
-    observation before it.
+    The reward is the sum of an agent's own and its group's reward. An end whose final observation was not recorded
+    leads to the observation before it.
     """
     obs: list[list[Tensor]] = [[] for _ in spec.obs]
     parts: list[Pairs] = []
@@ -98,7 +98,8 @@ def _table(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _masks(parts: Sequence[Pairs], row: np.ndarray, used: int, branches: Sequence[int]) -> Tensor | None:
-    """Returns allowed choices of each observation, (used, choices); what was done always is. None: all are."""
+    """Returns allowed choices of each observation, (used, choices); recorded choices are allowed. None: all
+    are."""
     if not branches or all(part.mask is None for part in parts):
         return None
     table = np.ones((used, sum(branches)), np.bool_)
@@ -111,7 +112,7 @@ def _masks(parts: Sequence[Pairs], row: np.ndarray, used: int, branches: Sequenc
 
 
 def side_by_side(first: ReplayBatch, second: ReplayBatch) -> ReplayBatch:
-    """Returns the decisions of two batches of one behavior as one, those of the first before the second's."""
+    """Joins two batches of one behavior, the first batch's decisions before the second's."""
     masks = _both_masks(first, second)
     columns = [
         (one.action.continuous, one.action.discrete, one.reward, one.terminated, one.ended) for one in (first, second)

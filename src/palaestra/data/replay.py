@@ -1,7 +1,7 @@
 """Replay of one behavior's past decisions, from which a trainer draws at random.
 
 Observations lie in one table, images as bytes where they can be; actions and rewards in a table of decisions. A
-decision's next observation is that of its slot's next decision, so that none is stored twice (see `data.replay_index`).
+decision's next observation is the observation of its slot's next decision, so each is stored once (see `replay_index`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Slots = NDArray[np.int64]
 class ReplayBatch:
     """N decisions drawn from a replay, and U observations: those they were made at, and those they led to.
 
-    Where decisions were drawn one by one, `now` is the first N observations, `after` the other N.
+    If decisions were drawn one by one, `now` is the first N observations, `after` the other N.
     """
 
     obs: tuple[Tensor, ...]  # each (U, *shape)
@@ -53,7 +53,7 @@ class ReplayBatch:
     terminated: Tensor  # (N,) bool
     ended: Tensor  # (N,) bool
     steps: Tensor | None = None
-    """(N,) how many decisions' discounted rewards `reward` sums; `after` is what the last of them led to. None: one."""
+    """(N,) number of decisions whose discounted rewards `reward` sums, the last of which led to `after`. None: one."""
 
     def transitions(self) -> Transitions:
         """Returns the batch as reward signals take it."""
@@ -188,11 +188,11 @@ class Replay:
         return ReplayIndex(self.size, self.rows, self._stretch)
 
     def _on_host(self, rollout: Rollout, index: ReplayIndex) -> tuple[NDArray[np.int8], NDArray[np.bool_], Slots]:
-        """Returns how each slot goes on (S,), which decisions ended an episode (T, S), and how many each slot made
+        """Returns how each slot continues (S,), which decisions ended an episode (T, S), and the decisions of each slot
         (S,).
 
-        2: the same episode; 1: the same observation, but a new episode begins; 0: it goes on from elsewhere, as where
-        an episode was lost.
+        2: the same episode; 1: the same observation, but a new episode begins; 0: it continues elsewhere, as after a
+        lost episode.
         """
         time, slots = rollout.shape
         rows = to_device(index.waiting.astype(np.int64).clip(0), self.device)
@@ -222,7 +222,7 @@ class Replay:
             self._see(index.welcome(new), tuple(obs[0] for obs in rollout.obs), mask, new)
 
     def _see(self, rows: NDArray[np.int32], obs: tuple[Tensor, ...], mask: Tensor | None, which: Slots) -> None:
-        """Writes observations, each (_, *shape), and their `mask`; without a mask everything is allowed there."""
+        """Writes observations, each (_, *shape), and their `mask`; without a mask every choice is allowed."""
         if not len(rows):
             return
         self._put(self._obs, rows, list(obs), which, self.as_bytes)
@@ -247,10 +247,10 @@ class Replay:
                 table.index_copy_(0, at, encoded(value, as_bytes is not None and as_bytes[i]))
 
     def draw(self, count: int, generator: torch.Generator, ahead: Ahead = ONE_STEP) -> ReplayBatch:
-        """Draws `count` decisions with equal probability, with replacement; whole sequences of about as many, where
-        asked for. `ahead`: the rewards that each one's sums; sequences have their own alone.
+        """Draws `count` decisions with equal probability, with replacement; or whole sequences with about as many
+        decisions, if set. `ahead`: the rewards that each one's sums; sequences have their own alone.
 
-        `generator` is one of the CPU: the rows are known without waiting for an accelerator.
+        `generator` is on the CPU: the rows are known without waiting for an accelerator.
         """
         index = self._index
         assert index is not None
@@ -276,7 +276,7 @@ class Replay:
         return replace(batch, reward=reward, terminated=terminated, ended=ended, steps=steps)
 
     def _draw_sequences(self, index: ReplayIndex, count: int, generator: torch.Generator) -> ReplayBatch:
-        """Draws sequences, each with one observation more than decisions, so that each decision's next one is there."""
+        """Draws sequences, each with one observation more than decisions, so that each decision has its next one."""
         number = max(1, round(count * index.sequences / len(index)))
         numbers = index.sequence_starts(randint(index.sequences, number, generator))
         grid = np.full((self._stretch, number), NONE, np.int64)
@@ -317,11 +317,11 @@ class Replay:
         return ReplayBatch(obs, masks, now, after, sequences, action, reward, terminated, ended)
 
     def largest_return(self, gamma: float) -> float:
-        """Returns the largest discounted return so far in an episode, without its sign."""
+        """Returns the largest absolute discounted return within an episode."""
         return 0.0 if self._index is None else largest_return(self._index, self._decisions.reward.cpu().numpy(), gamma)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything that was written, without a copy; empty where nothing was."""
+        """Returns all written data, without a copy; empty if there is none."""
         index = self._index
         if index is None:
             return {}
@@ -338,7 +338,7 @@ class Replay:
     def load_state_dict(self, state: Mapping[str, Any] | None) -> bool:
         """Restores a saved state; returns whether it could.
 
-        It is empty where nothing was saved, and where the number of decisions or their sequences was another then.
+        It is empty if nothing was saved, or if the size or the sequences differed.
         """
         self._index = None
         if not state:

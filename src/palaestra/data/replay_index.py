@@ -1,8 +1,9 @@
-"""Index of a replay's rows: observations, decisions, and what each decision led to. It lives on the host, in numpy.
+"""Index of a replay's rows: observations, decisions, each decision's next observation. It lives on the host, in
+numpy.
 
-A row of observations belongs to the decision made there, or to the slot that waits there, or, where an episode ended or
-was lost, to the decision that led there. Each has one owner, so none is stored twice, and none is freed while something
-refers to it. Decisions are numbered from 0 as they come; number n lies in place n % size, until n + size is written.
+A row of observations belongs to the decision made at it, or to the slot that waits at it, or, if an episode ended or
+was lost, to the decision that led to it. Each row has one owner, so no row is stored twice or freed while it is in use.
+Decisions are numbered from 0 in order of arrival; number n is stored at n % size, until n + size is written.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class ReplayIndex:
 
     @property
     def sequences(self) -> int:
-        """Number of sequences whose first decision is still there."""
+        """Number of sequences whose first decision is still stored."""
         return self._end_start - self._oldest_start
 
     def sequence_starts(self, which: Ints) -> Ints:
@@ -99,7 +100,7 @@ class ReplayIndex:
         self._age[slots] = 0
 
     def begin(self, slots: Ints) -> None:
-        """Begins new episodes where these slots wait, though nothing that was added ended the old ones."""
+        """Begins new episodes in these slots, although no added data ended the old ones."""
         self._begin(slots)
 
     def welcome(self, slots: Ints) -> NDArray[np.int32]:
@@ -113,8 +114,8 @@ class ReplayIndex:
     ) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
         """Adds a decision of each of these slots (n,), made where it waited.
 
-        `ended`: its episode ended with it; `kept`: its final observation is kept. Returns places of the decisions, rows
-        of what each slot sees next, and rows of final observations, one where `kept`.
+        `ended`: its episode ended with it; `kept`: its final observation is kept. Returns positions of the decisions,
+        rows of each slot's next observation, and rows of final observations, if `kept`.
         """
         count = len(slots)
         self._reserve(count, count + int(kept.sum()))

@@ -19,10 +19,10 @@ from palaestra.parallel.rank_group import ALONE, RankGroup
 
 @dataclass(frozen=True, slots=True)
 class RolloutNeeds:
-    """Parts that a trainer needs in its rollouts beyond what all have."""
+    """Optional parts that a trainer needs in its rollouts."""
 
     terminal_obs: bool = False
-    """Whether `final_rows` and `final_obs` have terminated episodes too, not only truncated ones."""
+    """Whether `final_rows` and `final_obs` include terminated episodes, not only truncated ones."""
     group_ticks: bool = False
     """Whether rollouts have `group_ticks`: when decisions were made, and in which group."""
 
@@ -54,7 +54,7 @@ class Rollout:
     group: Tensor  # (S,) int64
     group_ticks: GroupTicks | None = None  # where `RolloutNeeds.group_ticks` asks for them
     anew: Tensor | None = None
-    """(S,) bool: no episode of the rollout before goes on in the slot, as it was lost or dropped; None: in none."""
+    """(S,) bool: whether the slot's last episode was lost or dropped, so that none continues; None: no slot's."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -121,7 +121,7 @@ def passes(
     """Yields `epochs` passes over all rows, each in a new order, as minibatches of `size` rows; as many as every rank
     of `group`.
 
-    What is left of a pass is dropped; fewer rows than `size` are one minibatch. Each pass is laid out once, so that a
+    The rest of an epoch is dropped; fewer rows than `size` are one minibatch. Each pass is laid out once, so that a
     minibatch is a view and costs no copy.
     """
     columns = rows.columns()

@@ -18,14 +18,13 @@ from palaestra.parallel.rank_group import ALONE, RankGroup
 class SequenceTable:
     """Completed decisions of a rollout that follow one another: a row is a sequence of at most `longest` decisions.
 
-    A sequence begins where a slot's decisions do, after each end of an episode, and after `longest` decisions of it: an
-    episode that is no longer than that lies in one sequence, so that what is learned at its end reaches its beginning.
-    The table lives on the host, where its sizes are known without waiting; making it waits for the device once a
-    rollout.
+    A sequence begins with a slot's first decision, after each end of an episode, and after `longest` decisions of an
+    episode: a shorter episode lies in one sequence, so gradients at its end reach its beginning. The table lives on the
+    host, where its sizes are known without waiting; making it waits for the device once a rollout.
     """
 
     def __init__(self, rollout: Rollout, longest: int, recurrent_state: Tensor | None = None) -> None:
-        """`recurrent_state`: (N, L), before each decision; None: that of the rollout."""
+        """`recurrent_state`: (N, L), before each decision; None: the rollout's."""
         self.recurrent_state = (
             rollout.completed(rollout.recurrent_state) if recurrent_state is None else recurrent_state
         )
@@ -81,7 +80,8 @@ class StreamTable(SequenceTable):
     """Sequences of decisions in one stream: keeps where sequences begin, and takes no memory for each decision."""
 
     def __init__(self, last: NDArray[np.bool_], longest: int, recurrent_state: Tensor) -> None:
-        """`last` (N,): the next decision is of another episode; `recurrent_state`: (N, L), before each decision."""
+        """`last` (N,): the next decision belongs to another episode; `recurrent_state`: (N, L), before each
+        decision."""
         self.recurrent_state = recurrent_state
         longest = min(longest, len(last))
         ends = np.flatnonzero(last) + 1

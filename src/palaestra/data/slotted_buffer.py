@@ -32,8 +32,8 @@ from palaestra.data.steady_buffer import (
 class SlottedBuffer:
     """Buffer for behaviors whose slots act at different times: each slot has its own next row.
 
-    It grows by doubling: its rows as one slot decides more often than others, its slots as more agents live. On an
-    accelerator, finding out who acts and what is complete waits for the device on every tick; of the built-in
+    It grows by doubling: its rows when one slot decides more often than others, its slots when there are more agents.
+    On an accelerator, finding out who acts and what is complete waits for the device on every tick; of the built-in
     environments, WallJump and DungeonEscape need it. `decisions` counts those completed since the last `take` and not
     lost since.
     """
@@ -108,7 +108,8 @@ class SlottedBuffer:
         return completed
 
     def _forget(self, lost: Tensor) -> None:
-        """Takes back what these slots decided after their last episode end in this rollout. Final observations stay."""
+        """Removes decisions of these slots after their last episode end in this rollout. Final observations
+        stay."""
         slots = lost.nonzero().squeeze(1)
         rows = self._furthest()
         cursor = self._cursor[slots]
@@ -186,7 +187,7 @@ class SlottedBuffer:
             self._have(each(self._decisions, longer), each(self._outcomes, longer), self._cursor)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything that was written, at least a row, and waiting decisions; nothing of earlier rollouts."""
+        """Returns all written rows, at least one, and waiting decisions; nothing of earlier rollouts."""
         cursor = self._cursor
         opened = cursor + self._waiting.long()
         rows = max(1, int(opened.max())) if len(opened) else 1

@@ -1,6 +1,6 @@
 """The buffer of behaviors whose slots all act on every tick, and the columns in which buffers keep decisions.
 
-A column is (S, ...) on a tick and (T, S, ...) in a buffer. Those that a behavior does not have are None: they cost
+A column is (S, ...) on a tick and (T, S, ...) in a buffer. Columns that a behavior does not have are None, and cost
 nothing on a tick.
 """
 
@@ -34,7 +34,7 @@ class DecisionColumns(NamedTuple):
 
     @property
     def sample(self) -> Action:
-        """Returns the actions as drawn; of no width where the behavior has none."""
+        """Returns the actions as drawn; of width 0 if the behavior has none."""
         return Action(self._or_none(self.continuous), self._or_none(self.discrete))
 
     @property
@@ -89,13 +89,13 @@ def decision_columns(step: TimeStep, decision: Decision, tick: int, needs: Rollo
 
 
 def outcome_columns(step: TimeStep, tick: int, needs: RolloutNeeds) -> OutcomeColumns:
-    """Returns what came of decisions by this tick."""
+    """Returns the outcome of decisions by this tick."""
     until = torch.full_like(step.group, tick) if needs.group_ticks else None
     return OutcomeColumns(step.reward, step.group_reward, step.terminated, step.truncated, until)
 
 
 def tensors(columns: DecisionColumns | OutcomeColumns) -> list[Tensor]:
-    """Returns all columns that are there, in their order."""
+    """Returns all present columns, in order."""
     found: list[Tensor] = []
     for x in columns:
         if isinstance(x, tuple):
@@ -106,7 +106,7 @@ def tensors(columns: DecisionColumns | OutcomeColumns) -> list[Tensor]:
 
 
 def each(columns: Columns, function: Callable[[Tensor], Tensor]) -> Columns:
-    """Returns what a function makes of every column."""
+    """Applies a function to every column."""
     return columns._make(
         x if x is None else tuple(map(function, x)) if isinstance(x, tuple) else function(x) for x in columns
     )
@@ -118,7 +118,7 @@ def column(value: Tensor, ticks: int) -> Tensor:
 
 
 def column_state(columns: DecisionColumns | OutcomeColumns) -> dict[str, Any]:
-    """Returns all columns that are there, by name."""
+    """Returns all present columns, by name."""
     return {name: list(x) if isinstance(x, tuple) else x for name, x in columns._asdict().items() if x is not None}
 
 
@@ -139,7 +139,7 @@ def make_rollout(
     lengths: Tensor | None = None,
     anew: Tensor | None = None,
 ) -> Rollout:
-    """Returns a rollout. `step` came on tick `now`, after the last decision; `lengths` and `anew` as it has them."""
+    """Returns a rollout. `step` arrived on tick `now`, after the last decision; `lengths` and `anew` as in it."""
     ticks = None if outcomes.tick is None else GroupTicks.of(decisions.of_groups, outcomes.tick, step, now)
     return Rollout(
         obs=decisions.obs,
@@ -168,13 +168,14 @@ class FinalObsList:
     """Final observations of episodes, kept one by one: their number is known at no cost on the CPU."""
 
     def __init__(self, terminal_obs: bool = False) -> None:
-        """`terminal_obs`: those of terminated episodes too, not only of truncated ones."""
+        """`terminal_obs`: include terminated episodes, not only truncated ones."""
         self.terminal_obs = terminal_obs
         self._rows: list[Tensor] = []
         self._obs: list[tuple[Tensor, ...]] = []
 
     def add(self, rows: Tensor, step: TimeStep, completed: Tensor | None = None) -> None:
-        """Adds those of this tick. `rows` (S,): each slot's decision in T * S; `completed` (S,): slots with one."""
+        """Adds the final observations of this tick. `rows` (S,): each slot's decision in T * S; `completed` (S,):
+        slots with one."""
         slots = step.final_obs.slots
         kept = step.truncated | step.terminated if self.terminal_obs else step.truncated
         chosen = kept[slots] if completed is None else (kept & completed)[slots]
@@ -192,7 +193,7 @@ class FinalObsList:
         return rows, obs
 
     def widen(self, slots: int, more: int) -> None:
-        """Counts its rows anew once a row of the rollout has `more` slots."""
+        """Recomputes its row numbers when a row of the rollout has `more` slots."""
         self._rows = [torch.div(rows, slots, rounding_mode="floor") * more + rows % slots for rows in self._rows]
 
     def state_dict(self) -> dict[str, Any]:
@@ -206,7 +207,7 @@ class FinalObsList:
 
 
 def is_accelerator(device: torch.device) -> bool:
-    """Whether finding out what is in a tensor waits for the device."""
+    """Whether reading a tensor's values waits for the device."""
     return device.type != "cpu"
 
 
@@ -232,7 +233,7 @@ class SteadyBuffer:
         self._make_columns(decision_columns(step, decision, 0, needs), self._outcome(step), ticks)
 
     def _make_columns(self, decisions: DecisionColumns, outcomes: OutcomeColumns, ticks: int) -> None:
-        """Makes columns of so many rows like these of one tick."""
+        """Makes columns with this number of rows, like the columns of one tick."""
         self._decisions = each(decisions, lambda x: column(x, ticks))
         self._outcomes = each(outcomes, lambda x: column(x, ticks))
         # views of each row made once: making one costs as much as filling it
@@ -255,7 +256,7 @@ class SteadyBuffer:
             row.copy_(value)
 
     def _make_room(self, ticks: int) -> None:
-        """Makes columns of so many rows, which begin with those that there are."""
+        """Makes columns with this number of rows, which begin with the present rows."""
         before = tensors(self._decisions) + tensors(self._outcomes)
         self._make_columns(each(self._decisions, lambda x: x[0]), each(self._outcomes, lambda x: x[0]), ticks)
         for x, value in zip(tensors(self._decisions) + tensors(self._outcomes), before, strict=True):
@@ -292,11 +293,11 @@ class SteadyBuffer:
         return rollout
 
     def _written(self) -> tuple[DecisionColumns, OutcomeColumns]:
-        """Returns the rows so far."""
+        """Returns the rows written up to now."""
         return each(self._decisions, lambda x: x[: self.tick]), each(self._outcomes, lambda x: x[: self.tick])
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the rows written so far."""
+        """Returns the rows written up to now."""
         decisions, outcomes = self._written()
         return {
             "kind": type(self).__name__,

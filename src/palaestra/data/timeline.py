@@ -106,6 +106,6 @@ def host(column: Tensor) -> NDArray[Any]:
 
 
 def ranges(begins: Numbers, ends: Numbers) -> Numbers:
-    """Returns the numbers from each of these to before the other, one range after the other."""
+    """Returns the numbers of the ranges from each begin to its end (exclusive), one range after another."""
     count = ends - begins
     return np.arange(count.sum()) + np.repeat(begins - (np.cumsum(count) - count), count)

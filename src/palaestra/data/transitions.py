@@ -69,9 +69,9 @@ class TransitionTable:
 
 
 def observation_table(rollout: Rollout) -> tuple[tuple[Tensor, ...], Tensor]:
-    """Returns all observations of a rollout, and the row of what followed each decision, (T * S,).
+    """Returns all observations of a rollout, and the row of each decision's next observation, (T * S,).
 
-    Rows of observations: those before decisions (T * S), then `last_obs` (S), then `final_obs` (E).
+    Rows of observations: first before decisions (T * S), then `last_obs` (S), then `final_obs` (E).
     """
     time, slots = rollout.shape
     device = rollout.reward.device

@@ -1,5 +1,5 @@
-"""Demonstrations from any source: `.demo` files, and datasets of Minari, whose spaces are converted as those of
-environments.
+"""Demonstrations from any source: `.demo` files, and datasets of Minari, whose spaces are converted like an
+environment's.
 
 `minari_library` finds datasets, `dataset_form` and `minari_episode` convert their arrays, `minari_reader` reads
 them.

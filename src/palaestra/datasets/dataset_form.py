@@ -21,7 +21,7 @@ from palaestra.envs.spaces.observation_spaces import Elements, observation_leave
 
 
 class DatasetForm:
-    """Spaces of a dataset, and the spec of the behavior that they stand for.
+    """Spaces of a dataset, and the behavior's spec that follows from them.
 
     `own` is the spec of a dataset in our own form, whose arrays are the behavior's columns; without it, the spaces are
     a Gymnasium environment's, and are converted as they are for training in it. Raises EnvError for an unsupported

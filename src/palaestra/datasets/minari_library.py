@@ -25,7 +25,7 @@ _PATH_STARTS = ("/", "./", "../", "~", ".\\", "..\\")
 
 
 def is_minari(source: Path | str) -> bool:
-    """Whether a name is that of a Minari dataset."""
+    """Whether a name is a Minari dataset's."""
     return str(source).startswith(MINARI)
 
 
@@ -81,7 +81,7 @@ def data_folder(source: str) -> Path:
 
 
 def open_storage(folder: Path, source: str) -> tuple[Any, dict[str, Any]]:
-    """Returns Minari's storage of a dataset and its metadata as they are in the file. Raises DemoError."""
+    """Returns Minari's storage of a dataset and its unchanged metadata. Raises DemoError."""
     storage_class = storage_type()
     try:
         for file in (folder / METADATA, folder / HDF5):
@@ -98,8 +98,8 @@ def declared_bytes(folder: Path, episode: int, where: str) -> int:
     """Returns the bytes of a large episode by the shapes in an HDF5 file; 0 for a small one, and for formats that
     declare none.
 
-    Raises DemoError if they are more than the file can hold: where nothing was written, HDF5 makes up rows. Also for
-    arrays that lie in other files.
+    Raises DemoError if they are more than the file can hold: HDF5 invents rows where nothing was written. This also
+    holds for arrays in other files.
     """
     if not (folder / HDF5).is_file():
         return 0

@@ -60,7 +60,7 @@ class MinariDemo(DemoSource):
         )
 
     def must_fit(self, own: BehaviorSpec, spec: BehaviorSpec) -> None:
-        """Raises DemoError if its numbers, of `own`, mean something else than a behavior's with the same shapes."""
+        """Raises DemoError if its numbers (spec `own`) differ in meaning from the behavior's, despite equal shapes."""
         lines = [] if self.form.own else unit_differences(own, spec)
         if lines:
             raise DemoError(
@@ -87,7 +87,7 @@ class MinariDemo(DemoSource):
         }
 
     def metadata_problems(self, decisions: int, done: int, reward: float) -> list[str]:
-        """Returns a line if the metadata counts other steps than were read."""
+        """Returns a line if the metadata has another number of steps than was read."""
         if decisions == self.most_decisions:
             return []
         return [f"its metadata counts {self.most_decisions:,} steps; its episodes have {decisions:,}"]

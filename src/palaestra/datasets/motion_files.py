@@ -26,7 +26,7 @@ UNEVEN = 0.1
 
 @dataclass(frozen=True)
 class MotionFile:
-    """A table of states, a row for each, one episode after another. Columns that nobody asks for may hold anything."""
+    """A table of states, a row for each, one episode after another. Unused columns may hold anything."""
 
     path: Path
     columns: Mapping[str, NDArray[Any]]  # as they were read: texts (N,) of a CSV file, or arrays (N, *shape)
@@ -115,7 +115,7 @@ def _seconds(path: Path, time: NDArray[np.float64], episode: NDArray[np.int64]) 
 
 
 def place(path: Path, row: int) -> str:
-    """Returns where a row is in a file, such as 'walk.csv:17'."""
+    """Returns the position of a row in a file, such as 'walk.csv:17'."""
     return f"{path}:{row + 2}" if path.suffix == ".csv" else f"{path}, row {row}"
 
 

@@ -122,7 +122,7 @@ def spans(data: bytes, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class ReadTiming(Enum):
-    """Which record stores the action for an observation, and what an episode's last record observes."""
+    """Where a file stores the action for an observation, and what an episode's last record observes."""
 
     NEXT = "next"
     """Unity since ML-Agents 0.15, and Palaestra: the next record stores it; an end has the final observation."""

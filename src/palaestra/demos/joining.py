@@ -84,7 +84,7 @@ def _with_decisions(columns: DemoColumns, demo: DemoSource) -> Iterator[DemoColu
 
 
 def _retimed(pairs: Pairs, final_obs: Sequence[NDArray[np.float32]] | None, *, ended: bool) -> DemoColumns:
-    """Returns the records of an old file's episode; the last observation stands for an unknown final one."""
+    """Returns the records of an old file's episode; the last observation replaces the unknown final one."""
     count = len(pairs)
     last = tuple(column[-1] for column in pairs.obs) if final_obs is None else final_obs
 

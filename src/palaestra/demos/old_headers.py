@@ -48,7 +48,7 @@ def infer_action(file: RecordFile, records: int, brain: Any, warnings: list[str]
 def correct_action(file: RecordFile, records: int, brain: Any, warnings: list[str]) -> None:
     """Takes the number of continuous actions from the records where the header has another.
 
-    Before ML-Agents 1.0 a heuristic returned an array of its own, and the recorder stored as many numbers as it held.
+    Before ML-Agents 1.0 a heuristic returned an array of its own, and the recorder stored all numbers of this array.
     """
     spec = brain.action_spec
     old = brain.vector_action_size_deprecated

@@ -34,7 +34,7 @@ def is_old(record: bytes) -> bool:
 
 
 class OldRecords:
-    """Converts the records of a file: each gets the action that the next one stores, the last one none."""
+    """Converts the records of a file: each record gets the next record's action, the last none."""
 
     def __init__(self, where: str, brain: bytes) -> None:
         self._where = where

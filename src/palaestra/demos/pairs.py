@@ -117,7 +117,7 @@ def _episode(parts: list[Pairs], final: tuple[NDArray[np.float32], ...] | None) 
 
 
 def paired(chunks: Iterable[DemoColumns], timing: ReadTiming) -> Iterator[tuple[Pairs, DemoColumns, NDArray[np.int64]]]:
-    """Yields each chunk's pairs, its records after the last one before it, and each pair's record, (N,)."""
+    """Yields each chunk's pairs, its records after the last record of the chunk before, and each pair's record."""
     before, episode = None, 0
     for chunk in chunks:
         columns = chunk if before is None else join([before, chunk])

@@ -92,7 +92,7 @@ class Demo(DemoSource):
 
 
 def read_demo(path: Path | str) -> Demo:
-    """Opens a demonstration file. Raises EmptyDemo for one without records, DemoError for any other fault."""
+    """Opens a demonstration file. Raises EmptyDemo for a file without records, DemoError for any other fault."""
     path = Path(path)
     try:
         with open(path, "rb", opener=regular) as file:

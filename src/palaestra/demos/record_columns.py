@@ -59,7 +59,7 @@ class RecordDecoder:
         self._frames: dict[int, list[frames.Frame]] = {}
 
     def read(self, first: int, data: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> DemoColumns:
-        """Decodes the records at these offsets of `data`. Raises DemoError for one that is damaged or does not fit."""
+        """Decodes the records at these offsets of `data`. Raises DemoError for a damaged or unfit record."""
         columns = empty_columns(self.spec, first, len(begins))
         lengths = ends - begins
         everything = np.frombuffer(data, np.uint8)
@@ -93,7 +93,7 @@ class RecordDecoder:
         return True
 
     def _sizes_fit(self, frame: frames.Frame) -> bool:
-        """Whether the sizes are the spec's; if not, parsing the record on its own raises the error."""
+        """Whether the sizes equal the spec's; if not, parsing this record alone raises the error."""
         action, size = self.spec.action, lambda place: (place[1] - place[0]) // 4
         given = {
             number: place for number, place in frame.action.items() if place[0] < place[1] and number != frames.VALUE
@@ -207,7 +207,7 @@ class RecordDecoder:
 
 
 def stored_numbers(sent: Any) -> Sequence[float]:
-    """Returns the numbers of an AgentActionProto: those of its old field where the new ones are empty."""
+    """Returns the numbers of an AgentActionProto, from its old field where the new fields are empty."""
     return (
         sent.continuous_actions if sent.continuous_actions or sent.discrete_actions else sent.vector_actions_deprecated
     )

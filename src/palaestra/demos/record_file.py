@@ -1,4 +1,4 @@
-"""The records in a demonstration file, undecoded, and how many there are in one that was never closed."""
+"""Undecoded records of a demonstration file, and their number in a file that was never closed."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class RecordFile:
-    """Records of a file, which begin at `start`; those of ML-Agents 0.6 to 0.11 are converted by `old`."""
+    """Records of a file, which begin at `start`; `old` converts records of ML-Agents 0.6 to 0.11."""
 
     path: Path
     start: int
     old: OldRecords | None = None
 
     def parsed(self, most: int) -> Iterator[Any]:
-        """Yields the messages of at most `most` records. Raises DemoError for one that is damaged."""
+        """Yields the messages of at most `most` records. Raises DemoError for a damaged record."""
         for number, raw in enumerate(self.raw(most)):
             yield read_pair(f"{self.path}, record {number}", raw)
 
@@ -68,7 +68,7 @@ def count_unclosed(file: RecordFile, meta: DemoMeta, observations: int, warnings
     """Returns the number of records to read of a file that does not end with its metadata.
 
     A recording that was never closed, for example because its game was killed, keeps all complete records: its metadata
-    may count none, fewer, or more than were written.
+    may count no records, too few, or too many.
     """
     path = file.path
     size = path.stat().st_size

@@ -1,4 +1,4 @@
-"""The contract of what demonstrations are read from: files, or datasets of other libraries."""
+"""The contract of sources of demonstrations: files, or datasets of other libraries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DemoSource(ABC):
     @property
     @abstractmethod
     def identity(self) -> tuple[object, ...]:
-        """Changes when it is another recording or has other contents. Raises DemoError if it is gone."""
+        """A fingerprint that changes with the recording or its contents. Raises DemoError if it is gone."""
 
     @abstractmethod
     def described(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class DemoSource(ABC):
         """Yields all records in order, some at a time."""
 
     def must_fit(self, own: BehaviorSpec, spec: BehaviorSpec) -> None:
-        """Raises DemoError if its numbers, of `own`, mean something else than a behavior's with the same shapes."""
+        """Raises DemoError if its numbers (spec `own`) differ in meaning from the behavior's, despite equal shapes."""
         return  # files store the numbers and choices of the policy, whatever they mean to its environment
 
     def pairs(self) -> Iterator[Pairs]:

@@ -72,7 +72,7 @@ class DemoSummary:
     records: int = 0
     pairs: int = 0
     returns: list[float] = field(default_factory=list)
-    """Return of each finished episode; if there is none, of the unfinished one."""
+    """Return of each finished episode; if no episode finished, the return of the unfinished one."""
     group_returns: list[float] = field(default_factory=list)  # of their groups, in the same episodes
     lengths: list[int] = field(default_factory=list)  # decisions of the same episodes
     ended: int = 0

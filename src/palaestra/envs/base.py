@@ -1,4 +1,4 @@
-"""The environment interface, which `palaestra.testing.check_env` tests. Optional members are those of `EnvWrapper`."""
+"""The environment interface, which `palaestra.testing.check_env` tests. `EnvWrapper` shows the optional members."""
 
 from __future__ import annotations
 

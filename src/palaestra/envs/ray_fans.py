@@ -17,7 +17,7 @@ class RayHit:
     distance: float
     """Meters to the hit; the ray's length if it hit nothing."""
     tag: int | None
-    """Number of the hit tag; None for what has no tag, and for nothing."""
+    """Number of the hit tag; None for a hit without a tag, and for no hit."""
     hit: bool
     """Whether it hit anything."""
 
@@ -37,7 +37,7 @@ class RayFan:
     length: float
     """Meters."""
     tags: tuple[str, ...]
-    """Names of what a ray tells apart."""
+    """Names of the tags that a ray distinguishes."""
     first: int = 0
     """Column at which the first ray begins, of the newest frame."""
     height: float = 0.0

@@ -1,4 +1,4 @@
-"""Seeds of the distributions that games draw parameters from by themselves."""
+"""Seeds of the distributions from which games draw parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def sampler_seeds(seed: int, copies: int) -> list[int]:
 
 
 def spacing(copies: int) -> int:
-    """Returns what lies between the seeds of two copies whose numbers differ by `copies`. A restarted game gets the
-    seed of a copy that does not exist, so that it does not draw the values that made it crash again.
+    """Returns the difference between the seeds of two copies whose numbers differ by `copies`. A restarted game gets
+    the seed of a copy that does not exist, so that it does not draw the values that made it crash again.
     """
     return _APART * copies & 0x7FFFFFFF

@@ -1,4 +1,4 @@
-"""Assigns agents that come and go to the rows of a table."""
+"""Assigns agents, which appear and leave, to the rows of a table."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class SwapBoard:
     columns: int
     """Cells of a row."""
     exchange: Callable[[int, int], int | None]
-    """Returns the choice of the first branch that exchanges the pieces of two cells; None if they are no neighbors."""
+    """Returns the choice of the first branch that swaps the pieces of two cells; None if they are not neighbors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class EnvWrapper:
     """Has all members of `Env` and all optional ones, and passes each on to the environment that it wraps.
 
-    What that environment lacks does nothing, or returns what stands for nothing, unless a method names a trait that it
-    needs. Subclasses override what they change: of a tick `send` and `receive`, which make up `step`.
+    A method that the wrapped environment lacks does nothing, or returns an empty value, unless it names a trait that it
+    needs. Subclasses override the methods that they change; to change a tick, `send` and `receive` (`step` is both).
     """
 
     def __init__(self, env: Env) -> None:
@@ -87,7 +87,7 @@ class EnvWrapper:
 
     @property
     def host_ticks(self) -> HostTicks | None:
-        """Makes ticks as NumPy arrays; None: nothing can."""
+        """Makes ticks as NumPy arrays; None: the environment cannot."""
         return self._env.host_ticks if self.traits.host_ticks else None
 
     @property

@@ -28,7 +28,7 @@ _MODEL = re.compile(r"(?P<behavior>.+)/(?P<name>[^/]+)-(?P<step>\d{1,19})\.onnx"
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Files of a repository that are taken, and those that are left out."""
+    """Files of a repository that are downloaded or uploaded, and files that are left out."""
 
     listing: Listing
     files: tuple[RemoteFile, ...]
@@ -69,7 +69,7 @@ def contents_of(listing: Listing) -> Contents:
 
 
 def belongs(path: str) -> bool:
-    """Whether a file is data that a run may have: no hidden one, no program, no log of one machine."""
+    """Whether a file is data of a run: not hidden, not a program, not a log of one machine."""
     parts = path.split("/")
     if any(part.startswith(".") or file_name(part) != part for part in parts):
         return False

@@ -45,7 +45,7 @@ def fetch_run(text: str) -> Path:
 
 
 def fetch_checkpoint(text: str) -> Path:
-    """Returns a folder, for this process only, with a run's newest checkpoint or that of `@STEP`."""
+    """Returns a folder, for this process only, with a run's newest checkpoint or the checkpoint of `@STEP`."""
     name = read_name(text)
     contents = look(name)
     steps = checkpoint_steps(contents.paths)
@@ -85,7 +85,7 @@ def checkpoint_steps(paths: Iterable[str]) -> set[int]:
 
 
 def look(name: HubName) -> Contents:
-    """Returns what is in a repository; without a network, what the cache has of it. Raises HubError."""
+    """Lists the files of a repository; without a network, the files that the cache has of it. Raises HubError."""
     try:
         return contents_of(list_files(name))
     except Unreachable:
@@ -96,7 +96,7 @@ def look(name: HubName) -> Contents:
 
 
 def must_fit(size: int, folder: Path, what: str) -> None:
-    """Raises HubError if the disk has no room for so many bytes."""
+    """Raises HubError if the disk has no room for this many bytes."""
     place = folder.absolute()
     while not place.exists() and place != place.parent:
         place = place.parent

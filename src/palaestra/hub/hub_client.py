@@ -151,7 +151,7 @@ class NoRevision(HubError):
 
 @contextmanager
 def explained(name: HubName, doing: str) -> Iterator[None]:
-    """Turns errors of the library within the block into a HubError. `doing` is what was tried: 'read' or 'write'."""
+    """Turns errors of the library within the block into a HubError. `doing`: the failed action, 'read' or 'write'."""
     try:
         with _bars_on_terminals():
             yield
@@ -222,7 +222,7 @@ def _explanation(error: Exception, name: HubName, doing: str) -> HubError:
 
 
 def _first_cause(error: BaseException) -> BaseException:
-    """Returns the error that explains others: the library wraps what the network or the server said."""
+    """Returns the innermost error: the library wraps the message of the network or the server."""
     errors = library().errors
     explaining = (errors.HfHubHTTPError, errors.OfflineModeIsEnabled)
     seen = set[int]()

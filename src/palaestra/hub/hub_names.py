@@ -1,4 +1,4 @@
-"""Reads the names of what lies on the Hub: `hub:user/repository`, with a file, a revision and a step."""
+"""Reads names of runs and models on the Hub: `hub:user/repository`, with a file, a revision and a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents by name: what each sees, earns and does, from the tables of an environment with one area."""
+"""Agents by name: observations, rewards and actions of each, from the tables of an environment with one area."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Agents:
         return self.env.tables[behavior].action_mask is not None
 
     def reset(self, seed: int | None, *, anew: bool = False) -> dict[str, NamedView]:
-        """Begins new episodes. Without a seed, those that have just begun are used, unless `anew`."""
+        """Begins new episodes. Without a seed, episodes that have just begun are used, unless `anew` is set."""
         self.env.check_open()
         if (seed := checked_seed(self.env.name, seed)) is not None:
             self._random = np.random.default_rng(seed)
@@ -98,7 +98,7 @@ class Agents:
     def step(self, actions: Mapping[str, Any]) -> dict[str, NamedView]:
         """Acts with the agents named, and returns the view of every agent that was there before or is new.
 
-        Ticks on which none of them acts are passed over. Raises gymnasium.error.ResetNeeded if no agents are left.
+        Ticks on which none of them acts are skipped. Raises gymnasium.error.ResetNeeded if no agents are left.
         """
         self.env.check_open()
         if self._over:
@@ -272,7 +272,7 @@ class _Columns:
         return None if self.mask is None else self.mask[slot]
 
     def info(self, behavior: str, slot: int) -> dict[str, Any]:
-        """Returns what is to know of a slot besides its observation."""
+        """Returns the info of a slot: everything except its observation."""
         return {
             "behavior": behavior,
             "team": int(self.team[slot]),

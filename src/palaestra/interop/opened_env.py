@@ -30,7 +30,7 @@ def named_parameters(given: Any) -> dict[str, Any]:
 
 
 def checked_seed(name: str, seed: Any) -> int | None:
-    """Returns the seed of a reset. Raises EnvError for one that is no whole number from 0 on."""
+    """Returns the seed of a reset. Raises EnvError for a seed that is no whole number of at least 0."""
     if seed is None:
         return None
     if isinstance(seed, bool | np.bool_) or not isinstance(seed, int | np.integer):
@@ -70,7 +70,7 @@ class OpenedEnv:
         drawn: bool = False,
     ) -> None:
         """Opens what `palaestra learn --env` means by `name`. `options` go to the environment. `drawn`: pictures will
-        be asked for.
+        be requested.
 
         `parameters` among them are environment parameters, each a number, or one for each area. Without a seed, a game
         starts with 0, as Unity's do, and any other environment with one drawn at random, so that copies differ. Raises

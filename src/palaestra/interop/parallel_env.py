@@ -20,7 +20,7 @@ OBSERVATION, MASK = "observation", "action_mask"
 
 
 class AgentsEnv(ParallelEnv[str, Any, Any]):
-    """Parallel environment of all agents. `possible_agents` has those so far: a game may add more at any time.
+    """Parallel environment of all agents. `possible_agents` has the agents seen so far: a game may add more later.
 
     Agents with masks observe a dictionary of `observation` and `action_mask`; with hybrid actions the mask is in their
     info instead. Rewards contain those of the agent's group. Infos have `behavior`, `team`, `group` (-1: none),

@@ -82,8 +82,7 @@ class SingleEnv(gymnasium.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Acts for one step. Continuous actions are clipped to -1..1.
 
-        Raises gymnasium.error.InvalidAction for an action that does not fit, and ResetNeeded after the end of an
-        episode.
+        Raises gymnasium.error.InvalidAction for an unfit action, and ResetNeeded after the end of an episode.
         """
         if self._view is None and not self._agents.env.closed:
             raise ResetNeeded("no episode has begun; call reset() before step()")

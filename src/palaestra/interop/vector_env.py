@@ -36,7 +36,7 @@ def make_vector(
     tensors: bool = False,
     **options: Any,
 ) -> TableVectorEnv:
-    """Opens a built-in environment with so many areas that it has `num_envs` agents.
+    """Opens a built-in environment with as many areas as give `num_envs` agents.
 
     `tensors`: actions, observations, rewards and ends are torch tensors on `device`. `seed` is that of the first reset
     without one, by default drawn at random. `options` go to the environment, except `parameters`, environment
@@ -156,7 +156,7 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
         return self._observe(step.obs), self._out(reward), self._out(step.terminated), self._out(step.truncated), infos
 
     def _step_arrays(self, ticks: Any, actions: np.ndarray) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Steps without a table: half of the cost of a tick of a small environment is that of touching tensors."""
+        """Steps without a table: half of a small environment's tick is spent on tensor calls."""
         step = ticks.step(actions)
         infos: dict[str, Any] = {}
         if step.mask is not None:

@@ -37,7 +37,7 @@ class Window:
         return cls(env)
 
     def picture(self, mode: str | None) -> np.ndarray | None:
-        """Returns the picture that `render` returns in a mode: None unless it is `rgb_array`."""
+        """Returns the picture that `render` returns in a mode: None in other modes than `rgb_array`."""
         if mode is None:
             warnings.warn(
                 "render() without a render mode: make the environment with render_mode='rgb_array' or 'human'",
@@ -46,7 +46,7 @@ class Window:
         return self._env.render() if mode == ARRAY else None
 
     def show(self, mode: str | None) -> None:
-        """Shows the environment as it is, in mode `human`; waits so long that it moves at its own speed."""
+        """Shows the environment as it is, in mode `human`; waits so that it moves at its own speed."""
         if mode != HUMAN or not self._env.can_draw:
             return
         from matplotlib import pyplot

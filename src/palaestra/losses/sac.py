@@ -89,8 +89,8 @@ def soft_value_gradient(
 
 
 def backup(reward: Tensor, next_value: Tensor, terminated: Tensor, gamma: Tensor, ignores_ends: Tensor) -> Tensor:
-    """Returns the critics' target (N, K), eq. 5 and 6: terminated episodes have no value, but for signals that ignore
-    ends.
+    """Returns the critics' target (N, K), eq. 5 and 6: terminated episodes have no value, except for signals that
+    ignore ends.
 
     `reward` and `next_value` (N, K), `terminated` (N,), `gamma` and `ignores_ends` (K,). `next_value` of a truncated
     episode is that of its final observation.

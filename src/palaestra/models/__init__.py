@@ -1,1 +1,1 @@
-"""Networks: encoders and bodies, what a policy draws from, and the policy that answers a TimeStep."""
+"""Networks: encoders, bodies, action distributions, and the policy that answers a TimeStep."""

@@ -86,8 +86,7 @@ def played(output: Tensor, spec: ActionSpec) -> Tensor:
 def log_prob_and_entropy(
     output: Tensor, log_std: Tensor, mask: Tensor | None, sample: Action, spec: ActionSpec
 ) -> tuple[Tensor, Tensor]:
-    """Returns a sample's log-probability, (N, A), and the policy's entropy, (N,) or () where it is the same for all
-    rows.
+    """Returns a sample's log-probability, (N, A), and the policy's entropy, (N,) or () if equal in all rows.
 
     The entropy is the mean over continuous numbers plus the sum over branches, as in ML-Agents.
     """

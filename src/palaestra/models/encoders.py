@@ -176,7 +176,7 @@ def visual_encoder(kind: str, name: str, shape: Shape, hidden: int) -> nn.Module
 def centered(images: Tensor) -> Tensor:
     """Returns images (N, C, H, W) less the mean of each channel.
 
-    Inputs whose mean is far from zero move all weights of a unit together, and what differs between images is learned
-    last. LeCun et al. 1998, "Efficient BackProp", https://doi.org/10.1007/3-540-49430-8_2, section 4.3.
+    Inputs whose mean is far from zero move all weights of a unit together, and the differences between images are
+    learned last. LeCun et al. 1998, "Efficient BackProp", https://doi.org/10.1007/3-540-49430-8_2, section 4.3.
     """
     return images - images.mean((2, 3), keepdim=True)

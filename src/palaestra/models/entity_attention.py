@@ -24,8 +24,8 @@ FORBIDDEN = -1e6
 class EntityAttention(nn.Module):
     """All entities an agent sees, of one or several kinds, as one encoding of fixed length.
 
-    Each kind is embedded by a layer of its own; then all attend to all, and their mean is taken. The order of
-    entities means nothing.
+    Each kind is embedded by a layer of its own; then all attend to all, and their mean is taken. The order of entities
+    has no effect.
     """
 
     outputs = EMBEDDING
@@ -77,8 +77,7 @@ def is_nothing(entities: Tensor) -> Tensor:
 
 
 def seen(entities: Tensor) -> Tensor:
-    """Returns entities (N, most, size) without the places in which none of the rows has one; at least one place is
-    left.
+    """Returns entities (N, most, size) without columns that are empty in all rows; at least one is left.
 
     Only on the CPU: an accelerator would have to be waited for.
     """

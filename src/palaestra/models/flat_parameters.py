@@ -27,8 +27,8 @@ def flatten(network: nn.Module | Iterable[nn.Parameter]) -> nn.Parameter:
 
 
 def optimized(parameters: Iterable[nn.Parameter], *, flat: bool) -> list[nn.Parameter]:
-    """Returns what an optimizer is to move: all parameters as one tensor (`flatten`), or those that have numbers.
+    """Returns the parameters for an optimizer: all of them as one tensor (`flatten`), or each non-empty one.
 
-    Many small tensors are one call when they are one tensor; large ones, of encoders and memory, gain nothing from it.
+    Joining many small tensors makes them one call; large tensors, of encoders and memory, gain nothing from it.
     """
     return [flatten(parameters)] if flat else [p for p in parameters if p.numel()]

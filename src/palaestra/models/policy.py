@@ -54,7 +54,7 @@ class Actor(Protocol):
         ...
 
     def drawn_log_prob(self, output: Tensor, sample: Action, branches: list[Tensor]) -> Tensor:
-        """Returns the log-probability (N, A) of what `draw` returned; (N, 0) where nothing learns from it."""
+        """Returns the log-probability (N, A) of a sample of `draw`; (N, 0) if nothing learns from it."""
         ...
 
     def for_environment(self, sample: Action) -> Action:
@@ -73,7 +73,7 @@ class NetworkPolicy:
         """Recurrent state (S, L) of the slots of the last table; L is 0 without an LSTM."""
 
     def forget(self) -> None:
-        """Clears all recurrent states: from here on other agents are in the slots, as after a `reset`."""
+        """Clears all recurrent states, because other agents are in the slots now, as after a `reset`."""
         self.recurrent_state = self.recurrent_state[:0]
 
     def act(self, step: TimeStep) -> Decision:

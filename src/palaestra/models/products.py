@@ -98,7 +98,7 @@ def in_blocks(x: Tensor, y: Tensor, bias: Tensor | None, out: Tensor) -> None:
 
 
 def blocks_of(terms: int) -> list[slice] | None:
-    """Returns the blocks in which MKL adds up so many terms; None where it does otherwise."""
+    """Returns the blocks in which MKL adds up this number of terms; None if it uses no such blocks."""
     if BLOCK < terms < 2 * BLOCK:
         half = terms // 2
         return [slice(half), slice(half, terms)] if terms % 2 == 0 else None

@@ -225,9 +225,7 @@ class SoftActorCritic(Trunk):
         return distributions.draw(plain, log_std, mask, spec, generator, deterministic)
 
     def drawn_log_prob(self, output: Tensor, sample: Action, branches: list[Tensor]) -> Tensor:
-        """Returns the log-probability (N, A) of what `draw` returned: for a continuous action the density after
-        tanh.
-        """
+        """Returns the log-probability (N, A) of a sample of `draw`: for continuous actions the density after tanh."""
         columns = [log_probs.gather(1, sample.discrete[:, i : i + 1]) for i, log_probs in enumerate(branches)]
         if self.spec.action.continuous:
             mean, log_std = self.gaussian(output)

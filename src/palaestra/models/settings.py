@@ -45,7 +45,7 @@ class NetworkSettings(Settings):
     num_layers: int = Field(default=2, gt=0, le=1024)
     """Hidden layers after the observation encoders."""
     vis_encode_type: Encoder | str = "simple"
-    """Encoder of visual observations; one of your own as `package.module:Class`, or the name of a plug-in."""
+    """Encoder of visual observations; a class of your own as `package.module:Class`, or the name of a plug-in."""
     center_images: bool = False
     """Subtract each channel's mean from an image. Helps a lot with small objects on a uniform background, such as
     Pong's ball.
@@ -59,11 +59,10 @@ class NetworkSettings(Settings):
     """Recurrent memory; null: none."""
     critic_only: tuple[str, ...] | None = None
     """Observations that the critic alone sees, by name or pattern, such as `[Truth, "truth_*"]`: what the game knows
-    and the agent does not. Policy, model files, reward signals and cloning never see them; null: none.
+    and the agent does not. Policy, model files, reward signals and cloning never see them; null: no such observations.
     """
     goal_conditioning_type: Literal["hyper", "none"] = "hyper"
-    """Use of goal signals: `hyper` generates the layers' weights from them, `none` reads them as any other
-    observation.
+    """Use of goal signals: `hyper` generates the layers' weights from them, `none` reads them as any other observation.
     """
     bfloat16: bool | None = None
     """Compute gradients in bfloat16, with weights in float32; null: on processors with units for it, for nature_cnn

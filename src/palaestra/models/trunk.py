@@ -34,8 +34,8 @@ Trace = list[tuple[Tensor, Tensor]]
 class Trunk(nn.Module):
     """Encoders, bodies and memory of k networks of one shape over the same observations: everything but their heads.
 
-    `prepare` does what holds no weights (joining, normalizing, centering), once a rollout; the rest takes its result.
-    `extra` numbers a row, such as an action, join the encoding before the bodies.
+    `prepare` does the steps without weights (joining, normalizing, centering), once a rollout; all else takes its
+    result. `extra` numbers a row, such as an action, join the encoding before the bodies.
     """
 
     goal_columns: Tensor
@@ -48,7 +48,7 @@ class Trunk(nn.Module):
     zeroed_heads: bool = False
     """Whether `reward_heads` that start anew above layers of another run start at zero."""
     shown: tuple[int, ...] | None = None
-    """Observations of the behavior that the policy sees, where some are for the critic alone; None: all."""
+    """Observations of the behavior that the policy sees, if some are for the critic alone; None: all."""
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, networks: int, extra: int = 0) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ class Trunk(nn.Module):
         return self.memory.unroll(index, features, sequences)
 
     def encode(self, index: int, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
-        """Returns what one body sees of observations, (N, width)."""
+        """Returns one body's input from the observations, (N, width)."""
         if not self.encoded:
             return inputs[0] if extra is None else torch.cat([inputs[0], extra], 1)
         images = inputs[1 : 1 + len(self.images)]

@@ -1,1 +1,1 @@
-"""Processes beside this one: their start and end, and shared memory for tensors."""
+"""Other processes of ours: their start and end, and shared memory for tensors."""

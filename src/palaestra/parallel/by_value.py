@@ -18,7 +18,7 @@ _REDUCERS: Any = cloudpickle.Pickler.dispatch_table
 
 
 def _code(code: CodeType) -> tuple[Any, ...]:
-    """Reduces code as cloudpickle does, but keeps the name of its file, which errors in the other process tell."""
+    """Reduces code as cloudpickle does, but keeps the name of its file, which errors in the other process show."""
     make, args = _REDUCERS[CodeType](code)
     return make, tuple(code.co_filename if isinstance(one, str) and one == "<dynamic-code>" else one for one in args)
 
@@ -28,9 +28,9 @@ class _ProgramPickler(cloudpickle.Pickler):
 
 
 def packed(what: object, title: str) -> bytes:
-    """Returns an object as bytes: what the program itself defines by value, what a module defines by its name.
+    """Returns an object as bytes: the program's own definitions by value, definitions of modules by name.
 
-    `title` begins the message. Raises ConfigError for what cannot be given to another process.
+    `title` begins the message. Raises ConfigError for an object that cannot be given to another process.
     """
     try:
         file = BytesIO()

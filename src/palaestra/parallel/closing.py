@@ -1,5 +1,5 @@
-"""Closes what a run or a command has open at its end. What fails or hangs there is reported, and costs neither result
-nor exit status.
+"""Closes all open resources at the end of a run or a command. A failure or a hang is reported, but changes neither the
+result nor the exit status.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def close_safely(
     """Calls `close`; warns if it raises anything or does not return within `patience` seconds (PATIENCE). `what` names
     it there.
 
-    Python code of the main thread is interrupted then, on systems with POSIX signals. What cannot be interrupted is
-    waited for, unless `leave` ends the process.
+    Python code of the main thread is interrupted then, on systems with POSIX signals. A call that cannot be interrupted
+    is waited for, unless `leave` ends the process.
     """
     patience = PATIENCE if patience is None else patience
     deadline = _Deadline(patience, what, warn, leave)

@@ -1,4 +1,4 @@
-"""The processes that train one run together, as an object that is passed to whoever needs the others."""
+"""The processes that train one run together, as an object for every caller that needs the other ranks."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SEED_STRIDE = 1_000_003
 class RankGroup:
     """The processes that train one run together, each a *rank* with areas of its own and the same weights.
 
-    This class is a group of one: every method returns at once what a single process needs, and exchanges nothing, so
-    that nobody has to ask how many ranks there are. `palaestra.parallel.several_ranks.SeveralRanks` is a group of more;
+    This class is a group of one: every method returns at once what a single process needs, and exchanges nothing, so no
+    caller needs to know the number of ranks. `palaestra.parallel.several_ranks.SeveralRanks` is a group of more;
     `palaestra.parallel.rank_setup` has what ranks do once in a run.
     """
 
@@ -56,7 +56,7 @@ class RankGroup:
         return total // self.size if rounded_down else -(-total // self.size)
 
     def known(self, now: T, when_met: T) -> T:
-        """Returns what all ranks know: in a group of one what holds `now`, else what held `when_met`."""
+        """Returns a value that all ranks know: in a group of one the value `now`, else the value `when_met`."""
         return now
 
     def first(self, work: Callable[[], T]) -> T | None:
@@ -78,7 +78,7 @@ class RankGroup:
         return [value]
 
     def of_others(self, make: Callable[[], T]) -> list[T]:
-        """Returns, on rank 0, what the other ranks make, in their order; on these an empty list."""
+        """Returns, on rank 0, the other ranks' results in their order; on the other ranks an empty list."""
         return []
 
     def gather_tensor(self, values: Tensor) -> list[Tensor]:
@@ -101,10 +101,10 @@ class RankGroup:
         """Replaces every tensor by its mean over all ranks, weighted by `rows`."""
 
     def average_gradients(self, parameters: Sequence[Tensor], rows: float) -> None:
-        """Replaces every gradient by its mean over all ranks, weighted by the `rows` that each rank's is a mean over.
+        """Replaces every gradient by its mean over all ranks; `rows` (the size of a rank's batch) is the weight.
 
-        One call for all parameters on a device. A parameter without a gradient counts as one of 0, and stays without if
-        no rank has one.
+        One call for all parameters on a device. A parameter without a gradient counts as gradient 0; if no rank has a
+        gradient, it stays without.
         """
 
 

@@ -21,7 +21,7 @@ T = TypeVar("T")
 def split(total: int, group: RankGroup, what: str = "things", flag: str = "") -> int:
     """Returns this rank's part of a number of areas or copies; the first ranks have one more where it does not divide.
 
-    Raises ConfigError if a rank would have none; it names `what` they are and their command-line `flag`.
+    Raises ConfigError if a rank would get none; the message names `what` is shared and its command-line `flag`.
     """
     must_suffice(total, group.size, what, flag)
     return total // group.size + (group.number < total % group.size)
@@ -44,7 +44,7 @@ def own_of(values: Sequence[T], group: RankGroup) -> T:
 
 
 def share_weights(network: nn.Module, group: RankGroup) -> None:
-    """Gives the network of every rank the weights of rank 0's."""
+    """Gives the network of every rank the weights of rank 0."""
     if group.size > 1:
         network.load_state_dict(group.from_first({key: x.cpu() for key, x in network.state_dict().items()}))
 
@@ -63,10 +63,10 @@ def must_have_same(versions: Mapping[str, str], group: RankGroup) -> None:
 
 
 def make_in_group(kind: Callable[..., T], group: RankGroup, what: str, *arguments: Any) -> T:
-    """Returns what a trainer's or a reward signal's class makes of these arguments, and of `group` where its
-    constructor has a parameter of that name. `what`: its name in messages.
+    """Makes a trainer or a reward signal of a class with these arguments, and with `group` if its constructor has this
+    parameter. `what`: its name in messages.
 
-    Raises ConfigError where there are several ranks and it has none: it would learn in each for itself.
+    Raises ConfigError if it lacks the parameter and there are several ranks: each rank would learn alone.
     """
     try:
         inspect.signature(kind).bind(*arguments, **({"group": group} if takes_group(kind) else {}))
@@ -118,6 +118,6 @@ def begun_before(run: str, group: RankGroup) -> bool:
 
 
 def leave_message(text: str, group: RankGroup) -> None:
-    """Lets the other ranks know why this one ends, so that they can report it."""
+    """Tells the other ranks why this rank ends, so that they can report it."""
     if group.size > 1:
         within(SILENCE, lambda: set_left_message(group.store, group.number, text))

@@ -1,4 +1,4 @@
-"""Messages of ranks in the store of torch.distributed: that they come, that they live, why they end."""
+"""Messages of ranks in the store of torch.distributed: arrival, signs of life, and the reason for an end."""
 
 from __future__ import annotations
 
@@ -41,11 +41,10 @@ class Place(NamedTuple):
 
 
 def agree_on_session(store: Any, number: int, size: int, timeout: float) -> str:
-    """Returns a name for a new group of ranks. Raises RankLost if one does not come within `timeout` seconds.
-
-    torchrun keeps its store when it starts ranks again. Keys of the group that failed are still there, so that a rank
-    must not take what it finds for news. Each says hello with a word of its own; rank 0 answers with all words and a
-    name, until all have confirmed it.
+    """Returns a name for a new group of ranks. Raises RankLost if a rank does not arrive within `timeout` seconds.
+    torchrun keeps its store when it starts ranks again. Keys of the failed group are still in the store, so a rank must
+    not treat them as new. Each rank sends its own random word; rank 0 answers with all words and a name, until all
+    ranks have confirmed it.
     """
     word = uuid.uuid4().hex
     deadline = time.monotonic() + timeout
@@ -181,9 +180,7 @@ def left_message(store: Any, size: int) -> tuple[int, str] | None:
 
 
 def within(seconds: float, ask: Callable[[], T]) -> T | None:
-    """Returns what the store answers; None if it is gone or does not answer in time, since calls of it know no
-    limit.
-    """
+    """Returns the store's answer; None if none comes in time (the store's calls have no time limit)."""
     found: list[T] = []
 
     def run() -> None:

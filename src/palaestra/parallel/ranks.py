@@ -41,10 +41,10 @@ def _from_torchrun(name: str, usual: str = "") -> int:
 @contextmanager
 def joined(timeout: float, device: str | None = None) -> Iterator[RankGroup]:
     """Joins the group that the environment variables of torchrun name, for the length of the block; a group of one if
-    there are none. Within another such block, yields the group of that one.
+    there are none. Within another such block, yields the group of the outer block.
 
-    `timeout`: seconds after which a rank that does not come is lost. `device`: None or cuda for a GPU each. Raises
-    ConfigError, RankLost.
+    `timeout`: seconds after which a missing rank counts as lost. `device`: None or cuda: each rank gets its own GPU.
+    Raises ConfigError, RankLost.
     """
     global _joined
     if not asked() or _joined is not None:
@@ -82,8 +82,8 @@ def _meet(timeout: float, device: str | None) -> SeveralRanks:
 
 
 def _private_store(own: int, timeout: float) -> Any:
-    """Returns rank 0's store where all ranks are on this machine: only this machine reaches it. None where it is made
-    as torchrun has it, which listens on all networks, without a password.
+    """Returns rank 0's store where all ranks are on this machine: only this machine reaches it. None if torchrun's own
+    store is used, which listens on all networks without a password.
     """
     import torch.distributed as dist
 

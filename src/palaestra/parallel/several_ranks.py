@@ -34,9 +34,7 @@ class SeveralRanks(RankGroup):
     """
 
     def __init__(self, place: Place, job: Any = None) -> None:
-        """`job`: the store of all ranks, which torchrun keeps when it starts ranks again; None: this process opens
-        it.
-        """
+        """`job`: the store of all ranks, which torchrun keeps when it restarts ranks; None: this process opens it."""
         self.place = place
         self.number = place.number
         self.size = place.size
@@ -139,7 +137,7 @@ class SeveralRanks(RankGroup):
             return box[0]
 
     def known(self, now: T, when_met: T) -> T:
-        """Returns what all ranks know of a number: as it was `when_met`."""
+        """Returns the value of a number that all ranks know: the value `when_met`."""
         return when_met
 
     def gather(self, value: T) -> list[T]:
@@ -154,7 +152,7 @@ class SeveralRanks(RankGroup):
             return found
 
     def of_others(self, make: Callable[[], T]) -> list[T]:
-        """Returns, on rank 0, what the other ranks make, in their order; on these an empty list."""
+        """Returns, on rank 0, the other ranks' results in their order; on the other ranks an empty list."""
         import torch.distributed as dist
 
         own = make()
@@ -172,9 +170,7 @@ class SeveralRanks(RankGroup):
             return list(found)
 
     def average_gradients(self, parameters: Sequence[Tensor], rows: float) -> None:
-        """Replaces every gradient by its mean over all ranks, weighted by the `rows` that each rank's is a mean
-        over.
-        """
+        """Replaces every gradient by its mean over all ranks; `rows` (the size of a rank's batch) is the weight."""
         if not parameters:
             return
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
@@ -201,8 +197,8 @@ class SeveralRanks(RankGroup):
     def _sum(self, values: Tensor) -> None:
         """Replaces a tensor by its sum over all ranks, the same digits on each.
 
-        Few ranks of one machine use shared memory; on several machines pairs exchange what they have until all have
-        everything. gloo's `all_reduce` hands each call to another thread, which takes six times as long for a small
+        Few ranks of one machine use shared memory; on several machines pairs exchange their sums until all ranks have
+        the total. gloo's `all_reduce` hands each call to another thread, which takes six times as long for a small
         network.
         """
         import torch.distributed as dist

@@ -108,7 +108,7 @@ class SharedSender:
 
 
 class SharedReceiver:
-    """The receiving side. The tensors that it returns are copies of its own."""
+    """The receiving side. The returned tensors are copies."""
 
     def __init__(self) -> None:
         self._blocks: dict[str, SharedBlock] = {}
@@ -133,7 +133,7 @@ class _Pickler(pickle.Pickler):
         self.size = 0
 
     def persistent_id(self, obj: object) -> tuple[str, int, str, tuple[int, ...], str] | None:
-        """Returns the place of a tensor or array; None for other objects, which are pickled."""
+        """Returns where a tensor or array lies; None for other objects, which are pickled."""
         if isinstance(obj, Tensor):
             device = str(obj.device)
             plain = obj.detach().cpu()

@@ -34,7 +34,7 @@ ORDERED = platform.machine().lower() in ("x86_64", "amd64") and sys.platform != 
 
 
 class SharedSums:
-    """Memory with two places for each rank, in turns: whoever writes to one knows that all have read it."""
+    """Memory with two parts for each rank, used alternately: when a rank writes to one part, all ranks have read it."""
 
     def __init__(self, block: SharedBlock, number: int, size: int, timeout: float) -> None:
         self._block = block
@@ -50,7 +50,7 @@ class SharedSums:
 
     @staticmethod
     def bytes_for(size: int) -> int:
-        """Returns the bytes that so many ranks need."""
+        """Returns the bytes that this number of ranks needs."""
         return 2 * size * (LINE + CHUNK)
 
     @classmethod
@@ -64,7 +64,7 @@ class SharedSums:
     ) -> SharedSums | None:
         """Returns the memory that all ranks have opened; None where they are on several machines, or without room.
 
-        `from_first` and `gather` exchange objects. `timeout`: seconds after which a rank that does not come is lost.
+        `from_first` and `gather` exchange objects. `timeout`: seconds after which a missing rank counts as lost.
         """
         block = None
         if number == 0 and ORDERED:
@@ -144,7 +144,7 @@ class SharedSums:
             raise RuntimeError("a rank did not come in time")
 
     def leave(self) -> None:
-        """Lets the others know that this rank takes no more part."""
+        """Tells the other ranks that this rank no longer takes part."""
         self._pids[self._number] = GONE
 
 

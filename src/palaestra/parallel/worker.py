@@ -1,4 +1,4 @@
-"""A process of ours that runs one function beside this one.
+"""A child process that runs one function.
 
 It does not import the program's main module, as `multiprocessing` would: scripts need no `if __name__ == "__main__"`.
 Signals of the terminal do not reach it, and it ends with this process, however that ends.
@@ -72,7 +72,7 @@ class WorkerProcess:
             self._raise_failure(error)
 
     def receive(self) -> bytes:
-        """Waits for a message. Raises WorkerLost if the process has ended, or what the worker's function raised."""
+        """Waits for a message. Raises WorkerLost if the process has ended, or the function's exception."""
         try:
             message = self.connection.recv_bytes()
         except BROKEN as error:

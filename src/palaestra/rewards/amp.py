@@ -32,7 +32,7 @@ KEPT_SHARE = 8
 class AMP:
     """Rewards moves from one state to the next that look like those of clips: max(0, 1 - (D - 1)^2 / 4), eq. 7.
 
-    D is 1 for pairs of the clips and -1 for those of the policy, by least squares; half of the latter are those of
+    D is trained by least squares to be 1 for pairs of the clips and -1 for the policy's pairs, half of which come from
     earlier policies. The numbers are scaled by mean and deviation of the clips, which stay the same while it learns:
     kept pairs keep their meaning, and the slope at the clips is measured in their own units.
     """
@@ -43,7 +43,7 @@ class AMP:
     def __init__(
         self, settings: AMPSettings, spec: BehaviorSpec, device: torch.device, seed: int, group: RankGroup = ALONE
     ) -> None:
-        """Raises ConfigError where a chosen observation is not there or no vector, DemoError where clips do not fit."""
+        """Raises ConfigError if a chosen observation is missing or no vector, DemoError if clips do not fit."""
         self.clips = clips_of(settings, spec, device)
         chosen = choose_numbers(settings.observations, spec, OBSERVATIONS)
         self._compared = [[one.index, *one.numbers] for one in chosen]
@@ -67,7 +67,7 @@ class AMP:
         return style_reward(self.model(self._scaled(self._pairs(batch))))
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """Takes a gradient step with the discriminator, on these pairs, kept ones and as many of the clips'."""
+        """Takes a gradient step with the discriminator, on these pairs, kept pairs and as many pairs of the clips."""
         ours = self._pairs(batch)
         n = len(ours)
         policy = ours
@@ -84,7 +84,8 @@ class AMP:
         return {tag: value.detach() for tag, value in measured.items()}
 
     def _pairs(self, batch: Transitions) -> Tensor:
-        """Returns the chosen numbers before and after, (N, 2 k): those after an end are the final observation's."""
+        """Returns the chosen numbers before and after, (N, 2 k); at an end, the later ones come from the final
+        observation."""
         return torch.cat(
             [
                 obs[i] if numbers is None else obs[i].index_select(1, numbers)
@@ -99,7 +100,7 @@ class AMP:
         return ((pairs - mean) / deviation).clamp_(-BOUND, BOUND)
 
     def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
-        """Does nothing: the scale is that of the clips."""
+        """Does nothing: the scale comes from the clips."""
 
     def state_dict(self) -> dict[str, Any]:
         """Returns weights, optimizer, the pairs that are kept and of which numbers, and the stream that pairs are drawn
@@ -109,7 +110,7 @@ class AMP:
         return {**self.optimizer.state_dict(), **kept, "sample_rng": self.rng.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a saved state. Raises ValueError where other numbers were compared."""
+        """Restores a saved state. Raises ValueError if the state compared other numbers."""
         if state.get("compared", self._compared) != self._compared:
             raise ValueError("amp has compared other numbers so far")
         self.optimizer.load_state_dict(state)
@@ -118,7 +119,7 @@ class AMP:
 
 
 class PairDiscriminator(nn.Module):
-    """Maps pairs of states to a number: 1 for those of clips, -1 for those of a policy."""
+    """Maps pairs of states to a number: 1 for a clip's pairs, -1 for a policy's."""
 
     def __init__(self, numbers: int, spec: BehaviorSpec, settings: NetworkSettings) -> None:
         super().__init__()
@@ -177,13 +178,13 @@ def clips_of(settings: AMPSettings, spec: BehaviorSpec, device: torch.device) ->
 
 
 def remark_of(settings: AMPSettings, clips: Clips) -> str:
-    """Returns what a user should know at the start: where the pairs come from, and what is kept."""
+    """Returns the messages for the start: the source of the pairs, and the memory of kept pairs."""
     size = format_bytes(bytes_kept(settings, clips.states.shape[1]))
     return f"{clips.remark}; {settings.kept_pairs:,} pairs of earlier policies are kept, up to {size} in checkpoints"
 
 
 def bytes_kept(settings: AMPSettings, numbers: int) -> int:
-    """Returns the size of all pairs that are kept, each of two states of so many numbers."""
+    """Returns the size of all kept pairs, each of two states of this number of values."""
     return settings.kept_pairs * 2 * numbers * 4
 
 
@@ -204,7 +205,7 @@ def style_reward(d: Tensor) -> Tensor:
 
 
 def discriminator_loss(model: nn.Module, policy: Tensor, clips: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-    """Returns the loss, (), the mean squared slope at the clips' pairs, (), and what D says of both, each (N,): eq. 8.
+    """Returns the loss, (), the mean squared slope at the clips' pairs, (), and D of both kinds, each (N,): eq. 8.
 
     The loss is E[(D - 1)^2] over the clips' pairs and E[(D + 1)^2] over the policy's. `clips` (N, 2 k) need a gradient.
     """

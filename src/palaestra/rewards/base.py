@@ -24,7 +24,7 @@ class RewardSignal(Protocol):
     Settings: ClassVar[type[RewardSettings]]
     """Class of the settings under its name in the YAML; it inherits from `SignalSettings`."""
     ignores_ends: bool
-    """Whether a terminated episode still has a value, as with rewards for novelty, which do not end with an episode."""
+    """Whether the state after a terminated episode has a value, as for novelty, which continues across episodes."""
 
     def __init__(self, settings: Any, spec: BehaviorSpec, device: torch.device, seed: int) -> None:
         """`settings` are an instance of `Settings`; all random numbers come from the seed.
@@ -55,7 +55,7 @@ class RewardSignal(Protocol):
 
 
 class Blinded:
-    """A reward signal that never sees what is for the critic alone."""
+    """A reward signal that never sees the critic's additional observations."""
 
     def __init__(self, signal: RewardSignal, shown: tuple[int, ...]) -> None:
         """`shown`: the observations that `signal` sees."""
@@ -66,11 +66,11 @@ class Blinded:
         self.load_state_dict = signal.load_state_dict
 
     def reward(self, batch: Transitions) -> Tensor:
-        """Returns the signal's reward of what it sees, (N,)."""
+        """Returns the signal's reward, (N,), of the observations that it sees."""
         return self.signal.reward(self._seen(batch))
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """Takes a gradient step with the signal on what it sees."""
+        """Takes a gradient step with the signal on the observations that it sees."""
         return self.signal.learn(self._seen(batch))
 
     def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:

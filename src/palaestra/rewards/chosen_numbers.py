@@ -26,7 +26,7 @@ class ChosenSensor:
     size: int
     """How many numbers the observation has."""
     numbers: tuple[int, ...]
-    """Which of them are chosen, rising."""
+    """Indices of the chosen numbers, rising."""
 
     def __str__(self) -> str:
         return self.name if len(self.numbers) == self.size else f"{self.name}[{_ranges(self.numbers)}]"
@@ -63,7 +63,7 @@ def parse_numbers(entry: object) -> tuple[str, list[Span]]:
 
 
 def choose_numbers(entries: Sequence[str] | None, spec: BehaviorSpec, where: str) -> tuple[ChosenSensor, ...]:
-    """Returns what the entries choose, in the order of the spec; without entries all vectors but goals.
+    """Returns the chosen numbers in the order of the spec; without entries, all vectors except goals.
 
     `where`: the setting's name in messages. Raises ConfigError.
     """
@@ -90,7 +90,7 @@ def choose_numbers(entries: Sequence[str] | None, spec: BehaviorSpec, where: str
 
 
 def without(sensors: Iterable[ChosenSensor], names: Iterable[str]) -> str:
-    """Returns the entries that choose the same numbers but for those of these names, as a list in YAML."""
+    """Returns entries that choose the same numbers, except the numbers of these names, as a list in YAML."""
     out = set(names)
     left = [
         (each, tuple(i for i, name in zip(each.numbers, each.names, strict=True) if name not in out))

@@ -44,7 +44,7 @@ class Clips:
     mean: Tensor  # (k,) of the states
     deviation: Tensor  # (k,)
     remark: str
-    """How many pairs of how many episodes were read, and from where."""
+    """Number of pairs and episodes that were read, and their files."""
     warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -124,8 +124,8 @@ def _of_demo(demo: DemoSource, chosen: Chosen, spec: BehaviorSpec) -> Iterator[_
 
 
 def _places(demo: DemoSource, chosen: Chosen, spec: BehaviorSpec) -> list[int]:
-    """Returns which observations of a demonstration hold the chosen ones: those in their places where the recorded
-    agents are alike, as names may differ; else those of their names. Raises DemoError.
+    """Returns which observations of a demonstration hold the chosen ones: matched by position if the recorded agents
+    have the same spec (names may differ), else matched by name. Raises DemoError.
     """
     table = differences(demo.spec, spec, ("the file", "the behavior"))
     if not table:
@@ -156,7 +156,7 @@ def _of_table(file: MotionFile, chosen: Chosen, stride: int) -> _Part:
 
 
 def _stride(seconds: float | None, decision_seconds: float | None) -> int:
-    """Returns how many rows of a file, so many seconds apart, make a decision."""
+    """Returns the number of a file's rows, which are `seconds` apart, in one decision."""
     return 1 if seconds is None or decision_seconds is None else max(1, round(decision_seconds / seconds))
 
 
@@ -206,8 +206,8 @@ def _joined(parts: Sequence[_Part], chosen: Chosen, device: torch.device, warnin
 
 
 def _must_move(still: NDArray[np.bool_], values: NDArray[np.float32], chosen: Chosen) -> None:
-    """Raises DemoError for numbers that are the same in all clips: a policy in which they move would be told apart by
-    them alone, and in one in which they do not they say nothing.
+    """Raises DemoError for numbers that are constant in all clips: if they vary for a policy, they alone would separate
+    it from the clips; if not, they carry no information.
     """
     names = [name for sensor in chosen for name in sensor.names]
     if not still.any():

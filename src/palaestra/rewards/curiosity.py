@@ -1,4 +1,4 @@
-"""Curiosity: rewards what a forward model fails to predict. Pathak et al. 2017, https://arxiv.org/abs/1705.05363."""
+"""Curiosity: rewards the prediction error of a forward model. Pathak et al. 2017, https://arxiv.org/abs/1705.05363."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Curiosity:
         return {"Losses/Curiosity Forward Loss": forward.detach(), "Losses/Curiosity Inverse Loss": inverse.detach()}
 
     def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
-        """Takes all observations of a rollout into the normalizer, where there is one."""
+        """Adds all observations of a rollout to the normalizer, if there is one."""
         self.model.trunk.learn_statistics(tuple(obs[i] for i in self.model.trunk.vectors), self._group)
 
     def state_dict(self) -> dict[str, Any]:

@@ -52,9 +52,10 @@ def load_demonstrations(demo_path: str | Sequence[str], spec: BehaviorSpec, devi
     """Returns all decisions of a file, of the .demo files in a folder, of a Minari dataset (`minari:ID`), or of several
     of these, as a list or with commas between.
 
-    They are read in one pass with constant memory. Those that take more than HELD_AT_MOST are put in a scratch file.
-    Empty recordings are skipped where others are not (`warnings`). Raises DemoError where there is nothing to read,
-    where a file is of other agents than `spec` describes, or where the decisions fit neither on disk nor in memory.
+    They are read in one pass with constant memory. Decisions that take more than HELD_AT_MOST are put in a scratch
+    file. Empty recordings are skipped, with a warning, if other recordings have decisions (`warnings`). Raises
+    DemoError if there is nothing to read, if a file does not fit `spec`, or if the decisions fit neither on disk nor in
+    memory.
     """
     demos, warnings = open_demonstrations(demo_files(demo_path))
     for demo in demos:
@@ -122,7 +123,7 @@ def _read_into(
 
 
 def _writer(spec: BehaviorSpec, most: int, typed: str) -> MemoryWriter | FileWriter:
-    """Returns a writer for `most` decisions. Raises DemoError where there is no room."""
+    """Returns a writer for `most` decisions. Raises DemoError if the disk has no room."""
     held, stored = (most * row_of(spec, images_as_bytes=as_bytes).itemsize for as_bytes in (False, True))
     memory = free_memory()
     if held <= min(HELD_AT_MOST, memory):
@@ -152,8 +153,8 @@ def _free_on_disk(folder: Path) -> int:
 def demo_files(
     demo_path: str | Sequence[str], key: str = "demo_path", ends: Sequence[str] = (".demo",)
 ) -> list[Path | str]:
-    """Returns what a setting names, each once: files, and Minari datasets as text; a folder stands for its files with
-    these ends.
+    """Returns the sources that a setting names, each once: files (for a folder, its files with these suffixes), and
+    Minari datasets as text.
 
     `key`: the setting's name. Raises DemoError if one is missing.
     """
@@ -179,8 +180,8 @@ def demo_files(
 
 
 def observations_in(demo: DemoSource, spec: BehaviorSpec) -> tuple[int, ...]:
-    """Returns which observations of a demonstration are those of `spec`: all in their order; of more, as where some are
-    for the critic alone, those of the same names.
+    """Returns which observations of a demonstration match `spec`: all in order if the numbers are equal; if the
+    demonstration has more (some for the critic alone), the ones with the same names.
     """
     names = [obs.name for obs in demo.spec.obs]
     wanted = [obs.name for obs in spec.obs]
@@ -190,7 +191,7 @@ def observations_in(demo: DemoSource, spec: BehaviorSpec) -> tuple[int, ...]:
 
 
 def must_fit(demo: DemoSource, spec: BehaviorSpec, seen: Sequence[int] | None = None) -> None:
-    """Raises DemoError, with both specs, where a demonstration's agents observe or do other things but for names.
+    """Raises DemoError, with both specs, if a demonstration's agents differ in more than names.
 
     `seen`: the observations of it that count; None: all.
     """

@@ -46,7 +46,7 @@ class Decisions:
 
 
 class StoredDecisions:
-    """N decisions in a file, a row each. Memory holds only those that are taken."""
+    """N decisions in a file, a row each. Only the rows that are used are held in memory."""
 
     def __init__(self, file: IO[bytes], row: np.dtype[Any], count: int, masked: bool, device: torch.device) -> None:
         """Owns the file, which is closed with this object."""
@@ -110,8 +110,8 @@ class MemoryWriter:
 
 
 class FileWriter:
-    """Collects decisions in a scratch file. Images take a byte a number while all are multiples of 1 / 255, as those of
-    PNGs are.
+    """Collects decisions in a scratch file. Images take one byte a number while all numbers are multiples of 1 / 255,
+    as in PNGs.
 
     Raises DemoError, also in its methods, where the file cannot be written.
     """
@@ -238,7 +238,7 @@ def _table(row: np.dtype[Any], columns: dict[str, NDArray[Any]]) -> NDArray[Any]
 
 
 def _in_bytes(values: NDArray[np.float32]) -> bool:
-    """Whether a byte a number loses nothing."""
+    """Whether one byte a number stores the values without loss."""
     if not ((values >= 0) & (values <= 1)).all():
         return False
     return bool((np.rint(values * WHITE).astype(np.uint8).astype(np.float32) / WHITE == values).all())

@@ -41,7 +41,7 @@ class GAIL:
     def __init__(
         self, settings: GAILSettings, spec: BehaviorSpec, device: torch.device, seed: int, group: RankGroup = ALONE
     ) -> None:
-        """Raises DemoError where a demonstration cannot be read or is of other agents."""
+        """Raises DemoError if a demonstration cannot be read or was recorded with other agents."""
         self.demonstrations = load_demonstrations(settings.demo_path, spec, device)
         shape = settings.network_settings
         actions = settings.use_actions
@@ -104,7 +104,7 @@ class GAIL:
         return self.model.evidence(obs, Action(continuous, discrete), ended)
 
     def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
-        """Takes all observations of a rollout into the normalizer, where there is one."""
+        """Adds all observations of a rollout to the normalizer, if there is one."""
         self.model.trunk.learn_statistics(tuple(obs[i] for i in self.model.trunk.vectors), self._group)
 
     def state_dict(self) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def steepness(model: Discriminator, ours: Inputs, theirs: Inputs, generator: tor
 
     Gulrajani et al. 2017, https://arxiv.org/abs/1704.00028, section 4: at points between pairs of the policy's
     decisions and the demonstrator's, and here over all inputs at once. One-sided: slopes below 1 cost nothing.
-    Two-sided, as in eq. 3, D could not settle at 1/2 where both are one.
+    With a two-sided penalty, as in eq. 3, D could not settle at 1/2 where policy and demonstrator are equal.
     """
     share = torch.rand(len(ours[0]), generator=generator, device=generator.device)
     between = tuple(

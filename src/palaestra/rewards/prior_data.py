@@ -24,7 +24,7 @@ from palaestra.rewards.settings import PriorDataSettings
 
 
 class PriorData:
-    """Recorded decisions and those of an earlier run's replay; each is drawn with equal probability."""
+    """Recorded decisions and decisions of an earlier run's replay; each is drawn with equal probability."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class PriorData:
         memory: int,
         stretch: int,
     ) -> None:
-        """`memory` and `stretch` as `Replay` has them; `scale`: that of the environment's rewards, if they are scaled.
+        """`memory` and `stretch`: as in `Replay`; `scale`: the scale of the environment's rewards, if they are scaled.
         Reads the recordings, not the run: see `take`. Raises DemoError.
         """
         self.run = settings.run
@@ -77,8 +77,8 @@ class PriorData:
             self._scale.reach(replay.largest_return(self._scale.gamma))
 
     def take(self, saved: Sequence[Mapping[str, Any]], run: str) -> None:
-        """Adds the replays that the ranks of an earlier run saved. Raises ConfigError where its sequences are of
-        another length.
+        """Adds the replays of an earlier run's ranks. Raises ConfigError if its sequences have another
+        length.
         """
         spec, device, memory, stretch = self._form
         count = 0
@@ -96,7 +96,7 @@ class PriorData:
         self._read.append(f"{count:,} decisions of {run}")
 
     def remarks(self) -> list[str]:
-        """Returns what each minibatch has of it, once all was read."""
+        """Returns the share of prior data in each minibatch, once all files are read."""
         if not self._read or len(self._replays) < self._wanted:
             return []
         read, self._read = self._read, []

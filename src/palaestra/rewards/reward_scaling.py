@@ -20,12 +20,12 @@ class ReturnScale:
 
     Engstrom et al. 2020, https://arxiv.org/abs/2005.12729, section 3 (reward scaling). The mean is kept: subtracting it
     would change which episode length is best. While returns hardly differ, their own size is used in place of their
-    deviation: where all episodes fail in the same way at first, rewards do not blow up. With a `limit` no
-    return so far is beyond it once scaled: Kim et al. 2026, https://arxiv.org/abs/2604.04539.
+    deviation: where all episodes fail in the same way at first, rewards do not blow up. With a `limit` no scaled return
+    exceeds it: Kim et al. 2026, https://arxiv.org/abs/2604.04539.
     """
 
     def __init__(self, gamma: float, group: RankGroup = ALONE, limit: float | None = None) -> None:
-        """`limit`: no return so far exceeds it once scaled; None: any may."""
+        """`limit`: the largest scaled return; None: no limit."""
         self.gamma = gamma
         self.limit = limit
         self._group = group
@@ -41,7 +41,7 @@ class ReturnScale:
     ) -> Tensor:
         """Takes the rewards (T, S) in, then scales them. `lengths` (S,): how many rows of each slot count; None: all.
 
-        `anew` (S,): slots in which no episode goes on from the rewards before; None: in all that had one."""
+        `anew` (S,): slots in which no episode continues; None: every open episode continues."""
         returns = torch.empty_like(reward)
         running = self._open_returns(reward)
         if anew is not None:
@@ -66,14 +66,14 @@ class ReturnScale:
         )
 
     def reach(self, size: float) -> None:
-        """Makes room, where there is a limit, for returns of so much, whatever their sign, that were earned elsewhere.
+        """If there is a limit, makes room for returns of this size, of either sign, that were earned elsewhere.
 
-        It is no part of the saved state: prior data are read again on resume.
+        This is not part of the saved state: prior data are read again on resume.
         """
         self._elsewhere = max(self._elsewhere, size)
 
     def _open_returns(self, reward: Tensor) -> Tensor:
-        """Returns the returns so far of the episodes that go on, (S,): 0 in new slots."""
+        """Returns the current returns of the open episodes, (S,): 0 in new slots."""
         running = self._running.to(reward)
         slots = reward.shape[1]
         if len(running) > slots:  # other areas than before

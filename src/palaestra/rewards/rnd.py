@@ -1,4 +1,5 @@
-"""Random network distillation: rewards what was rarely seen. Burda et al. 2018, https://arxiv.org/abs/1810.12894."""
+"""Random network distillation: rewards rarely seen observations. Burda et al. 2018,
+https://arxiv.org/abs/1810.12894."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ class RND:
 
     The error falls for observations that come often. The paper scales vector observations to unit variance, within ±5,
     before either network sees them, as numbers of large range would drown the others: `network_settings.normalize`
-    does. It scales the reward by the deviation of its returns: the signal's own `normalize` does. Like ML-Agents, and
-    unlike the paper, the error is that of the observation an action was taken in, not of the one it led to.
+    does. It also scales the reward by the deviation of its returns: here the signal's own `normalize` does this. As in
+    ML-Agents, and unlike the paper, the error is computed for the observation before an action, not after it.
     """
 
     Settings = RNDSettings
@@ -50,7 +51,7 @@ class RND:
         return {"Losses/RND Loss": loss.detach()}
 
     def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
-        """Takes all observations of a rollout into the normalizer, where there is one."""
+        """Adds all observations of a rollout to the normalizer, if there is one."""
         self.predictor.learn_statistics(tuple(obs[i] for i in self.predictor.vectors), self._group)
 
     def state_dict(self) -> dict[str, Any]:

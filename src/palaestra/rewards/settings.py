@@ -15,7 +15,7 @@ from palaestra.rewards.chosen_numbers import parse_numbers
 
 
 def must_be_paths(value: Any) -> Any:
-    """Returns the value. Raises ValueError with one sentence, not one for each type that it might have had."""
+    """Returns the value. Raises ValueError with one sentence, instead of one sentence for each accepted type."""
     for path in value if isinstance(value, tuple) else (value,):
         if not isinstance(path, str):
             raise ValueError("expected a demonstration file, a folder of them, minari:ID, or a list of these")
@@ -75,7 +75,8 @@ class ExtrinsicSettings(SignalFields, Settings):
 
 
 class CuriositySettings(EncodingSize, SignalFields, Settings):
-    """Reward for what a forward model predicts badly. Pathak et al. 2017, https://arxiv.org/abs/1705.05363."""
+    """Reward for observations that a forward model predicts badly. Pathak et al. 2017,
+    https://arxiv.org/abs/1705.05363."""
 
     network_settings: NetworkSettings = NetworkSettings()
     """Encoder of the observations."""
@@ -87,7 +88,7 @@ class RNDSettings(EncodingSize, SignalFields, Settings):
     """Reward for observations that were rarely made before. Burda et al. 2018, https://arxiv.org/abs/1810.12894."""
 
     network_settings: NetworkSettings = NetworkSettings()
-    """Both the random and the trained network."""
+    """Layers of both the random and the trained network."""
     learning_rate: float = Field(default=1e-4, ge=0)
     """Adam's step size."""
 
@@ -148,8 +149,8 @@ class AMPSettings(SignalFields, Settings):
     between.
     """
     observations: tuple[str, ...] | None = None
-    """Observations that are compared: names of vector sensors (`*` and `?` stand for others), each with ranges of its
-    numbers if wanted, such as `Body[63:126]` or `Body[0, 4:7]`; null: all vector sensors but goals.
+    """Observations that are compared: names of vector sensors (`*` and `?` as in file patterns), each with optional
+    ranges of its numbers, such as `Body[63:126]` or `Body[0, 4:7]`; null: all vector sensors except goals.
     """
     decision_seconds: float | None = Field(default=None, gt=0)
     """Seconds between two decisions, by which clips with a column `time` are read; null: row after row."""
@@ -171,11 +172,11 @@ class AMPSettings(SignalFields, Settings):
 
 
 class SignalSettings(SignalFields, Settings):
-    """Base class of the settings of your own signals: what every reward signal has."""
+    """Base class for the settings of your own signals: the settings that every reward signal has."""
 
 
 class UnreadSignalSettings(SignalFields, Settings):
-    """Settings of a user's own signal as they were given: what it takes is only known once its module is imported."""
+    """Settings of a user's own signal, unchecked: its keys are known only once its module is imported."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -37,7 +37,7 @@ class SignalOptimizer(Generic[Network]):
         self._group = group
 
     def step(self, loss: Tensor, rows: int) -> None:
-        """Takes one step against the gradient of `loss`, (), a mean over so many rows of this rank."""
+        """Takes one step against the gradient of `loss`, (), a mean over `rows` rows of this rank."""
         assert self._weights.grad is not None
         self._weights.grad.zero_()
         loss.backward()

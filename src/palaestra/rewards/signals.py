@@ -37,9 +37,9 @@ class RewardSignals:
         limit: float | None = None,
     ) -> None:
         """Makes the signals, whose weights and random streams come from `seed`. `group`: the ranks that learn them
-        together; `shown`: the observations that `spec` has of those they are given (`Trunk.shown`); `limit`: what
-        normalized returns may reach, strengths above 1 included. Raises PluginError, ConfigError, and DemoError where a
-        demonstration does not fit.
+        together; `shown`: which of the given observations `spec` has (`Trunk.shown`); `limit`: the largest normalized
+        return, strengths above 1 included. Raises PluginError, ConfigError, and DemoError where a demonstration does
+        not fit.
         """
         self.names = tuple(settings)
         self.gammas = tuple(one.gamma for one in settings.values())
@@ -63,7 +63,7 @@ class RewardSignals:
 
     @property
     def learned(self) -> bool:
-        """Whether any signal beside the environment's reward is used, which needs transitions."""
+        """Whether any signal other than the environment's reward is used; such signals need transitions."""
         return bool(self._learned)
 
     @property
@@ -150,14 +150,14 @@ class RewardSignals:
         return {name: {part: one.state_dict() for part, one in self._parts(name).items()} for name in self.names}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a saved state. A scale that settings have added since begins anew."""
+        """Restores a saved state. A scale that new settings have added starts from the beginning."""
         for name in self.names:
             for part, one in self._parts(name).items():
                 if part != "scale" or part in state[name]:
                     one.load_state_dict(state[name][part])
 
     def _parts(self, name: str) -> dict[str, Any]:
-        """Returns what a signal has of these."""
+        """Returns the part of these values that belongs to a signal."""
         parts = {"network": self._learned, "episode_sums": self._sums, "scale": self.scales}
         return {part: signals[name] for part, signals in parts.items() if name in signals}
 

@@ -9,8 +9,8 @@ from palaestra.core.settings import Settings, field_error
 
 
 class StopSettings(Settings):
-    """When a behavior is good enough, or no longer improves. A run ends, saved, once all its behaviors are there or at
-    max_steps.
+    """When a behavior is good enough, or no longer improves. A run ends, saved, once each of its behaviors is, or has
+    reached max_steps.
 
     Rewards are means over the newest `episodes`, other metrics over as many summaries as have so many.
     """
@@ -52,8 +52,7 @@ class KeepBestSettings(Settings):
     """Which model of a behavior is kept as its best, `<Behavior>-best.onnx`, with the checkpoint that it is of."""
 
     metric: str | None = None
-    """Metric of a summary to compare by; null: the policy is evaluated aside, by the mean reward of `episodes`
-    episodes.
+    """Metric of a summary to compare by; null: the mean reward of `episodes` separate evaluation episodes.
     """
     every: int | None = Field(default=None, gt=0)
     """Decisions between two measurements, each of which waits for the next summary; null: checkpoint_interval, or a

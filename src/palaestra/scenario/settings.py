@@ -106,8 +106,7 @@ class CompletionCriteriaSettings(Settings):
     behavior: str | None = None
     """Behavior to measure. Unset: the one that learns, if there is only one."""
     measure: str = Field(default="reward", min_length=1)
-    """Measure: reward (mean episode reward), progress (share of max_steps that has passed), Elo, or any metric by its
-    tag.
+    """Measure: reward (mean episode reward), progress (share of max_steps done), Elo, or any metric by its tag.
     """
     min_lesson_length: int = Field(default=0, ge=0)
     """Smallest number of episodes of the lesson before it can end."""

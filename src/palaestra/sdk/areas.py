@@ -51,7 +51,7 @@ class Areas:
             academy.finish()
 
     def heuristic(self, key: str) -> AgentActions | None:
-        """Returns the actions of `heuristic` methods for a behavior key; None: there is none. Raises EnvError."""
+        """Returns the actions of `heuristic` methods for a behavior key; None without such methods. Raises EnvError."""
         return self.observation_queue.queues[key].heuristic()
 
     def reset(self) -> None:

@@ -27,7 +27,7 @@ from palaestra.wire.unity_channels import KINDS
 
 class SdkEnv:
     """Environment of a game's areas. A tick is one exchange: each area steps until it has outputs, so every tick has
-    some of each.
+    outputs of each area.
 
     Environment parameters have effect when the game next reads them, usually when an episode begins. `reset` makes a
     new game.
@@ -143,7 +143,7 @@ class SdkEnv:
         return [Measurement(stat.key, stat.value, KINDS[stat.method]) for stat in stats]
 
     def heuristic(self, behavior: str, slots: Ids | None = None) -> Action | None:
-        """Returns the actions of `heuristic` methods, for whole teams with agents in `slots`; None: there is none."""
+        """Returns the actions of `heuristic` methods, for whole teams with agents in `slots`, or None."""
         spec = self.behaviors[behavior].action
         size = len(self._tables[behavior])
         action = Action(torch.zeros(size, spec.continuous), torch.zeros(size, len(spec.branches), dtype=torch.int64))
@@ -178,7 +178,7 @@ class SdkEnv:
         return {}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Accepts only the empty state. Raises EnvError for any other."""
+        """Accepts only the empty state. Raises EnvError for any other area."""
         if state:
             raise EnvError(f"a game in Python cannot be restored from a saved state (this one has {', '.join(state)})")
 

@@ -1,10 +1,9 @@
 """The contract of a trainer as a test: `check_trainer(MyTrainer, settings)`.
 
-It plays random tables and checks the trainer against the rules of `palaestra.trainers.base.Trainer`:
-valid decisions, finite metrics, a saved state from which another trainer continues with the same
-digits, and a network that can be rebuilt and exported. Of a subclass of PPO, SAC or POCA it also checks that
-each method it overrides is called and returns what it must, and that the policy learns. It raises an error
-for the first broken rule.
+It plays random tables and checks the trainer against the rules of `palaestra.trainers.base.Trainer`: valid decisions,
+finite metrics, a saved state from which another trainer continues bit for bit, and a network that can be rebuilt and
+exported. Of a subclass of PPO, SAC or POCA it also checks that each method it overrides is called and returns what it
+must, and that the policy learns. It raises an error for the first broken rule.
 """
 
 from __future__ import annotations
@@ -66,8 +65,8 @@ def check_trainer(
     """Raises PluginError for the first rule that `trainer`, a class or a function that makes one, breaks.
 
     Plays six rollouts for each of `specs` (by default `SPECS`): a small `rollout_size` keeps them short. A trainer may
-    refuse some of them with ConfigError, but not all. Returns these refusals. One with a parameter `group` plays as one
-    of two ranks, too.
+    refuse some of them with ConfigError, but not all. Returns these refusals. A trainer whose constructor has a
+    parameter `group` is also tested as one of two ranks.
     """
     place = torch.device(device)
     refusals = []
@@ -112,7 +111,7 @@ def _check(make: Callable[[int], Trainer], spec: BehaviorSpec, settings: Behavio
 
 
 class _Overrides:
-    """Counts the calls of what a subclass of PPO, SAC or POCA overrides."""
+    """Counts the calls of the methods that a subclass of PPO, SAC or POCA overrides."""
 
     def __init__(self, trainer: Trainer) -> None:
         self._trainer = trainer
@@ -156,8 +155,8 @@ class _Overrides:
 
 
 def _nearly_named(kind: type, above: Sequence[type]) -> dict[str, str]:
-    """Returns public methods that no class `above` has, but that are nearly named as one to override, each with what is
-    said of it if nobody calls it.
+    """Returns public methods that no class in `above` has but that resemble a method to override, each with its
+    warning.
     """
     known = [name for name in OVERRIDDEN if any(name in vars(one) for one in above)]
     found = {}
@@ -172,7 +171,7 @@ def _nearly_named(kind: type, above: Sequence[type]) -> dict[str, str]:
 
 
 class _SecondOfTwo(RankGroup):
-    """Rank 1 of two, in a single process: the other has the same numbers."""
+    """Rank 1 of two, in a single process: rank 0 has the same numbers."""
 
     size = 2
     number = 1

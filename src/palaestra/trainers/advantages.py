@@ -70,9 +70,9 @@ def gae(
 ) -> Tensor:
     """Returns the advantage of each decision, (T, S). Schulman et al. 2015, https://arxiv.org/abs/1506.02438, eq. 16.
 
-    `next_value` (T, S) is the value of what followed each decision: 0 where the episode terminated, that of the final
-    observation where it was truncated. `stream_end` (T, S) is True at the last decision of a stream, where the next row
-    belongs to another: the sum of deltas stops there.
+    `next_value` (T, S) is the value of the state after each decision: 0 if the episode terminated, the value of the
+    final observation if it was truncated. `stream_end` (T, S) is True at the last decision of a stream, where the next
+    row belongs to another stream: the sum of deltas stops there.
     """
     delta = torch.addcmul(reward - value, next_value, torch.full_like(value, gamma))
     decay = (~stream_end).to(value.dtype) * (gamma * gae_lambda)
@@ -125,7 +125,7 @@ class ValueEstimates:
         return self.rollout.reward + self.rollout.group_reward
 
     def of(self, rewards: Sequence[Tensor], signals: RewardSignals, time_horizon: int) -> RolloutValues:
-        """Returns what advantages are computed from. `rewards` are those of each signal, (T, S)."""
+        """Returns the inputs from which advantages are computed. `rewards` has the rewards of each signal, (T, S)."""
         value = self.values()
         counts = ~self.rollout.terminated.unsqueeze(-1) | torch.tensor(signals.ignore_ends, device=value.device)
         return RolloutValues(
@@ -167,11 +167,11 @@ class ValueEstimates:
         return value.view(time, slots, -1)
 
     def next_values(self, value: Tensor) -> Tensor:
-        """Returns the value of what followed each decision, (T, S, K): of the slot's next observation, or of its
-        episode's final one.
+        """Returns the value of the state after each decision, (T, S, K): of the slot's next observation, or of its
+        episode's final observation.
 
-        The bootstrap of truncated episodes: the row below shows a new episode, so their value is that of their final
-        observation. The caller sets terminated episodes to 0.
+        The bootstrap of truncated episodes: the row below shows a new episode, so the value of their final observation
+        is used. The caller sets terminated episodes to 0.
         """
         rollout = self.rollout
         time, slots = rollout.shape

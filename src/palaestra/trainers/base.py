@@ -29,8 +29,8 @@ class Trainer(Protocol):
     """
 
     Settings: ClassVar[type[Settings]]
-    """Its `hyperparameters`. By two class variables of it a run knows what to warn of: `off_policy = True` where it
-    learns from a replay, `adds_group_rewards = True` where a group's reward is added to that of each agent.
+    """Its `hyperparameters`. Two class variables of a trainer tell a run which warnings apply: `off_policy = True` if
+    it learns from a replay, `adds_group_rewards = True` if a group's reward is added to each agent's reward.
     """
 
     network: Trunk
@@ -63,7 +63,7 @@ class Trainer(Protocol):
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a saved state, so that training goes on with the same digits."""
+        """Restores a saved state, so that training continues bit for bit."""
         ...
 
 
@@ -149,7 +149,7 @@ def refuse(
     signals: Collection[str] = ("extrinsic",),
     speedups: Collection[str] = (),
 ) -> None:
-    """Raises ConfigError where a trainer is asked for more: actions, memory, cloning, reward signals, SPEEDUPS."""
+    """Raises ConfigError if settings need more than it offers: actions, memory, cloning, reward signals, SPEEDUPS."""
     wrong = []
     if spec.action.continuous and not continuous:
         wrong.append(

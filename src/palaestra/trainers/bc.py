@@ -150,5 +150,5 @@ class BC:
         return self._parts.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a saved state, so that training goes on with the same digits."""
+        """Restores a saved state, so that training continues bit for bit."""
         self._parts.load_state_dict(state)

@@ -1,4 +1,4 @@
-"""Settings of one behavior: those of its trainer, its network and its reward signals."""
+"""Settings of one behavior: its trainer, its network and its reward signals."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ from palaestra.trainers.symmetry.mirror_settings import MirrorSettings, mirror_t
 
 
 class UnreadHyperparameters(Settings):
-    """Hyperparameters of a user's own trainer as they were given: its keys are only known once its module is
-    imported.
-    """
+    """Hyperparameters of a user's own trainer, unchecked: its keys are known only once its module is imported."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -57,7 +55,7 @@ class BehaviorSettings(Settings):
     saved every minute.
     """
     network_settings: NetworkSettings = NetworkSettings()
-    """The policy's network, and the critic's."""
+    """Architecture of the policy's network and of the critic's network."""
     reward_signals: dict[str, SerializeAsAny[RewardSettings]] = Field(default={"extrinsic": ExtrinsicSettings()})
     """Rewards that agents learn from: extrinsic, curiosity, gail, rnd, amp, your own class as `package.module:Class`,
     or a plug-in's name.
@@ -71,8 +69,8 @@ class BehaviorSettings(Settings):
     max_steps: int = Field(default=500000, gt=0)
     """Decisions until training ends."""
     time_horizon: int = Field(default=64, gt=0)
-    """Longest stretch of decisions of one agent; what follows is replaced by the critic's value (ppo and poca; sac and
-    bc do not use it).
+    """Longest sequence of decisions of one agent; later rewards are replaced by the critic's value (ppo and poca; sac
+    and bc do not use it).
     """
     summary_freq: int = Field(default=50000, gt=0)
     """Decisions between summaries."""
@@ -81,14 +79,14 @@ class BehaviorSettings(Settings):
     keep_best: KeepBestSettings | None = None
     """Keeps the best model in addition to the newest ones; null: no."""
     threaded: bool = False
-    """Learn in a process of its own while the next rollout is collected, by a policy one update older."""
+    """Learn in a separate process while the next rollout is collected, by a policy one update older."""
     self_play: SelfPlaySettings | None = None
     """Play against earlier policies; null: no."""
     behavioral_cloning: BehavioralCloningSettings | None = None
     """Imitate demonstrations; null: no."""
     mirror: Annotated[MirrorSettings | None, BeforeValidator(mirror_tree)] = None
-    """Learn from the mirror image of each decision as well, with ppo and sac: a mirror, the file of one, or the name of
-    a shipped one, such as Crawler; null: no.
+    """Learn from the mirror image of each decision as well, with ppo and sac: a mirror, a file with a mirror, or the
+    name of a shipped mirror, such as Crawler; null: no mirror.
     """
 
     @model_validator(mode="before")
@@ -221,7 +219,7 @@ def _imports_nothing(info: ValidationInfo) -> bool:
 
 
 def hyperparameters_class(trainer_type: str, own_code: bool = True) -> type[Settings]:
-    """Returns the class of a trainer's hyperparameters. Raises PluginError where there is no such trainer.
+    """Returns the class of a trainer's hyperparameters. Raises PluginError if there is no such trainer.
 
     `own_code`: modules of users are imported; if not, their trainers take anything.
     """
@@ -231,16 +229,14 @@ def hyperparameters_class(trainer_type: str, own_code: bool = True) -> type[Sett
 
 
 def trainer_name(kind: type) -> str:
-    """Returns the `trainer_type` that means a class. Raises ValueError for one that cannot be found by its name."""
+    """Returns the `trainer_type` that means a class. Raises ValueError for a class that cannot be found by its name."""
     name = class_name(kind)
     trainers = registry("trainers")
     return next((known for known in trainers.names() if trainers.place(known) == name), name)
 
 
 def settings_like(trainer: str) -> str:
-    """Returns the name of the trainer of ours whose settings suit a trainer: for a subclass that of the class above it,
-    else its own.
-    """
+    """Returns the name of our trainer whose settings suit a trainer: for a subclass its parent's name, else its own."""
     try:
         kind = hyperparameters_class(str(trainer))
     except PluginError:
@@ -254,8 +250,8 @@ OF_AN_INSTANCE = ("network", "policy", "rollout_size", "needs")
 
 
 def trainer_class(name: str) -> type[Any]:
-    """Returns the class that a `trainer_type` names. Raises PluginError where there is no such trainer, or one that
-    inherits from another's but not its settings.
+    """Returns the class that a `trainer_type` names. Raises PluginError if there is no such trainer, or if it inherits
+    from another trainer but not from its settings.
     """
     title = f"trainer '{name}'"
     found = find_class("trainers", title, name, OF_A_CLASS, GUIDE, Settings)
@@ -270,7 +266,7 @@ def trainer_class(name: str) -> type[Any]:
 
 
 def _unknown_trainer(name: str, known: Sequence[str]) -> str:
-    """Returns why a name is no trainer's; it may be that of a plug-in for ML-Agents.
+    """Returns why a name is no trainer's; it may name a plug-in for ML-Agents.
 
     Their entry points list trainers only when they are called, which needs ML-Agents itself: if none has this name, all
     packages are named.

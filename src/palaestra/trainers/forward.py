@@ -1,4 +1,4 @@
-"""A trainer's forward pass, in bfloat16 or compiled where that is asked for or was measured to pay."""
+"""A trainer's forward pass, in bfloat16 or compiled if settings ask for it or it was measured to be faster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGE = (NatureEncoder, ResNetEncoder)
 
 
 class Forward:
-    """A forward pass, in bfloat16 or compiled where that is asked for; its result is as precise as the weights."""
+    """A forward pass, in bfloat16 or compiled if settings ask for it; its result has the weights' precision."""
 
     def __init__(
         self, forward: Callable[[Inputs, Sequences | None], tuple[Tensor, Tensor]], *, bfloat16: bool, compiled: bool
@@ -28,7 +28,7 @@ class Forward:
         self.bfloat16 = bfloat16
 
     def __call__(self, inputs: Inputs, sequences: Sequences | None) -> tuple[Tensor, Tensor]:
-        """Returns what the wrapped function returns. Raises ConfigError where the network cannot be compiled here."""
+        """Returns the wrapped function's result. Raises ConfigError where the network cannot be compiled here."""
         try:
             with torch.autocast(inputs[0].device.type, torch.bfloat16, enabled=self.bfloat16):
                 first, second = self._forward(inputs, sequences)

@@ -40,7 +40,7 @@ def group_targets(values: RolloutValues, gammas: Sequence[float], gae_lambda: fl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRows(Minibatch):
-    """R decisions of whole group steps. `inputs` and `sequences` are of the U observations that are there."""
+    """R decisions of whole group steps. `inputs` and `sequences` belong to the U present observations."""
 
     action: Action  # (U, ...) as the environment got it
     groups: Groups  # the group steps, as indices of the observations
@@ -58,7 +58,7 @@ class GroupValues:
     """
 
     def __init__(self, network: ActorCritic, rollout: Rollout, batches: GroupMinibatches) -> None:
-        """`batches` are those of the rollout's table; the network has a `GroupCritic` for a value head."""
+        """`batches`: the batches of the rollout's table; the network has a `GroupCritic` for a value head."""
         group_ticks = rollout.group_ticks
         critic = network.value_head
         assert group_ticks is not None
@@ -89,14 +89,14 @@ class GroupValues:
         """Recurrent state before each observation, (V, L)."""
 
     def reward(self) -> Tensor:
-        """Returns the environment's reward, (T, S): an agent's own, its mates' and its group's."""
+        """Returns the environment's reward, (T, S): the sum of an agent's own, its mates' and its group's reward."""
         rollout = self.rollout
         own = rollout.completed(rollout.reward)
         shared = to_device(self.batches.table.shared(own.cpu().numpy()), own.device)
         return rollout.spread(shared + rollout.completed(rollout.group_reward))
 
     def of(self, rewards: Sequence[Tensor], signals: RewardSignals, time_horizon: int) -> RolloutValues:
-        """Returns what advantages are computed from. `rewards` are those of each signal, (T, S).
+        """Returns the inputs from which advantages are computed. `rewards` has the rewards of each signal, (T, S).
 
         A truncated episode is bootstrapped with the group's value at its final observation.
         """
@@ -132,7 +132,7 @@ class GroupValues:
             yield (self._group_rows(batch, rows) for batch in batches)
 
     def _group_rows(self, batch: GroupMinibatch, rows: Minibatch) -> GroupRows:
-        """Returns whole group steps: the rows of their decisions, and the inputs of the observations that are there."""
+        """Returns whole group steps: the rows of their decisions, and the inputs of the present observations."""
         chosen = rows.take(batch.decisions)
         return GroupRows(
             inputs=tuple(x.index_select(0, batch.chosen) for x in self.inputs),
@@ -153,10 +153,10 @@ class GroupValues:
     def decisions(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Returns values, baselines, next values and endless next values of all decisions, each (N, K).
 
-        The next value is that of the agents of the group that are still there, and of an agent that has just left them
-        with its final observation; 0 once the group's episode ended. The endless one, for reward signals that ignore
-        ends, also counts agents whose group ended with their final observations. With individual values an agent that
-        decides again in the rollout has its own next value instead.
+        The next value is computed from the group's remaining agents, and an agent that has just left with its final
+        observation; 0 once the group's episode ended. The endless one, for reward signals that ignore ends, also counts
+        agents whose group ended with their final observations. With individual values an agent that decides again in
+        the rollout has its own next value instead.
         """
         table = self.batches.table
         features = self._features()
@@ -234,8 +234,8 @@ def group_returns(reward: Tensor, next_value: Tensor, successor: Tensor, *, gamm
 
     Cohen et al. 2022, https://arxiv.org/abs/2111.05992, TD(lambda) on the group's value. `next_value` (N,) is V', the
     value of the group at the next decision, 0 where the group's episode ended. `successor` (N,) is the index of the
-    agent's own next decision, whose return is G', or -1 where there is none and V' is used alone. Successors must not
-    form a cycle.
+    agent's own next decision, whose return is G', or -1 without a next decision, where V' is used alone. Successors
+    must not form a cycle.
     """
     goes_on = successor >= 0
     step = goes_on * (gamma * gae_lambda)

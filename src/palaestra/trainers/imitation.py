@@ -1,4 +1,4 @@
-"""Imitation of demonstrated decisions: minibatches of them, the loss, and behavioral cloning beside a trainer's own
+"""Imitation of demonstrated decisions: minibatches of them, the loss, and cloning in addition to a trainer's own
 objective.
 
 Unlike ML-Agents', the loss compares the action without noise to the demonstrated one, and leaves the policy's noise to
@@ -39,7 +39,7 @@ LAID_OUT = 256
 
 
 class Cloning:
-    """Behavioral cloning beside a trainer (`behavioral_cloning`), with a learning rate that falls to zero."""
+    """Behavioral cloning in addition to a trainer (`behavioral_cloning`), with a learning rate that falls to zero."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Cloning:
         seed: int,
         group: RankGroup = ALONE,
     ) -> None:
-        """`parameters`: what an optimizer of the student moves. Raises DemoError where demonstrations do not fit."""
+        """`parameters`: the student's parameters for the optimizer. Raises DemoError if they do not fit."""
         hyper = settings.hyperparameters
         assert isinstance(hyper, PPOSettings | POCASettings | SACSettings)
         assert settings.behavioral_cloning is not None
@@ -72,14 +72,14 @@ class Cloning:
     def count(self, usual: int | None = None) -> int:
         """Returns the gradient steps of one update: `num_epoch` passes over `samples_per_update` demonstrations.
 
-        `usual`: no more than these where neither is set.
+        `usual`: upper limit if neither is set.
         """
         given = (self.settings.num_epoch, self.settings.samples_per_update) != (None, None)
         whole = (self.settings.num_epoch or PASSES) * max(1, self._samples // self._size)
         return whole if given or usual is None else min(usual, whole)
 
     def update(self, step: int, usual: int | None = None) -> dict[str, Tensor]:
-        """Takes the gradient steps of one update. Returns the loss by its tag; nothing once `steps` have passed."""
+        """Takes the gradient steps of one update. Returns the loss by its tag; empty after `steps`."""
         rate = self.rate(step)
         if rate <= 0:
             return {}

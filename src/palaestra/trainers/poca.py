@@ -30,10 +30,10 @@ BASELINE_SHARE = 0.5
 class POCA(PPO):
     """Trains a policy with a centralised critic over each group; the update itself is `PPO.update`.
 
-    An agent's reward is its own plus that of its mates and of the group. Returns bootstrap with the value of the whole
-    group. The return of an agent that leaves before its mates ends there, with the value of its final observation and
-    its mates' together; the paper's continues with what the mates earn. The advantage is that return less a
-    counterfactual baseline, which knows what the mates see and do but not the agent's own action. With
+    An agent's reward is the sum of its own, its mates' and the group's reward. Returns bootstrap with the value of the
+    whole group. The return of an agent that leaves before its mates ends with the joint value of its final observation
+    and its mates' observations; the paper's return continues with the mates' rewards. The advantage is the return minus
+    a counterfactual baseline, which sees the mates' observations and actions but not the agent's own action. With
     `individual_values` returns bootstrap with the agent's own value instead, and with the group's only where the agent
     has left or the rollout has no later decision of it.
     """
@@ -64,8 +64,8 @@ class POCA(PPO):
     def loss(self, batch: Minibatch, c: Coefficients) -> tuple[Tensor, Losses]:
         """Returns policy loss + value_coef * (own + value + baseline / 2) - entropy_coef * entropy, () and its parts.
 
-        Own values, values and baselines all regress to the returns; each part of the critic fits what the parts before
-        it leave. The critic's head is never compiled.
+        Own values, values and baselines all regress to the returns; each part of the critic fits the residual of the
+        parts before it. The critic's head is never compiled.
         """
         assert isinstance(batch, GroupRows)
         critic = self.network.value_head

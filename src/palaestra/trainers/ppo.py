@@ -1,7 +1,7 @@
 """Proximal policy optimization. Schulman et al. 2017, https://arxiv.org/abs/1707.06347, as ML-Agents does it.
 
-`PPO.update` is one iteration of the algorithm, `PPO.loss` what it minimizes. MA-POCA (`trainers.poca`) has another
-critic, and with it other advantages and another loss. Subclasses may override each public method
+`PPO.update` is one iteration of the algorithm, `PPO.loss` its loss. MA-POCA (`trainers.poca`) has another critic, and
+therefore other advantages and another loss. Subclasses may override each public method
 (docs/guides/extend/methods-to-override.md). Shapes: see ARCHITECTURE.md.
 """
 
@@ -154,8 +154,8 @@ class PPO:
         return initialized(network, network.value_head, settings)
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
-        """Makes one iteration of the paper's algorithm 1, once the policy has collected a rollout, and updates what
-        learns beside the policy: cloning, and the normalizer.
+        """Makes one iteration of the paper's algorithm 1, once the policy has collected a rollout, and updates the
+        other learning parts: cloning, and the normalizer.
         """
         self.metrics = Metrics()
         c = self.schedule(step)
@@ -243,7 +243,7 @@ class PPO:
     def loss(self, batch: Minibatch, c: Coefficients) -> tuple[Tensor, Losses]:
         """Returns policy loss + value_coef * value loss - entropy_coef * entropy, (), and these parts.
 
-        Means over the N rows of the minibatch. Eq. 9 is to be maximized; this is its negative.
+        Means over the N rows of the minibatch. The paper maximizes eq. 9; this is its negative.
         """
         output, value = self.forward(batch.inputs, batch.sequences)
         log_ratio, entropy = log_ratio_and_entropy(self.network, output, batch)
@@ -267,7 +267,7 @@ class PPO:
         """Called at the end of each update. The rollout is overwritten afterwards: see `KeptRollout`."""
 
     def _estimates(self, rollout: Rollout) -> ValueEstimates | GroupValues:
-        """Returns what evaluates the network over a rollout."""
+        """Returns the object that evaluates the network over a rollout."""
         memory = self.settings.network_settings.memory
         table = None if memory is None else SequenceTable(rollout, memory.sequence_length)
         return ValueEstimates(self.network, rollout, table)
@@ -290,7 +290,7 @@ class PPO:
         return self.parts.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a saved state, so that training goes on with the same digits."""
+        """Restores a saved state, so that training continues bit for bit."""
         self.parts.load_state_dict(state)
 
 

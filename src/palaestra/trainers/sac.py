@@ -58,8 +58,8 @@ MOST_COLLECTED = 1024
 class SAC:
     """Learns from decisions drawn from a replay, with one gradient step every `steps_per_update` decisions.
 
-    Until `buffer_init_steps` decisions are there the policy acts as it is: a new one draws nearly evenly from all
-    actions.
+    Until `buffer_init_steps` decisions are collected the policy acts without learning: a new policy draws nearly evenly
+    from all actions.
     """
 
     Settings = SACSettings
@@ -185,7 +185,7 @@ class SAC:
         ]
 
     def warnings(self) -> list[str]:
-        """Returns a warning where a run goes on without its earlier experience."""
+        """Returns a warning if a run continues without its earlier experience."""
         lacking = self._lacks_replay
         self._lacks_replay = False
         keep = "" if self.saves_replay else ", since its settings keep none there (save_replay_buffer: true does)"
@@ -221,9 +221,9 @@ class SAC:
         )
 
     def targets(self, batch: ReplayBatch, reward: Tensor, after: DrawnActions) -> Tensor:
-        """Returns what the critics should say of the decisions taken, (N, K): eq. 5. Called without gradients.
+        """Returns the critics' targets for the decisions taken, (N, K): eq. 5. Called without gradients.
 
-        `reward` (N, K) is that of each signal; `after` has the actions drawn at what followed, valued by the target
+        `reward` (N, K) is each signal's reward; `after` has the actions drawn in the next states, valued by the target
         critics.
         """
         gamma = self._gamma if batch.steps is None else self._gamma ** batch.steps.unsqueeze(1)
@@ -239,7 +239,7 @@ class SAC:
     def actor_loss(self, now: DrawnActions, batch: ReplayBatch) -> Tensor:
         """Returns the policy's loss, (): minus the mean value of the actions drawn `now`, entropy included, eq. 7.
 
-        Gradients flow through the drawn actions; the critics' weights get none of them.
+        Gradients flow through the drawn actions, but not into the critics' weights.
         """
         return -now.value.mean()
 
@@ -247,7 +247,7 @@ class SAC:
         """Returns the temperatures' loss, (), eq. 18.
 
         `excess` (N, 1 + B or as many as there are): entropy less its target, without gradient; `counts`, the same: 1
-        for rows that count, else 0. `self.network.log_temperature` is what it moves.
+        for rows that count, else 0. It trains `self.network.log_temperature`.
         """
         return temperature_loss(self.network.log_temperature, excess, counts)
 
@@ -259,7 +259,7 @@ class SAC:
         return draw(self.batch_size, self.replay_rng, self._ahead)
 
     def _learn(self, decisions: int, step: int) -> None:
-        """Takes the gradient steps that so many new decisions make due."""
+        """Takes the gradient steps that are due after this number of new decisions."""
         metrics = self.metrics
         early = min(decisions, self._to_collect)
         self._to_collect -= early
@@ -282,7 +282,7 @@ class SAC:
             metrics.add(temperatures(self.network) | {"Policy/Learning Rate": rate})
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything that the next decision and update depend on; the replay where it is to be saved."""
+        """Returns all state for the next decision and update; the replay only if settings save it."""
         return {
             **self.parts.state_dict(),
             "replay": self.replay.state_dict() if self.saves_replay else None,
@@ -290,7 +290,7 @@ class SAC:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a saved state; without a replay, `buffer_init_steps` decisions are collected anew first."""
+        """Restores a saved state; without a replay, `buffer_init_steps` new decisions are collected first."""
         self.parts.load_state_dict(state)
         self._to_collect, self._owed, self._signals_owed = state["steps_due"]
         self._lacks_replay = not self.replay.load_state_dict(state["replay"])
@@ -299,8 +299,8 @@ class SAC:
 
 
 def gradient_kind(trainer: SAC, bfloat16: bool) -> type[SoftGradient | JointGradient]:
-    """Returns what takes a trainer's gradient steps: in closed form where it can, with joint batches where settings ask
-    for what they add.
+    """Returns the object that takes a trainer's gradient steps: in closed form if possible, with joint batches if
+    settings need them.
     """
     hyper = trainer.hyper
     if trainer.network.smooth or hyper.critic_bins or hyper.target_deviation or hyper.policy_delay > 1:

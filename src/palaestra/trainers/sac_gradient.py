@@ -102,13 +102,13 @@ class SoftGradient:
         self.prepare()
 
     def prepare(self) -> None:
-        """Makes what a subclass needs besides, at the end of the constructor."""
+        """Makes a subclass's additional objects, at the end of the constructor."""
 
     def bound_policy(self) -> None:
-        """Bounds the policy's weights after another optimizer's step. Has nothing to do: they may have any length."""
+        """Bounds the policy's weights after another optimizer's step. Does nothing: encodings may have any length."""
 
     def parts(self) -> dict[str, Any]:
-        """Returns what checkpoints hold of it, by name."""
+        """Returns its state for checkpoints, by name."""
         return {"optimizer": self.optimizer, "temperature_adam": self.temperature_adam}
 
     def set_learning_rate(self, learning_rate: float) -> None:
@@ -164,7 +164,8 @@ class SoftGradient:
     def _drawn(
         self, output: Tensor, encoding: Tensor, mask: Tensor | None, critics: SoftCritics | None = None
     ) -> DrawnActions:
-        """Draws actions, and values them by `critics`. Without any, `encoding` is the values, those of each choice."""
+        """Draws actions, and values them by `critics`. Without continuous actions, `encoding` is each choice's
+        value."""
         network = self.network
         numbers, log_prob = network.reparametrized(output, self.generator)
         branches = network.branch_log_probs(output, mask)
@@ -221,7 +222,7 @@ class SoftGradient:
 
 
 def temperatures(network: SoftActorCritic) -> dict[str, Tensor]:
-    """Returns the temperature of continuous actions, and the mean of the branches', by tag."""
+    """Returns the temperature of continuous actions, and the mean temperature of the branches, by tag."""
     temperature = network.log_temperature.detach().exp()
     numbers = bool(network.spec.action.continuous)
     measured = {"Policy/Continuous Entropy Coeff": temperature[0]} if numbers else {}

@@ -39,7 +39,7 @@ class OnPolicyFields(BaseModel):
     learning_rate: float = Field(default=3e-4, ge=0)
     """Adam's step size."""
     beta: float = Field(default=5e-3, ge=0)
-    """Entropy coefficient: how much random actions are worth beside the reward; 0: nothing."""
+    """Entropy coefficient: weight of the entropy bonus, which rewards random actions; 0: no bonus."""
     epsilon: float = Field(default=0.2, gt=0)
     """Clip range: furthest the policy ratio may move from 1."""
     lambd: float = Field(default=0.95, ge=0, le=1)
@@ -68,7 +68,7 @@ class OnPolicyFields(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _follow_learning_rate(cls, data: Any) -> Any:
-        """Gives schedules that are not set the learning rate's, where that is set."""
+        """Gives unset schedules the learning rate's schedule, if that is set."""
         schedule = data.get("learning_rate_schedule") if isinstance(data, dict) else None
         if schedule not in get_args(Schedule):
             return data
@@ -79,7 +79,7 @@ class PPOSettings(OnPolicyFields, Settings):
     """Proximal policy optimization. Schulman et al. 2017, https://arxiv.org/abs/1707.06347."""
 
     adds_group_rewards: ClassVar[bool] = True
-    """Each agent's reward is its own plus its group's: nothing says which agent of a group earned it."""
+    """Each agent's reward is its own plus its group's, without any credit to single agents of a group."""
 
     clip_value: bool = False
     """Value clipping: bound how far a value moves from the old one, by the clip range. ML-Agents' has no effect."""
@@ -114,7 +114,8 @@ class SACSettings(Settings):
     steps_per_update: float = Field(default=1.0, gt=0, le=MOST)
     """Decisions for each gradient step: the inverse of the update-to-data ratio."""
     save_replay_buffer: bool | None = None
-    """Keep the replay in checkpoints; null: where it takes at most 1 GiB. Without it a resumed run first collects anew.
+    """Keep the replay in checkpoints; null: where it takes at most 1 GiB. Without it a resumed run first collects new
+    decisions.
     """
     init_entcoef: float = Field(default=1.0, gt=0)
     """Initial entropy coefficient (temperature alpha)."""
@@ -147,7 +148,7 @@ class SACSettings(Settings):
     backup_entropy: bool = True
     """Count the entropy of later decisions in the critics' targets. It can outweigh rare rewards."""
     prior_data: PriorDataSettings | None = None
-    """Recordings or an earlier run's replay, of which each minibatch has a share (RLPD); null: none."""
+    """Recordings or an earlier run's replay; each minibatch has a share of these data (RLPD); null: no such data."""
 
     @model_validator(mode="after")
     def _rewards_follow(self) -> SACSettings:
@@ -168,7 +169,7 @@ class BCSettings(Settings):
     learning_rate: float = Field(default=1e-3, ge=0)
     """Adam's step size."""
     num_epoch: int = Field(default=5, gt=0)
-    """Passes over each rollout of the teacher's; from files, as many gradient steps as these would take."""
+    """Epochs over each rollout of the teacher; with files, as many gradient steps as these epochs would take."""
     learning_rate_schedule: Schedule = "linear"
     """How the step size falls until max_steps; `linear` ends near zero."""
     demo_path: MaybeDemoPath = None
@@ -183,8 +184,8 @@ class BCSettings(Settings):
     """The behavior whose agents the teacher plays (ML-Agents once called it brain_to_imitate); null: the student's own.
     """
     teacher_plays: bool = True
-    """Whether the teacher acts, where it plays the student's own behavior. If not, the student acts, and learns what
-    the teacher would have done.
+    """Whether the teacher acts, if it plays the student's own behavior. If not, the student acts, and learns the
+    teacher's actions.
     """
 
     @model_validator(mode="before")
@@ -232,8 +233,7 @@ class BehavioralCloningSettings(Settings):
     samples_per_update: int | None = Field(default=None, ge=0)
     """Demonstrated decisions used in one update (with sac: with each gradient step); 0 or null: all."""
     num_epoch: int | None = Field(default=None, gt=0)
-    """Passes over them in one update; null: 3. With sac, where neither this nor samples_per_update is set: 4
-    minibatches.
+    """Passes over them in one update; null: 3. With sac, if neither this nor samples_per_update is set: 4 minibatches.
     """
     batch_size: int | None = Field(default=None, gt=0)
     """Minibatch size; null: the policy's."""

@@ -2,8 +2,8 @@
 
 The clipped ratio must limit how far one update moves the policy. Measured against the policy that collected the
 rollout, most of the range is used up before the update begins. So the ratio is taken to the policy at the update's
-start, and each decision is weighted by how much more likely it is under that policy than under the one that collected
-it.
+start, and each decision is weighted by the ratio of its probability under that policy to its probability under the
+policy that collected it.
 """
 
 from __future__ import annotations

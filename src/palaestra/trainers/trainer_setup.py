@@ -48,8 +48,8 @@ def actor_critic_of(
     shared_critic: bool = False,
     value_head: Callable[[int, int], nn.Module] = nn.Linear,
 ) -> ActorCritic:
-    """Returns a new on-policy network with a value for each reward signal, and a critic that sees what its settings
-    say. Raises ConfigError where those do not fit the behavior.
+    """Returns a new on-policy network with a value for each reward signal, and a critic with the observations of its
+    settings. Raises ConfigError where those do not fit the behavior.
     """
     shape = settings.network_settings
     signals = len(settings.reward_signals)
@@ -63,7 +63,7 @@ def initialized(network: ActorCritic, values: nn.Linear, settings: BehaviorSetti
     """Returns a new network with random values for learned rewards, from its layer `values`, and the settings' standard
     deviation of continuous actions.
 
-    Before a learned signal pays, a policy that follows a random value explores further than one that follows none;
+    Before a learned signal gives rewards, a policy that follows random values explores further than without them;
     values of the environment's reward start at 0.
     """
     hyper = settings.hyperparameters
@@ -76,7 +76,7 @@ def initialized(network: ActorCritic, values: nn.Linear, settings: BehaviorSetti
 
 
 def seeded_generator(device: torch.device | str, seed: int, group: RankGroup) -> torch.Generator:
-    """Returns a random stream of this seed that is another on every rank."""
+    """Returns a random stream of this seed that differs on every rank."""
     return torch.Generator(device).manual_seed(group.own_seed(seed))
 
 
@@ -110,7 +110,7 @@ class Parts:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores each part, so that training goes on with the same digits."""
+        """Restores each part, so that training continues bit for bit."""
         for name, part in self._parts.items():
             if isinstance(part, torch.Generator):
                 part.set_state(state[name].cpu())
@@ -119,7 +119,7 @@ class Parts:
 
 
 class KeptRollout:
-    """A copy of a rollout for later updates: the rollout itself is overwritten after the one that it is for."""
+    """A copy of a rollout for later updates: the rollout itself is overwritten after its own update."""
 
     def __init__(self, device: torch.device) -> None:
         self.rollout: Rollout | None = None
@@ -158,7 +158,7 @@ def _rollout_of(state: Mapping[str, Any], each: Callable[[Tensor], Tensor]) -> R
 
 
 def replaces(trainer: object, base: type, *names: str) -> bool:
-    """Whether a subclass has methods of its own in place of these of `base`."""
+    """Whether a subclass overrides one of these methods of `base`."""
     return any(getattr(type(trainer), name) is not getattr(base, name) for name in names)
 
 

@@ -1,4 +1,4 @@
-"""Metrics that the updates of PPO, MA-POCA and SAC measure besides their losses. None waits for the device."""
+"""Metrics, other than losses, that the updates of PPO, MA-POCA and SAC measure. No metric waits for the device."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def at_bounds(rollout: Rollout, played: Action) -> dict[str, Tensor]:
 def approximate_kl(log_ratio: Tensor) -> Tensor:
     """Returns an estimate of KL(old policy || new policy) from actions of the old one, ().
 
-    `log_ratio` (N, A) is the new log-probability less the old. The mean over rows of r - 1 - ln r, which is never
+    `log_ratio` (N, A) is the new log-probability minus the old. The mean over rows of r - 1 - ln r, which is never
     negative; summed over action components, which are drawn independently. Schulman 2020,
     http://joschu.net/blog/kl-approx.html, the estimator k3.
     """

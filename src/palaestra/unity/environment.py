@@ -44,7 +44,8 @@ IN_PROCESS = ("builtin", "gymnasium", "pettingzoo", "python")
 
 
 class UnityEnvironment(BaseEnv):
-    """Environment of a Unity build, of the Editor (`file_name` None), or of any `--env` name, such as 'builtin:3DBall'.
+    """Environment of a Unity build, of the Editor (`file_name` None), or of another `--env` name, such as
+    'builtin:3DBall'.
 
     Environments other than games run in this process and ignore ports, timeouts, graphics options and log folders.
     """

@@ -63,7 +63,7 @@ class TensorReader:
         return decisions, TerminalSteps(*of(ended), infos.truncated[ended], ids[ended], *groups)
 
     def _masks(self, infos: AgentInfos) -> list[NDArray[np.bool_]] | None:
-        """Returns masks, (N, choices) for each branch. A mask of a wrong length forbids nothing."""
+        """Returns masks, (N, choices) for each branch. A mask of a wrong length is ignored."""
         branches = self.spec.action_spec.discrete_branches
         written = [mask for mask, done in zip(infos.mask, infos.done.tolist(), strict=True) if not done]
         if not branches or not written:

@@ -169,7 +169,7 @@ class _BehaviorAgents:
         self._keys: set[str] = set()
 
     def read(self, step: TimeStep) -> dict[str, Steps]:
-        """Returns steps by key. An end has the final observation and the reward; a decision beside it has none."""
+        """Returns steps by key. An end has the final observation and the reward; a decision after it has no reward."""
         acting = _array(step.acting)
         ended = _array(step.terminated | step.truncated)
         if len(acting) > len(self._ids):

@@ -1,6 +1,6 @@
 """The page: watch training, compare runs, see agents act, play against them and record demonstrations (the extra
 `view`).
 
-`serving.py` opens it, `access.py` decides who may see it, `layout.py` has what all pages share. Each folder is one
-page.
+`serving.py` opens it, `access.py` decides who may see it, `layout.py` has the common parts of all pages. Each folder is
+one page.
 """

@@ -47,19 +47,19 @@ def new_token() -> str:
 
 
 def user_token() -> str:
-    """Returns the user's own token, with which open tabs go on after a restart; a new one where none can be kept."""
+    """Returns the user's own token, with which open tabs continue after a restart; else a new token."""
     key = user_key(KEY)
     return new_token() if key is None else base64.urlsafe_b64encode(key).decode().rstrip("=")
 
 
 class Guests:
-    """People who were invited to one game each: their tokens open that game, and nothing else."""
+    """Guests, each invited to one game: a guest's token opens only this game."""
 
     def __init__(self) -> None:
         self._games: dict[str, str] = {}
 
     def invite(self, game: str) -> str:
-        """Returns a token for a game; the same one for each who is invited to it."""
+        """Returns a token for a game; all its guests have the same token."""
         for token, known in self._games.items():
             if known == game:
                 return token
@@ -118,7 +118,7 @@ class Access:
         await _refuse(scope, send, "this invitation is for one game" if guest in self._guests else reason)
 
     def _foreign(self, headers: Headers) -> str | None:
-        """Returns why a request is for or from another site; None if it is not."""
+        """Returns why a request is for or from another site; None for the page's own requests."""
         (host, *more) = [value.decode("latin-1") for name, value in headers if name == b"host"] or [""]
         if more or not self._ours(host):
             return "this page is not served under that name"

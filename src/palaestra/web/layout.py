@@ -140,7 +140,7 @@ document.addEventListener('keydown', (event) => {
 
 @contextmanager
 def page(title: str, here: str) -> Iterator[None]:
-    """Opens a page with the bar on top, and its content in the block. `here` is the current one of `PLACES`.
+    """Opens a page with the bar on top, and its content in the block. `here` is the current entry of `PLACES`.
 
     Texts from outside (names of runs, games' messages) go into labels and cells, which show HTML as text: never into
     ui.html or ui.markdown.
@@ -226,7 +226,7 @@ def marked(element: E, mark: str, classes: str = "", props: str = "") -> E:
 
 
 def marked_label(mark: str, classes: str = "text-sm p-message") -> ui.label:
-    """Adds a text that is empty so far, and is found by its mark."""
+    """Adds an empty text, which tests find by its mark."""
     return marked(ui.label(), mark, classes)
 
 
@@ -252,7 +252,7 @@ def quiet(text: str) -> ui.label:
 
 
 class Offer:
-    """A button that leads to another page, unless something is in the way: then its tooltip says what."""
+    """A button that leads to another page, or is disabled with the reason in its tooltip."""
 
     def __init__(self, text: str, icon: str, to: Callable[[], str]) -> None:
         with ui.element("div"):  # a disabled button feels no pointer, what is around it does
@@ -268,7 +268,7 @@ class Offer:
 
 
 def complain(message: str) -> None:
-    """Shows an error on the page until it is closed, or another one comes."""
+    """Shows an error on the page until it is closed, or another error replaces it."""
     client = ui.context.client
     before = _complaints.get(client.id)
     if before is None:

@@ -30,7 +30,7 @@ class PageSocket:
     def address(self, path: str = "/", host: str = "", token: str = "") -> str:
         """Returns a page's address with the token, or a guest's.
 
-        It is one for other machines too, if the page is bound to more than the loopback.
+        It also works on other machines, if the page is bound to more than the loopback.
         """
         host = host or socket.gethostname() if ipaddress.ip_address(self.bind).is_unspecified else self.bind
         address = f"[{host}]" if ":" in host else host

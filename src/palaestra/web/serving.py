@@ -90,8 +90,7 @@ def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = N
 def share_free_memory() -> None:
     """Lets all threads allocate from one heap, where glibc is the allocator.
 
-    Each playback has a thread of its own: with a heap for each, the process grew by a megabyte with every visit to the
-    page.
+    Each playback has its own thread: with a heap for each, the process grew by a megabyte with every visit to the page.
     """
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):  # other libraries have no such option

@@ -30,11 +30,11 @@ class Site:
     """Whether code that folders of other users name may be run."""
 
     def brains_for(self, env: str) -> tuple[str, ...]:
-        """Returns the brains for an environment, as typed: none but for that of the command line."""
+        """Returns the brains for an environment, as typed; empty except for the command line's environment."""
         return tuple(self.brains) if env and env == self.env else ()
 
     def options_for(self, run: str, env: str) -> Mapping[str, Any]:
-        """Returns the options of an environment, or of a run's, as typed: none but for that of the command line."""
+        """Returns the options of an environment, or a run's, as typed; empty except for the command line's."""
         return self.options if (env and env == self.env) or (run and run == self.run) else {}
 
     def allows_env(self, name: str) -> bool:

@@ -18,7 +18,8 @@ from palaestra.wire.messages import DecodeError, ShallowMessage
 
 @dataclass(frozen=True, slots=True)
 class AgentInfos:
-    """The agents of one behavior key in a message, in its order: N, those that ask and those that ended."""
+    """The agents of one behavior key in a message, in its order: N: agents that ask for a decision and agents that
+    ended."""
 
     id: NDArray[np.int64]  # (N,) unique among agents that ask; the same id may both end and ask
     reward: NDArray[np.float32]  # (N,)
@@ -41,7 +42,7 @@ class GameMessage:
 
 
 def decode(raw: bytes) -> GameMessage:
-    """Decodes a game's message; of one that ends the connection, only its status. Raises ProtocolError, NotFinite."""
+    """Decodes a game's message; if it ends the connection, only its status. Raises ProtocolError, NotFinite."""
     try:
         message = ShallowMessage.FromString(raw)
     except DecodeError as error:

@@ -53,7 +53,7 @@ class _Png:
 
 
 def picture_size(picture: Picture) -> tuple[int, int]:
-    """Returns height and width from the first PNG's header. Raises ProtocolError for bytes that are no PNGs."""
+    """Returns height and width from the first PNG's header. Raises ProtocolError for bytes that are not PNGs."""
     first = _split(picture)[0]
     return first.height, first.width
 

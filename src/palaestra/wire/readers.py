@@ -97,7 +97,7 @@ class AgentInfoReader:
         return tuple(sensor.read(blobs, infos.id) for sensor, blobs in zip(self.sensors, infos.obs, strict=True))
 
     def masks(self, infos: AgentInfos) -> NDArray[np.bool_] | None:
-        """Returns masks, (N, choices), True: allowed; None: no agent sent one. Ignores those of ended agents."""
+        """Returns masks, (N, choices), True: allowed; None: no agent sent one. Ignores agents that have ended."""
         choices = self.spec.action.choices
         if not choices or not any(infos.mask):
             return None

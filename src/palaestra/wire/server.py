@@ -136,7 +136,7 @@ class Server:
 
 
 class DaemonThreads(Executor):
-    """A pool of daemon threads: a program waits for those of ThreadPoolExecutor before it calls `atexit` handlers."""
+    """A pool of daemon threads: programs wait for a ThreadPoolExecutor's threads before `atexit`."""
 
     def __init__(self, count: int, name: str) -> None:
         self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
@@ -211,7 +211,7 @@ def bracketed(host: str) -> str:
 
 
 def holder_of(port: int) -> str | None:
-    """Returns name and number of the process that listens on a port; None: none, or the system hides it."""
+    """Returns name and number of the process that listens on a port; None if there is none, or the system hides it."""
     with suppress(psutil.Error, OSError):
         for connection in psutil.net_connections("tcp"):
             number = connection.laddr[1] if len(connection.laddr) == 2 else None

@@ -200,7 +200,7 @@ class SideChannels:
     """All channels of one environment, for all of its copies of the game."""
 
     def __init__(self, channels: Sequence[SideChannel], copies: int, warn: Callable[[str], None]) -> None:
-        """`warn` is called once for each unknown id. Raises EnvError for a channel without an id of its own."""
+        """`warn` is called once for each unknown id. Raises EnvError for a channel without its own id."""
         self._channels: dict[UUID, SideChannel] = {}
         for channel in channels:
             if not isinstance(getattr(channel, "channel_id", None), UUID) or not hasattr(channel, "_sent"):
@@ -220,7 +220,7 @@ class SideChannels:
         self._connected: set[int] = set()
 
     def connected(self, copy: int) -> None:
-        """Call it when a copy of the game connects, also again: drops what waited for the instance before."""
+        """Call it whenever a copy of the game connects: drops messages that waited for the earlier instance."""
         self._collect()
         for id, channel in self._channels.items():
             if channel.restates or copy in self._connected:

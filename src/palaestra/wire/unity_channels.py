@@ -72,7 +72,7 @@ class ParametersSender(SideChannel):
     connects.
 
     The game samples from a distribution each time it reads the parameter. Sending it again would restart its random
-    numbers, so a game that connects in place of one that crashed gets it with another seed (`shift_seeds`).
+    numbers, so a game that replaces a crashed game gets it with another seed (`shift_seeds`).
     """
 
     restates = True
@@ -144,7 +144,7 @@ class StatsReceiver(SideChannel):
         """Number of measurements ignored because there are more than MAX_STATISTICS names."""
 
     def receive(self, message: IncomingMessage, copy: int) -> None:
-        """Stores one measurement; 'latest' ones of copy 0 alone, because copies have no common order."""
+        """Stores one measurement; 'latest' values only of copy 0, because copies have no common order."""
         name = message.read_string()
         value = message.read_float32()
         kind = message.read_int32()

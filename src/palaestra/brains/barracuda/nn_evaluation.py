@@ -1,4 +1,4 @@
-"""Runs the layers of a Barracuda file with numpy, tensors laid out as there, (N, H, W, C): slow, but without ONNX."""
+"""Runs the layers of a Barracuda file with numpy, on tensors (N, H, W, C) as in the file: slow, but without ONNX."""
 
 from __future__ import annotations
 

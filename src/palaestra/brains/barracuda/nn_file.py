@@ -1,5 +1,4 @@
-"""Reads Barracuda's binary format, version 16: inputs, outputs, memories, layers, then all weights as one array of
-float32.
+"""Reads Barracuda's binary format, version 16: inputs, outputs, memories, layers, then all weights in a float32 array.
 
 Everything is bounded by the file's size, and anything that does not fit is refused: a file from elsewhere is data, and
 may be damaged.
@@ -37,7 +36,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One operation. What `pads`, `strides`, `pool`, `axis`, `alpha` and `beta` mean depends on its kind."""
+    """One operation. `pads`, `strides`, `pool`, `axis`, `alpha` and `beta` depend on the layer's kind."""
 
     name: str
     kind: int
@@ -116,7 +115,8 @@ class _Place:
 
 
 class _Fields:
-    """Takes values one after another. Raises PolicyError where the file ends or makes no sense."""
+    """Reads values from a file's bytes in order. Raises PolicyError where the file ends or makes no
+    sense."""
 
     def __init__(self, path: Path, data: bytes) -> None:
         self.path = path
@@ -147,7 +147,7 @@ class _Fields:
         return float(self._take("<f", what))
 
     def count(self, what: str, least_bytes: int) -> int:
-        """Reads how many items follow, of at least so many bytes each."""
+        """Reads the number of items that follow; each has at least `least_bytes`."""
         count = self.integer(f"the number of {what}")
         room = (len(self.data) - self.at) // least_bytes
         if not 0 <= count <= room:

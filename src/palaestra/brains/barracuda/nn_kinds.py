@@ -1,4 +1,4 @@
-"""Numbers that stand for kinds of layers and activations in Barracuda's files."""
+"""Numbers of the kinds of layers and activations in Barracuda's files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Layers of a Barracuda file as ONNX operators: one function for each kind, found by `write`.
 
-Barracuda's tensors are (N, H, W, C). In ONNX one with a single pixel is (N, C), any other an image (N, C, H, W), as
-Unity hands them over.
+Barracuda's tensors are (N, H, W, C). In ONNX a tensor with a single pixel is (N, C); any other tensor is an image (N,
+C, H, W), as Unity passes them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LAST = 2**31 - 1
 
 @dataclass
 class Writer:
-    """Writes layers into a graph, and knows the ONNX tensor of each of the file's."""
+    """Writes layers into a graph, and maps each tensor of the file to its ONNX tensor."""
 
     graph: Graph
     network: NetworkFile
@@ -34,7 +34,7 @@ class Writer:
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     """Tensors that depend on no input, (N, H, W, C)."""
     noise: bool = True
-    """Whether random numbers are drawn; else they are their mean."""
+    """Whether random numbers are drawn; if False, their mean is used."""
     suffix: str = ""
 
     def is_image(self, tensor: str) -> bool:
@@ -80,8 +80,8 @@ def write_layers(
 ) -> tuple[Writer, Writer]:
     """Writes all layers; returns writers that know the results, with random numbers and without them.
 
-    `inputs`: ONNX tensor of each input; `quiet`: of those that are random, the tensor without randomness; `zeros` (1,
-    H, W, C): the shape of each. What does not depend on random numbers is written once. Raises PolicyError.
+    `inputs`: ONNX tensor of each input; `quiet`: for random tensors, the tensor without randomness; `zeros` (1,
+    H, W, C): the shape of each. Layers that do not depend on random numbers are written once. Raises PolicyError.
     """
     pixels = {name: value.shape[1:] for name, value in evaluate(network, zeros).items()}
     drawn = Writer(graph, network, pixels, dict(inputs), dict(network.constants))
@@ -222,7 +222,7 @@ def concat(writer: Writer, layer: Layer) -> str:
 
 
 def reshape(writer: Writer, layer: Layer) -> str:
-    """Writes a tensor with other (H, W, C); pixels stay in Barracuda's order."""
+    """Writes a reshape of a tensor to another (H, W, C); pixels stay in Barracuda's order."""
     flat = writer.flat(layer.inputs[0])
     return writer.as_image(flat, writer.pixels[layer.name]) if writer.is_image(layer.name) else flat
 

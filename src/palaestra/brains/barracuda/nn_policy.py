@@ -31,7 +31,7 @@ FLOAT = 1  # of ONNX's TensorProto.DataType
 
 @dataclass(frozen=True, slots=True)
 class BarracudaPolicy:
-    """Policy of a file: its layers, and what agent it plays."""
+    """Policy of a file: its layers, and the spaces of the agent that it plays."""
 
     network: NetworkFile
     obs: tuple[Shape, ...]  # of each observation, in the order in which Unity has the sensors; images as (C, H, W)
@@ -45,8 +45,8 @@ def read_policy(
 ) -> BarracudaPolicy:
     """Reads a file. Raises PolicyError if it is damaged, no policy, or has layers that cannot be read.
 
-    `obs`: shape of each observation, where several vectors were joined or images come in another order; `branches`:
-    numbers of choices, where the file does not show them.
+    `obs`: shape of each observation, needed where several vectors were joined or images are in another order;
+    `branches`: numbers of choices, where the file does not show them.
     """
     network = read_network(path)
     for needed in ("action", "is_continuous_control", "action_output_shape"):
@@ -191,7 +191,7 @@ def _observation_inputs(graph: Graph, policy: BarracudaPolicy, own_names: bool) 
 
 
 def _usable_mask(graph: Graph, branches: Sequence[int], mask: str) -> str:
-    """Writes the mask with everything allowed in branches that allow nothing: the file would divide by zero there."""
+    """Writes the mask; a branch in which nothing is allowed gets every choice, since the file would divide by zero."""
     parts = list[str]()
     at = 0
     one = graph.constant("mask.one", 1.0)

@@ -1,4 +1,4 @@
-"""Settings that are changed so often that they have a flag and a keyword of their own."""
+"""Frequently changed settings, which have their own flag and keyword."""
 
 MOST_CHANGED = {
     "trainer": ("trainer_type", "the algorithm: ppo, sac, poca, bc, or your own as package.module:Class"),

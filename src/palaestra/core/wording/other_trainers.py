@@ -1,4 +1,4 @@
-"""Algorithms that Palaestra has not, or by another name, and what comes nearest."""
+"""Algorithms that Palaestra lacks or names differently, each with the nearest trainer of Palaestra."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ NEAREST = (
 
 
 def nearest_trainer(name: str) -> str:
-    """Returns what to use in place of an algorithm of the field that is not here; '' for a name that is none."""
+    """Returns advice on what to use in place of an algorithm that Palaestra lacks; '' for an unknown name."""
     wanted = re.sub(r"[^a-z0-9]", "", name.lower())
     return next((sentence for names, sentence in NEAREST if wanted in names.split()), "")

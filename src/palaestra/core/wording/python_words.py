@@ -5,7 +5,7 @@
     'palaestra export first --step=100' writes it            palaestra.export("first", step=100) writes it
 
 Messages give values to flags with `=`, and put commands into quotes or backticks, unless they end the line.
-What stands in quotes otherwise, paths and what a user's exception says are of the user, and are not touched.
+Other text in quotes, paths, and the text of a user's exception are the user's, and are not changed.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def in_python(text: str, theirs: Sequence[str] = ()) -> str:
 
 
 def speaks_of_flags(text: str) -> bool:
-    """Whether a text holds what `in_python` may change."""
+    """Whether a text contains anything that `in_python` may change."""
     return "--" in text or "palaestra " in text
 
 

@@ -53,7 +53,7 @@ def spoken(error: E) -> E:
 
 
 def users_part(cause: BaseException | None) -> BaseException | None:
-    """Returns what code of the user raised, with the traceback of that code alone; None if none of it is the user's."""
+    """Returns the exception with the traceback of the user's code only; None if no frame is the user's code."""
     seen: list[BaseException] = []  # code of a user may raise the same exception again and again
     while isinstance(cause, PalaestraError) and cause not in seen:
         seen.append(cause)

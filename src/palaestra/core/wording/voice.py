@@ -25,7 +25,7 @@ _VOICE: ContextVar[Voice] = ContextVar("palaestra's voice", default=as_written)
 
 @contextmanager
 def python_voice(theirs: Iterable[str] = ()) -> Iterator[None]:
-    """Within the block messages speak to a Python program, whose texts, such as `theirs`, are not changed in them."""
+    """Words messages within the block for a Python program; the program's own texts (`theirs`) stay unchanged."""
     token = _VOICE.set(partial(in_python, theirs=tuple(filter(speaks_of_flags, theirs))))
     try:
         yield
@@ -39,5 +39,5 @@ def voiced(text: str) -> str:
 
 
 def voice() -> Voice:
-    """Returns what gives messages the words of the caller, in other threads too."""
+    """Returns a context manager that words messages for the current caller, also in other threads."""
     return _VOICE.get()

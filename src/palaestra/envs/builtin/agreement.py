@@ -45,7 +45,7 @@ class Learned:
     """Figure in Unity's documentation; None if there is none."""
     seeds: int = 1
     behavior: str = ""
-    """The one of several that it is about."""
+    """Which of several behaviors it is about."""
     measure: str = ""
     """Name of the number where it is not the mean reward of an episode in training, such as the rating of self-play."""
     remark: str = ""
@@ -53,7 +53,7 @@ class Learned:
 
     @property
     def status(self) -> str:
-        """Whether it has been solved, by Unity's figure; empty if the run was finished and there is no such figure."""
+        """Whether it has been solved, by Unity's figure; empty if the run was finished and Unity gives no figure."""
         if self.stated is not None and self.reward >= NEAR * self.stated:
             return "solved"
         if self.decisions < self.planned:
@@ -66,7 +66,7 @@ class Agreement:
     """Comparison of an environment with Unity's example of its name. Each entry is a sentence without a full stop."""
 
     same: tuple[str, ...]
-    """Facts that are Unity's: to the digit, as far as floating point allows."""
+    """Facts that equal Unity's, up to rounding."""
     approximate: tuple[str, ...]
     """Facts that differ, and by how much."""
     models: tuple[ModelScore, ...] = ()

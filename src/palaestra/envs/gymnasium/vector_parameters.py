@@ -34,7 +34,8 @@ class VectorParameters:
         self.targets.refused = {name: _refusal(title, name) for name in wanted if name not in self.targets.of}
 
     def set(self, values: Mapping[str, Tensor]) -> None:
-        """Sets a value for each environment, from its next episode on. Raises EnvError for what it does not take."""
+        """Sets a value for each environment, from its next episode on. Raises EnvError for parameters that the
+        environment does not take."""
         for name, column in values.items():
             check_taken(name, self.targets.of, self.targets.refused, self._title, HOW)
             self._values[name] = column.detach().cpu().numpy().astype(np.float32)

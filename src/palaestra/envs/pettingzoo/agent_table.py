@@ -24,7 +24,8 @@ Member = tuple[int, Hashable]
 class AgentTable:
     """Assigns the agents of a behavior to slots and turns a tick's views into a TimeStep.
 
-    Agents that the environment named beforehand keep their slots for good; others free theirs when their episode ends.
+    Agents that the environment named beforehand keep their slots for good; other agents free their slots when their
+    episode ends.
     """
 
     def __init__(self, behavior: str, spaces: AgentSpaces, roster: Roster, lasting: Sequence[Member]) -> None:
@@ -52,7 +53,7 @@ class AgentTable:
         self.asking = []
 
     def actions(self, given: Mapping[str, Action]) -> list[tuple[Member, object]]:
-        """Returns the actions of the agents that asked. Raises EnvError if there are none for this behavior."""
+        """Returns the actions of the agents that asked. Raises EnvError without actions for this behavior."""
         if not self.asking:
             return []
         if (action := given.get(self.behavior)) is None:
@@ -63,8 +64,8 @@ class AgentTable:
     def tick(self, ended: Sequence[tuple[int, AgentView]], asking: Sequence[tuple[int, AgentView]]) -> TimeStep:
         """Returns the table after a tick, from the views of each area's agents of this behavior.
 
-        An end counts if the agent acted in that episode. Raises NotFinite and EnvError for what the environment should
-        not send.
+        An end counts if the agent acted in that episode. Raises NotFinite and EnvError for invalid values from the
+        environment.
         """
         ended = [(area, view) for area, view in ended if (area, view.agent) in self._begun]
         members = [(area, view.agent) for area, view in asking]

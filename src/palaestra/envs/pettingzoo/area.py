@@ -1,4 +1,4 @@
-"""One PettingZoo environment, an area: what is common to those whose agents act at once and those of turns."""
+"""One PettingZoo environment, called an area: the base of parallel environments and of environments with turns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class AreaTick:
 
 
 def undefined(env: Any) -> str:
-    """Returns what is wrong with a class that lacks a method which every environment has; '' for others."""
+    """Returns the fault of a class that lacks a required method of environments; '' if it lacks none."""
     base = AECEnv if isinstance(env, AECEnv) else ParallelEnv
     forms = {"reset": "reset(self, seed=None, options=None)"}
     more = {"step": "step(self, action)", "observe": "observe(self, agent)"}
@@ -81,9 +81,9 @@ class Area:
 
     @property
     def agents(self) -> list[Agent]:
-        """All agents that may appear, as far as the environment says; else those that are there after a reset.
+        """All agents that may appear, if the environment says so; else the agents after a reset.
 
-        Raises EnvError for a name that is there twice.
+        Raises EnvError for a name that occurs twice.
         """
         listed = "possible_agents" if getattr(self.env, "possible_agents", None) else "agents"
         if listed == "agents":
@@ -154,7 +154,7 @@ class Area:
         return given
 
     def warn(self, text: str, subject: str | None = None) -> None:
-        """Warns once in this area of a subject, by default of what the text says."""
+        """Warns once in this area about a subject, by default about this text."""
         if (subject or text) not in self._warned and self.number == 0:
             self._warned.add(subject or text)
             warnings.warn(f"{self.name}: {text}", stacklevel=4)
@@ -182,7 +182,7 @@ class Area:
         return bool(array.item())
 
     def info(self, given: Any, agent: Agent) -> Mapping[str, Any]:
-        """Returns an agent's info, with what the method that returns masks says of it if there is one."""
+        """Returns an agent's info, with the mask from the environment's mask method if it has one."""
         given = given if isinstance(given, Mapping) else {}
         if self.mask_method is None:
             return given
@@ -209,7 +209,7 @@ class Area:
         return parts
 
     def unflagged(self, agent: Agent) -> None:
-        """Warns, once for all agents, of one that left without an end."""
+        """Warns, once for all agents, that an agent left without an end of its episode."""
         self.warn(
             f"agent '{agent}' was no longer in `agents` although it neither terminated nor was truncated; such an "
             "episode counts as truncated. Set one of the two on the step with which an agent leaves",

@@ -187,7 +187,7 @@ def _metadata(env: ParallelEnv | AECEnv, name: str) -> Mapping[str, Any]:
 
 
 def _opposed(env: ParallelEnv | AECEnv) -> bool:
-    """Whether each agent is a team by default: in games whose players act one after another by the rules."""
+    """Whether each agent is a team by default, as in games in which players take turns."""
     if not isinstance(env, AECEnv):
         return False
     metadata = _metadata(env, type(env).__name__)

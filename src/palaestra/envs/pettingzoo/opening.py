@@ -1,7 +1,7 @@
 """Finds and makes PettingZoo environments by name.
 
 `pettingzoo:mpe2.simple_spread_v3` is a module with `parallel_env`, `env` or `raw_env`; `pettingzoo:classic.chess_v6` is
-one of the package pettingzoo; `pettingzoo:module:function` names the function.
+an environment of the package pettingzoo; `pettingzoo:module:function` names the function.
 """
 
 from __future__ import annotations
@@ -203,7 +203,8 @@ def _known() -> list[str]:
 
 
 def _absent(place: str, known: list[str]) -> str:
-    """Says what the installed PettingZoo has in the named part, which lacks the environment; '': no part of it."""
+    """Lists the environments in the named part of the installed PettingZoo, when it lacks the one wanted; '' without
+    such a part."""
     part, _, environment = place.partition(".")
     there = [one.partition(".")[2] for one in known if one.startswith(f"{part}.")]
     if part not in EXTRAS or not there or not re.fullmatch(r"\w+_v\d+", environment):
@@ -229,7 +230,7 @@ def _close(place: str, known: list[str]) -> str:
 
 
 def _check_options(maker: Callable[..., Any], module: ModuleType, options: Mapping[str, Any], name: str) -> None:
-    """Raises EnvError for an option that neither the function takes nor `raw_env`, if it passes all on."""
+    """Raises EnvError for an option that neither the function takes nor the `raw_env` to which it passes options."""
     takes = _parameters(maker) or (_parameters(module.raw_env) if hasattr(module, "raw_env") else None)
     if takes is None:
         return

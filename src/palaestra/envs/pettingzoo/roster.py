@@ -45,10 +45,9 @@ class Roster:
         name: str,
         complete: bool = True,
     ) -> None:
-        """`options`: those of `MAPPINGS`. `in_turns`: agents act one after another by the rules, as in board games:
-        each is a team.
+        """`options`: those of `MAPPINGS`. `in_turns`: agents take turns, as in board games, so each agent is a team.
 
-        `name` is for messages. `complete`: no other agents come later. Raises EnvError for options that fit no agent.
+        `name` is for messages. `complete`: no other agents appear later. Raises EnvError for options that fit no agent.
         """
         self._name = name
         self._spaces_of = spaces_of
@@ -70,7 +69,7 @@ class Roster:
             self._add(agent, names[agent])
 
     def __getitem__(self, agent: Hashable) -> AgentRole:
-        """Returns an agent's role; one that has not been there before joins a behavior of its kind, or begins one."""
+        """Returns an agent's role; a new agent joins a behavior of its kind, or begins a new behavior."""
         if agent not in self._roles:
             self._add(agent, self._default_name(agent))
         return self._roles[agent]
@@ -90,7 +89,7 @@ class Roster:
         return list(self.kinds) if len({role.team for role in self._roles.values()}) > 1 else []
 
     def lines(self) -> list[str]:
-        """Describes who is in which behavior, team and group, and what a user may want to change."""
+        """Describes each agent's behavior, team and group, and options to change them."""
         lines = []
         for behavior in self.kinds:
             agents = [agent for agent, role in self._roles.items() if role.behavior == behavior]
@@ -198,7 +197,7 @@ class Roster:
         return patterns.get(behavior, default)
 
     def _check(self, agents: Sequence[Hashable], names: Mapping[Hashable, str]) -> None:
-        """Raises EnvError for a name or pattern in the options that fits nothing."""
+        """Raises EnvError for a name or pattern in the options that matches no agent."""
         known = list(dict.fromkeys([*map(str, agents), *names.values()]))
         for key, patterns in self._patterns.items():
             own = [str(one) for one in self._patterns["behaviors"].values()] if key != "behaviors" else []

@@ -109,10 +109,10 @@ class ParallelArea(Area):
         return AgentView(agent, seen, self.info(infos.get(agent), agent), own, part, state=self.state)
 
     def _flags(self, given: Mapping[Agent, Any], what: str) -> dict[Agent, bool]:
-        """Returns the flag of each agent that acted or is there. Raises EnvError for one that is missing or is no flag.
+        """Returns the flag of each agent that acted or is present. Raises EnvError for a missing flag or another value.
 
-        Those that have left `agents` may be missing. An entry for all of them counts for each, beside or without its
-        own.
+        Those that have left `agents` may be missing. An entry for all agents counts for each agent, with or without its
+        own entry.
         """
         every = self.flag(given[ALL], ALL, what) if ALL in given else False
         there = dict.fromkeys((*self._living, *self.env.agents))
@@ -123,7 +123,7 @@ class ParallelArea(Area):
         return {agent: every or (agent in given and self.flag(given[agent], agent, what)) for agent in there}
 
     def _infos(self, given: Mapping[Agent, Any] | None) -> Mapping[Agent, Any]:
-        """Returns infos. Raises EnvError if none of their names is an agent's, because what they say would be lost."""
+        """Returns infos. Raises EnvError if none of the infos' names is an agent's, as they would be lost."""
         known = {*self.env.agents, *self._living, *(getattr(self.env, "possible_agents", None) or ()), ALL, COMMON}
         if given and known.isdisjoint(given):
             raise self.wrong(
@@ -186,7 +186,7 @@ class TurnArea(Area):
             self._parts[one] = self._parts.get(one, 0.0) + part
 
     def _advance(self, tick: AreaTick) -> bool:
-        """Takes the turns of dead agents up to that of a living one. Returns False if the episode is over."""
+        """Takes the turns of dead agents until a living agent's turn. Returns False if the episode is over."""
         env = self.env
         read_state(self)
         turns = 0

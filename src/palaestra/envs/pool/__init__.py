@@ -1,1 +1,1 @@
-"""Copies of an environment in processes of their own, as one `Env`: shared memory, restarts, no waiting."""
+"""Copies of an environment in separate processes, as one `Env`: shared memory, restarts, no waiting for slow copies."""

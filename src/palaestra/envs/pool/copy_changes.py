@@ -15,10 +15,10 @@ from palaestra.envs.sampler_seeds import spacing
 
 
 class CopyChanges:
-    """Gives each copy the part that is for its areas, and all of it again when the copy is started again."""
+    """Sends each copy the changes for its areas, and sends all of them again when the copy is restarted."""
 
     def __init__(self, copies: Copies[EnvCopy], first_area: Sequence[int]) -> None:
-        """`first_area`: the number of the first area of each copy, and at the end that of all areas."""
+        """`first_area`: the number of the first area of each copy, then the number of all areas."""
         self._copies = copies
         self._first_area = first_area
         self._parameters: dict[str, Tensor] = {}
@@ -71,13 +71,13 @@ class CopyChanges:
         return {name: values[self._areas_of(index)] for name, values in self._parameters.items()}
 
     def _drawn_by(self, index: int, call: Call) -> Call:
-        """Returns a call with the seeds of one copy's areas; other seeds once it was started again."""
+        """Returns a call with the seeds of one copy's areas; after a restart of the copy, with other seeds."""
         method, (*others, seeds) = call
         shift = spacing(self.seeds_used(index))
         return method, (*others, tuple((seed + shift) & 0x7FFFFFFF for seed in seeds[self._areas_of(index)]))
 
     def _forget(self, names: Iterable[str]) -> None:
-        """Forgets the values and distributions of parameters that get others; a copy would get them after these."""
+        """Forgets older values and distributions of these parameters, so that a restarted copy does not get them."""
         for name in names:
             self._parameters.pop(name, None)
             self._draws.pop(name, None)

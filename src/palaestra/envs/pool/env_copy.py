@@ -32,7 +32,8 @@ class EnvCopy:
         start_timeout: float,
         take_in: Callable[[EnvCopy, CopyReply], None],
     ) -> None:
-        """Both timeouts are seconds of silence after which it has hung. `take_in` is called with each answer."""
+        """Both timeouts are seconds without an answer, after which the copy counts as hung. `take_in` is called with
+        each answer."""
         self.index = index
         self.link = link
         self._listener = listener

@@ -1,4 +1,4 @@
-"""Copies of an environment in processes of their own (`--num-envs`) or on other machines (`--env-runners`), as one
+"""Copies of an environment in separate processes (`--num-envs`) or on other machines (`--env-runners`), as one
 environment.
 
 A tick consists of the copies that are ready; slow ones appear on a later tick, in whose table their slots act again.
@@ -46,7 +46,7 @@ START_TRIES = 2
 
 
 class EnvPool(EnvOfCopies[EnvCopy]):
-    """An asynchronous `Env` whose areas are those of all copies, one copy after another."""
+    """An asynchronous `Env` that joins the areas of all copies, one copy after another."""
 
     def __init__(
         self,

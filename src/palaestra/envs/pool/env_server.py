@@ -83,7 +83,7 @@ class CopyReply:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it says nothing but that the tables are there."""
+        """Whether the message says only that the tables are ready."""
         more = (self.layout, self.behaviors, self.measurements, self.warnings)
         return self.has_tables and all(one is None for one in more)
 
@@ -210,7 +210,7 @@ class EnvServer:
                 return self._draw(value)
 
     def _draw(self, area: int) -> CopyReply:
-        """Returns an image of an area, or why there is none: that is no reason for the environment to end."""
+        """Returns an image of an area, or the reason why it has none; a failure does not end the environment."""
         try:
             image = self._env.render(area)
         except STOPS:

@@ -1,4 +1,5 @@
-"""The ways to a copy of an environment: it is in a process, or elsewhere (`runners/runner_link.py`)."""
+"""Connections with a copy of an environment, which runs in a process here or on another machine
+(`runners/runner_link.py`)."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ class Link(ABC):
     grace: float  # seconds that it has to close its environment
     connection: Connection  # has a message, or has ended, when the copy has
     connected = True
-    """Whether `connection` is that with the environment; if not, it has a message once there is another, and ends if
-    there will be none.
+    """Whether `connection` leads to the environment; if not, a message on it announces the real connection, and its end
+    that none follows.
     """
 
     ended_for = ""
@@ -51,16 +52,16 @@ class Link(ABC):
         return False
 
     def take_note(self, message: bytes) -> bool:
-        """Whether a message answers no request but is for the user, who has it now."""
+        """Shows a message if it is meant for the user, not an answer to a request; returns whether it was."""
         return False
 
     def explain_waiting(self) -> str:
-        """Returns why it may not have started, as the end of a sentence; empty if nothing is known."""
+        """Returns a likely reason why the copy did not start, as the end of a sentence; '' if unknown."""
         return ""
 
 
 class ProcessLink(Link):
-    """Has the copy in a process of its own."""
+    """Runs the copy in a separate process."""
 
     grace = GRACE
 

@@ -1,4 +1,4 @@
-"""Tables and actions of a copy as bytes for another machine: whole columns one after another, nothing is pickled.
+"""Tables and actions of a copy as bytes for another machine: whole columns one after another, without pickle.
 
 Observations travel only for the agents that act, final observations only for episodes that ended. Both sides have
 tables of one layout (`pool.shared_tables`), in which the other columns stay as they were.

@@ -1,4 +1,4 @@
-"""Tables and actions of one copy in memory that two processes share: a tick writes columns, nothing is pickled.
+"""Tables and actions of one copy in memory that two processes share: a tick writes columns, without pickle.
 
 Letters in shapes: S slots, E ends.
 """
@@ -87,8 +87,8 @@ class SharedTables:
 
     @classmethod
     def open(cls, layout: Layout) -> SharedTables:
-        """Opens the tables that the other side has made; if they are not shared, makes their like. Raises OSError or
-        ValueError if they are gone.
+        """Opens the tables that the other side has made; if memory is not shared, makes tables of the same layout.
+        Raises OSError or ValueError if they are gone.
         """
         if layout.path is None:
             return cls(layout, LocalBlock(layout.size))
@@ -102,7 +102,7 @@ class SharedTables:
         return all(slots.get(behavior) == len(step.reward) for behavior, step in steps.items())
 
     def forget(self) -> None:
-        """Lets the next tables be whole, as those before them may not have been read."""
+        """Makes the next tables complete, because the ones before may not have been read."""
         self._written = {}
 
     def write(self, steps: Mapping[str, TimeStep]) -> None:
@@ -146,8 +146,8 @@ class SharedTables:
 
     @staticmethod
     def _write_plain(arrays: dict[str, NDArray[Any]], step: TimeStep, before: TimeStep | None) -> None:
-        """Writes the flags and all columns but observations. What an environment gave on the tick `before` too is there
-        already.
+        """Writes the flags and all columns but observations. Columns that are the same objects as on the tick `before`
+        are already there.
         """
         flags = [0] * FLAGS
         changed = set[str]()

@@ -51,13 +51,14 @@ class Arrivals:
         threading.Thread(target=self._accept, daemon=True, name="palaestra arrivals").start()
 
     def expect(self, arrived: Arrived) -> Address:
-        """Returns an address; `arrived` is called once, in another thread, when somebody has called with its word."""
+        """Returns an address; `arrived` is called once, in another thread, when a runner has connected with the
+        address's secret word."""
         word = secrets.token_bytes(WORD_BYTES)
         self._expected[word] = arrived
         return Address(self._host, self._port, word)
 
     def forget(self, address: Address) -> None:
-        """Expects nobody under this address any more."""
+        """Stops expecting a runner under this address."""
         self._expected.pop(address.word, None)
 
     def close(self) -> None:

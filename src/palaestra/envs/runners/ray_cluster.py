@@ -1,4 +1,4 @@
-"""The Ray cluster on which runners live: one that is there, or one on this machine for the time of the run."""
+"""The Ray cluster on which runners live: an existing cluster, or one started on this machine for the run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ REACH_SECONDS = 5.0
 
 
 class Placed:
-    """An actor that Ray has been asked for. Ray's calls may wait for a machine that has vanished, so they are made in
+    """An actor that was requested from Ray. Ray's calls may wait for a machine that has vanished, so they are made in
     other threads.
     """
 
@@ -133,7 +133,7 @@ class RayCluster:
         return f": it needs {self._cpus:g} CPUs, and of the cluster's {there:g} are {free:g} free (--runner-cpus)"
 
     def missing_room(self) -> str:
-        """Returns what all runners need and the cluster has not free now, as a sentence; empty where there is room."""
+        """Returns a sentence about the resources that runners need but the cluster lacks now; '' if it has room."""
         needed = self._cpus * self._runners
         free = self.ray.available_resources().get("CPU", 0.0)
         if free >= needed:
@@ -156,8 +156,7 @@ class RayCluster:
 def import_ray(address: str | None) -> Any:
     """Returns the module. Raises EnvError if it is not installed.
 
-    Without an address, a cluster is going to be started: it asks for a token, which Ray makes, where this Ray knows
-    tokens.
+    Without an address, a cluster will be started; it requires a token, which Ray makes, if Ray's version has tokens.
     """
     if address in OURS and "ray" not in sys.modules:
         os.environ.setdefault(TOKEN, "token")
@@ -207,7 +206,7 @@ def connect(ray: Any, options: RunnerOptions, address: str | None) -> None:
 
 
 def check_address(address: str) -> None:
-    """Raises EnvError if nobody listens there; Ray itself would try for minutes."""
+    """Raises EnvError if no process listens at the address; Ray itself would try for minutes."""
     advice = "start one with 'ray start --head', or leave --ray-address out for one on this machine"
     if address in ("auto", "local"):
         return
@@ -230,8 +229,8 @@ def _on_loopback() -> Iterator[None]:
     """Has Ray listen on this machine's loopback address only, within the block, with all processes of a cluster that
     starts there.
 
-    Ray does so by itself on Windows and macOS; the variable that changes it there works everywhere. It is read when Ray
-    is imported.
+    Ray does so by itself on Windows and macOS; the variable that changes it there works everywhere. Ray reads it when
+    it is imported.
     """
     from ray._private import ray_constants
 

@@ -2,7 +2,8 @@
 
 A mask is an array for a Discrete; for a MultiDiscrete the choices of all integers in one array, or an array for each;
 for a Dict or Tuple a dictionary or tuple, or the choices of all branches in one array. For a MultiBinary it may also
-hold 0, 1 or 2 (free) for each bit, as Gymnasium's `sample` takes it. True, or a number other than 0, is allowed.
+hold 0, 1 or 2 (free) for each bit, as Gymnasium's `sample` takes it. True, or a number other than 0, means that the
+choice is allowed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class ActionMasks:
     def rows(
         self, masks: Any, source: str, acting: np.ndarray | None = None, who: Callable[[int], str] = "area {}".format
     ) -> np.ndarray:
-        """Returns the masks of N agents, None for one that has none, as (N, choices) bool. Raises EnvError.
+        """Returns the masks of N agents as (N, choices) bool; an agent's mask may be None. Raises EnvError.
 
         `acting` (N,) leaves out agents whose masks are not used; `source` names the masks and `who` the agents in
         messages.
@@ -112,7 +113,7 @@ class ActionMasks:
 
 
 def _allowed(mask: np.ndarray, what: str) -> np.ndarray:
-    """Returns what a mask allows. Raises EnvError if it holds NaN or anything else that is no number."""
+    """Returns the choices that a mask allows. Raises EnvError for NaN or a value that is no number."""
     wrong = np.isnan(mask) if mask.dtype.kind == "f" else np.full(mask.shape, mask.dtype.kind not in "biu")
     if wrong.any():
         raise EnvError(f"{what} holds {mask[wrong].tolist()[0]!r}; expected True or False (or 1 or 0) for each choice")

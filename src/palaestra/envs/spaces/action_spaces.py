@@ -1,4 +1,4 @@
-"""Converts the actions of policies to those of Gymnasium's spaces.
+"""Converts the actions of policies to actions of Gymnasium's spaces.
 
 Each Box gives continuous actions, each Discrete, MultiDiscrete and MultiBinary a branch for each of its integers; a
 Dict or Tuple of these is a hybrid action.
@@ -61,7 +61,7 @@ class SpaceActions:
         self._starts = np.array(parts.starts, np.int64)
 
     def batch(self, action: Action) -> Any:
-        """Converts N rows to what vector environments take: arrays (N, *shape), nested as in the space."""
+        """Converts N rows to the actions of vector environments: arrays (N, *shape), nested as in the space."""
         return self.batch_arrays(action.continuous.cpu().numpy(), action.discrete.cpu().numpy())
 
     def batch_arrays(self, continuous: np.ndarray, discrete: np.ndarray) -> Any:

@@ -97,7 +97,7 @@ def _box(obs: ObsSpec) -> spaces.Box:
 
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:
-    """Returns the names with a number added to those that occurred before."""
+    """Returns the names, with a number added to each repeated name."""
     seen: list[str] = []
     for name in names:
         number = 1

@@ -34,7 +34,8 @@ class Conventions:
 
     @classmethod
     def taken_from(cls, options: dict[str, Any], theirs: Collection[str] = ()) -> Conventions:
-        """Takes ours out of an environment's options. `theirs`: names of its own, among which `parameters` may be.
+        """Takes ours out of an environment's options. `theirs`: the environment's own option names, which may include
+        `parameters`.
 
         Raises EnvError for a wrong value.
         """
@@ -56,7 +57,7 @@ class Conventions:
         return observation_leaves(space, most=self.max_elements or MOST_ELEMENTS, leave_out=out)
 
     def leaves_of_one(self, space: gymnasium.Space, mask: str | None = None) -> list[Leaf]:
-        """Returns the leaves of the observation space of one kind of agent, which may lack what another leaves out."""
+        """Returns the leaves of the observation space of one kind of agent, which may lack leaves of another kind."""
         there = entry_names(space)
         return replace(self, leave_out=tuple(name for name in self.leave_out or () if name in there)).leaves(
             space, mask

@@ -20,8 +20,8 @@ METHOD = (
 def prepare_drawing(env: Any, bases: Collection[type], name: str) -> None:
     """Gives an environment without a render mode the mode rgb_array, which a class of one's own need not take.
 
-    `bases`: classes whose `render` draws nothing. Raises EnvError for a class without a `render` of its own, and for
-    another render mode.
+    `bases`: classes whose `render` draws nothing. Raises EnvError for a class without its own `render`, and for another
+    render mode.
     """
     inner = env.unwrapped
     render = getattr(type(inner), "render", None)

@@ -11,7 +11,7 @@ NUMBERS = (bool, int, float, np.number, np.bool_)
 
 
 def layers(env: Any) -> Iterator[Any]:
-    """Yields an environment and what its wrappers wrap, the outermost first."""
+    """Yields an environment's wrappers, the outermost first, then the environment itself."""
     seen: list[Any] = []
     while env is not None and not any(env is one for one in seen):
         yield env
@@ -21,7 +21,7 @@ def layers(env: Any) -> Iterator[Any]:
 
 
 def has_itself(layer: Any, name: str) -> bool:
-    """Whether a layer has a member itself: some wrappers give those of what they wrap."""
+    """Whether a layer has a member itself: some wrappers pass on members of the wrapped environment."""
     return name in getattr(layer, "__dict__", {}) or hasattr(type(layer), name)
 
 
@@ -53,7 +53,7 @@ def put(env: Any, path: str, value: Any) -> None:
 
 
 def _owner(env: Any, path: str) -> tuple[Any, str]:
-    """Returns what holds the member of a path, None if nothing does, and the name of the member there."""
+    """Returns the object that has the member of a path (None if none has) and the member's name in it."""
     key, *rest = path.split(".")
     around = [*layers(env)]
     owner: Any = next((one for one in around if has_itself(one, key)), None)

@@ -30,7 +30,8 @@ class EpisodeParameters:
         self._unchecked = {name for name, targets in self.targets.of.items() if isinstance(targets[-1], Attribute)}
 
     def set(self, values: Mapping[str, Tensor]) -> None:
-        """Sets a value for each area, (areas,), from its next episode on. Raises EnvError for what it does not take."""
+        """Sets a value for each area, (areas,), from its next episode on. Raises EnvError for parameters that the
+        environment does not take."""
         for name, column in values.items():
             check_taken(name, self.targets.of, self.targets.refused, self._title, HOW)
             for own, value in zip(self._values, _decimals(column), strict=True):

@@ -1,9 +1,9 @@
 """Finds where an environment gives the masks of its agents' next actions: one list of conventions for Gymnasium and
 PettingZoo.
 
-A mask is an entry of the observation, which the agent then does not observe, or what a method returns, or an entry of
-an info. `action_mask` is one whatever it holds; under the other names it must have the form of a mask, since they may
-mean something else.
+A mask is an entry of the observation (hidden from the agent), an entry of an info, or the result of a method. An entry
+`action_mask` is always a mask; entries with the other names must have the form of a mask, since these names may mean
+something else.
 """
 
 from __future__ import annotations
@@ -109,9 +109,9 @@ class MaskSource:
         return self._rows(masks, f"in the observation's '{self.name}'", acting, who)
 
     def method(self, env: Any, most: int = 0) -> tuple[str, Callable[..., Any]] | None:
-        """Returns the name of what gives an environment's mask, a method or an attribute of it, and the method.
+        """Returns the name of an environment's mask, which is a method or an attribute, and the method.
 
-        None: it has none, or the observation has it. `most`: how many arguments the method may need.
+        None: it has no mask, or the mask is in the observation. `most`: how many arguments the method may need.
         """
         for name in self.methods if self.choices and self.path is None else ():
             found = _attribute(env, name)
@@ -136,9 +136,9 @@ class MaskSource:
     ) -> np.ndarray | None:
         """Returns the masks in infos, (N, choices); None: they have none.
 
-        `column` returns the entries of all N for a key, None where it is missing; `infos` are theirs, or in a list of
-        one those of all.
-        `first`: these are of `reset`, which decides whether there are masks. Raises EnvError for masks that come later.
+        `column` returns the entries of all N for a key, None where it is missing; `infos` has their infos, or a list
+        with one info for all. `first`: the infos of `reset`, which decide whether the environment has masks. Raises
+        EnvError for masks that appear later.
         """
         if not self.choices:
             return None
@@ -157,7 +157,7 @@ class MaskSource:
     def _key_of(
         self, infos: Sequence[Any], column: Callable[[str], Any], acting: np.ndarray | None, who: Who
     ) -> str | None:
-        """Returns the first key under which an info has a mask; warns of what it has there instead."""
+        """Returns the first key under which an info has a mask; warns about other values under such a key."""
         there = set[Any]().union(*(info for info in infos if isinstance(info, (dict, Mapping))))
         for key in self._keys:
             if key not in there:
@@ -178,7 +178,7 @@ class MaskSource:
         return None
 
     def _sure(self, key: Hashable) -> bool:
-        """Whether what has this name is a mask whatever it holds."""
+        """Whether an entry of this name is always a mask."""
         return key == KEY or self._keys is not KEYS
 
     def _fits(self, mask: Any) -> bool:
@@ -238,7 +238,7 @@ class MaskSource:
         )
 
     def _noticed(self, key: str, masks: list[Any], acting: np.ndarray | None, who: Who) -> list[Any]:
-        """Returns masks; warns once if one which acts is None, unless the conventions say that this is meant."""
+        """Returns masks; warns once if an acting agent's mask is None, unless the conventions allow it."""
         missing = [i for i, mask in enumerate(masks) if mask is None and (acting is None or acting[i])]
         if missing and not self._allows_all and ALLOW_ALL not in self._warned:
             self._warned.add(ALLOW_ALL)
@@ -268,7 +268,7 @@ def _has(observation: Any, path: tuple[Hashable, ...]) -> bool:
 
 
 def _attribute(env: Any, name: str) -> Any:
-    """Returns an attribute of an environment or of what its wrappers hold, None without it."""
+    """Returns an attribute of an environment or of one of its wrappers; None if it has none."""
     found = getattr(env, "get_wrapper_attr", None)
     try:
         return getattr(env, name) if found is None else found(name)

@@ -176,7 +176,7 @@ class Elements(Leaf):
 
 
 def as_numbers(values: Any) -> np.ndarray:
-    """Returns values as an array; one of objects that are numbers, or rows of numbers, as an array of numbers."""
+    """Returns values as an array; objects that are numbers, or rows of numbers, become an array of numbers."""
     array = np.asarray(values)
     if array.dtype.kind != "O":
         return array
@@ -226,7 +226,7 @@ def gathered(
     """Returns an array (N, ...) for each leaf of N single observations. `env` and the `areas` of the observations are
     for messages.
 
-    Raises EnvError for one that does not fit its space.
+    Raises EnvError for an observation that does not fit its space.
     """
     try:
         arrays = tuple([leaf.gather([pick(leaf, observation) for observation in observations]) for leaf in leaves])
@@ -282,7 +282,7 @@ def wrong_observation(leaf: Leaf, row: int, observation: Any) -> WrongObservatio
 
 
 def _no_number(array: np.ndarray) -> str:
-    """Says which entry of an array is no number."""
+    """Names the entry of an array that is no number."""
     at = next((at for at, one in np.ndenumerate(array) if not isinstance(one, Number)), None)
     if at is None:
         return f"has dtype {array.dtype}; expected numbers, as its space says"

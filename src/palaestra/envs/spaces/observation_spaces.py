@@ -65,7 +65,7 @@ def _entries(space: spaces.Space) -> Iterable[tuple[Hashable, spaces.Space]]:
 
 
 def entry_names(space: spaces.Space, path: tuple[Hashable, ...] = ()) -> list[str]:
-    """Returns the names of all entries of a space, those within others as well."""
+    """Returns the names of all entries of a space, including nested entries."""
     return [
         name
         for key, one in _entries(space)

@@ -1,4 +1,4 @@
-"""Which member of a Gymnasium or PettingZoo environment takes a parameter.
+"""The member of a Gymnasium or PettingZoo environment that takes a parameter.
 
 Unless a member is named, a parameter goes to the method `set_parameters`, else into the options of `reset` if `reset`
 asks for its name, else to the attribute of this name if that is a number.
@@ -31,7 +31,7 @@ class Target(Protocol):
     """A member of an environment that takes parameters. Its text is a name for messages."""
 
     def begin(self, env: Any, values: Mapping[str, float]) -> Mapping[str, float]:
-        """Hands over the values of the next episode. Returns what the options of `reset` have to hold."""
+        """Hands over the values of the next episode. Returns the options that `reset` needs."""
         ...
 
 
@@ -142,7 +142,7 @@ def _number_before(env: Any, name: str, path: str | None) -> float | None:
 
 
 def _first_fitting(env: Any, name: str, asked: _Asked) -> tuple[Target, ...]:
-    """Returns the targets of a parameter of which settings name none. Raises EnvError."""
+    """Returns the targets of a parameter for which the settings name no target. Raises EnvError."""
     if callable(member(env, METHOD)):
         return (ParametersMethod(),)
     is_number = isinstance(member(env, name), NUMBERS)
@@ -186,7 +186,7 @@ def _named(env: Any, name: str, path: str) -> tuple[Target, ...]:
 
 
 def _settable(env: Any, path: str) -> Attribute:
-    """Returns an attribute that can be set. Raises EnvError for one that cannot."""
+    """Returns an attribute that can be set. Raises EnvError for a target that cannot take the parameter."""
     try:
         put(env, path, member(env, path))
     except Exception as error:  # whatever a user's environment does

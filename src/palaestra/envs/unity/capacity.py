@@ -24,9 +24,7 @@ MIB = 2**20
 
 
 class CopyCapacity:
-    """Number of copies of a game that fit. If memory may be short, the first copy is measured before the others
-    start.
-    """
+    """Number of copies of a game that fit. If memory may be short, the first copy is measured before others start."""
 
     def __init__(self, copies: int) -> None:
         """Checks the limits that are known beforehand. Raises EnvError if the system would not allow so many processes
@@ -64,8 +62,8 @@ class CopyCapacity:
         )
 
     def fits_another(self, running: int, loading: int, log: Log) -> bool:
-        """Whether one more copy may start besides `running`, of which some are loading; tells the user once if there
-        will be no memory for it.
+        """Whether one more copy may start in addition to `running`, some of which are loading; tells the user once if
+        memory is too short.
         """
         if self.bytes_per_copy is None or loading >= self.max_loading:
             return False

@@ -38,8 +38,8 @@ class ConnectedGame:
     def read(
         self, infos: Mapping[str, AgentInfos], max_mb: float | None, tables: GameTables, warn: Callable[[str], None]
     ) -> list[Arrival]:
-        """Decodes the agents of a message. New behaviors are added after all of it was read, so that a damaged one adds
-        none. Raises ProtocolError and NotFinite.
+        """Decodes the agents of a message. New behaviors are added after the whole message was read, so that a damaged
+        message adds none. Raises ProtocolError and NotFinite.
         """
         keys = sorted(infos)  # messages have no fixed order, and slots must not depend on it
         readers = {key: self._readers.get(key) or self._reader(key, infos[key]) for key in keys}

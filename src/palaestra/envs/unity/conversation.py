@@ -1,4 +1,4 @@
-"""The conversation with the game of one copy: what it sends, and what it is answered."""
+"""The conversation with the game of one copy: its messages and our answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from palaestra.wire.server import Call
 
 
 class Conversation:
-    """Talks with one game at a time. Its state is that of the current game but for the counts."""
+    """Talks with one game at a time. Its state, except the counts, belongs to the current game."""
 
     def __init__(self, index: int, title: str, port: int, context: GameContext) -> None:
         """`port`: the port of the game's server, for messages."""
@@ -74,7 +74,7 @@ class Conversation:
             self._handle_message(self.game, incoming)
 
     def _first_message(self, call: Call) -> GameMessage | None:
-        """Returns the message of a game that introduces itself; None for those of other programs, which are ignored."""
+        """Returns the message of a game that introduces itself; None for other programs, which are ignored."""
         if not call.open or (self.game is not None and not self._editor):
             if call.peer not in self._former_peers:
                 self._drop(call)
@@ -120,7 +120,7 @@ class Conversation:
         return "it quit by itself (Application.Quit, or its window was closed)"
 
     def _greet(self, call: Call, incoming: GameMessage) -> None:
-        """Answers the first message of a game, in place of one that may be connected."""
+        """Answers the first message of a game, which replaces a connected game."""
         context = self._context
         version = read_game_version(incoming.hello)
         if self.call is not None:
@@ -139,7 +139,7 @@ class Conversation:
         call.answer(encode.initialization((context.seed + self._index + seeds_used) & 0x7FFFFFFF, self._options.areas))
 
     def _handle_message(self, game: ConnectedGame, incoming: GameMessage) -> None:
-        """Handles a request after the first message: one asks for a command, the others carry agents."""
+        """Handles a request after the first message: it asks for a command, or carries agents."""
         context = self._context
         check_tick(0 if self.call is None else len(self.call.raw), (), self._options.max_message_mb)
         context.channels.incoming(self._index, incoming.side_channel)

@@ -33,8 +33,8 @@ class GameChannels(SideChannels):
         self._version: GameVersion | None = None
 
     def greet(self, copy: int, version: GameVersion, seeds_used: int) -> bool:
-        """Sends a game that has connected what it must know. Returns whether its version is another than that of the
-        game that connected before.
+        """Sends a newly connected game its settings. Returns whether its version differs from the version of the game
+        that connected before.
         """
         if copy == 0:
             self.analytics.wanted = "trainingAnalytics" in version.capabilities

@@ -37,7 +37,7 @@ class GameTables:
         self._lost.append(source)
 
     def add(self, reader: AgentInfoReader) -> None:
-        """Adds a behavior of a copy and team to the table of its name. Raises ProtocolError if another spec has the
+        """Adds a copy's and team's behavior to the table of its name. Raises ProtocolError if another spec has the
         name.
         """
         known = self.specs.get(reader.name)
@@ -68,9 +68,7 @@ class GameTables:
         return steps
 
     def write(self, actions: Mapping[str, Action]) -> dict[int, dict[str, bytes]]:
-        """Returns the actions for the agents of the last tick by copy and behavior key; zeros for behaviors that have
-        none.
-        """
+        """Returns the actions for the agents of the last tick by copy and behavior key; else zeros."""
         written: dict[int, dict[str, bytes]] = {}
         for name, waiting in self._waiting.items():
             action = actions.get(name)

@@ -159,9 +159,7 @@ class GameProcess:
         return False
 
     def _sweep(self) -> None:
-        """Kills the children of a game that has exited. Only once, since another process group may get its number
-        later.
-        """
+        """Kills the children of an exited game. Only once, since another process group may get its number later."""
         if self._swept:
             return
         if sys.platform != "win32":
@@ -220,7 +218,7 @@ def _launch(command: list[str], output: BinaryIO | None, retry_after: float = 0.
 def _guard(group: int) -> subprocess.Popen[bytes] | None:
     """Starts a shell that kills the process group when our end of its pipe closes, however this process ends.
 
-    A connected game quits by itself, but one that is still loading finds no trainer and plays on forever.
+    A connected game quits by itself, but a game that is still loading finds no trainer and would run forever.
     PR_SET_PDEATHSIG would need preexec_fn, which is unsafe with gRPC's threads, and is sent when a thread ends.
     """
     if sys.platform == "win32":

@@ -176,9 +176,7 @@ class BehaviorTable:
         self._agents[self._key_number(arrival)].assign(arrival.infos, slots)
 
     def _free_silent(self, new_arrivals: Sequence[Arrival], messages: NDArray[np.int64]) -> list[Ids]:
-        """Frees slots of agents that have not appeared for long, if the table would have to grow. Returns these
-        slots.
-        """
+        """Frees slots of agents that have long been absent, if the table would have to grow. Returns these slots."""
         ids = np.unique(np.concatenate([self._ids(arrival) for arrival in new_arrivals]))
         num_new = len(ids) - int(np.isin(self._slots.agent, ids).sum())
         taken = self._slots.taken

@@ -1,4 +1,4 @@
-"""Silence of games: how long it lasts, and what it means; each phase of a connection has its own cause and advice."""
+"""Timeouts of games that do not answer: each phase of a connection has its own limit, cause and advice."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ EDITOR = {
 
 
 def explain(phase: Phase, seconds: float, *, editor: bool, no_display: bool = False) -> str:
-    """Returns a sentence on what is missing and what to do."""
+    """Returns a sentence that says what the game has not done, and what to do."""
     advice = (EDITOR if editor else ADVICE)[phase]
     if no_display and phase is Phase.STARTING:
         advice += "; there is no display here: add --no-graphics, or run under xvfb-run where cameras are observed"
@@ -98,7 +98,7 @@ class Silence:
         self._change(phase)
 
     def note(self, phase: Phase) -> None:
-        """Notes what the game has shown; a phase without decisions is reported only if it lasts."""
+        """Notes a sign of life of the game; a phase without decisions is reported only if it lasts."""
         if phase is Phase.RUNNING:
             self.reminders = 0
         elif self.phase is Phase.RUNNING:

@@ -1,8 +1,8 @@
 """An on-policy network whose critic sees more than its actor.
 
-Pinto et al. 2017, https://arxiv.org/abs/1710.06542: the critic is needed for learning alone, so it may see what no
-policy will. It sees what the actor sees too: Baisero and Amato 2022, https://arxiv.org/abs/2105.11674, show that values
-of the state alone mislead a policy that remembers, and values of both do not.
+Pinto et al. 2017, https://arxiv.org/abs/1710.06542: the critic is needed for learning alone, so it may see observations
+that the policy lacks. It sees what the actor sees too: Baisero and Amato 2022, https://arxiv.org/abs/2105.11674, show
+that values of the state alone mislead a policy that remembers, and values of both do not.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class BothBodies:
 
 
 class AsymmetricActorCritic(Trunk):
-    """Actor and critic with trunks of their own: its own is the actor's, whose spec lacks what `critic` alone sees.
+    """Actor and critic with separate trunks: the inherited trunk is the actor's, whose spec lacks the observations for
+    `critic` alone.
 
     It has the members of `ActorCritic`, by whose methods it computes; what belongs to the network CRITIC is done by
     `critic`. Where only the actor's observations are given, as demonstrations have them, it acts and has no values.
@@ -114,7 +115,7 @@ class AsymmetricActorCritic(Trunk):
         return prepared(self, self.critic, obs)
 
     def learn_statistics(self, vectors: tuple[Tensor, ...], group: RankGroup = ALONE) -> None:
-        """Takes rows of vectors, those of `measured` or the actor's alone, into the normalizers of both."""
+        """Adds rows of vectors, of `measured` or of the actor alone, to the normalizers of both."""
         learn_both(self, self.critic, vectors, group)
 
     def features(self, index: int, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
@@ -127,13 +128,13 @@ class AsymmetricActorCritic(Trunk):
         return torch.stack([self.features(i, inputs, extra) for i in range(self.networks)])
 
     def remember(self, index: int, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the features of one of them and its state after a decision; `recurrent_state` (N, L): of both."""
+        """Returns the features of actor or critic and its state after a decision; `recurrent_state` (N, L): of both."""
         if index == ACTOR:
             return super().remember(0, inputs, recurrent_state)
         return self.critic.remember(0, inputs, self._of_critic(recurrent_state))
 
     def unroll(self, index: int, features: Tensor, sequences: Sequences | None) -> Tensor:
-        """Returns features after the memory of one of them, (N, width), along sequences; without it as is."""
+        """Returns features after the memory of actor or critic, (N, width), along sequences; as given without it."""
         if index == ACTOR or sequences is None:
             return super().unroll(0, features, sequences)
         state = self._of_critic(sequences.recurrent_state)

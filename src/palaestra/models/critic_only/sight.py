@@ -22,7 +22,8 @@ KEY = "network_settings.critic_only"
 
 
 def shown_to_actor(spec: BehaviorSpec, settings: NetworkSettings) -> tuple[int, ...]:
-    """Returns the observations that the actor sees. Raises ConfigError where a pattern matches none, or all go."""
+    """Returns the observations that the actor sees. Raises ConfigError if a pattern matches no observation, or if
+    none is left for the actor."""
     names = [obs.name for obs in spec.obs]
     there = f"(it has: {', '.join(names)})"
     patterns = settings.critic_only or ()
@@ -44,7 +45,8 @@ def narrowed(spec: BehaviorSpec, shown: Sequence[int]) -> BehaviorSpec:
 def critic_places(spec: BehaviorSpec, shown: Sequence[int]) -> tuple[int, ...]:
     """Returns where each of the critic's inputs (vector, images, entities) lies among the inputs of both.
 
-    Images and entities that both see are the actor's. Vectors are the critic's own, which normalizes all of them.
+    Images and entities that both see are stored with the actor's. Vectors are the critic's own, which normalizes all of
+    them.
     """
     every = [i for kind in ("is_visual", "is_entities") for i, obs in enumerate(spec.obs) if getattr(obs, kind)]
     actors = [i for i in every if i in shown]
@@ -63,7 +65,7 @@ def prepared(actor: Trunk, critic: Trunk, obs: tuple[Tensor, ...]) -> Inputs:
 
 
 def has_critics_inputs(actor: Trunk, inputs: Inputs) -> bool:
-    """Whether these are inputs of both, not of the actor alone."""
+    """Whether these inputs are for actor and critic, not for the actor alone."""
     return actor.shown is None or len(inputs) > 1 + len(actor.images) + len(actor.entities)
 
 

@@ -78,7 +78,7 @@ def _softmax_gradient(grad: Tensor, weight: Tensor) -> Tensor:
 
 
 def _tiny(x: Tensor) -> bool:
-    """Whether products of (P, P) with matrices like those of x (B, P, s) are sooner done as sums of columns."""
+    """Whether products of (P, P) with matrices shaped like x (B, P, s) are faster as sums of columns."""
     return x.device.type == "cpu" and x.shape[1] ** 2 * x.shape[2] < TINY
 
 
@@ -93,7 +93,7 @@ def _mixed(weight: Tensor, x: Tensor) -> Tensor:
 
 
 def _of_keys(scores: Tensor, asks: Tensor) -> Tensor:
-    """Returns the gradient of keys, (B, P, s), from that of scores, (B, P, P), and queries (B, P, s)."""
+    """Returns the gradient of keys, (B, P, s), from the gradient of scores, (B, P, P), and queries (B, P, s)."""
     if _tiny(asks):
         return _mixed(scores.transpose(1, 2), asks)
     return torch.bmm(asks.transpose(1, 2), scores).transpose(1, 2)

@@ -28,7 +28,7 @@ class GroupCritic(nn.Module):
     rare, the gradient of the other two, through their normalized layers, was measured to erase the observations from
     its features.
 
-    Queries come from observations alone; the order of agents does not matter, and empty places are ignored. Keys and
+    Queries come from observations alone; the order of agents does not matter, and empty rows are ignored. Keys and
     values are computed once for each agent, not once for each pair. The number of agents is an input, as 1 - 1 /
     agents; the original scales it by a running maximum.
 
@@ -36,8 +36,7 @@ class GroupCritic(nn.Module):
     change is learned from the first step on.
 
     With `individual` values an agent's own value also gets the number of agents, and the value of the group is the mean
-    of own values alone; the context's head then starts with weights of 0, with which such values were measured to learn
-    faster.
+    of own values alone; the context's head then starts with weights of 0, which was measured to learn faster.
     """
 
     def __init__(self, inputs: int, signals: int, action: ActionSpec, individual: bool = False) -> None:
@@ -103,7 +102,7 @@ class GroupCritic(nn.Module):
         """Returns contexts and differences of R decisions, each (R, K): value = own + context, baseline = value +
         difference.
 
-        `features` (N, inputs) of observations; `action` (N, ...) is what each agent did, as sent to the environment.
+        `features` (N, inputs) of observations; `action` (N, ...) is each agent's action, as sent to the environment.
         `deciding` (R,) indexes the observation of each decision; `places` (R,) its place in the flattened (M, P) table
         of `groups`.
         """

@@ -40,7 +40,7 @@ class ActingPolicy(Protocol):
 
 
 class HasRandomState(Protocol):
-    """A brain with a stream of random numbers of its own."""
+    """A brain with its own stream of random numbers."""
 
     random_state: Mapping[str, Any]
     """State of the random stream; empty if the brain does not show one."""

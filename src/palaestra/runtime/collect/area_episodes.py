@@ -31,8 +31,8 @@ class AreaEpisodes:
         """Returns the areas (areas,) whose episode these tables end, so that agents acting there start the next one.
         None: no area's.
 
-        On an accelerator, where finding out would mean waiting, there always is a column. Takes each tick's tables
-        once.
+        On an accelerator, where the check would wait for the device, the result is always a column. Takes each tick's
+        tables once.
         """
         quiet = all(_quiet(step) for step in steps.values())
         ended = {} if quiet else {name: _ended(step) for name, step in steps.items()}

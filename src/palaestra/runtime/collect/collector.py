@@ -40,8 +40,8 @@ class BehaviorCollector:
         patience: int = 0,
         longest: int = 0,
     ) -> None:
-        """`rollout_size`: decisions in a rollout; None if nothing is learned. `needs`: what else the trainer needs of a
-        rollout.
+        """`rollout_size`: decisions in a rollout; None if nothing is learned. `needs`: the trainer's other requirements
+        for a rollout.
 
         `patience`: where `rollout_size` holds fewer than `FEW` decisions of each agent, and fewer than this, a rollout
         waits for this many of each, but for no more than `longest` in all; 0: it never waits.
@@ -136,7 +136,7 @@ class TickObserver(Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether it can do without `tick` until another behavior joins or a reset."""
+        """Whether it needs no call of `tick` until another behavior joins or a reset."""
         ...
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
@@ -302,5 +302,5 @@ def taken(collector: BehaviorCollector, step: TimeStep) -> Rollout:
 
 
 def finite(*columns: Tensor) -> bool:
-    """Whether the sums of columns are finite, as they are where all numbers are, unless these are huge."""
+    """Whether the sums of columns are finite, which they are if all numbers are finite and not huge."""
     return all(map(math.isfinite, map(torch.sum, columns)))

@@ -40,9 +40,9 @@ def state_of(collector: Collector) -> dict[str, Any]:
 def restore(collector: Collector, state: Mapping[str, Any], seed: int, *, episodes: bool = True) -> bool:
     """Restores a state. Returns whether its episodes go on as well; never if `episodes` is False.
 
-    They do not where the environment cannot be saved, or has other areas, behaviors or columns or moved to or from an
-    accelerator since: it then starts new ones from `seed`, and what the rollouts held is collected again. Decisions and
-    brains' random streams are restored when a behavior joins (`SavedRun`).
+    They do not if the environment cannot be saved, has other areas, behaviors or columns, or moved to or from an
+    accelerator: then new episodes start from `seed`, and the rollouts are collected again. Decisions and brains' random
+    streams are restored when a behavior joins (`SavedRun`).
     """
     device = collector.env.device
     restored = episodes and _fits(collector, state) and _restores(collector.env, state["env"])
@@ -102,7 +102,7 @@ def _restores(env: EnvWrapper, saved: Mapping[str, Any]) -> bool:
 
 
 def on(state: Any, device: torch.device) -> Any:
-    """Returns the same containers with their tensors on a device. A checkpoint's tensors come on the CPU."""
+    """Returns the same containers with their tensors on a device. A checkpoint's tensors are on the CPU."""
     if isinstance(state, torch.Tensor):
         return state.to(device)
     if isinstance(state, Mapping):

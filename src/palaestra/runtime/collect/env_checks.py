@@ -1,4 +1,4 @@
-"""Checks what an environment returns before anything is learned from it."""
+"""Checks the tables of an environment before a trainer learns from them."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Episodes(NamedTuple):
 
     @property
     def judged(self) -> NDArray[np.float64]:
-        """Returns that runs are compared by: of agents on their own, and one for each group that ended."""
+        """Returns by which runs are compared: one of each single agent, and one of each group that ended."""
         return self.together[self.last_of_group | ~self.in_group]
 
 
@@ -67,8 +67,8 @@ class OpenEpisodes:
         self.waiting &= ~completed
 
     def last_of_groups(self, ended: Flags) -> NDArray[np.int64]:
-        """Returns the slots whose `group_returns` are what a whole group earned, of the groups that `ended` (S,) leaves
-        empty.
+        """Returns the slots whose `group_returns` hold a whole group's reward, for groups with no member left after
+        `ended` (S,).
         """
         return last_of_groups(ended, self.living, self.groups, self.lengths)
 
@@ -104,7 +104,7 @@ def last_of_groups(
 ) -> NDArray[np.int64]:
     """Returns, for each group that these ends leave empty, the slot of the member that decided most, (G,).
 
-    That member's group return is what the whole group earned: members that left earlier received only part of it. All
+    The last member's group return is the whole group's reward: members that left earlier received only part of it. All
     columns are (S,);
     `living`: slots whose episodes were open before; `group`: the group of each, -1 without one.
     """

@@ -28,8 +28,8 @@ SEPARATE = re.compile(r"(critics?|targets)\.")
 def initialize(learner: Learner, state: Mapping[str, Any], origin: Path) -> str:
     """Copies another run's network. Raises ConfigError if the networks differ in shape.
 
-    Returns what begins anew, and why: values belong to that run's reward signals and trainer, and a critic to what it
-    saw; '' if nothing does.
+    Returns the parts that start untrained, and why: values depend on the run's reward signals and trainer, a critic on
+    its observations; '' if all are taken over.
     """
     network = learner.trainer.network
     saved = state["trainer"]["network"]
@@ -57,15 +57,15 @@ def initialize(learner: Learner, state: Mapping[str, Any], origin: Path) -> str:
 
 
 def could_start(network: Trunk, saved: Mapping[str, Any]) -> bool:
-    """Whether all saved weights but those of values, or of a critic that saw other observations, fit a network."""
+    """Whether all saved weights fit a network, except the weights of values, or of a critic with other observations."""
     differ = differences(network, saved)
     fits = all(line.startswith(network.reward_heads) for line in differ)
     return fits or policy_of(network, saved, differ) is not None
 
 
 def policy_of(network: Trunk, saved: Mapping[str, Any], differ: Sequence[str]) -> dict[str, Tensor] | None:
-    """Returns the network's state with the policy of a saved one and its own new critic, where their critics see other
-    observations (`critic_only`); None where they see the same, or the policies differ in shape.
+    """Returns the network's state with a saved policy and its own new critic, if their critics see other observations
+    (`critic_only`); None if they see the same, or the policies differ in shape.
     """
     if not any(SEPARATE.match(line) and not line.startswith(network.reward_heads) for line in differ):
         return None

@@ -148,9 +148,7 @@ class Learner:
                 raise _diverged(self, f"weights '{name}' hold {weights[lost][0]:g}")
 
     def summary_due(self) -> int | None:
-        """Returns the step of a summary that is due: the multiple of summary_freq that was passed, as in ML-Agents;
-        else None.
-        """
+        """Returns the step of a due summary: the multiple of summary_freq just reached, as in ML-Agents; else None."""
         return self._passed("next_summary", self.settings.summary_freq)
 
     def checkpoint_due(self) -> bool:
@@ -178,7 +176,7 @@ class Learner:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a state; a summary or checkpoint that new settings make due earlier comes at once."""
+        """Restores a state; a summary or checkpoint that is already due under new settings is made at once."""
         self.trainer.load_state_dict(state["trainer"])
         self.change(state["changes"])
         every = self.settings.summary_freq
@@ -188,8 +186,8 @@ class Learner:
 
 
 def patience_of(settings: BehaviorSettings) -> int:
-    """Returns for how many decisions of each agent a rollout waits in an environment that has its own number of areas,
-    as in ML-Agents; 0: for none.
+    """Returns the number of decisions of each agent in a rollout, for environments with their own number of areas, as
+    in ML-Agents; 0: no such limit.
     """
     waits = isinstance(settings.hyperparameters, PPOSettings | POCASettings)
     return min(settings.time_horizon, ENOUGH) if waits else 0

@@ -1,4 +1,4 @@
-"""Messages about a behavior that learns: its trainer's, and warnings about its rollouts."""
+"""Messages about a learning behavior: its trainer's messages, and warnings about its rollouts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Send = Callable[[str], object]
 
 
 class LearnerMessages:
-    """Passes on what a user should know of one behavior's learning."""
+    """Shows the user messages about the learning of one behavior."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class LearnerMessages:
                 send(f"{self._collector.name}: {text}")
 
     def begin(self, step: int, warning: Send) -> None:
-        """Warns as a session begins after `step` decisions, if it is too short for what its settings ask."""
+        """Warns at the start of a session (after `step` decisions) if too few decisions remain for its settings."""
         held = 0 if self._collector.buffer is None else self._collector.buffer.decisions
         for text in () if self._inference else of_length(self._settings, step, held, self._group.share):
             warning(f"{self._collector.name}: {text}")

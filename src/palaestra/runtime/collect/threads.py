@@ -22,11 +22,11 @@ MUCH_WORK = 30_000_000
 
 
 class ComputeThreads:
-    """Sets the number of threads: the setting's, else one chosen by the size of the networks, anew when a behavior
-    appears.
+    """Sets the number of threads: the setting's, else a number chosen by the size of the networks, again whenever a
+    behavior appears.
 
-    Between updates it is one where copies of the environment, or trainers, compete for the cores: several threads would
-    wait for them.
+    Between updates the number is 1 if copies of the environment, or trainers, compete for the cores: several threads
+    would wait for them.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ComputeThreads:
         """Threads between updates."""
 
     def choose(self, info: Callable[[str], object], saved: int | None = None) -> None:
-        """Chooses the number unless the settings do, and says so. `saved`: the number of a run that goes on."""
+        """Chooses the number unless the settings do, and prints it. `saved`: the number of a resumed run."""
         if not self._is_given:
             if saved is None:
                 work = max(map(work_of, self._learners.values()), default=0)

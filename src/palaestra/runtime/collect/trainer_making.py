@@ -1,4 +1,4 @@
-"""Makes the trainer of a behavior, in this process or in one of its own."""
+"""Makes the trainer of a behavior, in this process or in a separate one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from palaestra.trainers.base import Trainer, make_trainer
 
 
 class TrainerHere:
-    """Stands beside a trainer in this process with what `TrainerProcess` has for one in another."""
+    """Gives a trainer in this process the interface of `TrainerProcess`."""
 
     waiting_seconds = 0.0
     learning_seconds: float | None = None
@@ -93,7 +93,7 @@ def trainer_of(
 
 
 def must_be_importable(settings: BehaviorSettings) -> None:
-    """Raises ConfigError for a trainer that a process of its own could not import."""
+    """Raises ConfigError for a trainer that a separate process could not import."""
     module, _, name = settings.trainer_type.partition(":")
     if module == "__main__":
         raise ConfigError(
@@ -123,7 +123,7 @@ def trainer_and_messages(
 
 
 def _found(spec: BehaviorSpec, policys: BehaviorSpec, settings: BehaviorSettings, device: torch.device) -> Messages:
-    """Returns messages about what was read to learn from, which the trainer has loaded. `policys`: the spec of its
+    """Returns messages about the demonstrations and other data that the trainer has loaded. `policys`: the spec of its
     policy, which may see less than a replay holds.
     """
     priors = [one for one in settings.reward_signals.values() if isinstance(one, AMPSettings)]

@@ -1,4 +1,4 @@
-"""A trainer in a process of its own, so that collecting goes on while it learns (`threaded: true`).
+"""A trainer in a separate process, so that collecting continues while it learns (`threaded: true`).
 
 The lag is fixed: while one rollout is learned from, the next is collected with the weights of the update before.
 Nothing depends on which of the two is faster, so the same seed gives the same digits. A process and not a thread: the
@@ -60,7 +60,7 @@ class Messages(NamedTuple):
     warnings: list[str]
 
     def plus(self, others: Messages) -> Messages:
-        """Returns these and others, each once."""
+        """Returns the union of both, each item once."""
         return Messages(*(list(dict.fromkeys([*own, *more])) for own, more in zip(self, others, strict=True)))
 
 
@@ -116,8 +116,8 @@ class TrainerProcess:
         make: MakeTrainer,
         group: RankGroup = ALONE,
     ) -> None:
-        """Starts the process. `make`: a module-level function that makes the trainer there. `group`: the ranks whose
-        processes learn together. Raises what `make` raises.
+        """Starts the process. `make`: a module-level function that makes the trainer in the new process. `group`: the
+        ranks whose processes learn together. Raises what `make` raises.
         """
         title = f"the trainer of '{name}'"
         self._worker = WorkerProcess(
@@ -216,7 +216,7 @@ class TrainerProcess:
         return warnings
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the trainer's state after the update under way, which it waits for, and what acts until then."""
+        """Waits for the current update, then returns the trainer's state and the weights of the acting policy."""
         self._wait()
         state = self._ask("state")
         acting = {"network": dict(self.network.state_dict()), "rng": self.policy.generator.get_state()}
@@ -278,8 +278,8 @@ def serve(
     scratch: Path | None,
     make: MakeTrainer,
 ) -> None:
-    """Makes a trainer and answers the requests of its `TrainerProcess`, in the process of its own. `place`: that of its
-    rank, if any.
+    """Makes a trainer and answers the requests of its `TrainerProcess`; runs in the separate process. `place`: that of
+    its rank, if any.
     """
     trainer, found = make(spec, settings, torch.device(device), seed, scratch, group_at(place))
     sender = SharedSender()

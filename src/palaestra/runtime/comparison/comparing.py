@@ -78,7 +78,7 @@ def compare_groups(groups: Sequence[RunGroup], folders: Mapping[str, Path], meas
 
 
 def _by_task(history: History, folder: Path) -> History:
-    """Names tasks by behavior. Other tools' runs have none where event files lie in the run's own folder."""
+    """Names tasks by behavior. Runs of other tools have no behavior name if event files lie in the run's own folder."""
     return {
         UNNAMED if name == folder.name and len(history) == 1 and not (folder / name).is_dir() else name: tagged
         for name, tagged in history.items()
@@ -190,7 +190,7 @@ def _improvement(
 
 
 def remarks(groups: Sequence[RunGroup], results: Mapping[tuple[str, str], TaskScores], measure: Measure) -> list[str]:
-    """Returns what makes these figures less sure than they look."""
+    """Returns reasons why these figures are less certain than they look."""
     notes = []
     fewest = min(len(result.runs) for result in results.values())
     if fewest == 1:

@@ -1,4 +1,4 @@
-"""Draws a comparison: each group's curve as a band in every task, and the estimates beside them."""
+"""Draws a comparison: each group's curve as a band in every task, and the estimates on the right."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NAMES_BETWEEN = 1.45
 
 
 def comparison_figure(found: ComparedRuns, *, by_time: bool = False) -> Figure:
-    """Draws a panel with bands for each task, and one with the estimates: over all tasks, else of each."""
+    """Draws a panel with bands for each task, and a panel with the estimates, over all tasks or of each."""
     looks = looks_of([group.name for group in found.groups])
     estimates = (
         {"over all tasks": found.overall} if found.overall else {task: _scores(found, task) for task in found.tasks}
@@ -65,7 +65,7 @@ def comparison_figure(found: ComparedRuns, *, by_time: bool = False) -> Figure:
 
 
 def _room(names: Iterable[str]) -> float:
-    """Returns the inches that long names need between two panels, beside those that are always there."""
+    """Returns the additional inches that long names need between two panels."""
     longest = max(len(drawable(name)) for name in names)
     return min(max(0.0, 0.3 + 0.094 * longest - NAMES_BETWEEN), 3.0)
 

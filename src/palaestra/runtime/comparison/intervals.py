@@ -1,5 +1,4 @@
-"""Interquartile means of few runs, with bootstrap intervals: what can be said of a setting that was trained with
-several seeds.
+"""Interquartile means of few runs, with bootstrap intervals: estimates for a setting trained with several seeds.
 
 Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice",
 https://arxiv.org/abs/2108.13264. The intervals are percentiles of a bootstrap that is stratified by task: runs are
@@ -27,7 +26,7 @@ PART = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """An estimate with its interval; the ends are None if a single run says nothing about others."""
+    """An estimate with its interval; the ends are None for a single run, which shows no spread."""
 
     value: float
     low: float | None
@@ -38,7 +37,7 @@ def interquartile_mean(values: Floats) -> Floats:
     """Returns the mean of the middle half, along the last axis: a quarter of the values, rounded down, is left out at
     each end.
 
-    Infinite values are allowed: they count as greater than all others.
+    Infinite values are allowed; they count as greater than any finite value.
     """
     count = values.shape[-1]
     cut = count // 4
@@ -96,7 +95,7 @@ def improvement(
     seed: int = 0,
     resamples: int = RESAMPLES,
 ) -> Estimate:
-    """Returns `improvement_probability` with its interval. Both have the scores of each task, (runs of it,)."""
+    """Returns `improvement_probability` with its interval. Both hold the scores of each task, (runs of the task,)."""
     value = improvement_probability(left, right)
     if max(map(len, [*left, *right])) < 2:
         return Estimate(value, None, None)

@@ -60,13 +60,13 @@ class RunScore:
     step: float
     """Where its score ends."""
     bar_step: float
-    """Agent-steps to the bar; infinite if it was not reached, or none is set."""
+    """Agent-steps until the bar (the target reward); infinite if it was not reached or is not set."""
     bar_seconds: float
     curve: Points
 
 
 def cleaned(points: Points, bounds: Range | None) -> Points | None:
-    """Returns a curve's finite values by step, the last of each step, normalized; None if there are none."""
+    """Returns a curve's finite values by step (of each step the last value), normalized; None without values."""
     good = np.isfinite(points.value) & np.isfinite(points.step)
     step = points.step[good]
     seconds = points.seconds[good]
@@ -101,7 +101,7 @@ def score(run: str, curve: Points, measure: Measure) -> RunScore | None:
 
 
 def resampled(curves: Sequence[Points], *, by_time: bool) -> tuple[Floats, Floats]:
-    """Returns x (points,) and the curves there (runs, points), linear between summaries, where all runs have some."""
+    """Returns x (points,) and the curves at x (runs, points), linear between summaries, over the range of all runs."""
     places = [curve.seconds if by_time else curve.step for curve in curves]
     first = max(x[0] for x in places)
     last = min(x[-1] for x in places)

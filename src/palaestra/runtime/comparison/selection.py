@@ -1,4 +1,4 @@
-"""Which runs are meant, and which of them belong together: runs of one setting with different seeds."""
+"""Selects runs, and groups the runs that belong together: runs of one setting with different seeds."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def select_runs(words: Sequence[str], results: Path, purpose: str) -> dict[str, 
     """Returns the folders of runs, by the words that name them: run ids, folders, or patterns, which mean all matching
     runs with metrics.
 
-    `purpose` is what an error says that they are wanted for. Raises RunError.
+    `purpose`: the use of the runs, for error messages. Raises RunError.
     """
     found: dict[str, Path] = {}
     for word in words:
@@ -87,9 +87,9 @@ def short_names(folders: Iterable[Path]) -> dict[str, Path]:
 
 
 def grouped(runs: Mapping[str, Path], how: Grouping) -> list[RunGroup]:
-    """Groups runs, given by their short names, in one of the ways of HOW, or by NAME=PATTERN, where a pattern is of
-    names or of folders, several are separated by commas, and runs that no pattern matches are left out; a mapping has
-    the patterns by name. Raises ConfigError.
+    """Groups runs, given by their short names, in one of the ways of HOW, or by NAME=PATTERN. A pattern matches names
+    or folders; commas separate several patterns; runs that match no pattern are left out. A mapping has the patterns by
+    name. Raises ConfigError.
     """
     if isinstance(how, Mapping):
         return _by_patterns(runs, how)
@@ -111,14 +111,14 @@ def grouped(runs: Mapping[str, Path], how: Grouping) -> list[RunGroup]:
 
 
 def pattern_words(how: Grouping) -> list[str]:
-    """Returns the runs that NAME=PATTERN words name themselves, where no others are given."""
+    """Returns the runs that match the NAME=PATTERN words, if no runs are given."""
     if isinstance(how, Mapping):
         return [pattern for patterns in how.values() for pattern in patterns]
     return [pattern for word in how if "=" in word for pattern in word.partition("=")[2].split(",") if pattern]
 
 
 def differences(groups: Sequence[RunGroup], runs: Mapping[str, Path]) -> dict[str, list[Any]]:
-    """Returns settings in which groups differ, as dotted paths with a value for each group, that of its first run."""
+    """Returns settings in which groups differ, as dotted paths, each with the value of each group's first run."""
     flat = [_flat(tree) if (tree := learned_settings(runs[group.runs[0]])) is not None else {} for group in groups]
     paths = dict.fromkeys(path for one in flat for path in one)
     values = {path: [one.get(path) for one in flat] for path in paths}
@@ -126,7 +126,7 @@ def differences(groups: Sequence[RunGroup], runs: Mapping[str, Path]) -> dict[st
 
 
 def learned_settings(run: Path) -> dict[str, Any] | None:
-    """Returns the settings of a run that change what it learns; None if it has none that can be read."""
+    """Returns the settings of a run that affect learning; None if they cannot be read."""
     try:
         tree = yaml_file.read(run / CONFIGURATION).tree
     except PalaestraError:
@@ -170,7 +170,7 @@ def _by_settings(runs: Mapping[str, Path]) -> dict[str, str]:
 
 
 def _named(members: Mapping[str, list[str]], runs: Mapping[str, Path]) -> list[RunGroup]:
-    """Names each group by what the names of its runs have in common; if several have the same, by their first runs."""
+    """Names each group by the common start of its runs' names; if names collide, by their first runs."""
     stems = _by_names(runs)
     names = [runs[0] if len(runs) == 1 and stems[runs[0]] == runs[0] else stems[runs[0]] for runs in members.values()]
     names = [name if names.count(name) == 1 else runs[0] for name, runs in zip(names, members.values(), strict=True)]

@@ -1,1 +1,1 @@
-"""Requests to a run that learns, and what it tells of its progress: both are files in the run's folder."""
+"""Requests to a learning run, and the progress that it reports: both are files in the run's folder."""

@@ -23,7 +23,7 @@ Ending = Literal["goal", "no progress"]
 
 @dataclass
 class Period:
-    """The values of one summary: rewards of the episodes that a mean may need, or one of another metric, or none."""
+    """The values of one summary: rewards of the newest episodes, or a value of another metric, or nothing."""
 
     step: int
     episodes: int
@@ -49,7 +49,7 @@ class Course:
         return sum(one.episodes for one in self.newest)
 
     def value(self, settings: StopSettings, since: float = -math.inf) -> float | None:
-        """Returns the mean over the newest episodes and summaries; None if they are too few, or none has the metric.
+        """Returns the mean over the newest episodes and summaries; None if they are too few, or lack the metric.
 
         `since`: a step; the summaries after it are enough, however few episodes they have.
         """
@@ -87,7 +87,7 @@ class Goals:
     """Follows the metrics of all behaviors that have a `stop_when`."""
 
     def __init__(self, warn: Callable[[str], object] = warnings.warn) -> None:
-        """`warn` is told of metrics that never come."""
+        """`warn` is called for metrics that never appear."""
         self.courses: dict[str, Course] = {}
         self._mixed: set[str] = set()
         """Behaviors whose open summary began in an earlier lesson."""
@@ -97,8 +97,8 @@ class Goals:
     def note(self, summary: Summary, settings: StopSettings | None, *, last_lesson: bool = True) -> Course | None:
         """Takes a summary; returns the behavior's course if it needs no more training as of now.
 
-        `last_lesson`: no curriculum has a lesson to come. Before that no behavior is good enough, unless it is measured
-        by lessons.
+        `last_lesson`: every curriculum is in its last lesson. Before that no behavior is good enough, unless it is
+        measured by lessons.
         """
         mixed = summary.behavior in self._mixed
         self._mixed.discard(summary.behavior)
@@ -131,9 +131,9 @@ class Goals:
         return None
 
     def begin_lesson(self, behaviors: Iterable[str]) -> list[str]:
-        """Forgets what was measured in an earlier lesson, with which what comes cannot be compared.
+        """Forgets measurements of an earlier lesson, which are not comparable with later ones.
 
-        Returns the behaviors that had made no progress there, and are to be trained again.
+        Returns the behaviors that had made no progress in the saved run, and are to be trained again.
         """
         self._mixed = set(behaviors)
         stuck = [name for name, course in self.courses.items() if course.ending == "no progress"]
@@ -162,14 +162,14 @@ class Goals:
         return course
 
     def state_dict(self, *, ended: bool = False) -> dict[str, Any]:
-        """Returns the courses. `ended`: without those that ended the run, which watches anew when it is resumed."""
+        """Returns the measurements. `ended`: without behaviors that ended the run: a resumed run checks them again."""
         courses = {name: asdict(course) for name, course in self.courses.items() if not (ended and course.ending)}
         return {name: {**course, "mixed": name in self._mixed} for name, course in courses.items()} | {
             name: {**asdict(Course()), "mixed": True} for name in sorted(self._mixed - courses.keys())
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores the courses that `state_dict` returned. Summaries in a form of another version are left out."""
+        """Restores the courses that `state_dict` returned. Summaries in the format of another version are left out."""
         self._mixed = {name for name, one in state.items() if one["mixed"]}
         self.courses = {}
         for name, one in state.items():

@@ -1,9 +1,9 @@
 """Handles Ctrl-C, SIGTERM and a closed terminal.
 
-Before a run begins they break it off, as Ctrl-C does anywhere; while it goes on the first asks it to end, saved, and
-Ctrl-C after it ends the process. The others may come any number of times: job systems and `timeout` send SIGTERM more
-than once, and then SIGKILL. A program that trains is then given the signal itself (`pass_on`): it must not go on with
-its next run.
+Before a run begins a signal cancels the command, as Ctrl-C does in any program; during a run the first signal makes the
+run save and end, and a later Ctrl-C ends the process. Other signals may arrive any number of times: job systems and
+`timeout` send SIGTERM more than once, and then SIGKILL. A program that trains is then given the signal itself
+(`pass_on`): it must not go on with its next run.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Stoppable(Protocol):
         ...
 
     def wait_message(self) -> str:
-        """Returns what ending waits for and how long; empty if it takes no time."""
+        """Returns what delays the end of the run, and for how long; '' if nothing does."""
         ...
 
     def abandon(self) -> None:
@@ -66,7 +66,7 @@ class Terminated(KeyboardInterrupt):
 
 
 class Breaker:
-    """A signal handler that raises Terminated. Where a command is all that the process is for (`process`), a signal
+    """A signal handler that raises Terminated. If the process only runs this command (`process`), a signal
     during an import, which may swallow the exception or turn it into another, ends the process instead, as a second
     signal does.
     """
@@ -87,7 +87,7 @@ class Breaker:
 
 @contextmanager
 def break_on_signals(*, process: bool = False) -> Iterator[None]:
-    """Within the block each signal raises KeyboardInterrupt, so that what was opened is closed. Outside the main
+    """Within the block each signal raises KeyboardInterrupt, so that all open resources are closed. Outside the main
     thread, or within another such block: nothing. `process`: also handles Ctrl-C, and ends the process where it cannot
     be interrupted.
     """
@@ -108,12 +108,13 @@ def break_on_signals(*, process: bool = False) -> Iterator[None]:
 
 
 def reports() -> bool:
-    """Whether this process shows the user what happens: of the ranks of a run, the first does. Imports no torch."""
+    """Whether this process shows messages to the user: of a run's ranks, only the first does. Imports no
+    torch."""
     return os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1"
 
 
 def is_read() -> bool:
-    """Whether the process that has started this rank reads its standard error, to report what rank 0 cannot."""
+    """Whether the parent process reads this rank's standard error, to report errors that rank 0 cannot report."""
     return LAUNCHED in os.environ and not reports()
 
 
@@ -178,11 +179,11 @@ class Stopper:
 
 @contextmanager
 def stop_on_signals(run: Stoppable) -> Iterator[Stopper]:
-    """Within the block, a signal stops the run; once that has ended (`status`) it does nothing. Ctrl-C after it ends
-    the process.
+    """Within the block, a signal stops the run; after the run has ended (`status`) a signal has no effect. Ctrl-C after
+    it ends the process.
 
-    Outside the main thread, where Python handles no signals, it does nothing. Raises Terminated for a signal that came
-    before, and whose exception someone has swallowed.
+    Outside the main thread, where Python handles no signals, it does nothing. Raises Terminated for an earlier signal
+    whose exception was swallowed.
     """
     stopper = Stopper(run)
     if threading.current_thread() is not threading.main_thread():
@@ -243,7 +244,7 @@ def _importing(frame: FrameType | None) -> bool:
 
 
 def pass_on(number: int) -> None:
-    """Sends a signal that ended a run to the program around it, which ends if it has no handler of its own."""
+    """Passes a signal that ended a run to the surrounding program, which ends unless it has its own handler."""
     if threading.current_thread() is threading.main_thread():
         signal.raise_signal(number)
 

@@ -46,7 +46,7 @@ class ProgressFile:
 
     @property
     def begun(self) -> bool:
-        """Whether it has been written in this session: a run that is refused leaves an earlier one's as it is."""
+        """Whether it has been written in this session: a refused run leaves an earlier run's file unchanged."""
         return bool(self._seen)
 
     def due(self) -> bool:

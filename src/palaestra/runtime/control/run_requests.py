@@ -51,7 +51,7 @@ class RunRequest:
 
     kind: Kind
     behavior: str = ""
-    """Whose hyperparameter; empty: every behavior's."""
+    """Behavior whose hyperparameter changes; empty: every behavior."""
     name: str = ""
     """Hyperparameter (learning_rate, beta, epsilon), or environment parameter."""
     value: Annotated[float, Field(ge=-LARGEST_VALUE, le=LARGEST_VALUE)] = 0.0
@@ -98,7 +98,7 @@ def ask(run: Path, request: RunRequest) -> str:
 
 
 def answers(run: Path) -> list[RunAnswer]:
-    """Returns what the run did with its last requests, in order; lines that are damaged are left out."""
+    """Returns the results of the run's last requests, in order; damaged lines are left out."""
     found: list[RunAnswer] = []
     with suppress(OSError):
         for line in read_end(run / "run_logs" / ANSWERS, MOST_LOG).splitlines():
@@ -108,7 +108,7 @@ def answers(run: Path) -> list[RunAnswer]:
 
 
 class RequestBox:
-    """The run's side: reads requests, and writes what became of them."""
+    """The run's side: reads requests, and writes their results."""
 
     def __init__(self, run: Path, warn: Callable[[str], object] = lambda text: None) -> None:
         """`warn`: gets a sentence about each file that is not a request to this session of the run."""
@@ -122,7 +122,7 @@ class RequestBox:
         self._earlier = set(self._names())
 
     def take(self) -> list[RunRequest]:
-        """Returns new requests, at most every `POLL` seconds; refuses files that are none of this session."""
+        """Returns new requests, at most every `POLL` seconds; refuses files that do not belong to this session."""
         now = time.monotonic()
         if now - self._looked < POLL:
             return []
@@ -164,14 +164,14 @@ class RequestBox:
                 self.answer(RunRequest("save", id=name), request, 0, done=False)
 
     def _stale(self, name: str, request: RunRequest) -> str:
-        """Returns why a request is not one of this session; empty if it is."""
+        """Returns why a request does not belong to this session; '' if it does."""
         if name in self._earlier or request.time < self._since - 1.0:
             return "it was made before this session of the run began"
         return "it is dated in the future" if request.time > time.time() + AHEAD else ""
 
 
 def _request_in(file: Path) -> RunRequest | str:
-    """Returns a file's request, or why it is none."""
+    """Returns a file's request, or the reason why the file is no request."""
     try:
         about = file.lstat()
         if hasattr(os, "getuid") and about.st_uid not in (os.getuid(), 0):
@@ -182,7 +182,7 @@ def _request_in(file: Path) -> RunRequest | str:
 
 
 def _parsed(content: bytes) -> RunRequest | str:
-    """Returns the request that a file's content is, or why it is none."""
+    """Returns the request in a file's content, or the reason why it is no request."""
     if len(content) > LARGEST:
         return f"it has more than {LARGEST:,} bytes"
     try:

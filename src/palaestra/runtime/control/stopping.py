@@ -18,7 +18,8 @@ class StopAtReward:
     """
 
     def __init__(self, reward: float, *, min_episodes: int = 100, behavior: str | None = None) -> None:
-        """`behavior`: whose reward; None: any behavior's. Raises ConfigError for less than one episode."""
+        """`behavior`: the one whose reward counts; None: any. Raises ConfigError for less than one
+        episode."""
         if not isfinite(reward):
             raise ConfigError(f"reward: expected a finite number, got {reward}")
         if min_episodes < 1:
@@ -37,7 +38,7 @@ class StopAtReward:
         return self._goals.met(summary.behavior)
 
     def lacking(self) -> str | None:
-        """Returns a sentence if no behavior had enough episodes to be judged; None if one had, or none was seen."""
+        """Returns a sentence if no behavior had enough episodes to be judged; else, or if none was seen, None."""
         found = [course.lacking(self._settings) for course in self._goals.courses.values()]
         return None if None in found else next(iter(found), None)
 
@@ -51,8 +52,8 @@ def stop_at_reward(reward: float, *, min_episodes: int = 100, behavior: str | No
     >>> result = palaestra.train(env="CartPole", max_steps=1_000_000, callbacks=done)
 
     reward: mean reward at which the run ends.
-    min_episodes: of how many of the newest episodes; before there are so many, nothing ends.
-    behavior: whose reward; None: any behavior's.
+    min_episodes: number of newest episodes in the mean; the run does not end before it has this many.
+    behavior: the behavior whose reward counts; None: any behavior.
 
     Returns the callback, which answers True when the run shall end.
     """

@@ -74,7 +74,7 @@ class Lessons(RunPart):
         return {name: self.curricula.all[name].number if name in self.curricula.all else 0 for name in self._settings}
 
     def joined(self, learner: Learner) -> None:
-        """Adds a behavior that learns. The first one that all ranks have is measured by criteria that name none."""
+        """Adds a behavior that learns. Criteria that name no behavior measure the first one that all ranks have."""
         if not self.curricula.has_behaviors:
             choose_behavior(self.curricula, self._context.group.known(self._shared(), ()))
         elif self.curricula.default_behavior is not None and self._ticks:
@@ -100,7 +100,7 @@ class Lessons(RunPart):
         return self._context.group.known(CHECK_EVERY - self._ticks % CHECK_EVERY, None)
 
     def episodes_ended(self, learner: Learner, episodes: Episodes) -> None:
-        """Takes the returns by which lessons are measured; a group counts once, with what it earned as a whole."""
+        """Takes the returns by which lessons are measured; a group counts once, with its total reward."""
         counts = ~episodes.older
         returns = episodes.returns
         if episodes.in_group.any():
@@ -182,12 +182,12 @@ class Lessons(RunPart):
             self._context.status.set_lesson(name, number)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the ticks so far and the lessons, which are restored when the part is made."""
+        """Returns the number of ticks and the lessons, which are restored when the part is made."""
         return {"ticks": self._ticks, "curricula": self.curricula.state_dict()}
 
 
 def choose_behavior(curricula: Curricula, learners: Sequence[Learner]) -> None:
-    """Has criteria that name no behavior measure the first of these, unless one is chosen already."""
+    """Makes criteria without a behavior measure the first of these, unless one is chosen already."""
     if not curricula.has_behaviors and learners:
         curricula.set_default_behavior(learners[0].name)
 

@@ -36,7 +36,7 @@ class Parameters(RunPart):
     """Sets the parameters of an environment.
 
     A new value applies when an area begins its next episode. Random values are drawn for many episodes ahead, so that
-    most ticks cost nothing. A Unity game draws by itself: it is sent the distributions, with a seed for each copy.
+    most ticks cost nothing. A Unity game draws values itself: it gets the distributions, with a seed for each copy.
     """
 
     name = "parameters"
@@ -87,7 +87,7 @@ class Parameters(RunPart):
         return not self._draws
 
     def set(self, lessons: Mapping[str, int]) -> None:
-        """Sets every parameter's lesson from each area's next episode on; 0 for those that are not named."""
+        """Sets every parameter's lesson from each area's next episode on; 0 for parameters that are not named."""
         self._lessons = dict(lessons)
         self._set_all()
         self._refill()
@@ -156,7 +156,7 @@ class Parameters(RunPart):
         self._fill()
 
     def _fill(self) -> None:
-        """Fills the queue with the values of the last refill, used ones too: a resumed run goes on with them."""
+        """Fills the queue with the values of the last refill, used ones too: a resumed run continues with them."""
         if not self._streams and self._queue is self._env:
             return
         length = self._queue.queue_length
@@ -200,7 +200,7 @@ class Parameters(RunPart):
         }
 
     def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:
-        """Lets the restored episodes go on with their values; new ones have begun with those of `saved`."""
+        """Lets the restored episodes continue with their values; new episodes have begun with the values of `saved`."""
         if not restored:
             return
         self.count_from(state["episode"])
@@ -248,7 +248,7 @@ def samplers_of(form: Parameter) -> list[Sampler]:
 
 
 def value_of(form: Parameter, lesson: int) -> float | SamplerSettings:
-    """Returns the value of a parameter in a lesson. Beyond the last lesson, returns that of the last."""
+    """Returns the value of a parameter in a lesson. Beyond the last lesson, returns the value of the last."""
     if not isinstance(form, CurriculumSettings):
         return form
     return form.curriculum[min(lesson, len(form.curriculum) - 1)].value
@@ -268,7 +268,7 @@ def _sampling_arguments(sampler: Sampler) -> tuple[Any, list[float]]:
 def with_parameters(
     env: EnvWrapper, forms: Mapping[str, Parameter] | None, lessons: Mapping[str, int], seed: int
 ) -> EnvWrapper:
-    """Wraps an environment for play: its parameters are those of the given lessons, drawn as in training."""
+    """Wraps an environment for play: parameters have the values of the given lessons, drawn as in training."""
     if not forms:
         return env
     parameters = Parameters(env, forms, seed)
@@ -305,7 +305,7 @@ class EnvWithParameters(EnvWrapper):
             self.parameters = {**env.parameters, **{name: value for name, (value, _, _) in added.items()}}
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
-        """Resets the environment. Parameters are drawn anew: what follows depends on the seeds alone."""
+        """Resets the environment. Parameters are drawn again: later values depend on the seeds alone."""
         self._parameters.count_from(torch.zeros(0, dtype=torch.int64))
         steps = super().reset(seed)
         self._parameters.begin(steps)

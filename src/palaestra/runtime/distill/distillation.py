@@ -37,7 +37,7 @@ MEASURED = (
 
 @dataclass(frozen=True, slots=True)
 class ModelCosts:
-    """One model: its file, its reward, and what a decision costs."""
+    """One model: its file, its reward, and the time of a decision."""
 
     name: str
     behavior: str
@@ -61,9 +61,9 @@ class Distillation(Shown):
     """The students' run."""
     teachers: tuple[ModelCosts, ...]  # the models that were imitated
     students: tuple[ModelCosts, ...]
-    """A row for each behavior that played, in the same order; none where a signal has stopped the run."""
+    """A row for each behavior that played, in the same order; empty if a signal has stopped the run."""
     matches: Mapping[str, tuple[int, int, int]]
-    """Where teams play against each other: matches that the student won, drew and lost against its teacher."""
+    """If teams play against each other: matches that the student won, drew and lost against its teacher."""
 
     def _line(self) -> str:
         parts = [
@@ -98,7 +98,7 @@ class Distillation(Shown):
 
 
 def distill(wanted: StudentRequest) -> Distillation:
-    """Trains the students, and judges them beside their teachers unless a signal has stopped them. Raises
+    """Trains the students, and compares them with their teachers unless a signal has stopped them. Raises
     PalaestraError.
     """
     models = find_models(wanted.run, wanted.results, wanted.trust)

@@ -61,7 +61,7 @@ class StudentRequest:
             raise ConfigError(f"--memory-size is {size}; expected an even number, or 0 for none")
 
     def name(self, models: Models) -> str:
-        """Returns the run id of the students: as asked for, or the teacher's with the size of the network."""
+        """Returns the run id of the students: the given one, or the teacher's with the size of the network."""
         own = Path(models.run)
         name = (own.stem if models.run.endswith(MODEL_FILES) else own.name).replace("@", "-").replace(":", "-")
         return self.run_id or f"{name}-{self.hidden_units}x{self.num_layers}"
@@ -94,7 +94,7 @@ def student_tree(wanted: StudentRequest, models: Models, policies: Mapping[str, 
 
 
 def _hide(blocks: Mapping[str, Any], wanted: StudentRequest, models: Models) -> None:
-    """Takes out of `critic_only` what another environment than the teachers' does not have."""
+    """Removes observations from `critic_only` that an environment other than the teachers' does not have."""
     if wanted.env is None or not any("critic_only" in block["network_settings"] for block in blocks.values()):
         return
     options = PlayOptions(num_areas=1, env=wanted.env, flags=wanted.flags)

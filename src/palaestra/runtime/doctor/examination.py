@@ -37,7 +37,7 @@ NEVER = Restarts(lifetime=0)
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Time that the environment's ticks took, by part, without that of the examination."""
+    """Time of the environment's ticks, by part, without the time of the examination."""
 
     ticks: int
     parts: Mapping[str, float]  # seconds
@@ -230,7 +230,7 @@ class _Clock:
         self._before = self._now = self._counts()
 
     def add(self, seconds: float) -> None:
-        """Counts one more tick of the game, which took so many seconds of the environment's time."""
+        """Counts one more tick of the game, which took `seconds` of the environment's time."""
         self._seconds += seconds
         self._now = self._counts()
 

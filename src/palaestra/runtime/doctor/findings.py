@@ -150,7 +150,7 @@ def of_settings(settings: RunSettings, behaviors: Mapping[str, BehaviorSpec], *,
 
 
 def _of_names(behavior: str, spec: BehaviorSpec, settings: BehaviorSettings) -> Iterator[Finding]:
-    """Looks up what settings name of a behavior, and says which observations are for the critic alone."""
+    """Looks up the observations that settings name, and reports which ones are for the critic alone."""
     names = [obs.name for obs in spec.obs]
     where = f"behavior '{behavior}'"
     try:

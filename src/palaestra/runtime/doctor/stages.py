@@ -124,7 +124,7 @@ class GameProgress:
         self.stage_list.failed(error)
 
     def receive(self, level: str, text: str) -> None:
-        """Receives UnityEnv's messages. Raises EnvError if there is no use in waiting longer."""
+        """Receives UnityEnv's messages. Raises EnvError if waiting longer is useless."""
         awaited = self.stage_list.awaited
         if level == "info":
             if awaited == CONNECTED:

@@ -41,11 +41,11 @@ class FirstMade:
         self._made = [made]
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """Returns the first environment, and then others."""
+        """Returns the first environment on the first call, then new ones."""
         return self._made.pop() if self._made else self.make(*args, **options)
 
     def discard(self) -> Callable[..., Any]:
-        """Returns the function alone, which other processes call, and closes the environment."""
+        """Closes the environment, and returns only the function, for other processes."""
         for made in self._made:
             if hasattr(made, "close"):  # else it is no environment, which is said where one is used
                 close_safely(made.close, "the environment", warnings.warn)
@@ -106,7 +106,7 @@ def as_env(given: object, areas: int | None, device: str, options: Mapping[str, 
 
 
 def given_name(given: object) -> str:
-    """Returns the name in messages of what a program passes."""
+    """Returns the name, for messages, of an object that a program passes."""
     return f"env ({getattr(given, '__name__', type(given).__name__)})"
 
 
@@ -209,7 +209,7 @@ def _around(given: Any, options: Mapping[str, Any] = NO_OPTIONS) -> Env:
 
 
 def call(factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Any:
-    """Calls a factory with what its signature takes of `areas`, `device` and options. Raises EnvError."""
+    """Calls a factory with those of `areas`, `device` and options that its signature takes. Raises EnvError."""
     form = signature(factory)
     takes = form.parameters
     takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values())
@@ -248,7 +248,7 @@ def call(factory: Callable[..., Any], name: str, areas: int | None, device: str,
 
 
 def _made(factory: Callable[..., Any], ours: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
-    """Calls a factory; one that passes its keywords on, to a class that lacks some of ours, again without these."""
+    """Calls a factory; if it passes keywords on to a class that lacks ours, calls it again without ours."""
     named = signature(factory).parameters
     ours = dict(ours)
     while True:
@@ -280,7 +280,7 @@ def _is_gymnasiums(factory: Callable[..., Any]) -> bool:
 
 
 def checked(env: Env, name: str) -> Env:
-    """Returns an `Env` of the user's own. Raises EnvError for a member that is not what the interface says."""
+    """Returns an `Env` of the user's own. Raises EnvError for a member that breaks the interface."""
     number = isinstance(env.num_areas, Integral) and not isinstance(env.num_areas, bool) and env.num_areas > 0
     behaviors = isinstance(env.behaviors, Mapping) and all(
         isinstance(spec, BehaviorSpec) for spec in env.behaviors.values()

@@ -109,7 +109,7 @@ def guarded(env: Env, name: str) -> EnvWrapper:
 
 
 def _copies(name: str, areas: int | None, options: Mapping[str, Any], games: GameSettings) -> Env:
-    """Opens several copies of an environment, each in a process of its own, which share the areas."""
+    """Opens several copies of an environment, each in a separate process, which share the areas."""
     from palaestra.envs.pool.env_pool import EnvPool
     from palaestra.envs.pool.links import ProcessLink
 
@@ -181,7 +181,7 @@ def make_copy(name: str, options: Mapping[str, Any], *, areas: int | None) -> En
 
 
 def copies_of(given: object, areas: int | None, options: Mapping[str, Any], games: GameSettings) -> Env:
-    """Opens as many copies as `games` says of what a program or a notebook defines, each in a process that calls it.
+    """Opens `games` copies of an environment that a program or a notebook defines, each in its own process.
 
     Raises EnvError or ConfigError.
     """
@@ -204,7 +204,7 @@ def copies_of(given: object, areas: int | None, options: Mapping[str, Any], game
 
 
 def make_program_copy(data: bytes, options: Mapping[str, Any], *, areas: int | None) -> Env:
-    """Opens one copy of what a program defines, in its process."""
+    """Opens one copy of a program's environment, in the copy's process."""
     from palaestra.parallel.by_value import unpacked
 
     given = unpacked(data)
@@ -247,7 +247,7 @@ def _builtin(name: str, areas: int | None, device: str, options: Mapping[str, An
 
 
 def _lacks_state(factory: Any) -> bool:
-    """Whether a class is one of ours that cannot tell the true state of its world."""
+    """Whether a class is a built-in environment that cannot report the true state of its world."""
     return getattr(factory, "truth", None) == ()
 
 

@@ -1,8 +1,8 @@
 """Recognizes registered Gymnasium environments that a program passes, as `lambda: gymnasium.make("CartPole-v1")`.
 
-One that is in all it holds what its id names is opened by the id: then both learn the same numbers, commands can open
-it again, and its own vector version is used. Others are trained in as they are; where their spaces are those of the id,
-the settings that are shipped for it fit them.
+An object that equals the environment of its id is opened by the id: training gives the same numbers, commands can open
+it again, and its own vector version is used. Other objects are used as they are; if their spaces equal the id's spaces,
+the settings that are shipped for the id fit them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Form = Literal["function", "one", "several"]
 
 @dataclass(frozen=True)
 class GivenEnv:
-    """An environment that a program has given, and what it is."""
+    """An environment that a program has given, and its registered id and settings."""
 
     env: object | None
     """The environment to train in; None: it is opened by `name`."""
@@ -51,8 +51,8 @@ class GivenEnv:
 
 
 def recognized(given: object, options: Mapping[str, Any] = NO_OPTIONS) -> GivenEnv:
-    """Finds out what a program has passed. A function or class that takes no number of areas is called once; the
-    environment that it makes is the first one trained in. Raises EnvError if it raises.
+    """Inspects an environment that a program has passed. A function or class that takes no number of areas is called
+    once; the environment that it makes is the first one trained in. Raises EnvError if it raises.
     """
     label = str(getattr(given, "__name__", type(given).__name__)).strip("<>")
     if not callable(given) or (callable(getattr(given, "step", None)) and not isinstance(given, type)):
@@ -119,7 +119,7 @@ def _likeness(one: Any, usual: Any) -> int:
 
 
 def _layers(env: Any) -> list[Any]:
-    """Returns the wrappers and the environment within; without those that only check what is returned."""
+    """Returns the wrappers and the environment inside, without wrappers that only check results."""
     layers = [env]
     while layers[-1] is not env.unwrapped:
         layers.append(layers[-1].env)
@@ -131,7 +131,7 @@ def _held(layer: Any) -> dict[str, Any]:
 
 
 def _alike(one: Any, other: Any) -> int:
-    """Compares two values: objects of another library are only known to be of the same class."""
+    """Compares two values; objects of another library are compared by class only."""
     if type(one) is not type(other):
         return DIFFERENT
     if isinstance(one, Mapping):

@@ -107,7 +107,7 @@ def shares(
 
 
 def usual_areas(name: str) -> int | None:
-    """Returns the number of areas of an environment where none is given; None if that shows only when it is made."""
+    """Returns an environment's default number of areas; None if it is known only after the environment is made."""
     if name.startswith(("gymnasium:", "envpool:", "pettingzoo:")):
         from palaestra.envs.gymnasium import DEFAULT_AREAS
 

@@ -77,7 +77,7 @@ def open_games(
     """Opens a build, or the Editor if `executable` is None.
 
     `options` are fields of UnityOptions and Engine, and `side_channels`, a list. Raises EnvError for an unknown option,
-    a missing build, or arguments that are no list.
+    a missing build, or arguments that are not a list.
     """
     games = games or GameSettings()
     given = dict(options)

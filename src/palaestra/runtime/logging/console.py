@@ -72,7 +72,7 @@ class Console:
         self._logs: list[Callable[[str, str], object]] = []
 
     def attach(self, log: Callable[[str, str], object]) -> None:
-        """Calls `log` with the level and the text of each line, beginning with the newest of those so far."""
+        """Calls `log` with the level and the text of each line, first with the newest earlier lines."""
         for level, text in self._newest:
             log(level, text)
         self._logs.append(log)
@@ -83,7 +83,7 @@ class Console:
             self._say("DEBUG", text)
 
     def detail(self, text: str) -> None:
-        """Prints a line that is shown with --debug only, and always stands in the run's log."""
+        """Prints a line only with --debug, and always writes it to the run's log."""
         if self._debug:
             self._say("DEBUG", text)
         else:
@@ -94,7 +94,7 @@ class Console:
         self.log("info", text)
 
     def summary(self, text: str) -> None:
-        """Prints the line of a summary; a notebook shows the newest ones in place of those before."""
+        """Prints the line of a summary; a notebook replaces older lines by the newest ones."""
         if self._notebook is None or self._debug:
             self.info(text)
             return
@@ -252,7 +252,7 @@ class NotebookBlock:
         self.show()
 
     def leave(self) -> None:
-        """Leaves the summaries so far above what is printed next."""
+        """Leaves the summaries shown up to now above the next output."""
         if self._summaries:
             self.end()
             self._summaries = deque(maxlen=SUMMARIES)

@@ -1,4 +1,4 @@
-"""TensorBoard's reader for event files of unknown origin: what would make it wait or fill memory is refused."""
+"""TensorBoard's reader for event files of unknown origin: content that would make it wait or fill memory is refused."""
 
 from __future__ import annotations
 

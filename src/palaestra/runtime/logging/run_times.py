@@ -32,7 +32,7 @@ SURE = 0.2
 
 
 def wait_for(updating: Sequence[Learner]) -> str:
-    """Returns what a stopping run has to wait for; empty if the wait is short. `updating`: learners whose updates have
+    """Returns the work that delays a stopping run; empty if the wait is short. `updating`: learners whose updates have
     not ended, the one under way first. Safe in a signal handler.
     """
     if not updating:
@@ -64,7 +64,7 @@ def spoken(seconds: float) -> str:
 
 
 class RunClock:
-    """Seconds of a run, and what they were spent on."""
+    """Seconds of a run, by activity."""
 
     def __init__(
         self, collecting: Mapping[str, float], learners: Mapping[str, Learner], env: EnvWrapper, group: RankGroup
@@ -98,7 +98,7 @@ class RunClock:
 
     @contextmanager
     def spending_on(self, part: str) -> Iterator[None]:
-        """Counts the time of a block for SAVING or EVALUATION, less what it waits for other processes."""
+        """Counts the time of a block for SAVING or EVALUATION, without its waits for other processes."""
         start = time.perf_counter()
         waited = self._waited()
         met = self._group.waited
@@ -120,7 +120,7 @@ class RunClock:
         return self.before + self.session
 
     def spent(self) -> dict[str, float]:
-        """Returns how this session's seconds were spent: collecting, learning, and what else there was."""
+        """Returns how this session's seconds were spent: collecting, learning, and other work."""
         exchange = sum(learner.exchange_seconds for learner in self._learners.values())
         others = {
             TRAINER: self._waited() - self._waited_before,
@@ -143,7 +143,7 @@ class RunClock:
         return TimeUse(self.session, self.spent(), busy, trainers)
 
     def times_since_summary(self, behavior: str, now: list[TimeUse]) -> dict[str, Any]:
-        """Returns what each rank did since the last summary of a behavior. `now`: the times of each rank."""
+        """Returns each rank's times since the last summary of a behavior. `now`: the times of each rank."""
         before = self._at_summary.get(behavior)
         self._at_summary[behavior] = now
         uses = [use.since(None if before is None else before[rank]) for rank, use in enumerate(now)]
@@ -178,7 +178,7 @@ class Timers:
     def add(self, path: Sequence[str], seconds: float, *, count: int = 1, parallel: bool = False) -> None:
         """Sets the time of a block, by the names of the blocks around it and its own, and how often it was entered.
 
-        `parallel`: it took place beside the others, in another process.
+        `parallel`: it took place at the same time, in another process.
         """
         timer = self._root
         for name in path:

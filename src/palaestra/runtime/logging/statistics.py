@@ -53,7 +53,7 @@ class Statistics:
     def __init__(
         self, trackers: Mapping[str, Tracker] = NO_TRACKERS, warn: Callable[[str], object] = warnings.warn
     ) -> None:
-        """`trackers`, by name, get the summaries. `warn` is called once for each that fails; training goes on."""
+        """`trackers`, by name, get the summaries. `warn` is called once for each that fails; training continues."""
         self.trackers = TrackerSet(trackers, warn)
         self._periods: defaultdict[str, _Period] = defaultdict(_Period)
         self._since_update: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0])  # sum and count of returns
@@ -125,8 +125,8 @@ class Statistics:
     def recent_reward(self, behavior: str) -> float | None:
         """Returns the mean return of the episodes since the last policy update, which is listed with a checkpoint.
 
-        If no episode has ended since, returns that of the period before the update, or of the newest `FEW` episodes if
-        it had fewer, as with SAC, which updates after every tick; None if no episode has ended at all.
+        If no episode has ended since the update, returns the mean of the period before it, or of the newest `FEW`
+        episodes if it had fewer (as with SAC, which updates after every tick); None before the first episode's end.
         """
         total, count = self._since_update[behavior]
         if not count:
@@ -144,7 +144,7 @@ class Statistics:
             self._before_update[behavior] = past
 
     def reward(self, behavior: str) -> float | None:
-        """Returns the mean reward of `last_reward`; of groups, that of whole groups."""
+        """Returns the mean reward of `last_reward`; with groups, of whole groups."""
         last = self.last_reward(behavior)
         return None if last is None else last.mean if last.group is None else last.group
 

@@ -105,7 +105,7 @@ class StatsWriterTracker:
     """Passes a run's metrics to one `StatsWriter`, with the arguments that ML-Agents calls it with.
 
     If a run resumes in the middle of a period, the first summary has only the values after the resume. A tag without
-    any is passed on as one value: the mean, sum or last of those before.
+    values is passed on as one value: the mean, sum or last of its earlier values.
     """
 
     def __init__(self, writer: Any, run: TrackedRun) -> None:
@@ -147,7 +147,7 @@ class StatsWriterTracker:
 
 
 def find_stats_writers(run: TrackedRun, warn: Callable[[str], object]) -> dict[str, StatsWriterTracker]:
-    """Makes a tracker for each writer that a plug-in returns; `warn` gets those that fail, which are left out."""
+    """Makes a tracker for each writer that a plug-in returns; failing writers are reported to `warn`."""
     points = [point for point in installed(GROUP) if not point.value.startswith("mlagents.")]  # without ML-Agents' own
     if not points:
         return {}

@@ -113,8 +113,8 @@ class Symptoms:
         )
 
     def lasting(self, behavior: str, settings: BehaviorSettings) -> tuple[str, bool] | None:
-        """Returns in short what the newest summary still shows of a reward that has not risen, and whether more steps
-        promise little; None if it shows nothing.
+        """Returns a short text about a reward that has not risen by the newest summary, and whether more steps promise
+        little; None without such a sign.
         """
         seen = self._seen.get(behavior, _Seen())
         signs = {"values", "entropy", "reward"}.intersection(seen.present)
@@ -138,7 +138,7 @@ class Symptoms:
         return {name: asdict(seen) for name, seen in self._seen.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores `state_dict`; what another version noted in another form is left out."""
+        """Restores `state_dict`; notes in the format of another version are left out."""
         known = set(asdict(_Seen()))
         self._seen = {name: _Seen(**seen) for name, seen in state.items() if set(seen) == known}
 
@@ -217,7 +217,7 @@ def _of_constant(seen: _Seen, settings: BehaviorSettings) -> str:
 
 
 def seekers(settings: BehaviorSettings) -> str:
-    """Returns what may lead agents to rewards which random actions do not find, in words: signals and recordings."""
+    """Describes the reward signals and recordings that may lead agents to rewards which random actions do not find."""
     recorded = {
         "prior_data": getattr(settings.hyperparameters, "prior_data", None),
         "behavioral_cloning": settings.behavioral_cloning,
@@ -243,7 +243,7 @@ def _of_plateau(share: float, since: int, seen: _Seen) -> str:
 
 
 def _must_rise(seen: _Seen, summary: Summary, settings: BehaviorSettings) -> bool:
-    """Whether a mean reward that does not rise means that nothing is learned. It need not rise in self-play, in later
+    """Whether a mean reward that does not rise shows that nothing is learned. It need not rise in self-play, in later
     lessons, or when the policy learns from other signals only.
     """
     lessons = any(value for tag, value in summary.values.items() if tag.startswith("Environment/Lesson Number/"))
@@ -257,10 +257,9 @@ def _must_rise(seen: _Seen, summary: Summary, settings: BehaviorSettings) -> boo
 
 
 def _risen(seen: _Seen) -> bool:
-    """Whether the newest episodes earn more than the worst period did, by more than chance, or far more than the first
-    one did.
+    """Whether the newest episodes earn more than the worst period, by more than chance, or far more than the first.
 
-    The first period alone is no measure: where success ends an episode, the first to end are those that succeed.
+    The first period alone is misleading: if success ends an episode, the first episodes to end are successful ones.
     """
     return any(
         _rise(seen.lowest[tag], seen.course[tag][-SHORT:], CERTAIN, 1e-6)
@@ -270,15 +269,15 @@ def _risen(seen: _Seen) -> bool:
 
 
 def _rise(before: list[float], recent: list[list[float]], errors: float, share: float) -> bool:
-    """Whether the mean has risen by so many standard errors, and by this share of what it was."""
+    """Whether the mean has risen by a number of standard errors, and by this share of its old value."""
     mean, deviation, count = _pooled(recent)
     error = math.sqrt(max(before[1], deviation if before[2] < 2 else 0.0) ** 2 / before[2] + deviation**2 / count)
     return mean - before[0] > max(errors * error, share * abs(before[0]))
 
 
 def _flat_since(seen: _Seen, least: float) -> int | None:
-    """Returns the step since which the mean has changed by chance only, for at least so many decisions, and little
-    above the lowest one; None if there is no such plateau.
+    """Returns the step since which the mean has changed only by chance and stayed close to its lowest value, for a
+    minimum of decisions; None without such a plateau.
     """
     course = seen.course[_judge(seen)]
     mean, deviation, count = _pooled(course[-LONG:])
@@ -300,7 +299,7 @@ def _error(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def _joined(course: list[list[float]]) -> list[list[float]]:
-    """Returns a course of which, if it is long, older neighbors are one."""
+    """Returns a history of values; in a long one, older neighbors are merged."""
     if len(course) <= KEPT:
         return course
     pairs = [[*_pooled(course[i : i + 2]), course[i][3]] for i in range(0, len(course) - LONG, 2)]

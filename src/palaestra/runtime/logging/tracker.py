@@ -38,11 +38,11 @@ class Summary:
     std: float  # standard deviation of their returns
     times: Mapping[str, Any] | None = None  # seconds of each rank in the period, and a sentence about the session
     grouped: bool = False
-    """Whether agents of groups ended episodes: what a group earned counts once it has ended as a whole."""
+    """Whether agents of groups ended episodes: a group's reward counts once the whole group has ended."""
 
     @property
     def judged(self) -> np.ndarray:
-        """Returns that runs are compared by, of each episode; of groups, what each whole group earned."""
+        """Returns by which runs are compared, one of each episode; with groups, each whole group's reward."""
         own = () if self.grouped else self.histograms.get(REWARD, ())
         return np.asarray(self.histograms.get(GROUP_REWARD, own))
 

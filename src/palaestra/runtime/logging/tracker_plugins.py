@@ -18,7 +18,7 @@ MEMBERS = ("write", "text", "close")
 def find_trackers(settings: RunSettings) -> dict[str, Callable[..., Tracker]]:
     """Returns the class of each tracker that the settings name.
 
-    Raises PluginError for one that does not exist, cannot be imported, or does not take the options given for it.
+    Raises PluginError for a tracker that does not exist, cannot be imported, or does not take the given options.
     """
     return {name: _find(name, options) for name, options in settings.trackers.items()}
 
@@ -26,7 +26,7 @@ def find_trackers(settings: RunSettings) -> dict[str, Callable[..., Tracker]]:
 def make_trackers(
     found: Mapping[str, Callable[..., Tracker]], run: TrackedRun, warn: Callable[[str], object]
 ) -> dict[str, Tracker]:
-    """Makes each tracker for a run, and those of ML-Agents' plug-ins. Raises PluginError.
+    """Makes each tracker for a run, including trackers of ML-Agents' plug-ins. Raises PluginError.
 
     A plug-in of ML-Agents that fails is reported with `warn` and left out, since no setting asks for it.
     """

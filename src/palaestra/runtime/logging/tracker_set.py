@@ -1,4 +1,4 @@
-"""The trackers of a run; one that fails does not stop the training."""
+"""The trackers of a run; a tracker that fails does not stop the training."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PATIENCE = 90.0
 
 
 class TrackerSet:
-    """Sends what a run has measured to its trackers."""
+    """Sends a run's measurements to its trackers."""
 
     def __init__(self, trackers: Mapping[str, Tracker], warn: Callable[[str], object]) -> None:
-        """`trackers`, by name. `warn` is called once for each that fails."""
+        """`trackers`, by name. `warn` is called once for each tracker that fails."""
         self._trackers = dict(trackers)
         self._warn = warn
         self.watching = {name: tracker for name, tracker in trackers.items() if isinstance(tracker, SeesValues)}
@@ -78,7 +78,7 @@ class TrackerSet:
             self._attempt(name, partial(send, tracker), what)
 
     def _attempt(self, name: str, send: Callable[[], object], what: str) -> None:
-        """Sends something to a tracker; one that fails is reported once and tried again the next time."""
+        """Sends a value to a tracker; a tracker that fails is reported once and tried again the next time."""
         try:
             send()
         except Exception as error:

@@ -34,8 +34,8 @@ _MOST = float(np.finfo(np.float64).max)
 
 
 class TensorBoardTracker:
-    """Writes event files `<run>/<Behavior>/events.out.tfevents...`. A new run first removes those of an earlier run in
-    its folder.
+    """Writes event files `<run>/<Behavior>/events.out.tfevents...`. A new run first removes the files of an earlier run
+    in its folder.
 
     Unlike TensorBoard's own file writer it uses no thread, so that a full disk is reported by the call that fails.
     """
@@ -112,8 +112,8 @@ class TensorBoardTracker:
 class JSONLTracker:
     """Writes `<run>/metrics.jsonl`: a line for each summary.
 
-    It has behavior, step, time, elapsed, training, episodes, std, every value by its tag, and under `times` what the
-    run did.
+    It has behavior, step, time, elapsed, training, episodes, std, every value by its tag, and under `times` the seconds
+    by activity.
     """
 
     def __init__(self, run: TrackedRun) -> None:
@@ -291,6 +291,6 @@ def _finite(value: float) -> float | None:
 
 
 def _close(file: BinaryIO) -> None:
-    """Closes a file. Errors are ignored: every write was flushed, and one that failed has been reported."""
+    """Closes a file. Errors are ignored: every write was flushed, and a failed write has been reported."""
     with suppress(OSError):
         file.close()

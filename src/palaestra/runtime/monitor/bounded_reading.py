@@ -28,14 +28,15 @@ def signature(path: Path | str) -> Signature | None:
 
 
 class ResultsFiles:
-    """Files under one folder. Methods answer None or nothing for what is missing, cannot be read, or lies elsewhere."""
+    """Files under one folder. Methods return None or an empty value for files that are missing, unreadable, or
+    outside the folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._real = os.path.realpath(root)
 
     def contains(self, path: Path) -> bool:
-        """Whether a path lies in the folder once all links are followed."""
+        """Whether a path lies in the folder after all links are followed."""
         try:
             real = os.path.realpath(path)
         except (OSError, ValueError):

@@ -56,7 +56,7 @@ class RunCurves:
 
 
 class CurveCache:
-    """Curves by run's folder. Those that were not asked for longest are forgotten. For any thread."""
+    """Curves by run's folder. The least recently requested curves are forgotten. For any thread."""
 
     def __init__(self, files: ResultsFiles, kept: int = KEPT) -> None:
         self._files = files

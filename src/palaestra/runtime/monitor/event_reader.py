@@ -30,7 +30,7 @@ _SKIPPED = {"images": 1, "audio": 1, "histograms": 1, "compressedHistograms": 1}
 
 
 def event_files(files: ResultsFiles, run: Path) -> dict[Path, Signature]:
-    """Returns the event files of a run, oldest first by name, without pipes and those that links elsewhere name."""
+    """Returns the event files of a run, oldest first by name, without pipes and without links that lead elsewhere."""
     found: list[Path] = []
     _search(run, found, DEPTH)
     signed = {p: signature(p) for p in sorted(found) if p.is_file() and (not p.is_symlink() or files.contains(p))}
@@ -88,7 +88,7 @@ def _number(value: Any) -> float | None:
 
 
 def _scalar(tensor: Any) -> float | None:
-    """Returns the number of a tensor; None for one of any shape, which a few bytes can make as large as they like."""
+    """Returns the number of a scalar tensor; None for other shapes, which a few bytes can make arbitrarily large."""
     from tensorboard.util.tensor_util import make_ndarray
 
     try:
@@ -132,7 +132,7 @@ class EventsReader:
                 self._readers[folder].reload()
 
     def _all_inside(self, folder: Path, known: dict[Path, Signature]) -> bool:
-        """Whether the reader, which opens every event file of a folder, opens none that a link elsewhere names."""
+        """Whether no event file of the folder is a link that leads elsewhere (the reader opens all of them)."""
         try:
             there = [Path(entry.path) for entry in os.scandir(folder) if ANY_EVENTS in entry.name]
         except OSError:

@@ -28,7 +28,7 @@ _WARNING = re.compile(r"\[?(WARNING|ERROR|CRITICAL)\b")
 
 @dataclass(frozen=True, slots=True)
 class LessonStatus:
-    """Current lesson of an environment parameter, and what the next one needs."""
+    """Current lesson of an environment parameter, and the condition for the next one."""
 
     parameter: str
     number: int  # the first is 0
@@ -49,14 +49,14 @@ class LeagueTable:
     rows: tuple[int, ...]  # steps
     columns: tuple[int, ...]
     scores: tuple[tuple[int, int, float], ...]
-    """Column, row and score from 0 to 1, of those that met."""
+    """Column, row and score from 0 to 1, of pairs that have played."""
     ratings: tuple[tuple[str, int, float, float], ...]
     """Behavior, step, skill and its deviation."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeShares:
-    """Shares of the time by part, and a sentence about what holds the run up."""
+    """Shares of the time by activity, and a sentence about the bottleneck."""
 
     shares: Mapping[str, float]
     bottleneck: str = ""
@@ -92,7 +92,7 @@ def _lesson_number(name: str, status: RunStatus, reached: Mapping[str, Any]) -> 
 
 
 def _needs(criterion: Mapping[str, Any], status: RunStatus) -> tuple[str, float | None]:
-    """Returns what ends a lesson as a sentence, and how far it is met by the last summary."""
+    """Returns a lesson's condition as a sentence, and how far the last summary meets it."""
     named = [each for each in status.behaviors if each.name == criterion.get("behavior")]
     behavior = next(iter([*named, *status.behaviors]), None)
     measure = str(criterion.get("measure", ""))
@@ -165,7 +165,7 @@ def league(files: ResultsFiles, run_id: str) -> LeagueTable | None:
 
 
 def time_shares(files: ResultsFiles, status: RunStatus) -> TimeShares | None:
-    """Returns where the time of the newest session went, and what holds it up; None if not known."""
+    """Returns where the time of the newest session went, and its bottleneck; None if unknown."""
     sentence = status.progress.get("bottleneck")
     shares = status.progress.get("shares")
     if isinstance(sentence, str) and isinstance(shares, Mapping):
@@ -202,7 +202,7 @@ def logs(files: ResultsFiles, run_id: str) -> list[str]:
 
 
 def log_tail(files: ResultsFiles, run_id: str, name: str) -> str:
-    """Returns the end of one of the `logs`; nothing for any other name."""
+    """Returns the end of one of the `logs`; '' for any other name."""
     return files.last_lines(files.root / run_id / "run_logs" / name, LOG_TAIL) if name in logs(files, run_id) else ""
 
 

@@ -57,7 +57,7 @@ class RunIndex:
         self._looked = 0.0
 
     def statuses(self) -> list[RunStatus]:
-        """Returns the status of every run, those that learn first, then the newest. It reads files: use a thread."""
+        """Returns the status of every run, learning runs first, then the newest. It reads files: use a thread."""
         with self._lock:
             if time.monotonic() - self._looked >= FRESHNESS:
                 self._refresh()
@@ -85,7 +85,7 @@ class RunIndex:
         return before[1]
 
     def notes(self, run_id: str) -> RunNotes:
-        """Returns what people have written about a run of the folder."""
+        """Returns people's notes about a run of the folder."""
         file = self.results / run_id / NOTES
         sign = signature(file) if run_id in self._known else None
         if sign is None:
@@ -111,7 +111,7 @@ class RunIndex:
             self._known[run_id] = _KnownRun(now, read_status(self.files, run_id, self.settings(run_id)))
 
     def _signature(self, run_id: str) -> object:
-        """Returns what changes if the status of a run does."""
+        """Returns a fingerprint that changes with the status of a run."""
         run = self.results / run_id
         signs = tuple(signature(f"{run}/{name}") for name in WATCHED)
         settings = signature(f"{run}/{CONFIGURATION}")

@@ -1,4 +1,4 @@
-"""Finds runs in a results folder: ours, those of ML-Agents, and folders with TensorBoard's files alone."""
+"""Finds runs in a results folder: runs of Palaestra and ML-Agents, and folders with only TensorBoard's files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _search(folder: Path, prefix: str, found: list[str], depth: int) -> None:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder has a run's settings, or TensorBoard's files of its own or of its behaviors."""
+    """Whether a folder has a run's settings, or TensorBoard's files, itself or in its behaviors' folders."""
     if (folder / CONFIGURATION).is_file():
         return True
     try:

@@ -1,4 +1,4 @@
-"""How far a run is and how it does, from small parts of its files."""
+"""Progress and reward of a run, from small parts of its files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class BehaviorStatus:
     values: Mapping[str, float] = field(default_factory=dict)
     """Last value of each tag."""
     episodes: int | None = None
-    """How many the reward is the mean of; None: it is not known."""
+    """Number of episodes in the mean reward; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class RunStatus:
 
     @property
     def step(self) -> int:
-        """Steps of all behaviors together; those beyond max_steps, while others still learn, do not count."""
+        """Steps of all behaviors together; steps beyond max_steps, while other behaviors still learn, do not count."""
         return sum(min(each.step, each.max_steps or each.step) for each in self.behaviors)
 
     @property
@@ -116,7 +116,7 @@ class RunStatus:
 
 
 def read_status(files: ResultsFiles, run_id: str, settings: Mapping[str, Any] | None = None) -> RunStatus:
-    """Reads a run's progress. `settings`: those of the run, if they are known already."""
+    """Reads a run's progress. `settings`: the run's settings, if they are known already."""
     run = files.root / run_id
     tree = read_settings(files, run) if settings is None else settings
     progress = files.json(run / PROGRESS)
@@ -145,7 +145,7 @@ def read_status(files: ResultsFiles, run_id: str, settings: Mapping[str, Any] | 
 
 
 def read_settings(files: ResultsFiles, run: Path) -> dict[str, Any]:
-    """Returns a run's settings as plain values; nothing if they cannot be read."""
+    """Returns a run's settings as plain values; empty if they cannot be read."""
     text = files.text(run / CONFIGURATION, 2 * 2**20)
     try:
         tree = parse(text, quick=True).tree if text else {}
@@ -183,7 +183,7 @@ def writer_of(files: ResultsFiles, run: Path) -> LockHolder | None:
 
 
 def lives(run: Path, writer: LockHolder) -> bool:
-    """Whether a run's writer lives; one of another machine shows it by touching the file."""
+    """Whether a run's writer is alive; a writer on another machine shows it by touching the file."""
     return writer.alive if writer.here else (signature(run / WRITER) or (0,))[0] / 1e9 > time.time() - FRESH
 
 
@@ -313,18 +313,18 @@ def _trainers(tree: Mapping[str, Any]) -> str:
 
 
 def section(tree: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Returns a section of a file that anybody may have written; an empty one if there is none."""
+    """Returns a section of a file of unknown origin; an empty one if it is missing."""
     found = tree.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
 def sections(found: object) -> list[Mapping[str, Any]]:
-    """Returns the sections in a list; none if it is no list."""
+    """Returns the sections in a list; empty if it is no list."""
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
 
 
 def is_number(value: object) -> bool:
-    """Whether a value of a file is a number; True and False are none."""
+    """Whether a value of a file is a number; True and False are not numbers."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

@@ -1,1 +1,1 @@
-"""Features of a run, and what they share."""
+"""Features of a run, and their common base."""

@@ -1,5 +1,5 @@
-"""Measurements of a run on their way to its statistics: those of several ranks in order, so that every rank's
-statistics take in everyone's.
+"""Measurements of a run on their way to its statistics: with several ranks in order, so that every rank's statistics
+include all ranks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Journal:
         }
 
     def passes_on(self, kind: str, take: Callable[..., object]) -> None:
-        """Lets `note` pass on what ranks have found of a kind of one's own."""
+        """Makes `note` pass on a part's own kind of measurement."""
         self._targets[kind] = take
 
     def add(self, behavior: str, tag: str, value: float) -> None:

@@ -1,4 +1,4 @@
-"""Meetings of a run that nobody else takes part in; those of several ranks: `runtime/parts/rank_meetings.py`."""
+"""Meetings of a run with a single process; for several ranks: `runtime/parts/rank_meetings.py`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from palaestra.runtime.storage.run_folder import RunFolder
 
 
 class Meetings:
-    """Decides when a run updates. A single process meets nobody, and decides by itself."""
+    """Decides when a run updates. A single process has no meetings, and decides alone."""
 
     may_put_off: ClassVar[bool] = True
     """Whether a checkpoint may wait for trainers: ranks must all save at the same moment."""
@@ -37,7 +37,7 @@ class Meetings:
         """Lets the ranks know, when they begin, which behaviors all of them have. All ranks take part."""
 
     def due(self, collector: Collector, stopped: bool) -> bool:
-        """Whether updates, summaries and what else is due are looked at after this round; several ranks meet then."""
+        """Whether updates, summaries and other due work are checked after this round; several ranks meet then."""
         return True
 
     def shared(self) -> list[Learner]:
@@ -47,7 +47,7 @@ class Meetings:
         return list(self._learners.values())
 
     def awaited(self) -> list[Learner]:
-        """Returns the learners of which something may be due, so that this rank must meet the others."""
+        """Returns the learners for which work may be due, so that this rank must meet the other ranks."""
         return list(self._learners.values())
 
     def meet(self, collector: Collector, *, stopped: bool, lost: Callable[[], bool]) -> list[str]:
@@ -58,12 +58,12 @@ class Meetings:
         return collector.full
 
     def check_folder(self, folder: RunFolder) -> None:
-        """Raises FolderLost if the run's folder can no longer be written to, unless ranks hear of it when they meet."""
+        """Raises FolderLost if the run's folder can no longer be written to; with several ranks, when they meet."""
         if folder.may_be_lost():
             folder.must_be_writable()
 
     def report(self) -> None:
-        """Lets all ranks take in what each of them has measured since the last report."""
+        """Gives all ranks the measurements of each rank since the last report."""
         self.times = self.newest_times()
 
     def newest_times(self) -> list[TimeUse]:
@@ -72,8 +72,8 @@ class Meetings:
         return [self.time_use()]
 
     def state_dict(self, unseen: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what the next meeting depends on, for the state of a run. All ranks take part. `unseen`: collectors
-        of saved behaviors that have not appeared.
+        """Returns the state on which the next meeting depends, for the state of a run. All ranks take part. `unseen`:
+        collectors of saved behaviors that have not appeared.
         """
         return {}
 

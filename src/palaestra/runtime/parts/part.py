@@ -21,10 +21,10 @@ class RunPart:
     """A feature of a run. It owns its state and its messages, and knows no other part.
 
     A run tells all its parts of the same few moments, in the order in which `runtime/run/learning.py` (`parts_of`)
-    lists them; a part overrides those in which it takes part. With several ranks some moments come at the same decision
-    on every rank ("on all ranks"), so that a part may gather and average there; at the others, and in `__init__`, a
-    rank is alone. What a part takes when it is made is its own affair: a `RunContext` if that is enough, else the run,
-    of which environment, collector and clock are there from `joined` on.
+    lists them; a part overrides the moments at which it acts. With several ranks some moments come at the same decision
+    on every rank ("on all ranks"), so that a part may gather and average there; at other moments, and in `__init__`, a
+    rank is alone. A part chooses the arguments of its constructor: a `RunContext` if that is enough, else the run,
+    whose environment, collector and clock exist from `joined` on.
     """
 
     name: ClassVar[str] = ""
@@ -35,7 +35,7 @@ class RunPart:
 
     @property
     def idle(self) -> bool:
-        """Whether it has nothing to do until another behavior joins, whatever lessons begin and requests come before.
+        """Whether it has nothing to do until another behavior joins, even if lessons begin or requests arrive before.
         Neither `tick` nor any of `MOMENTS` is then called. Asked when a behavior has joined, and after a reset. A part
         that overrides a moment on all ranks must answer the same on all of them.
         """
@@ -48,7 +48,7 @@ class RunPart:
         """The environment has made a tick; actions for its tables are chosen next. On this rank."""
 
     def ticks_ahead(self) -> int | None:
-        """Returns after how many ticks it must be told `round_ended` at the latest; None: whenever."""
+        """Returns the largest number of ticks until its next `round_ended`; None: any number."""
         return None
 
     def joined(self, learner: Learner) -> None:
@@ -64,7 +64,7 @@ class RunPart:
         """Collecting has paused. On this rank."""
 
     def met(self) -> None:
-        """Several ranks have met, before they update; a single process meets nobody. On all ranks."""
+        """Several ranks have met, before they update; not called in a single process. On all ranks."""
 
     def updated(self, learner: Learner) -> None:
         """A policy was updated. On all ranks."""
@@ -73,7 +73,7 @@ class RunPart:
         """A summary was written; `summary.mean` is the mean reward in it. On all ranks."""
 
     def lesson_began(self) -> None:
-        """The environment has other parameters now: what was measured before cannot be compared. On all ranks."""
+        """The environment's parameters have changed: earlier measurements are not comparable. On all ranks."""
 
     def round_ended(self) -> None:
         """The updates and the summaries that were due are done. On all ranks."""
@@ -82,10 +82,10 @@ class RunPart:
         """Something may be shown, before this rank collects again: a few times a second. On this rank."""
 
     def asked(self, request: RunRequest) -> str | None:
-        """Carries out a request if it is for this part. Returns what was done, else None. Raises Refused."""
+        """Carries out a request if it is for this part. Returns a text about the change, else None. Raises Refused."""
 
     def endings(self) -> Mapping[str, Course]:
-        """Returns the behaviors that need no more training, and why, once no behavior does; empty: the run goes on."""
+        """Returns the behaviors that need no more training, and why, once all do; empty: the run continues."""
         return {}
 
     def loop_ended(self) -> None:
@@ -114,10 +114,10 @@ class RunPart:
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:
-        """Restores its state. `restored`: the environment goes on with the same episodes; else new ones have begun."""
+        """Restores its state. `restored`: the environment continues the same episodes; else new ones have begun."""
 
     def close(self) -> None:
-        """Frees what it has opened."""
+        """Closes the resources that it has opened."""
 
 
 class Refused(Exception):

@@ -1,8 +1,8 @@
-"""Meetings of several ranks of a run: which rollouts they learn from together, and what they exchange.
+"""Meetings of several ranks of a run: the rollouts from which they learn together, and their exchanges.
 
 A rank collects by itself until a rollout is full, it has made its share of the decisions until something is due, or it
-is stopped. Then all meet. Everything that a meeting decides follows from numbers that all ranks have, so that all go on
-alike.
+is stopped. Then all meet. Everything that a meeting decides follows from numbers that all ranks have, so all ranks
+decide the same.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ PATIENCE = 10
 
 
 class RankMeetings(Meetings):
-    """Decides when the ranks of a run meet, and what they do then."""
+    """Decides when the ranks of a run meet, and their actions at a meeting."""
 
     may_put_off = False
 
     def __init__(self, context: RunContext, journal: RankJournal, warnings: RankWarnings) -> None:
-        """`journal`, `warnings`: those of this rank."""
+        """`journal`, `warnings`: this rank's."""
         super().__init__(context)
         self._group = context.group
         self._journal = journal
@@ -81,7 +81,7 @@ class RankMeetings(Meetings):
         return [self._learners[name] for name in self.names if name in self._shared and name in self._learners]
 
     def awaited(self) -> list[Learner]:
-        """Returns the learners of which something may be due: all while none is shared, so that ranks meet at all."""
+        """Returns the learners for which work may be due; all of them while none is shared, so that ranks meet."""
         return self.shared() if self._shared else list(self._learners.values())
 
     def _drop(self, collector: Collector) -> None:
@@ -120,7 +120,7 @@ class RankMeetings(Meetings):
         return [name for name, state in states.items() if all(one == FULL for one in state)]
 
     def report(self) -> None:
-        """Lets all ranks take in what each of them has measured since the last report."""
+        """Gives all ranks the measurements of each rank since the last report."""
         assert self.time_use is not None
         self._reported = self._total
         found = self._group.gather((self._journal.take(), self._warnings.take(), self.time_use()))
@@ -129,7 +129,7 @@ class RankMeetings(Meetings):
         self.times = [use for _, _, use in found]
 
     def check_folder(self, folder: RunFolder) -> None:
-        """Does nothing: ranks hear of it when they meet."""
+        """Does nothing: ranks learn of it when they meet."""
 
     def newest_times(self) -> list[TimeUse]:
         """Returns the times of each rank at the last report; before it, this rank's."""
@@ -163,8 +163,8 @@ class RankMeetings(Meetings):
         return found
 
     def state_dict(self, unseen: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what the next meeting depends on, for the state of a run. All ranks take part. `unseen`: collectors
-        of saved behaviors that have not appeared.
+        """Returns the state on which the next meeting depends, for the state of a run. All ranks take part. `unseen`:
+        collectors of saved behaviors that have not appeared.
         """
         own = {name: learner.collector.decisions for name, learner in self._learners.items()}
         found = self._group.gather(own)
@@ -195,11 +195,11 @@ class RankMeetings(Meetings):
 
 
 def journal_of(statistics: Statistics, group: RankGroup) -> Journal:
-    """Returns what takes the measurements of this rank of a run."""
+    """Returns the object that takes the measurements of this rank."""
     return Journal(statistics) if group.size == 1 else RankJournal(statistics)
 
 
 def meetings_of(context: RunContext, warnings: RankWarnings) -> Meetings:
-    """Returns the meetings of the ranks of a run. `warnings`: those of this rank."""
+    """Returns the meetings of the ranks of a run. `warnings`: this rank's."""
     journal = context.journal
     return RankMeetings(context, journal, warnings) if isinstance(journal, RankJournal) else Meetings(context)

@@ -30,7 +30,7 @@ class RankWarnings:
         return kept
 
     def show(self, found: Sequence[Sequence[str]], warn: Callable[[str], object]) -> None:
-        """Shows what the other ranks have taken, which rank 0 has not shown already; a text of several ranks once."""
+        """Shows warnings of the other ranks that rank 0 has not shown already; each text once."""
         by_text: dict[str, list[int]] = {}
         for rank, texts in enumerate(found):
             for text in texts:

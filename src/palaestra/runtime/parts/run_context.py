@@ -25,9 +25,9 @@ class RunContext:
     console: Console
     group: RankGroup
     status: TrainingStatus
-    """The list of models, in which lessons, ratings and endings stand too."""
+    """The list of models, which also holds lessons, ratings and the ends of behaviors."""
     one_of_several: bool = False
-    """Whether the same is trained with other seeds, and all are summed up together."""
+    """Whether this run is one of several seeds, which have a common summary."""
     learners: dict[str, Learner] = field(default_factory=dict)
     """By behavior, in the order in which they have appeared."""
 

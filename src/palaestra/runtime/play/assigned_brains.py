@@ -1,4 +1,4 @@
-"""Decides which brain acts for which agent: one for each team of a behavior, and others for single agents."""
+"""Decides which brain acts for which agent: a brain for each team of a behavior, and other brains for single agents."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class AssignedBrains:
 
     @property
     def taken(self) -> set[AgentKey]:
-        """Agents that have a brain of their own."""
+        """Agents that have their own brain."""
         return set(self._agents)
 
     def brain(self, behavior: str, team: int) -> Brain | None:
-        """Returns the brain of a side; None if it has not acted so far."""
+        """Returns the brain of a side; None if it has not acted yet."""
         answers = self._sides.get((behavior, team))
         return None if answers is None else answers.brain
 

@@ -1,4 +1,4 @@
-"""The environment in which the policies of a run are evaluated, and evaluations there."""
+"""The environment in which the policies of a run are evaluated, and the evaluations."""
 
 from __future__ import annotations
 
@@ -100,11 +100,11 @@ class Trials:
 
     @property
     def possible(self) -> bool:
-        """Whether there can be an environment for them."""
+        """Whether a separate environment can be opened for them."""
         return self._reopen is not None
 
     def allow(self, seconds: float) -> None:
-        """Lets evaluations take so long, now that the run stops."""
+        """Limits the time of evaluations, now that the run stops."""
         self._until = perf_counter() + seconds
 
     def _go_on(self, _: int = 0) -> None:

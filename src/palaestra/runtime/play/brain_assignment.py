@@ -163,7 +163,7 @@ class BrainAssignment:
         self._played: set[tuple[str, int]] = set()
 
     def part(self, behavior: str, team: int) -> BrainSpec | None:
-        """Returns the spec for a side: named with its team, else by its behavior, else for all others."""
+        """Returns the spec for a side: the spec for its team, else for its behavior, else for all other behaviors."""
         for whom in ((behavior, team), (behavior, None), (None, None)):
             for part in self._parts:
                 if (part.behavior, part.team) == whom:
@@ -182,7 +182,7 @@ class BrainAssignment:
         return made
 
     def strangers(self) -> list[BrainSpec]:
-        """Returns the specs for behaviors that have not appeared so far."""
+        """Returns the specs for behaviors that have not appeared yet."""
         return [part for part in self._parts if part.behavior is not None and part.behavior not in self._env.behaviors]
 
     def idle(self) -> list[BrainSpec]:
@@ -231,7 +231,7 @@ class BrainAssignment:
         return user_brain(getattr(module, attribute), part.brain, role)
 
     def _missing(self, behavior: str, team: int) -> str:
-        """Returns a message: which side has no brain, what may have been meant, and what can be chosen."""
+        """Returns a message: the side without a brain, a similar name, and the possible choices."""
         typed = [part for part in self.strangers() if nearest(part.behavior or "", [behavior])]
         others = [side_name(behavior, part.team) for part in self._parts if part.behavior == behavior]
         whom = f"team {team} of behavior '{behavior}'" if others else f"behavior '{behavior}'"

@@ -27,7 +27,7 @@ def check_time_scale(scale: float | None) -> None:
 
 
 class BrainGame:
-    """An environment and its brains. `evaluation` has the episodes so far, also after an interruption."""
+    """An environment and its brains. `evaluation` has the finished episodes, also after an interruption."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class BrainGame:
         wanted: PlayOptions,
         results_dir: Path = Path("results"),
     ) -> None:
-        """`name` is the environment's; `results_dir` has the runs that `model:RUN` means."""
+        """`name`: the environment's name; `results_dir`: folder of the runs for `model:RUN`."""
         self.env = env
         self.name = name
         self.wanted = wanted
@@ -48,7 +48,7 @@ class BrainGame:
         self._start = time.perf_counter()
 
     def play(self, time_scale: float | None = None) -> None:
-        """Plays all episodes, at so many simulated seconds per second. Raises PalaestraError."""
+        """Plays all episodes, at a number of simulated seconds per second. Raises PalaestraError."""
         pace = self._pace(time_scale)
         with EpisodeProgress(quiet=self.wanted.quiet) as progress:
 
@@ -118,7 +118,7 @@ class PlaybackClock:
         self._next = 0.0
 
     def wait(self, seconds: float) -> None:
-        """Waits until the next tick is due, which then lasts so many seconds."""
+        """Waits until the next tick is due; `seconds` is the length of that tick."""
         now = self._clock()
         if now < self._next:
             self._sleep(self._next - now)

@@ -72,7 +72,7 @@ class BrainPolicy(TableAnswers):
 
     @property
     def recurrent_state(self) -> Tensor:
-        """(S, 1 + L): 1 where an episode begins, then a model's LSTM memory, but none of a user's own brain."""
+        """(S, 1 + L): 1 where an episode begins, then a model's LSTM memory, but no memory of a user's own brain."""
         remembered = self._remembered(len(self._fresh))
         return torch.from_numpy(np.concatenate([self._fresh[:, None].astype(np.float32), remembered], 1))
 

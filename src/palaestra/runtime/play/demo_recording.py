@@ -42,13 +42,13 @@ class _Table:
 
 
 class DemoRecorder:
-    """Records what an environment shows and what its agents do: a file for each behavior and team.
+    """Records observations and actions in an environment: a file for each behavior and team.
 
-    Episodes are whole and one after another, in the order in which they end. Those that began first are recorded,
-    `episodes` of each file (None: all). Call `note` with the tables of `reset` and of each `step`, and `decided` with
-    the actions in between. `path` is a file (.demo), beside which those of further behaviors and teams lie, or a
-    folder. In a folder, and beside the file unless `force` is set, nothing is overwritten. `pictures` writes images as
-    PNGs, 8 bits a channel, instead of as numbers.
+    Episodes are whole and one after another, in the order in which they end. The episodes that began first are
+    recorded, `episodes` in each file (None: all). Call `note` with the tables of `reset` and of each `step`, and
+    `decided` with the actions in between. `path` is a file (.demo), next to which the files of further behaviors and
+    teams are written, or a folder. In a folder nothing is overwritten, nor next to the file unless `force` is set.
+    `pictures` writes images as PNGs, 8 bits a channel, instead of as numbers.
 
     Raises:
         DemoError: also in its methods; a file cannot be written.
@@ -195,7 +195,7 @@ def record_demo(
     note: Callable[[Mapping[str, TimeStep]], None],
     seed: int,
 ) -> None:
-    """Plays until every file has its episodes. `act` and `note` are those of `Players`."""
+    """Plays until every file has its episodes. `act` and `note`: see `Players`."""
     steps = env.reset(seed)
     while True:
         note(steps)

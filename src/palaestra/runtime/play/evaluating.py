@@ -66,7 +66,7 @@ class Contestant:
 
 
 def evaluate_all(contestants: Sequence[Contestant], wanted: PlayOptions) -> Evaluation:
-    """Plays each in an environment of its own, one after another. Raises PalaestraError."""
+    """Plays each in a separate environment, one after another. Raises PalaestraError."""
     start = time.perf_counter()
     rows = list[EvaluatedSide]()
     decisions = 0
@@ -95,14 +95,14 @@ def played(env: Env, brains: BrainOf, wanted: PlayOptions, name: str = "") -> Pl
 
 
 def counts(players: Players, episodes: int) -> tuple[int, int, int]:
-    """Returns the episodes so far, those that are wanted, and the decisions so far."""
+    """Returns the numbers of finished episodes, of wanted episodes, and of decisions."""
     teams = players.teams
     return sum(len(one.returns) for one in teams.values()), episodes * len(teams), players.decisions
 
 
 @contextmanager
 def opened(models: Models, given: object | None, wanted: PlayOptions) -> Iterator[EnvWrapper]:
-    """Opens the environment to play in, and closes it, unless it is the user's own object."""
+    """Opens the environment to play in, and closes it unless it is the user's own object."""
     is_ours = True
     if given is None or isinstance(given, str):
         usual = min(wanted.episodes, MOST_AREAS)

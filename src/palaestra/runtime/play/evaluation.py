@@ -33,7 +33,7 @@ class SideEpisodes:
 
     @property
     def grouped(self) -> bool:
-        """Whether groups of agents played, which are judged as one, also where they earned nothing as such."""
+        """Whether groups of agents played; a group counts as one, even if it got no group reward."""
         return bool(len(self.group_returns))
 
     @property
@@ -69,7 +69,7 @@ class SideEpisodes:
 
 
 def as_json(result: SideEpisodes) -> dict[str, Any]:
-    """Returns what JSON says of an evaluation."""
+    """Returns an evaluation as values for JSON."""
     returns = result.rewards
     numbers: dict[str, Any] = {"episodes": len(result.returns)}
     if len(returns):
@@ -84,7 +84,7 @@ def as_json(result: SideEpisodes) -> dict[str, Any]:
 
 
 def cells(result: SideEpisodes) -> list[str]:
-    """Returns what tables say of an evaluation: the mean reward with its error, minimum, maximum, and decisions."""
+    """Returns an evaluation as texts for tables: the mean reward with its error, minimum, maximum, and decisions."""
     returns = result.rewards
     if not len(returns):
         return ["-"] * 4
@@ -93,7 +93,7 @@ def cells(result: SideEpisodes) -> list[str]:
 
 
 def play(env: Env, players: Players, seed: int, each_tick: Callable[[], None] = lambda: None) -> None:
-    """Plays until all episodes have ended. If it is interrupted, `players` has those that ended."""
+    """Plays until all episodes have ended. After an interruption, `players` has the finished episodes."""
     steps = env.reset(seed)
     players.note(steps)
     while not players.done:
@@ -152,10 +152,10 @@ def evaluate(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, SideEpisodes]:
-    """Plays `episodes` of each behavior (of each team, where it has several) that appears before those seen so far have
-    played theirs.
+    """Plays `episodes` of each behavior (of each team, if it has several); a behavior that appears late counts only if
+    others are still playing.
 
-    Raises PolicyError where one of them has no model, or one made for other agents.
+    Raises PolicyError if a behavior has no model, or a model that was made for other agents.
     """
     players = Players(env, model_brains(env, policies, deterministic=deterministic), lambda agents: episodes)
 

@@ -62,7 +62,7 @@ def export_models(
 ) -> Export:
     """Writes the models of a run, or of one behavior to `out`, and compares them. Raises PalaestraError.
 
-    Models for Unity games have inputs for what the critic alone saw, too, unless `policy_inputs` is given.
+    Models for Unity games also have inputs for the critic's additional observations, unless `policy_inputs` is set.
     """
     if out is not None and (out.suffix.lower() != ".onnx" or out.is_dir()):
         raise ConfigError(f"--out {out}: expected the name of a file that ends in .onnx")

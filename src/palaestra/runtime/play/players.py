@@ -87,13 +87,13 @@ class TeamEpisodes:
         self._begin(now)
 
     def _forget(self, lost: NDArray[np.bool_]) -> None:
-        """Drops episodes that broke off, which say nothing about the brain; others count instead."""
+        """Drops episodes that were cut off, which do not show how good the brain is; others count instead."""
         self._begun -= int((lost & self._counted).sum())
         self._open.forget(lost)
         self._counted &= ~lost
 
     def _begin(self, now: ShownEpisode) -> None:
-        """Opens the episodes that begin on this tick; if only some of them count, those in the lowest slots do."""
+        """Opens the episodes that begin on this tick; if only some of them count, the lowest slots' episodes do."""
         new = now.acting & (now.team == self._team) & ~self._open.living
         self._open.open(new, now.group)
         slots = new.nonzero()[0]
@@ -109,7 +109,7 @@ class Players:
     """Plays all behaviors of an environment.
 
     `episodes` maps the number of a side's agents that act when it first appears to the number of its episodes that
-    count. `areas`: only agents of so many areas count, the first ones; None: of all.
+    count. `areas`: only agents of the first `areas` areas count; None: of all.
     """
 
     def __init__(self, env: Env, brain_of: BrainOf, episodes: Callable[[int], int], areas: int | None = None) -> None:
@@ -122,12 +122,12 @@ class Players:
 
     @property
     def teams(self) -> dict[Side, TeamEpisodes]:
-        """Episodes of all sides that have acted so far."""
+        """Episodes of all sides that have acted."""
         return {(name, team): one for name, teams in self._teams.items() for team, one in sorted(teams.items())}
 
     @property
     def done(self) -> bool:
-        """Whether all episodes of all sides seen so far have ended."""
+        """Whether all episodes of all known sides have ended."""
         teams = self.teams
         return bool(teams) and all(episodes.done for episodes in teams.values())
 
@@ -143,7 +143,7 @@ class Players:
         return actions
 
     def note(self, steps: Mapping[str, TimeStep]) -> None:
-        """Processes the tables of a tick, first those of `reset`."""
+        """Processes the tables of a tick; the first call gets the tables of `reset`."""
         for name, step in steps.items():
             now = shown(step)
             if self._areas is not None:

@@ -66,7 +66,7 @@ def run_folder(run: str, results: Path) -> RunFolder:
 
 
 def place_beside(models: Models | None) -> Path | None:
-    """Returns the run's folder, where files about its models go; None for no models, or those of no run or on the Hub.
+    """Returns the run's folder, for files about its models; None without models, or if they are not in a run here.
 
     Raises RunError for links out of someone else's folder.
     """
@@ -78,8 +78,8 @@ def place_beside(models: Models | None) -> Path | None:
 
 
 def find_models(run: str, results: Path, trust: bool = False, step: int | str | None = None) -> Models:
-    """Finds the newest model of each behavior of a run, or those of `step` or RUN@STEP, which may be 'best'; or one
-    model file. Runs no code. Raises RunError.
+    """Finds the newest model of each behavior of a run, or those of `step` or RUN@STEP, which may be 'best'; or a
+    single model file. Runs no code. Raises RunError.
 
     `hub:user/repository` is a run on the Hub, of which settings and models are downloaded.
     A model file in a run's folder is played in the run's environment; other behaviors of the run play their newest
@@ -104,8 +104,8 @@ def find_models(run: str, results: Path, trust: bool = False, step: int | str | 
 
 
 def split_step(run: str, results: Path) -> tuple[str, int | str | None]:
-    """Returns run and step of RUN@STEP or RUN@best; without a step for other texts, and for a run of that name. Raises
-    RunError for something else after the `@` of a run.
+    """Returns run and step of RUN@STEP or RUN@best; the step is None for other texts, and if a run has this whole name.
+    Raises RunError for something else after the `@` of a run.
     """
     if (results / run).is_dir() or Path(run).is_dir():
         return run, None
@@ -163,9 +163,7 @@ def _of_file(file: Path, trust: bool) -> Models:
 
 
 def newest_live(folder: RunFolder, trust: bool) -> Models | None:
-    """Returns the newest models that a run has written for those who watch it learn; None where it has none, or newer
-    ones beside them.
-    """
+    """Returns the newest models that a run has written for viewers; None if it has none, or newer regular models."""
     live = LiveModels(folder.path)
     steps = live.steps()
     if not steps:
@@ -196,9 +194,7 @@ def _of_run(folder: RunFolder, trust: bool, step: int | str | None) -> Models:
 
 
 def _behaviors(models: Models, status: TrainingStatus) -> list[str]:
-    """Returns the behaviors of a run that are known: not every one need be named in its settings, default_settings are
-    enough.
-    """
+    """Returns the behaviors of a run that are known: its settings need not name all, default_settings are enough."""
     named = [*(models.settings.behaviors if models.settings else ()), *status.behaviors()]
     live = [] if models.folder is None else LiveModels(models.folder).behaviors()
     files = {file_name(name) for name in named}
@@ -206,7 +202,7 @@ def _behaviors(models: Models, status: TrainingStatus) -> list[str]:
 
 
 def run_without_models(folder: RunFolder, trust: bool) -> tuple[Models, TrainingStatus]:
-    """Returns what a run's folder says of its settings and lessons, and its list of models. Raises RunError."""
+    """Returns settings and lessons from a run's folder, and its list of models. Raises RunError."""
     configuration = folder.path / CONFIGURATION
     if not configuration.is_file():
         raise RunError(f"{folder.path} is no run: {tensorflow_run(folder.path) or f'it has no {CONFIGURATION}'}")
@@ -235,7 +231,7 @@ def _best(folder: RunFolder, names: Iterable[str]) -> dict[str, Path]:
 
 
 def _at_step(folder: RunFolder, names: Sequence[str], step: int) -> dict[str, Path]:
-    """Returns the models of a step; for behaviors without one, those of the nearest step."""
+    """Returns the models of a step; for behaviors without one, the model of the nearest step."""
     there = {name: models_by_step(folder, name) for name in names}
     if not any(step in models for models in there.values()):
         steps = "; ".join(f"'{name}': {', '.join(map(str, sorted(found))) or 'none'}" for name, found in there.items())
@@ -250,7 +246,7 @@ def _at_step(folder: RunFolder, names: Sequence[str], step: int) -> dict[str, Pa
 
 
 def models_by_step(folder: RunFolder, behavior: str) -> dict[int, Path]:
-    """Returns the model files of a behavior by their step; those for people who watched it learn too."""
+    """Returns the model files of a behavior by their step, including models written for viewers."""
     return {**LiveModels(folder.path).files(behavior), **kept_models(folder, behavior)}
 
 
@@ -296,12 +292,12 @@ def open_for(
 ) -> EnvWrapper:
     """Opens the environment to play in: the given one, else the run's own with its last parameters.
 
-    Those are of the lessons that the run has reached, and drawn anew for each episode where they were; `seed` is of
-    what is drawn.
+    Parameters have the values of the lessons that the run has reached, drawn for each episode as in training with
+    `seed`.
 
-    Where `areas` is not given it has the `usual` number, except that a Unity game has the run's, and one of the user's
-    own (python:...) makes as many as it likes. `flags`, settings of Unity games, and `options` go before those of the
-    run. Raises RunError where that would run code which only a folder of someone else's names.
+    Without `areas` it has the `usual` number, a Unity game the run's, a user's own environment (python:...)
+    its own. `flags`, settings of Unity games, and `options` override the run's. Raises RunError where that would run
+    code which only a folder of someone else's names.
     """
     check_trust(models, env, flags)
     own = opening_options(models.settings) if models.settings and not env else {}

@@ -37,8 +37,8 @@ class EvaluatedSide:
 class Evaluation(Shown):
     """Episodes of one or several runs and behaviors.
 
-    `mean`, `returns` and the others describe one behavior of one run. If there are several, choose by run, by behavior
-    or by both: `evaluation["first"]["Striker"].mean`. Iterating gives the names to choose from. With groups,
+    `mean`, `returns` and similar attributes describe one behavior of one run. If there are several, choose by run, by
+    behavior or by both: `evaluation["first"]["Striker"].mean`. Iterating gives the names to choose from. With groups,
     the rewards are rewards of whole groups, and `frame` has each agent's.
     """
 
@@ -125,7 +125,7 @@ class Evaluation(Shown):
         return data_frame(columns)
 
     def plot(self) -> Figure:
-        """Draws the rewards of the episodes as boxes: their quarters, the median and what lies beyond."""
+        """Draws the rewards of the episodes as boxes: their quartiles, the median and outliers."""
         from palaestra.runtime.plots.chart_style import add_grid, new_figure
 
         named = _named_returns(self)
@@ -208,7 +208,7 @@ def _mean(played: SideEpisodes) -> str:
 
 
 def _words(played: SideEpisodes) -> tuple[str, str]:
-    """Returns what the rewards are, and how many there are."""
+    """Returns the kind of the rewards, and their number."""
     what, many = ("group reward", "groups") if played.grouped else ("reward", "episodes")
     return what, f"{len(played.rewards)} {many}"
 

@@ -115,7 +115,7 @@ class Teachers:
     """The teachers of a run. A behavior that a teacher plays does not learn: its rollouts go to its students."""
 
     def __init__(self, settings: RunSettings, env: Env) -> None:
-        """Raises ConfigError if a behavior is played by a teacher and has a block of its own."""
+        """Raises ConfigError if a behavior is played by a teacher and has its own block."""
         self._env = env
         self._results = Path(settings.checkpoint_settings.results_dir)
         self._seed = settings.env_settings.seed
@@ -135,7 +135,7 @@ class Teachers:
                 )
 
     def collector_of(self, name: str, spec: BehaviorSpec) -> BehaviorCollector | None:
-        """Returns the collector of a behavior that a teacher plays; None if none does."""
+        """Returns the collector of a behavior that a teacher plays; None without one."""
         if name not in self._played:
             return None
         bc = self._played[name]
@@ -212,7 +212,7 @@ class Teachers:
 
 
 def _seen_more(student: Learner, teacher: BrainPolicy) -> str:
-    """Returns a remark on what a student sees and its teacher does not, which a game may lack."""
+    """Returns a remark on observations that a student sees and its teacher does not, which a game may lack."""
     from palaestra.brains.checked import unseen  # as the teacher itself
 
     hidden = unseen(teacher.brain, student.spec)

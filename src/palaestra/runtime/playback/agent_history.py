@@ -36,12 +36,12 @@ class Moment:
     reward: float
     """Reward of the tick, its group's included."""
     ended: bool
-    """Whether an episode ended here; what is observed then belongs to the next one."""
+    """Whether an episode ended on this tick; the observation then belongs to the next episode."""
     drawing: Drawing | None
 
 
 class History:
-    """Keeps the last ticks of one agent of a playback; another agent, or none, begins anew."""
+    """Keeps the last ticks of one agent of a playback; another agent, or none, clears it."""
 
     def __init__(self, playback: Playback) -> None:
         self._playback = playback
@@ -60,7 +60,7 @@ class History:
 
     @property
     def moments(self) -> Sequence[Moment]:
-        """The ticks so far, the oldest first."""
+        """The kept ticks, the oldest first."""
         return tuple(self._moments)
 
     def _move(self, moves: Moves) -> None:
@@ -102,5 +102,5 @@ class History:
 
 
 def _size(drawing: Drawing | None) -> int:
-    """Returns the bytes of what moves in a drawing: places, sizes, rotations and colors."""
+    """Returns the moving data of a drawing as bytes: positions, sizes, rotations and colors."""
     return 0 if drawing is None else sum(4 * one.position.nbytes for one in drawing.solids if not one.fixed)

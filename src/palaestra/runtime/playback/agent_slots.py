@@ -1,4 +1,4 @@
-"""Which slots have an agent, where agents come and go, and in which slot the next episode of each is."""
+"""Tracks which slots have an agent, if agents appear and leave, and in which slot each agent's next episode is."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class AgentSlots:
     """Follows agents whose next episode may be in another slot, as in Unity games, which give an agent a new id in each
     episode.
 
-    Which new id is which agent's is not sent. A slot that is taken again continues with the agent that was in it; other
-    new agents continue those of their team that went last, in the order of their slots.
+    The environment does not send which agent a new id belongs to. A slot that is taken again continues with the agent
+    that was in it; other new agents continue the agents of their team that left last, in the order of their slots.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class AgentSlots:
         self._tick = 0
 
     def present(self, behavior: str, slots: int) -> NDArray[np.bool_]:
-        """Returns which of so many slots have an agent."""
+        """Returns which slots have an agent."""
         present = self._present.get(behavior, np.zeros(0, np.bool_))
         return np.pad(present, (0, max(slots - len(present), 0)))[:slots]
 
@@ -42,7 +42,7 @@ class AgentSlots:
         return self._numbers.get((behavior, slot), slot)
 
     def note(self, steps: Mapping[str, TimeStep], *, first: bool = False) -> dict[AgentKey, int]:
-        """Adds a tick, or the first one of `reset`. Returns the new slot of each agent that continues elsewhere."""
+        """Adds a tick, or the tables of `reset`. Returns the new slot of each agent that continues elsewhere."""
         if first:
             self._gone.clear()
             for name, before in self._present.items():  # all begin anew, in any slots
@@ -76,7 +76,7 @@ class AgentSlots:
         return moves
 
     def _number(self, name: str, new: list[int], moves: Moves) -> None:
-        """Gives new agents the numbers of those that they continue, else free ones."""
+        """Gives new agents the numbers of the agents that they continue, else free numbers."""
         for (_, old), slot in moves.items():
             self._numbers[name, slot] = self._numbers.pop((name, old), old)
         for slot in new:

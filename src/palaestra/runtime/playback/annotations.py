@@ -26,7 +26,7 @@ DOWN = (1.0, 0.0, 0.0, 0.0)
 
 
 def color_of(hit: RayHit) -> Color:
-    """Returns the color of what a ray hit; gray for nothing, and for what has no tag."""
+    """Returns the color for a ray's hit; gray for no hit, and for a hit without a tag."""
     return GRAY if hit.tag is None else HIT_COLORS[hit.tag % len(HIT_COLORS)]
 
 

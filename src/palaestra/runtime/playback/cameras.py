@@ -1,4 +1,4 @@
-"""Pictures of what agents see, for environments that draw nothing themselves."""
+"""Pictures of agents' observations, for environments that draw nothing themselves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def has_cameras(behaviors: Mapping[str, BehaviorSpec]) -> bool:
 def camera_pictures(
     behaviors: Mapping[str, BehaviorSpec], steps: Mapping[str, TimeStep], agents: Sequence[AgentKey]
 ) -> NDArray[np.uint8] | None:
-    """Returns what these agents see, else the first ones, side by side (H, W, 3); None if none sees pictures."""
+    """Returns the pictures that these agents see, else the first agents', side by side (H, W, 3), or None."""
     cameras = [
         (name, number)
         for name, spec in behaviors.items()

@@ -31,8 +31,8 @@ class Take:
 class DemoTakes:
     """Watches a playback (see `Playback.watchers`) and keeps the whole episodes of one slot while it records.
 
-    Recording begins and ends with episodes: what was half played when it began is left out, what is half played when it
-    stops too.
+    Recording begins and ends with whole episodes: an episode that was already running when it began is left out, and so
+    is an unfinished last one.
     """
 
     def __init__(self, slot: int, behaviors: Collection[str] = (), *, tally: Tally) -> None:

@@ -1,4 +1,4 @@
-"""Looks into one agent: what it observes, how likely its brain takes each action, how it values its state."""
+"""Inspects one agent: its observations, its brain's probability of each action, the value of its state."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ class AgentInspection:
     obs: dict[str, NDArray[np.float32]]
     """Observations by name, in the shape of their spec."""
     reward: float
-    """Reward of the episode so far."""
+    """Reward in the current episode."""
     length: int
-    """Ticks of the episode so far."""
+    """Ticks in the current episode."""
     continuous: list[tuple[float, float]] = field(default_factory=list)
     """Mean and standard deviation of each continuous action, as sampled for the environment."""
     discrete: list[list[float]] = field(default_factory=list)
     """Probability of each choice of each branch, as sampled."""
     rays: list[tuple[RayFan, list[RayHit]]] = field(default_factory=list)
-    """Ray sensors and what they hit."""
+    """Ray sensors and their hits."""
     value: float | None = None
     """Value that the critic expects from here on; None without a critic."""
     unseen: frozenset[str] = frozenset()
@@ -71,7 +71,7 @@ class Inspector:
         self._copies: dict[Path, ModelBrain] = {}
 
     def look(self, behavior: str, slot: int) -> AgentInspection | None:
-        """Returns what there is to know of an agent; None if it has gone."""
+        """Returns all facts about an agent; None if it has left."""
         game = self._playback.game
         step = None if game is None else game.steps.get(behavior)
         if game is None or step is None or slot >= len(step.reward):
@@ -115,7 +115,8 @@ class Inspector:
         )
 
     def of_history(self, behavior: str, moments: Sequence[Moment]) -> Sayings | None:
-        """Returns what a checkpoint's network says of an agent's last ticks; None without one, or with memory."""
+        """Returns the outputs of a checkpoint's network for an agent's last ticks; None without network, or with
+        memory."""
         game, network = self._playback.game, self.networks.get(behavior)
         if game is None or not moments or not self._computes(network, game.env.behaviors[behavior]):
             return None
@@ -126,7 +127,7 @@ class Inspector:
 
     @staticmethod
     def _computes(network: Trunk | None, spec: BehaviorSpec) -> bool:
-        """Whether a network has values and distributions of all that an agent observes, without memory."""
+        """Whether a network without memory gives values and distributions for all observations of an agent."""
         # one of a critic that sees more has the members of an ActorCritic
         whole = network.whole if isinstance(network, AsymmetricActorCritic) else getattr(network, "spec", None)
         on_policy = isinstance(network, ActorCritic | AsymmetricActorCritic)

@@ -1,4 +1,4 @@
-"""An environment with brains, tick by tick, and what there is to know of the newest tick."""
+"""An environment with brains, played tick by tick, and facts about the newest tick."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class PlayedEnv:
         self.env.set_parameters({name: torch.full((self.env.num_areas,), value, device=self.env.device)})
 
     def set_brains(self, brain_of: BrainOf, *, anew: bool) -> None:
-        """Replaces the brains of all sides, but not those of single agents. `anew`: scores are counted from here."""
+        """Replaces the brains of all sides, but not the brains of single agents. `anew`: scores start again at 0."""
         self.brains.replace(brain_of)
         if anew:
             self.tally.begin_scores()

@@ -1,4 +1,4 @@
-"""Plays an environment in a thread at real speed, and obeys commands from other threads."""
+"""Plays an environment in a thread at real speed; other threads send it commands."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Playback:
         self._wake.set()
 
     def hold(self, seconds: float) -> None:
-        """Makes no tick for so many seconds, as in the countdown before a game begins."""
+        """Makes no tick for a number of seconds, as in the countdown before a game begins."""
         self._held_until = time.monotonic() + seconds
 
     def advance(self) -> None:
@@ -113,7 +113,7 @@ class Playback:
         self.order(lambda game: game.env.set_speed(self._speed))
 
     def take_pictures(self, seconds: float, rate: int) -> list[Picture]:
-        """Records the first areas for so many seconds, and waits; empty if the environment cannot draw."""
+        """Records the first areas for a number of seconds, and waits; empty if the environment cannot draw."""
         frames: queue.SimpleQueue[Picture | None] = queue.SimpleQueue()
         taken: list[Picture] = []
         for _ in range(max(int(seconds * rate), 1)):
@@ -130,7 +130,7 @@ class Playback:
         return taken
 
     def close(self, wait: float = 0.0) -> None:
-        """Ends the thread, which closes the environment; waits so many seconds for it."""
+        """Ends the thread, which closes the environment; waits up to `wait` seconds for it."""
         self._closed = True
         self._wake.set()
         if self.game is not None:

@@ -30,7 +30,7 @@ Picture = NDArray[np.uint8]
 
 
 class Display:
-    """The newest drawing or picture, made by the thread that plays for those who ask from others."""
+    """The newest drawing or picture, made by the playing thread for other threads."""
 
     def __init__(self) -> None:
         self._drawing: Drawing | None = None
@@ -64,7 +64,7 @@ class Display:
 
     @property
     def draws(self) -> bool:
-        """Whether the environment draws its areas, as far as is known."""
+        """Whether the environment draws its areas, as far as is known yet."""
         return self._draws is not False
 
     def look_back(self, drawing: Drawing | None) -> None:
@@ -104,7 +104,7 @@ class Display:
         self._looked = looked
 
     def render(self, game: PlayedEnv) -> Picture | None:
-        """Returns the pictures of up to four areas, or what agents see; None if there is neither."""
+        """Returns the pictures of up to four areas, or agents' camera pictures; None without either."""
         try:
             pictures = [game.env.render(area) for area in range(min(game.env.num_areas, 4))]
         except PalaestraError:

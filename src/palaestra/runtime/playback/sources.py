@@ -1,4 +1,4 @@
-"""Opens what a playback plays: a run with the models of one of its steps, or an environment with chosen brains."""
+"""Opens the source of a playback: a run with the models of one of its steps, or an environment with chosen brains."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ class PlaybackSource:
     brains: Sequence[str] = ()
     """Brains as typed after --brain; they go before the run's models."""
     chosen: Sequence[str] = ()
-    """Brains of sides, such as `Ball?team=1=random`, that were chosen on the page; they go before `brains`."""
+    """Brains of sides, such as `Ball?team=1=random`, that were chosen on the page; they override `brains`."""
     areas: int | None = 1
     """Areas; None: `DEFAULT_AREAS`. A Unity game always has the run's own number, or one."""
     deterministic: bool = False
     trust: bool = False
     flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """Settings of Unity games, by section, that go before those of the run."""
+    """Settings of Unity games, by section, which override the run's."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Options of the environment that go before those of the run."""
+    """Options of the environment, which override the run's."""
 
     def open(self, log: Log | None = None) -> Opened:
         """Opens the environment and returns it with its brains. A Unity game's messages go to `log`."""
@@ -80,7 +80,7 @@ class PlaybackSource:
         return env, self.brain_of(env, self.parts(models))
 
     def parts(self, models: Models | None) -> list[BrainSpec]:
-        """Returns the chosen brains, and the run's models for behaviors that none is named for."""
+        """Returns the chosen brains, and the run's models for all other behaviors."""
         typed = [part for part in read_parts(self.brains) if part.kind != PLAYER]
         named = {part.behavior for part in typed if part.team is None}
         files = {} if models is None or None in named else models.files
@@ -138,7 +138,7 @@ class PlaybackSource:
         return brain
 
     def obstacle(self) -> str | None:
-        """Returns why this cannot be played, as far as the run's files show; None if nothing speaks against it."""
+        """Returns why this cannot be played, as far as the run's files show; None if it can."""
         if self.run is None:
             return None
         if not (self.results / self.run / CONFIGURATION).is_file():

@@ -1,4 +1,4 @@
-"""Counts for those who watch: rewards of open episodes, results, scores between teams, the rating of a person."""
+"""Counts for viewers: rewards of open episodes, results, scores between teams, the rating of a person."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Tally:
     """Counts the episodes of every behavior. Between teams the sign of the last reward decides, as in self-play."""
 
     def __init__(self, areas: int | None = None) -> None:
-        """`areas`: only the episodes of so many areas count, the first ones; None: of all."""
+        """`areas`: only episodes of the first `areas` areas count; None: of all."""
         self.areas = areas
         self.returns: dict[str, NDArray[np.float64]] = {}
         """By behavior (S,): rewards of each slot's open episode so far."""
@@ -60,14 +60,14 @@ class Tally:
         """Slots whose open episode began before the scores did."""
 
     def begin_scores(self) -> None:
-        """Begins the scores anew after a change of brains. Open episodes, which both have played, will not count."""
+        """Starts the scores again after a change of brains. Open episodes, which both have played, will not count."""
         self.scores = {}
         self._mixed = {(name, slot) for name, lengths in self.lengths.items() for slot in lengths.nonzero()[0].tolist()}
 
     def note(
         self, steps: Mapping[str, TimeStep], *, first: bool = False, agent_slots: AgentSlots | None = None
     ) -> list[tuple[str, int, float]]:
-        """Adds a tick, or the first one of `reset`. Returns the episodes that ended: behavior, slot and return.
+        """Adds a tick, or the tables of `reset`. Returns the episodes that ended: behavior, slot and return.
 
         `agent_slots` says which slots had an agent before this tick; None: all.
         """

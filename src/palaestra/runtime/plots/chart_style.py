@@ -1,4 +1,4 @@
-"""How pictures of runs look: colors and patterns of lines, axes, titles, legends."""
+"""The style of pictures of runs: colors and patterns of lines, axes, titles, legends."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def drawable(name: str) -> str:
 
 
 def looks_of(names: Sequence[Name]) -> dict[Name, Look]:
-    """Returns a line style of its own for each name: first all colors solid, then all dashed, and so on."""
+    """Returns a distinct line style for each name: first all colors solid, then all dashed, and so on."""
     looks = (Look(color, pattern, mark) for mark, pattern, color in cycle(product(MARKS, PATTERNS, COLORS)))
     return dict(zip(names, looks, strict=False))
 

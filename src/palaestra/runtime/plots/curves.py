@@ -209,7 +209,7 @@ def environment_name(runs: Iterable[Path]) -> str:
 
 
 def smoothing(curves: Iterable[np.ndarray]) -> float:
-    """Returns the weight of the past that makes the noisiest of these curves readable; 0 where none is noisy."""
+    """Returns the weight of the past that makes the noisiest of these curves readable; 0 if no curve is noisy."""
     longest = max((len(values) for values in curves if is_noisy(values)), default=0)
     return 1 - 1 / max(3.0, longest / WINDOW) if longest else 0.0
 
@@ -223,7 +223,7 @@ def is_noisy(values: np.ndarray) -> bool:
 
 
 def smoothed(values: np.ndarray, weight: float) -> np.ndarray:
-    """Returns the exponential mean, corrected for its start at zero. What is not a number is left out of it."""
+    """Returns the exponential mean, corrected for its start at zero. Values that are not numbers are left out."""
     total = 0.0
     norm = 0.0
     out = np.empty_like(values)
@@ -263,7 +263,7 @@ def _legend(figure: Figure, looks: Mapping[str, Look]) -> None:
 
 
 def _named(runs: Mapping[str, History], keys: Sequence[Key], environment: str) -> list[str]:
-    """Returns what titles name: the run and the behavior if there is one only, and the environment."""
+    """Returns the names for titles: the run and the behavior if there is only one, and the environment."""
     behaviors = {name for _, name in keys}
     behavior = behaviors.pop() if len(behaviors) == 1 else ""
     return [next(iter(runs)) if len(runs) == 1 else "", environment, behavior if behavior != environment else ""]

@@ -70,7 +70,7 @@ def _name(axes: Axes, summary: DemoSummary) -> None:
 
 
 def _rewards(axes: Axes, summary: DemoSummary, colors: Sequence[str]) -> None:
-    """Draws the return of each episode; also that of its group, if it was rewarded as one."""
+    """Draws the return of each episode; also its group's return, if groups were rewarded."""
     own = np.array(summary.returns)
     group = np.array(summary.group_returns)
     if not len(own):

@@ -1,1 +1,1 @@
-"""How results show themselves: as text, in a notebook, as data frames."""
+"""Presentation of results: as text, in a notebook, as data frames."""

@@ -36,7 +36,7 @@ class EpisodeProgress:
                 self._notebook.show([])
 
     def show(self, done: int, total: int, decisions: int) -> None:
-        """Shows episodes so far, all episodes, and decisions so far; nothing shortly after the last call."""
+        """Shows the numbers of finished episodes, all episodes, and decisions; nothing shortly after the last call."""
         now = time.monotonic()
         if now < self._due:
             return

@@ -1,4 +1,4 @@
-"""Lines with a label in front, and commands in the words of whoever called."""
+"""Lines with a label in front, and commands worded for the caller."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def folded(sentence: str) -> list[str]:
 
 
 def wrapped(commands: Sequence[str], indent: int = 2) -> list[str]:
-    """Returns commands, as many in a line as fit behind a label. In Python those that are of the command line alone are
-    left out.
+    """Returns commands, as many in a line as fit behind a label. In Python, lines that only concern the command line
+    are left out.
     """
     in_python = voiced("--resume") != "--resume"
     room = get_terminal_size((COLUMNS, 24)).columns - LABELS - indent

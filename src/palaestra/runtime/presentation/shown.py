@@ -1,4 +1,4 @@
-"""The base of what functions of the Python API return: it prints as a table, and shows itself in a notebook."""
+"""The base class of results of the Python API: it prints as a table, and shows itself in a notebook."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Compares the actions of a recording with what a model says to its observations (`palaestra demo --model`).
+"""Compares the actions of a recording with a model's actions for the same observations (`palaestra demo --model`).
 
-`played_decisions` holds what was recorded, `model_odds` asks the model, `play_causes` lists what may differ between a
-game and its training, `play_check` tries each.
+`played_decisions` holds the recording, `model_odds` runs the model, `play_causes` lists possible differences between a
+game and its training, `play_check` tries each of them.
 """

@@ -198,7 +198,8 @@ def _upstream(makers: dict[str, Any], output: str | None, kind: str) -> list[Any
 def inputs_of(policy: Policy, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[list[int]]:
     """Returns which recorded observations each input of a model takes: several where it takes all vectors joined.
 
-    By name where the model's file has names of these, so that what the critic alone saw is left out; else by position.
+    Matched by name if the model's file has names, so that the critic's additional observations are left out; else by
+    position.
     Raises PolicyError if they do not fit.
     """
     wanted = list(policy.obs_shapes)

@@ -1,4 +1,4 @@
-"""Changes of what was recorded, one for each difference between a game and the training of its model.
+"""Changes of a recording, one for each possible difference between a game and the training of its model.
 
 Their sentences are in `play_causes.yaml`.
 """
@@ -35,7 +35,7 @@ MOST_FRAMES, MOST_ORDERED, MOST_COMPONENTS = 10, 4, 20
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A difference between what was recorded and what the model knows. Causes of one `part` exclude one another."""
+    """A difference between the recording and the model's training. Causes of one `part` exclude one another."""
 
     key: str
     what: str
@@ -189,7 +189,7 @@ def _newest_alone(x: Numbers, _: NDArray[np.int64]) -> Numbers:
 
 
 def _filled(x: Numbers, age: NDArray[np.int64]) -> Numbers:
-    """Repeats an episode's first frame in place of those before it."""
+    """Repeats an episode's first frame in place of earlier frames."""
     k = x.shape[1]
     back = np.minimum(k - 1 - np.arange(k), age[:, None])  # decisions ago that each frame is of
     return np.take_along_axis(x, (k - 1 - back)[:, :, None], 1)

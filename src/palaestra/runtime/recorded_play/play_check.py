@@ -1,4 +1,4 @@
-"""Finds out whether recorded actions are a model's, and if not, under which change of what was recorded they are."""
+"""Finds out whether recorded actions come from a model, and if not, which change of the recording makes them agree."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class PlayCheck:
         self.tried = 0
 
     def verdict(self) -> PlayVerdict:
-        """Tries all causes where the recorded actions are not already the model's."""
+        """Tries all causes, unless the recorded actions already are the model's."""
         before = self.fit((), self.decisions)
         plan: Plan = ()
         after = before
@@ -107,7 +107,7 @@ class PlayCheck:
         return PlayVerdict(self.model.policy, self.decisions, before, plan, after, self.tried, constant)
 
     def _search(self, whole: PlayFit) -> list[Plan]:
-        """Returns the best plans on some decisions, and those that only concern the begins of episodes."""
+        """Returns the best plans on some decisions, and all plans that only concern the beginnings of episodes."""
         rows = self._screened()
         some = _rows(self.decisions, rows)
         base = self.fit((), some)
@@ -219,8 +219,8 @@ def measure(odds: Odds, recorded: Recorded) -> PlayFit:
 def _noise(
     numbers: NDArray[np.float64], action: NDArray[np.float32]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Returns the noise that makes each number of an action (N, numbers), the deviation there (0: any amount does), and
-    between which amounts of noise it is not clipped.
+    """Returns the noise that gives each number of an action (N, numbers), the number's deviation (0: any noise gives
+    it), and the range of noise in which the number is not clipped.
 
     Numbers are known at a few amounts of noise and straight in between; where they are clipped, many amounts do.
     """
@@ -256,7 +256,7 @@ def _is_noise(
     bounds: Sequence[NDArray[np.float64]],
     likeliest: NDArray[np.float64],
 ) -> bool:
-    """Whether numbers (N, numbers), where they are free, are standard normal within bounds, whatever is likeliest."""
+    """Whether the unclipped numbers (N, numbers) are standard normal within bounds."""
     (low, some), (high, more) = ((bound, np.exp(-np.square(bound) / 2) / np.sqrt(2 * np.pi)) for bound in bounds)
     share = np.asarray(ERF(high / np.sqrt(2)) - ERF(low / np.sqrt(2)), np.float64) / 2
     expected = (share + low * some - high * more).clip(0)  # of the squares, and some - more of the noise itself
@@ -285,7 +285,7 @@ def _is_draw(chances: NDArray[np.float64], taken: NDArray[np.float64]) -> bool:
 
 
 def explains(fit: PlayFit, before: PlayFit) -> bool:
-    """Whether a change explains what did not agree before."""
+    """Whether a change explains the actions that did not agree before."""
     missing = len(before.same) - before.same.sum()
     still = len(fit.same) - fit.same.sum()
     if fit.agreement >= AGREES:
@@ -323,7 +323,7 @@ def _rows(decisions: PlayedDecisions, rows: NDArray[np.int64]) -> PlayedDecision
 
 
 def check_play(policies: Sequence[Policy], decisions: PlayedDecisions) -> PlayVerdict:
-    """Compares a recording with the first of some models; where nothing explains it, with the others as they are."""
+    """Compares a recording with the first model; if no cause explains it, also with the other models alone."""
     verdict = PlayCheck(policies[0], decisions).verdict()
     if verdict.plays:
         return verdict

@@ -75,7 +75,7 @@ class Film:
     force: bool = False
     """Whether a file that exists is overwritten."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Options of the environment that go before those of the run."""
+    """Options of the environment, which override the run's."""
     every: int = 1
     """Decisions from one picture to the next."""
 
@@ -108,7 +108,7 @@ def record_film(
     trust: bool = False,
     flags: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Recording:
-    """Records a GIF, or an MP4 or WebM video by the name of `out`; `flags` are of Unity games, which are refused.
+    """Records a GIF, or an MP4 or WebM video by the name of `out`; `flags` are for Unity games, which are refused.
     `env`: a name, or the environment of a program, or a function that makes it. Raises ConfigError,
     RunError, EnvError, PolicyError, and PluginError where a video's extra is missing.
     """
@@ -125,7 +125,7 @@ def film_sources(
     flags: Mapping[str, Mapping[str, Any]] | None = None,
     notes: Sequence[str] = (),
 ) -> Recording:
-    """Records these models side by side, as `record_film` does; adds `notes` to those of the recording."""
+    """Records these models side by side, as `record_film` does; adds `notes` to the recording's notes."""
     notes = list(notes)
     check_format(out, film.fps or 1)
     names = [env_name(source.models, env) if env is None or isinstance(env, str) else "python:" for source in sources]
@@ -169,8 +169,8 @@ def film_sources(
 
 
 def in_real_time(film: Film, env: EnvWrapper, out: Path) -> Film:
-    """Returns a film whose pictures a second are given: by itself, by the time of the environment, of which its format
-    may have fewer pictures, or as usual.
+    """Returns a film with pictures per second: its own number, else from the environment's time (fewer if the format
+    needs it), else the default.
     """
     if film.fps is not None:
         return film
@@ -231,7 +231,7 @@ def nearest_steps(run: str, steps: Sequence[int], results: Path) -> dict[int, in
 
 
 def _usual_place(runs: Sequence[str], sources: Sequence[FilmSource]) -> Path:
-    """Returns the file to write if none is named. Raises RunError for links out of someone else's folder."""
+    """Returns the default file to write. Raises RunError for links out of someone else's folder."""
     if len(runs) > 1:
         return Path("recording.gif")
     folder = place_beside(sources[0].models)
@@ -275,7 +275,7 @@ def drawn(env: Env, area: int, width: int) -> Picture:
 
 
 def _together(playing: Sequence[Iterator[Panel]]) -> Iterator[list[Panel]]:
-    """Yields the panels of all until the last one ends; those that ended before show their last picture."""
+    """Yields the panels of all recordings until the last one ends; an ended one shows its last picture."""
     last: list[Panel] = []
     while True:
         now = [next(scene, None) for scene in playing]

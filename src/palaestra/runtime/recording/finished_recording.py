@@ -28,7 +28,7 @@ class Recording(Shown):
     bytes: int
     """Its size."""
     notes: tuple[str, ...] = ()
-    """Remarks on what was recorded, such as other steps than those asked for."""
+    """Remarks on the recording, for example that it shows other steps than requested."""
 
     def __str__(self) -> str:
         return "\n".join([*(f"note: {escaped(note)}" for note in self.notes), f"Wrote {self._line()}"])

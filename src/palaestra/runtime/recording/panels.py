@@ -26,7 +26,7 @@ INK, SOFT = (34, 38, 43), (109, 117, 126)
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One part of a picture: what was drawn, and what is written above it."""
+    """One part of a picture: a drawing and the text above it."""
 
     picture: Picture
     title: str = ""
@@ -48,7 +48,7 @@ def tile(pictures: Sequence[Picture]) -> Picture:
 
 
 def columns_of(count: int) -> int:
-    """Returns the number of columns of a grid of so many pictures."""
+    """Returns the number of columns in a grid of `count` pictures."""
     return math.ceil(math.sqrt(count))
 
 
@@ -88,7 +88,7 @@ def _letters(width: int) -> int:
 
 
 def _write(canvas: Image.Image, panel: Panel, x: int, width: int, narrow: int) -> None:
-    """Writes what stands above a panel. The narrowest panel chooses size and lines for all."""
+    """Writes the text above a panel. The narrowest panel chooses size and lines for all."""
     from PIL import ImageDraw
 
     draw = ImageDraw.Draw(canvas)
@@ -108,14 +108,14 @@ def _write(canvas: Image.Image, panel: Panel, x: int, width: int, narrow: int) -
 
 @cache
 def font_of(size: int) -> FreeTypeFont | ImageFont:
-    """Returns Pillow's own font with letters of so many pixels."""
+    """Returns Pillow's own font at a size in pixels."""
     from PIL import ImageFont
 
     return ImageFont.load_default(size)
 
 
 def fitted(text: str, width: int, font: FreeTypeFont | ImageFont) -> str:
-    """Returns as much of a text as fits into so many pixels, with three dots where something is missing."""
+    """Returns a text, cut to a width in pixels; three dots mark the cut."""
     if font.getlength(text) <= width:
         return text
     kept = next((n for n in range(len(text) - 1, 0, -1) if font.getlength(f"{text[:n].rstrip()}...") <= width), 0)

@@ -56,11 +56,11 @@ def require_video() -> None:
 
 
 def write_recording(file: Path, pictures: Iterable[Callable[[int], Image.Image]], width: int, fps: float) -> int:
-    """Writes a recording in the format of its name, and returns the number of pictures. Each is made at the width it is
-    asked for.
+    """Writes a recording in the format of its name, and returns the number of pictures. Each picture is made at the
+    requested width.
 
-    A GIF that would be larger than GIF_BYTES is made less wide, for which its pictures are kept; those of a video are
-    written as they come. Raises RunError or PluginError.
+    A GIF that would be larger than GIF_BYTES is made narrower, so its pictures are kept in memory; a video's pictures
+    are written at once. Raises RunError or PluginError.
     """
     count = 0
 
@@ -82,8 +82,8 @@ def write_recording(file: Path, pictures: Iterable[Callable[[int], Image.Image]]
 
 
 def write_video(file: Path, images: Iterable[Image.Image], fps: float) -> None:
-    """Writes an MP4 or WebM video; the images have one size, and odd ones get a white edge. Readers see a whole file or
-    none.
+    """Writes an MP4 or WebM video; the images have one size, and odd ones get a white edge. Readers see the complete
+    file or no file.
 
     Raises PluginError or RunError, also where ffmpeg fails, and OSError.
     """
@@ -126,7 +126,7 @@ def write_video(file: Path, images: Iterable[Image.Image], fps: float) -> None:
 
 
 def encode_video(images: Iterable[Image.Image], fps: float, suffix: str = ".mp4") -> bytes:
-    """Returns a video as bytes, such as a browser downloads. Raises PluginError or RunError."""
+    """Returns a video as bytes, for a download in the browser. Raises PluginError or RunError."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / f"recording{suffix}"
         write_video(file, images, fps)
@@ -158,7 +158,7 @@ def encode_gif(pictures: Sequence[Callable[[int], Image.Image]], width: int, fps
 
 
 def flattened(images: Sequence[Image.Image]) -> list[Image.Image]:
-    """Returns images with one palette for all, without dithering: what does not move is the same in each.
+    """Returns images with one common palette, without dithering: fixed things look the same in each.
 
     Their most frequent colors stay as they are.
     """

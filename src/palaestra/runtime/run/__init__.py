@@ -1,1 +1,1 @@
-"""One run: `api` starts and ends it, `loop` is what it does, `training_run` holds what changes meanwhile."""
+"""One run: `api` starts and ends it, `loop` is the training loop, `training_run` holds the changing state."""

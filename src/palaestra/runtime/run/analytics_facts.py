@@ -1,9 +1,9 @@
 """Collects what a run reports to a game's analytics: its settings as JSON, and the features in use.
 
-Names and paths that a user chose are hashed: behaviors, observations, parameters, lessons, the run and those it takes
-from, brains, files, folders and classes. (ML-Agents leaves the environment's path and arguments, run_id and the
+Names and paths that a user chose are hashed: behaviors, observations, parameters, lessons, this run and the runs it
+takes from, brains, files, folders and classes. (ML-Agents leaves the environment's path and arguments, run_id and the
 demonstrations of rewards as they are, and hashes results_dir by a function whose value differs from process to
-process.) What only Palaestra's own environments and trackers take is left out.
+process.) Settings for Palaestra's own environments and trackers are left out.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def behavior_facts(name: str, behavior: BehaviorSettings, settings: RunSettings)
 
 
 def _measured(settings: RunSettings) -> set[str | None]:
-    """Returns the behaviors whose progress decides on lessons; None stands for the only one that learns."""
+    """Returns the behaviors whose progress decides on lessons; None means the only learning behavior."""
     curricula = [
         each.curriculum
         for each in (settings.environment_parameters or {}).values()

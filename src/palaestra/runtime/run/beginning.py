@@ -109,7 +109,7 @@ def _raised_rates(run: Run) -> list[str]:
 
 
 def _of(run: Run) -> str:
-    """Returns the max_steps of the one behavior of a run; with several, whose steps are counted apart, nothing."""
+    """Returns " of N", the max_steps of a run's only behavior; '' with several, whose steps are counted separately."""
     return f" of {limit(run):,}" if len(run.learners) == 1 else ""
 
 

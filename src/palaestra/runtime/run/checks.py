@@ -1,4 +1,4 @@
-"""Checks of a run before it begins: settings that could never have an effect are refused, others are warned of."""
+"""Checks of a run before it begins: settings that could never have an effect are refused, others cause a warning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_NAMED = 5
 
 
 def check(run: Run, loaded: Loaded) -> None:
-    """Raises ConfigError for what could never happen, and warns of what may not."""
+    """Raises ConfigError for settings that can never take effect, and warns about settings that may not."""
     _check_lessons(run, loaded)
     _check_teachers(run, loaded)
     for name, text in unused_blocks(run, "in this environment" if _shows_all(run) else "so far"):
@@ -24,7 +24,7 @@ def check(run: Run, loaded: Loaded) -> None:
 
 
 def _check_lessons(run: Run, loaded: Loaded) -> None:
-    """Raises ConfigError for lessons that could never end; warns if a game may still show what they wait for."""
+    """Raises ConfigError for lessons that could never end; warns if a game may still report their metric."""
     if unclear := list(ambiguous(run.settings, run.learners)):
         raise loaded.refusal(unclear, "lessons do not say whom they wait for")
     problems = list(never_measured(run.settings, run.learners))
@@ -61,8 +61,8 @@ def _shows_all(run: Run) -> bool:
 
 
 def unused_blocks(run: Run, when: str, *, only_near: bool = False) -> Iterator[tuple[str, str]]:
-    """Yields a name under `behaviors` that the environment lacks, with a sentence: one for each that is near the name
-    of another behavior, and one for all that are left (not with `only_near`). `when`: as in 'so far'.
+    """Yields names under `behaviors` that the environment lacks, with a sentence: one for each name that resembles an
+    existing behavior, and one for all other names (not with `only_near`). `when`: as in 'so far'.
     """
     there = run.env.behaviors
     others = [name for name in there if name not in run.settings.behaviors]

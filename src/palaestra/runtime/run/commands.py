@@ -46,12 +46,12 @@ def more_steps(run: Run) -> str:
 
 
 def own_env(run: Run) -> str:
-    """Returns the flag that stands for an environment that a program has made."""
+    """Returns the placeholder flag for an environment that a program has made."""
     return " --env=..." if run.kind == "own" else ""
 
 
 def next_commands(run: Run, *, models: bool) -> list[str]:
-    """Returns the commands that work for a run, the one that is wanted first in front. `models`: whether all of its
+    """Returns the commands that work for a run, the wanted command first. `models`: whether all of its
     models were written.
     """
     folder, name = run.folder, run.settings.env_settings.env_path
@@ -86,11 +86,11 @@ def farthest(run: Run) -> int:
 
 
 def watch_command(name: str, env: Env, record: str, play: str, *, no_graphics: bool = False) -> str | None:
-    """Returns the command that shows an environment's agents; None if nothing draws them here.
+    """Returns the command that shows an environment's agents; None if they cannot be drawn here.
 
     `record` and `play` are the commands that record the run and that play it.
     A Unity build draws in its own window, so the command turns `no_graphics` off.
-    A Python game in a process of its own draws nothing.
+    A Python game in a separate process draws nothing.
     """
     if is_game(name):
         window = " --set engine_settings.no_graphics=false" if no_graphics else ""
@@ -107,7 +107,7 @@ def watch_command(name: str, env: Env, record: str, play: str, *, no_graphics: b
 
 
 def _gymnasium(id: str, record: str) -> str | None:
-    """Judges by what the environment declares: trying would take another copy of it."""
+    """Judges by the environment's declarations: a trial would need another copy of it."""
     from palaestra.envs.gymnasium import drawn_by
 
     place = drawn_by(id)

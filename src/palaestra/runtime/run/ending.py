@@ -1,4 +1,4 @@
-"""The end of a run: it is saved, and says how it went, where its files are, and what can be done with them."""
+"""The end of a run: saves it, and prints its result, its files, and the next commands."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def callers_threads() -> Iterator[None]:
 
 @contextmanager
 def others_learn_of_failure(group: RankGroup) -> Iterator[None]:
-    """Leaves the other ranks a message about why the block of this one has failed."""
+    """Tells the other ranks why the block of this rank has failed."""
     try:
         yield
     except RankLost as error:
@@ -215,9 +215,9 @@ def own_folder(folder: RunFolder, settings: RunSettings, until: ExitStack, conso
 def parts_of(run: Run, reopen: Reopen | None, callbacks: Sequence[Callback]) -> list[RunPart]:
     """Returns the features of a run, in the order in which they take part.
 
-    The order matters within one moment. Requests come before the parts that carry them out, so that it is done in the
+    The order matters within one moment. Requests come before the parts that carry them out, so that these act in the
     same round. Lessons come before `stop_when` and `keep_best`, which measure only what belongs to the present lesson.
-    Saving comes after all whose state it saves. The reports come last: they show what the others have done.
+    Saving comes after all parts whose state it saves. The reports come last: they show what the other parts have done.
     """
     settings = run.settings
     saved = run.saved.parts

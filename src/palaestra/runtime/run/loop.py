@@ -1,5 +1,5 @@
-"""The training loop: collect, meet, update, measure, summarize. What else a run does, its parts do
-(`runtime/parts/part.py`).
+"""The training loop: collect, synchronize ranks, update, measure, summarize. All other work of a run is done by its
+parts (`runtime/parts/part.py`).
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class ModelWriter:
         return path if listed is not None and listed.steps == learner.step and path.is_file() else None
 
     def finals(self, learners: Mapping[str, Learner]) -> dict[str, Path]:
-        """Returns the final models if all are of their learners' present steps, as after resuming; else none."""
+        """Returns the final models if all belong to their learners' current steps, as after resuming; else none."""
         there = {name: self.final(learner) for name, learner in learners.items()}
         return {} if None in there.values() else {name: path for name, path in there.items() if path is not None}
 

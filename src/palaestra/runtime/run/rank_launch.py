@@ -42,7 +42,7 @@ LINES = 200
 
 
 class RankProcess:
-    """One rank's process. Rank 0 prints what happens; of the others only what they say on standard error is kept."""
+    """One rank's process. Rank 0 prints what happens; of the other ranks only the standard error is kept."""
 
     def __init__(self, rank: int, count: int, port: int, arguments: Sequence[str]) -> None:
         self.name = f"rank {rank} of {count}"
@@ -67,7 +67,7 @@ class RankProcess:
 
     @property
     def killed_by(self) -> str | None:
-        """Name of the signal that ended it; None if none did."""
+        """Name of the signal that ended it; None without a signal."""
         code = self.code
         return signal.Signals(-code).name if code is not None and code < 0 else None
 
@@ -94,8 +94,8 @@ class RankProcess:
 
 
 def launch(count: int, arguments: Sequence[str]) -> int:
-    """Runs `palaestra` with these arguments in `count` processes. Returns rank 0's exit status, else that of another
-    that failed.
+    """Runs `palaestra` with these arguments in `count` processes. Returns rank 0's exit status, else the status of
+    another rank that failed.
 
     Raises RankLost if rank 0 could not report what happened. Signals reach all ranks.
     """
@@ -120,7 +120,7 @@ def _free_port() -> int:
 
 
 def _wait(processes: Sequence[RankProcess]) -> RankProcess | None:
-    """Waits for all; once one has failed, the others have GRACE seconds. Returns the first that failed."""
+    """Waits for all ranks; after one has failed, the others get GRACE seconds. Returns the first that failed."""
     first, deadline = None, 0.0
     while any(rank.code is None for rank in processes):
         if first is None:

@@ -22,7 +22,7 @@ LOW_SHARE = 0.1
 
 
 def current_value(learner: Learner, name: str) -> float | None:
-    """Returns a hyperparameter that may follow a schedule, at this step; None if the trainer has none of that name."""
+    """Returns a hyperparameter that may follow a schedule, at this step; None if the trainer lacks it."""
     hyper = learner.settings.hyperparameters
     first: float | None = getattr(hyper, name, None)
     if first is None or not hasattr(learner.trainer, "hyper"):
@@ -45,7 +45,7 @@ class RateJump:
 
     @property
     def kept(self) -> float:
-        """The old rate, to two digits; a tenth of the first one if the old rate is next to nothing."""
+        """The old rate, to two digits; a tenth of the first rate if the old rate is almost 0."""
         return float(f"{max(self.old, LOW_SHARE * self.first):.1e}")
 
 

@@ -60,7 +60,7 @@ def _save_elsewhere(run: Run, error: RunError, state: dict[str, Any]) -> FolderL
 
 
 def _places(run: Run) -> Iterator[RunFolder]:
-    """Yields folders to try: beside the run's own folder, then among temporary files."""
+    """Yields folders to try: next to the run's own folder, then in the folder of temporary files."""
     *above, name = run.folder.run_id.split("/")
     for number in range(1, 100):
         saved = f"{name}-saved-{run.step}" + (f"-{number}" if number > 1 else "")

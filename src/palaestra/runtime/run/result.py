@@ -41,7 +41,7 @@ class Result(Shown):
     rewards: dict[str, float | None]
     """Mean return of the episodes of each behavior's last summary; `evaluate` says how good the end is."""
     episodes: dict[str, int]
-    """How many episodes these are."""
+    """Number of these episodes."""
     models: dict[str, Path]
     """The final model (.onnx) of each behavior."""
     finished: bool

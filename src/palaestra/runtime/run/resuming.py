@@ -1,4 +1,4 @@
-"""The state that a run goes on from, passed on to each behavior when it appears."""
+"""The state from which a run continues, passed on to each behavior when it appears."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SavedRun:
     """The state that a run continues from. The next checkpoint keeps the state of behaviors that do not appear."""
 
     def __init__(self, checkpoint: Checkpoint | None, group: RankGroup) -> None:
-        """`checkpoint`: None for a new run. Raises CheckpointError for one that no run has written."""
+        """`checkpoint`: None for a new run. Raises CheckpointError for a state that no run has written."""
         self.run: Mapping[str, Any] = {}
         """Everything but the learners' own."""
         self.parts: Mapping[str, Any] = {}
@@ -82,7 +82,7 @@ class SavedRun:
 
     def restore(self, learner: Learner, seed: int) -> bool:
         """Restores a learner that appears, once. Returns whether there was a state for it. `seed`: the behavior's, for
-        new random streams where another number of ranks has saved it.
+        new random streams if the run was saved with another number of ranks.
         """
         name = learner.name
         counted = self.collectors.pop(name, None)
@@ -125,7 +125,8 @@ class SavedRun:
             warn(f"the behavior '{name}' is not in {self.checkpoint.path}: it starts from step 0")
 
     def tell_of_new_episodes(self, areas: int, info: Callable[[str], object], warn: Callable[[str], object]) -> None:
-        """Says why episodes do not go on: a warning, unless the environment never can. `areas`: there are now."""
+        """Prints why episodes do not continue; a warning, unless the environment can never continue episodes.
+        `areas`: there are now."""
         before = self.run["collector"]["areas"]
         if not self.same_ranks:
             processes = "processes" if self._ranks > 1 else "process"
@@ -142,7 +143,7 @@ class SavedRun:
     def warn_of_scales(
         self, learners: Mapping[str, Learner], specs: Mapping[str, BehaviorSpec], warn: Callable[[str], object]
     ) -> None:
-        """Warns of observations that are no longer as large as they were."""
+        """Warns about observations whose size has changed."""
         for name in (name for name in self.specs if name in learners):
             for was, obs in zip(self.specs[name]["obs"], specs[name].obs, strict=False):
                 before = (was.get("raw") or {}).get("scale", 1.0)
@@ -158,7 +159,7 @@ class SavedRun:
     def explaining_mismatches(
         self, settings: RunSettings, folder: RunFolder, learners: Mapping[str, Learner]
     ) -> Iterator[None]:
-        """Turns what a checkpoint raises that does not fit into an error that says what to do."""
+        """Turns the exception of an unfitting checkpoint into an error that says what to do."""
         if self._configuration is None and self.checkpoint is not None:
             self._configuration = _configuration(folder)
         try:

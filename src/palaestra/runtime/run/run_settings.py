@@ -57,10 +57,10 @@ class TrainingRequest:
     """Warnings to begin with."""
     quiet: bool = False
     one_of_several: bool = False
-    """Whether the same is trained with other seeds, and all are summed up together."""
+    """Whether this run is one of several seeds, which have a common summary."""
     trust: bool = False
     shipped_for: str | None = None
-    """Name of the environment whose shipped settings are taken where none are given; None: that of the settings."""
+    """Name of the environment whose shipped settings apply if none are given; None: the environment of the settings."""
 
 
 def settled_settings(request: TrainingRequest) -> tuple[Loaded, RunFolder]:
@@ -113,9 +113,9 @@ def settled_settings(request: TrainingRequest) -> tuple[Loaded, RunFolder]:
 
 
 def env_flags_must_fit(loaded: Loaded, overrides: Mapping[str, Any]) -> None:
-    """Raises ConfigError for several copies of an environment that nobody names, the Editor; for fewer areas than
-    processes; and for a flag of Unity games with an environment that is none. The same keys in a settings file are left
-    alone: a file may serve several environments.
+    """Raises ConfigError for several copies of the Editor (no environment named), for fewer areas than processes, and
+    for a Unity flag with another environment. The same keys in a settings file are left alone: a file may serve several
+    environments.
     """
     env = loaded.settings.env_settings
     name = env.env_path
@@ -132,8 +132,8 @@ def env_flags_must_fit(loaded: Loaded, overrides: Mapping[str, Any]) -> None:
 
 
 def with_channels(loaded: Loaded) -> Loaded:
-    """Names the folder of side channels that lie beside the settings file, such as configs/my_channels:Greeter, so that
-    they are found when the run goes on; adds a warning where the environment is no game, which ignores them.
+    """Adds the folder to side channels next to the settings file, such as configs/my_channels:Greeter, so that a
+    resumed run finds them; adds a warning if the environment is no game, because it ignores them.
     """
     env = loaded.settings.env_settings
     if not env.side_channels or loaded.sourced is None:
@@ -167,8 +167,8 @@ def must_be_there(loaded: Loaded, folder: RunFolder) -> None:
 
 
 def must_name_env(loaded: Loaded, folder: RunFolder, env: object) -> None:
-    """Raises EnvError for a run to go on with whose environment a program made, if none is given: the Editor that it
-    would wait for never played it.
+    """Raises EnvError for a resumed run whose environment was made by a program, if none is given; it would wait for
+    the Editor.
     """
     chosen = loaded.settings.checkpoint_settings
     goes_on = env is None and (chosen.resume or chosen.inference)
@@ -202,8 +202,7 @@ def fitted_to(
     from.
 
     The spaces of a game are known only when its agents appear: its behaviors train with ML-Agents' defaults. `settings`
-    has the run's seed. Without a file warnings are shown now: those of the defaults would be about settings that are
-    replaced.
+    has the run's seed. Without a file warnings are shown now: earlier ones would be about defaults that are replaced.
     """
     if loaded.with_tree is not None and env.behaviors and not is_game(settings.env_settings.env_path):
         default = loaded.settings.default_settings
@@ -226,7 +225,7 @@ def fitted_to(
 
 
 def plays_alone(loaded: Loaded) -> bool:
-    """Whether a run of several processes is only played, which one does, unless the command line asks for them."""
+    """Whether a run of several processes only plays, which takes one process unless the command line asks for more."""
     given = None if loaded.sourced is None else loaded.sourced.source
     typed = given is not None and any(given(("torch_settings", key)).words for key in ("processes", "gpus"))
     return loaded.settings.checkpoint_settings.inference and not typed

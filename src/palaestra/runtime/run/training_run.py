@@ -35,7 +35,7 @@ from palaestra.runtime.storage.origins import initialize, take_prior_data
 
 
 class Run:
-    """Makes a learner for each behavior that appears, and holds what its parts share.
+    """Makes a learner for each behavior that appears, and holds the state that its parts share.
 
     Its parts own everything else. The loop notes in it which learners are updating, and the time of its rounds.
     """
@@ -52,8 +52,8 @@ class Run:
         kind: EnvKind = "own",
         own_areas: bool = False,
     ) -> None:
-        """`parts`: makes the features that take part. `checkpoint`: what the run goes on from, or plays. `warnings`: of
-        this rank. `own_areas`: the environment has its own number of areas, which nobody chose.
+        """`parts`: makes the features that take part. `checkpoint`: the state from which the run continues, or which it
+        plays. `warnings`: of this rank. `own_areas`: the number of areas is the environment's own, not the user's.
         """
         self.context = context
         self.settings = context.settings
@@ -177,7 +177,7 @@ class Run:
         return sum(learner.step for learner in self.learners.values())
 
     def still_training(self) -> list[str]:
-        """Returns the behaviors that have not reached their max_steps, of those that all ranks have."""
+        """Returns the behaviors, among those that all ranks have, that have not reached their max_steps."""
         return [learner.name for learner in self.meetings.shared() if learner.training]
 
     @property
@@ -192,7 +192,7 @@ class Run:
         self.folder.report(trouble)
 
     def lesson_began(self, *, restarts: bool) -> None:
-        """Tells all parts that the environment has other parameters. `restarts`: all episodes begin anew."""
+        """Tells all parts that the environment's parameters have changed. `restarts`: all episodes start again."""
         for part in self.parts:
             part.lesson_began()
         for collector in self.collector.collectors.values():
@@ -223,7 +223,7 @@ class Run:
         self.env.interrupt()
 
     def wait_message(self) -> str:
-        """Returns what a stop has to wait for; empty if the wait is short. Safe in a signal handler."""
+        """Returns the work that delays a stop; empty if the wait is short. Safe in a signal handler."""
         return wait_for(self.updating)
 
     def abandon(self) -> None:
@@ -233,7 +233,7 @@ class Run:
         self.env.abandon()
 
     def close(self) -> None:
-        """Ends the processes of trainers, and what the parts have opened."""
+        """Ends the processes of trainers, and closes what the parts have opened."""
         for part in self.parts:
             close_safely(part.close, part.what_is_closed, self.console.warning)
         for name, learner in self.learners.items():
@@ -264,7 +264,7 @@ class Run:
     def state_dict(self, *, alone: bool = False) -> dict[str, Any]:
         """Returns everything that the next tick depends on. Call it between two ticks, on all ranks.
 
-        `alone`: called on this rank only; in a run that goes on from there episodes begin anew.
+        `alone`: called on this rank only; a run resumed from this state starts new episodes.
         """
         for learner in self.learners.values():
             assert not len(learner.collector.meter)
@@ -301,7 +301,7 @@ def setup_of(run: Run) -> Setup:
 
 
 def staggering(env: EnvWrapper, settings: RunSettings) -> bool:
-    """Whether the ends of first episodes are spread (`stagger_episodes`). Raises ConfigError if they cannot be."""
+    """Whether the first episodes end at different times (`stagger_episodes`). Raises ConfigError if they cannot be."""
     wanted = settings.env_settings.stagger_episodes
     if wanted and not env.traits.staggers_episodes:
         raise ConfigError(

@@ -75,7 +75,7 @@ class SeedProcess:
 
 
 def own_arguments(arguments: Sequence[str], run: SeedRun) -> list[str]:
-    """Returns the command line of one seed's run: that of all, and what differs before what is for the game."""
+    """Returns the command line of one seed's run: the common one, with its flags before the game's arguments."""
     at = arguments.index(ENV_ARGS) if ENV_ARGS in arguments else len(arguments)
     config = [str(run.config)] if isinstance(run.config, Path) and str(run.config) not in arguments else []
     own = [ONE_SEED, f"--run-id={run.folder.run_id}", *(f"--set={text}" for text in run.sets())]
@@ -83,11 +83,10 @@ def own_arguments(arguments: Sequence[str], run: SeedRun) -> list[str]:
 
 
 def launch_seeds(plan: SeedPlan, arguments: Sequence[str]) -> tuple[dict[int, str], int]:
-    """Trains all seeds. Returns what became of each, and the exit status of all: 1 if one failed, 3 if one made no
+    """Trains all seeds. Returns the outcome of each seed, and the exit status of all: 1 if one failed, 3 if one made no
     progress.
 
-    A seed that fails does not keep the others from training, unless its run did not even begin: theirs would not
-    either.
+    A seed that fails does not stop the others, unless its run could not start: the other runs could not either.
     """
 
     def started(run: SeedRun) -> SeedProcess:
@@ -110,7 +109,7 @@ def launch_seeds(plan: SeedPlan, arguments: Sequence[str]) -> tuple[dict[int, st
 
 
 def state_of(code: int, *, stopped: bool) -> str:
-    """Returns what became of a seed, by its exit code; `stopped`: it ended after a signal."""
+    """Returns the outcome of a seed, by its exit code; `stopped`: it ended after a signal."""
     if code == 0:
         return "stopped" if stopped else ""
     if stopped and _interrupted(code):

@@ -1,4 +1,4 @@
-"""Which seeds are trained, in which runs, and with what each begins."""
+"""The plan of seeds: which are trained, in which runs, and from which state each starts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SeedRun:
     seed: int
     folder: RunFolder
     resume: bool
-    """Whether it is there already, and goes on."""
+    """Whether the run exists already, and continues."""
     config: Config
     """Settings to begin with; of a run that is resumed without a file, None: its own."""
 
@@ -58,12 +58,12 @@ class SeedPlan:
 
     @property
     def pattern(self) -> str:
-        """The pattern that means all these runs, for other commands."""
+        """The pattern that matches all these runs, for other commands."""
         return f"{self.name}-seed-*"
 
 
 def parse_seeds(given: int | str | Sequence[int]) -> list[int]:
-    """Returns the seeds: 1 to N for a number, those of a list, or of a text such as `3,7,9` or `11-15`."""
+    """Returns the seeds: 1 to N for a number, else the seeds of a list, or of a text such as `3,7,9` or `11-15`."""
     if isinstance(given, Integral):
         given = int(given)
         if not 1 <= given <= MOST_SEEDS:
@@ -107,7 +107,7 @@ def plan_seeds(
     side_by_side: int = 1,
     own_env: bool = False,
 ) -> SeedPlan:
-    """Returns the runs of the seeds: ID-seed-1 and so on. With `resume`, those that exist go on and the others begin.
+    """Returns the runs of the seeds: ID-seed-1 and so on. With `resume`, existing runs continue and the others start.
 
     Settings are loaded once, so that mistakes are found before the first run. `own_env`: a program gives the
     environment itself. Raises ConfigError or RunError.
@@ -149,7 +149,7 @@ def plan_seeds(
 
 
 def _sibling(results: Path, name: str, seeds: Sequence[int]) -> Path:
-    """Returns the settings file of the first run that exists, for the others. Raises RunError if none does."""
+    """Returns the settings file of the first existing run, for the other runs. Raises RunError if none does."""
     folders = [RunFolder(results, f"{name}-seed-{seed}") for seed in seeds]
     found = next((folder for folder in folders if folder.exists), None)
     if found is None:

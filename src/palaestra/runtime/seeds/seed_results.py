@@ -25,7 +25,7 @@ class SeedResults(Shown):
     """Results of a setting that was trained with several seeds."""
 
     results: dict[int, Result]
-    """Each seed's result; without those that failed."""
+    """Each seed's result, without failed seeds."""
     errors: dict[int, str]
     """Why seeds failed."""
     comparison: Comparison | None = field(compare=False)

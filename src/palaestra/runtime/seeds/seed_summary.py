@@ -49,7 +49,7 @@ def seed_tables(plan: SeedPlan, states: Mapping[int, str], found: Comparison | N
 
 
 def seed_ending(plan: SeedPlan, states: Mapping[int, str]) -> list[str]:
-    """Returns the lines below the tables: where the models are, and what to do next. `states`: each seed's outcome."""
+    """Returns the lines below the tables: the models' files, and the next commands. `states`: each seed's outcome."""
     first = plan.runs[0].folder
     elsewhere = "" if first.results == Path("results") else f" --results-dir={shlex.quote(str(first.results))}"
     with_models = [run.folder for run in plan.runs if next(run.folder.path.glob("*.onnx"), None) is not None]

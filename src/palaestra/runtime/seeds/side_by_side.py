@@ -18,7 +18,7 @@ CHECK = 0.05
 
 
 class TrainingProcess(Protocol):
-    """A process that trains one seed, in a session of its own: signals of the terminal do not reach it."""
+    """A process that trains one seed, in a separate session, so that the terminal's signals do not reach it."""
 
     def poll(self) -> int | None:
         """Returns its exit code; None while it runs."""
@@ -51,7 +51,7 @@ class Signals:
 
 @contextmanager
 def passing_on() -> Iterator[Signals]:
-    """Within the block, signals are passed on to the processes that run; only in the main thread, where they arrive."""
+    """Within the block, signals are passed on to the running processes; only in the main thread."""
     hear = Signals()
     if threading.current_thread() is not threading.main_thread():
         yield hear
@@ -67,9 +67,9 @@ def passing_on() -> Iterator[Signals]:
 def run_all(
     starts: Sequence[Callable[[], TrainingProcess]], at_once: int, ended: Callable[[int, int, bool], bool]
 ) -> tuple[list[int | None], int | None]:
-    """Runs processes, `at_once` of them at a time, in their order. Returns their exit codes, None of those that were
-    not started, and the signal that stopped them. `ended` is given the number and the exit code of each and whether it
-    ended after a signal, and returns whether more are to be started.
+    """Runs processes, `at_once` of them at a time, in their order. Returns their exit codes (None for a process that
+    was not started) and the signal that stopped them. `ended` is called with the number and the exit code of each
+    process and whether it ended after a signal; it returns whether to start more.
     """
     codes: list[int | None] = [None] * len(starts)
     waiting = list(range(len(starts)))
@@ -98,5 +98,5 @@ def run_all(
 
 
 def threads_each(at_once: int) -> int:
-    """Returns the share of this machine's cores of each of so many processes."""
+    """Returns each process's share of this machine's cores."""
     return max(1, usable_cores() // at_once)

@@ -53,7 +53,8 @@ class League:
         self.skills = [Skill() for _ in self.entries]
 
     def add(self, players: Sequence[int], rewards: Sequence[float]) -> None:
-        """Adds a game: each side's entry and last reward. The higher wins; one on several sides gets their mean."""
+        """Adds a game: each side's entry and last reward. Higher scores win; an entry on several sides gets their
+        mean."""
         distinct = sorted(set(players))
         means = [
             float(np.mean([r for p, r in zip(players, rewards, strict=True) if p == player])) for player in distinct
@@ -77,12 +78,12 @@ class League:
 
     @property
     def decided(self) -> NDArray[np.float64]:
-        """Share of decided games that a row won, (E, E); NaN if there was none."""
+        """Share of decided games that the row's entry won, (E, E); NaN without decided games."""
         lost = self.games - self.wins - self.draws
         return np.divide(self.wins, self.wins + lost, out=np.full(self.games.shape, np.nan), where=self.wins + lost > 0)
 
     def standings(self, behavior: str) -> list[tuple[float, int]]:
-        """Returns the score of a behavior's last entry against each other, and that one's step."""
+        """Returns the score of a behavior's last entry against each other entry, with that entry's step."""
         last = max(i for i, entry in enumerate(self.entries) if entry.behavior == behavior)
         return [
             (float(score), entry.step)
@@ -110,8 +111,9 @@ def rank_correlation(left: NDArray[np.float64], right: NDArray[np.float64]) -> f
 
 
 def pairings(entries: Sequence[Entry], sides: Sequence[tuple[str, int]]) -> list[list[int]]:
-    """Lists the pairings, each (sides,) entries: of one behavior every ordered pair, one of whom plays one side and the
-    other all others; of several behaviors every entry of one against every entry of another.
+    """Lists the pairings, each (sides,) entries: for one behavior every ordered pair, of which one entry plays one side
+    and the other entry all other sides; for several behaviors every entry of one behavior against every entry of
+    another.
     """
     own = {name: [i for i, entry in enumerate(entries) if entry.behavior == name] for name, _ in sides}
     teams = list(dict.fromkeys(team for _, team in sides))
@@ -146,8 +148,8 @@ def play(
     """Adds `each` games of every pairing to the league, none chosen by its result. `policies` hold entry i as snapshot
     i.
 
-    An area plays one pairing, and as many games as its share; what it plays beyond is left out. `progress` is told how
-    many games have been counted, and how many there will be.
+    An area plays one pairing, and its share of the games; further games are ignored. `progress` is called with the
+    number of counted games and of all games.
     """
     steps = _with_all(policies, env, league, seed)
     if strange := [name for name in steps if name not in policies]:
@@ -172,8 +174,8 @@ def play(
 
 
 def _with_all(policies: Mapping[str, MixedPolicy], env: Env, league: League, seed: int) -> Mapping[str, TimeStep]:
-    """Returns the tables of the first tick that has two teams and all behaviors of the run, if such a tick comes: in
-    some games agents ask for their first decisions at different times.
+    """Returns the tables of the first tick that has two teams and all behaviors of the run, if any: in some games
+    agents ask for their first decisions at different times.
     """
     steps = env.reset(seed)
     for _ in range(PATIENCE):
@@ -211,7 +213,7 @@ class Round:
 def _play_some(
     env: Env, policies: Mapping[str, MixedPolicy], league: League, one: Round, seed: int, played: Callable[[int], None]
 ) -> None:
-    """Plays one round. `played` is called with the number of its games that were counted so far."""
+    """Plays one round. `played` is called with the number of its counted games."""
     left = one.quota
     due = int(left.sum())
     steps = env.reset(seed)
@@ -250,7 +252,7 @@ def _play_some(
 
 
 class Seats:
-    """Area and side of each slot, which other agents may take in their next episodes; gives the slots their players."""
+    """Area and side of each slot, which may change between episodes; assigns players to the slots."""
 
     def __init__(self, one: Round, policies: Mapping[str, MixedPolicy]) -> None:
         self._round = one
@@ -275,7 +277,7 @@ class Seats:
 
 
 def sides_of(steps: Mapping[str, TimeStep], league: League) -> list[tuple[str, int]]:
-    """Returns behavior and team of each side of an area, of those that have entries, in the order of teams."""
+    """Returns behavior and team of each side of an area that has entries, in the order of teams."""
     playing = steps.keys() & {entry.behavior for entry in league.entries}
     found = {(team, name) for name in playing for team in steps[name].team.unique().tolist()}
     return [(name, team) for team, name in sorted(found)]

@@ -45,8 +45,7 @@ def run_league(
     """Plays every snapshot of a run, or `most` of them evenly chosen, against every other. Behaviors without snapshots
     are played by their newest policies. Ctrl-C ends it early.
 
-    Raises RunError, also where networks are of code that only a folder of someone else's names, unless `trust` is
-    given.
+    Raises RunError, also if networks need code that another user's folder names, unless `trust` is given.
     """
     files = SnapshotFiles(run)
     named = load(run / CONFIGURATION, own_code=False).settings

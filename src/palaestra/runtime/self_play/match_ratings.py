@@ -1,4 +1,4 @@
-"""Rates players by how episodes end, and checks that what one team wins the others lose."""
+"""Rates players by how episodes end, and checks that the game is zero-sum."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MatchRatings:
     """
 
     def __init__(self, sides: Sides, players: SlotPlayers, journal: Journal, warn: Callable[[str], object]) -> None:
-        """`warn` is called once if what one team wins the others do not lose."""
+        """`warn` is called once if the game is not zero-sum."""
         self._sides = sides
         self._players = players
         self._journal = journal
@@ -125,9 +125,7 @@ class MatchRatings:
                 self._rate_skills(self._players.of_areas[area], of_sides)
 
     def _judge(self, players: Numbers, scores: Mapping[int, float]) -> None:
-        """Takes in the results of the learning team, or an exploiter, against each other player: the team with the
-        higher score wins.
-        """
+        """Adds the results of the learning team, or an exploiter, against each other player: the higher score wins."""
         behaviors = self._sides.behaviors
         numbered = list(zip(self._sides.all, players.tolist(), strict=True))
         for own, learner in numbered:
@@ -204,7 +202,7 @@ class MatchRatings:
 
 
 def finished(step: TimeStep) -> Numbers:
-    """Returns the slots whose episodes were terminated, (E,): truncated ones say nothing about who won."""
+    """Returns the slots whose episodes were terminated, (E,): truncated episodes have no winner."""
     if step.reward.device.type == "cpu" and not len(step.final_obs.slots):
         return np.zeros(0, np.int64)
     return step.terminated.nonzero().squeeze(1).cpu().numpy()

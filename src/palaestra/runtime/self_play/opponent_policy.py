@@ -156,7 +156,7 @@ class MixedPolicy:
 
     @property
     def recurrent_state(self) -> Tensor:
-        """Recurrent state (S, ...) of the networks for all slots, then that of each fixed opponent."""
+        """Recurrent state (S, ...) of the networks for all slots, then the state of each fixed opponent."""
         own = self.policy.recurrent_state
         return torch.cat([own, *(opponent.recurrent_state.to(own.device) for opponent in self.brains)], 1)
 

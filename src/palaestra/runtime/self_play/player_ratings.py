@@ -18,7 +18,7 @@ RatingChanges = tuple[dict[int, float], dict[int, "tuple[float, float]"]]
 
 
 class PlayerRatings:
-    """Elo and skill of each player: LEARNING is the policy itself, and stands for its copies outside the pool too."""
+    """Elo and skill of each player: LEARNING is the policy itself, and also means its copies outside the pool."""
 
     def __init__(self, learner: Learner, initial_elo: float, group: RankGroup) -> None:
         self._learner = learner
@@ -38,7 +38,7 @@ class PlayerRatings:
 
     @property
     def opponent_elos(self) -> list[float]:
-        """Elo of all others that have one."""
+        """Elo of all other rated players."""
         return [elo for number, elo in self._elos.items() if number != LEARNING]
 
     def rated(self, number: int) -> int:
@@ -50,7 +50,7 @@ class PlayerRatings:
         return self._elos.get(self.rated(number), self._initial)
 
     def set_elo(self, number: int, elo: float) -> None:
-        """Sets the Elo of a player; its learner shows that of the policy itself."""
+        """Sets the Elo of a player; the learner shows the Elo of the policy itself."""
         self._elos[self.rated(number)] = elo
         self._learner.rating = self._elos[LEARNING]
 
@@ -63,7 +63,7 @@ class PlayerRatings:
         self._skills[self.rated(number)] = skill
 
     def admit(self, number: int) -> None:
-        """Rates a new snapshot as the policy that it is of. Ranks do so where they meet."""
+        """Gives a new snapshot the rating of its policy. Ranks do so where they meet."""
         for ratings in (self._elos, self._agreed_elos):
             ratings[number] = self.elo
         for skills in (self._skills, self._agreed_skills):
@@ -95,7 +95,7 @@ class PlayerRatings:
         self._learner.rating = self.elo
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the ratings, and those on which the ranks agreed last."""
+        """Returns the ratings, and the ratings on which the ranks last agreed."""
         return {
             "elos": _saved(self._elos),
             "skills": _saved({number: asdict(skill) for number, skill in self._skills.items()}),
@@ -163,7 +163,7 @@ class PoolGames:
         return {"unknown": [list(game) for game in self._unknown], "taken": _saved(self.taken)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores them; early checkpoints have none."""
+        """Restores the games; early checkpoints have none."""
         self._unknown = [(learner, number, result) for learner, number, result in state.get("unknown", ())]
         self.taken = _loaded(state.get("taken", {}))
 

@@ -96,8 +96,8 @@ class SelfPlayBehavior:
             self._steps_since += self.policy.fixed_slots if steady else int((step.acting & fixed).sum())
 
     def changes(self) -> Changes:
-        """Returns what came since the ranks last met: to ratings, decisions of fixed policies, games, and what its
-        exploiter did.
+        """Returns the changes since the ranks last met: ratings, decisions of fixed policies, games, and the
+        exploiter's changes.
         """
         steps = self._steps_since
         self._steps_since = 0
@@ -105,7 +105,7 @@ class SelfPlayBehavior:
         return self.ratings.changes(), steps, self.games.take(), exploited
 
     def join(self, changes: Sequence[Changes]) -> None:
-        """Adds the changes of all ranks to that on which they agreed."""
+        """Adds the changes of all ranks to the state on which they last agreed."""
         self._steps_when_met += sum(steps for _, steps, *_ in changes)
         self.ratings.join([ratings for ratings, *_ in changes])
         self.games.join([games for _, _, games, _ in changes])
@@ -124,7 +124,7 @@ class SelfPlayBehavior:
         return self._copy[0]
 
     def save_if_due(self) -> None:
-        """Adds a snapshot to the pool if it is time; the first is written now, when nothing replaces it any more."""
+        """Adds a snapshot to the pool if it is time; the first is written now, since it is final."""
         training = self.learner.training
         if not self._first_written and not self.schedule.saves and training:
             self._unwritten[0] = self._snapshots.weights(self.first)

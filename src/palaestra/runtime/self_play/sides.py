@@ -128,8 +128,8 @@ class Sides:
                 self.chosen[i] = self.behaviors[side.behavior].opponent(self.learners)
 
     def able(self, players: Numbers) -> Numbers:
-        """Returns players (areas, sides) in which fixed opponents and exploiters that no longer exist are replaced by
-        those chosen now: nothing is drawn, since other ranks may have none to replace.
+        """Returns players (areas, sides), with the current players in place of fixed opponents and exploiters that no
+        longer exist; it draws no random numbers, since other ranks may have none to replace.
         """
         return np.where(self._gone(players), self.chosen, players)
 

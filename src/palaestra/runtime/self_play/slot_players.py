@@ -26,7 +26,7 @@ class SlotPlayers:
     """The side of each slot, and the player of each side in each area.
 
     Players and the learning team of an area stay the same until its episode ends. If an area holds several games that
-    cannot be told apart (`EnvTraits.shared_areas`), each slot counts as an area of its own.
+    cannot be told apart (`EnvTraits.shared_areas`), each slot counts as a separate area.
     """
 
     def __init__(self, env: EnvWrapper, sides: Sides, seed: int = 0) -> None:
@@ -85,8 +85,8 @@ class SlotPlayers:
         return self._restarts > PATIENCE * sum(len(step.acting) for step in steps.values())
 
     def assign(self, steps: Mapping[str, TimeStep], over: Tensor | None) -> None:
-        """Sets the players in areas that start an episode, which `over` (areas,) names; None: none does. They are those
-        that were chosen, or an exploiter and the newest policies.
+        """Sets the players in areas that start an episode, marked in `over` (areas,); None: no area starts one. They
+        are the chosen players, or an exploiter and the newest policies.
         """
         exploited = self._exploited()
         for key in steps if self.by_slot else [""]:
@@ -107,7 +107,7 @@ class SlotPlayers:
             self._players[key] = players
 
     def _exploited(self) -> Numbers | None:
-        """Draws the side that an exploiter plays in episodes that start now in each area, (areas,); -1: none does."""
+        """Draws the side that an exploiter plays in each area's next episode, (areas,); -1: no side."""
         shares = self._sides.exploited_shares
         if not shares.any():
             return None
@@ -126,11 +126,11 @@ class SlotPlayers:
 
     @property
     def of_areas(self) -> Numbers:
-        """The players of all sides in each area, (areas, sides), where areas are games of their own."""
+        """The players of all sides in each area, (areas, sides), if each area is a separate game."""
         return self._players[""]
 
     def playing(self, name: str) -> set[int]:
-        """Returns the players of a behavior's sides, now and in episodes to come."""
+        """Returns the players of a behavior's sides, now and in the next episodes."""
         own = self._sides.of(name)
         numbers = [self._sides.chosen[own], *(players[:, own].ravel() for players in self._players.values())]
         return set(np.unique(np.concatenate(numbers)).tolist())

@@ -147,7 +147,7 @@ def ambiguous(settings: RunSettings, behaviors: Collection[str]) -> Iterator[tup
 
 
 def _name(criterion: CompletionCriteriaSettings, behaviors: Collection[str]) -> str:
-    """Returns the behavior that a criterion measures; an empty text if it names none and there are several."""
+    """Returns the behavior that a criterion measures; '' if it names none and there are several."""
     if criterion.behavior is not None:
         return criterion.behavior
     return next(iter(behaviors)) if len(behaviors) == 1 else ""

@@ -51,15 +51,15 @@ def example_like(path: Path) -> str | None:
 
 
 def here_or_shipped(file: Path) -> Path:
-    """Returns a settings file; away from a clone, of `configs/ppo/3DBall.yaml` the one that comes with Palaestra."""
+    """Returns a settings file; outside a clone, `configs/ppo/3DBall.yaml` is the shipped file."""
     shipped = configs_folder().parent / file
     return shipped if file.parts[:1] == ("configs",) and not file.exists() and shipped.is_file() else file
 
 
 def made_for(name: str, trainer: str | None = None) -> Path | None:
-    """Returns the example for an environment: the one of its name, that for groups first; None if there is none.
+    """Returns the example for an environment, by its name; of several, the one for groups; None if there is none.
 
-    `trainer`: the one that it must be for.
+    `trainer`: the required trainer.
     """
     names = sorted(example_names(), key=lambda one: not one.startswith("poca/"))
     folders = ALONE if trainer is None else [folder for folder in ALONE if folder == settings_like(trainer)]
@@ -68,7 +68,7 @@ def made_for(name: str, trainer: str | None = None) -> Path | None:
 
 
 def example_environment(example: Path, env_path: str | None) -> str | None:
-    """Returns the built-in environment of an example; None if its settings name one (`env_path`) or none is alike."""
+    """Returns the built-in environment of an example; None if settings name one (`env_path`) or none matches."""
     alike = [name for name in registry("envs").names() if example.stem.startswith(name)]
     return None if env_path else max(alike, key=len, default=None)
 

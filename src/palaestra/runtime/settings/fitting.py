@@ -1,6 +1,6 @@
 """Settings without a settings file: a shipped file that is made for the environment, or settings that fit its spaces.
 
-The fitted values are those with which PPO is usually run: Schulman et al. 2017, https://arxiv.org/abs/1707.06347 (Atari
+The fitted values are usual ones for PPO: Schulman et al. 2017, https://arxiv.org/abs/1707.06347 (Atari
 and MuJoCo), and Andrychowicz et al. 2021, https://arxiv.org/abs/2006.05990 (normalized observations, rewards and
 advantages).
 """
@@ -60,7 +60,7 @@ WORDS = {
 def preset_for(env_path: str | None, trainer: str | None = None) -> Path | None:
     """Returns the shipped settings file for an environment as `--env` names it; None if there is none.
 
-    `trainer`: the one that it must be for.
+    `trainer`: the required trainer.
     """
     if env_path is None:
         return None
@@ -88,7 +88,7 @@ def fitted(
 
 
 def with_summaries(tree: Mapping[str, Any], lengths: Mapping[str, int]) -> dict[str, Any]:
-    """Returns a fitted tree with as many summaries for runs of other lengths, the `max_steps` of each behavior."""
+    """Returns a fitted tree with summaries adapted to other run lengths, the `max_steps` of each behavior."""
     pace = {name: min(steps, max(LEAST_SUMMARY, steps // SUMMARIES)) for name, steps in lengths.items()}
     behaviors = {name: {**block, "summary_freq": pace[name]} for name, block in tree["behaviors"].items()}
     return {**tree, "behaviors": behaviors}
@@ -160,7 +160,7 @@ def _block(spec: BehaviorSpec, areas: int, trainer: str) -> dict[str, Any]:
 
 
 def _encoder(spec: BehaviorSpec) -> str:
-    """Returns the first encoder that takes the smallest image; those of few cells are boards."""
+    """Returns the first encoder that accepts the smallest image; images of few cells are boards."""
     return next(name for name, smallest in ENCODERS.items() if _side(spec) >= smallest)
 
 

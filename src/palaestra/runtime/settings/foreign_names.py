@@ -1,4 +1,4 @@
-"""Names that other libraries have for what is set here.
+"""Names that other libraries use for our settings.
 
 One table answers flags, keywords of Python and keys of a file. The names are those of Stable-Baselines3 and its RL Zoo,
 CleanRL, RLlib, PufferLib, skrl, rsl_rl, Tianshou and Spinning Up. Answers are in the command line's words, as all
@@ -24,7 +24,7 @@ EQUAL = ("--num-areas", "--results-dir")
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """Ours for names of other libraries: a flag, a setting of a behavior, or a sentence."""
+    """Our counterpart of another library's name: a flag, a setting of a behavior, or a sentence."""
 
     flag: str = ""  # of a command, such as --learning-rate
     path: str = ""  # of a setting in a behavior's block, such as hyperparameters.learning_rate
@@ -32,7 +32,7 @@ class Counterpart:
     remark: str = ""  # what differs, or all there is to say where neither flag nor path is
 
     def means_the_same(self, value: str) -> bool:
-        """Whether a value that is given for a name is one for ours, too."""
+        """Whether a value for the other library's name also fits our setting."""
         if self.remark or self.flag in UNEQUAL:
             return self.flag in EQUAL
         return not self.path or self.flag == "--trainer" or _is_number(value)
@@ -294,13 +294,13 @@ def _table() -> dict[str, Counterpart]:
 
 
 def counterpart(name: str) -> Counterpart | None:
-    """Returns ours for a flag, keyword or key of another library; None if the name is none."""
+    """Returns our counterpart of another library's flag, keyword or key; None for an unknown name."""
     return _table().get(plain(name))
 
 
 def answer(name: str, *, in_python: bool = False, value: str | None = None) -> str | None:
     """Returns what is ours for a flag or an argument of another library, in the command line's words; None if the name
-    is not known, or if it is ours. `value`: what was given for it.
+    is not known, or if it is ours. `value`: the given value.
     """
     if in_python and (own := _in_python().get(plain(name))) is not None:
         return own
@@ -313,9 +313,9 @@ def answer(name: str, *, in_python: bool = False, value: str | None = None) -> s
 
 
 def answer_flag(name: str, value: str | None = None, known: Collection[str] = ()) -> str:
-    """Returns a sentence that says what a flag of another library is here; '' if it is none.
+    """Returns a sentence that names our counterpart of another library's flag; '' for an unknown flag.
 
-    `value`: what was typed for it. `known`: flags that the command has; '' for a counterpart that is none of them.
+    `value`: the typed value. `known`: flags of the command; '' if the counterpart is not among them.
     """
     ours = counterpart(name) or _own_in_a_section(name)
     if ours is None:
@@ -331,7 +331,7 @@ def answer_flag(name: str, value: str | None = None, known: Collection[str] = ()
 
 
 def _own_in_a_section(name: str) -> Counterpart | None:
-    """Returns ours for a flag such as --train.learning-rate, as PufferLib and RLlib have them."""
+    """Returns our counterpart of a flag such as --train.learning-rate, in the style of PufferLib and RLlib."""
     own = MOST_CHANGED.get(plain(name)) if "." in name else None
     return None if own is None else Counterpart(f"--{plain(name).replace('_', '-')}", own[0])
 

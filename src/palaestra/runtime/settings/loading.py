@@ -103,7 +103,7 @@ def load(
 
 
 def _lesson_of_old_run(settings: RunSettings, sourced: SourcedSettings) -> Iterator[tuple[Key, str]]:
-    """Yields path and error of a `first_lesson` that the command line gives for a run that goes on."""
+    """Yields path and error of a `first_lesson` that the command line sets for a resumed run."""
     run = settings.checkpoint_settings
     path = ("env_settings", "first_lesson")
     typed = sourced.source(path).words and sourced.source(path).path == path
@@ -115,7 +115,7 @@ def behavior_settings(settings: RunSettings, name: str, present: Iterable[str] =
     """Returns the settings of a behavior, or default_settings. `present`: all behaviors of the environment, for the
     error.
 
-    Raises ConfigError if there are neither.
+    Raises ConfigError without either.
     """
     if name in settings.behaviors:
         return settings.behaviors[name]

@@ -23,7 +23,7 @@ class RangeSettings(Settings):
     uniform: tuple[float, float] | None = None
     """Least and largest value of a number."""
     log: tuple[float, float] | None = None
-    """The same for a number whose order of magnitude matters, such as a learning rate."""
+    """Range of a number on a logarithmic scale, such as a learning rate."""
     integer: tuple[int, int] | None = None
     """Least and largest value of a whole number."""
     log_integer: tuple[int, int] | None = None
@@ -66,9 +66,10 @@ class SearchSettings(Settings):
     """The search of `palaestra tune`. `palaestra learn` does not read it."""
 
     method: Method = "tpe"
-    """How values are chosen: tpe (by what the trials so far show) or random."""
+    """How values are chosen: tpe (from the results of earlier trials) or random."""
     space: dict[str, RangeSettings] = Field(default={})
-    """Range of each setting by its path, as for --set: `hyperparameters.learning_rate`; empty: that of the trainer."""
+    """Range of each setting by its path, as for --set: `hyperparameters.learning_rate`; empty: the trainer's own
+    space."""
     trials: int | None = Field(default=None, gt=0, le=1_000_000)
     """Trials of the study, of all processes together; null: 30."""
     jobs: int = Field(default=1, gt=0, le=10_000)
@@ -78,7 +79,7 @@ class SearchSettings(Settings):
     the pruner did not end the first.
     """
     seed: int = Field(default=1, ge=0, le=2**31 - 1000)
-    """Seed of the search, and the first one of the trainings unless env_settings.seed is set."""
+    """Seed of the search, and the first seed of the trainings unless env_settings.seed is set."""
     objectives: tuple[Objective, ...] | None = None
     """Values to compare by: reward (at the end), decisions, cpu_seconds (both to the bar); null: decisions with a bar,
     else reward.
@@ -148,7 +149,7 @@ class SearchSettings(Settings):
         return self.trials or TRIALS
 
     def marks(self, max_steps: int) -> tuple[list[int], int]:
-        """Returns the decisions at which the pruner looks, and how many come before the first at which it may prune."""
+        """Returns the decisions at which the pruner checks a trial, and the number of checks before it may prune."""
         every = self.report_every or max(1, max_steps // 10)
         after = self.prune_after or 2 * every
         at = [every * number for number in range(1, math.ceil(max_steps / every) + 1)]

@@ -50,7 +50,7 @@ _EXPECTED = {
 
 
 def config_error(problems: Iterable[tuple[Key, str]], sourced: SourcedSettings, heading: str) -> ConfigError:
-    """Returns one error for all problems (path and sentence); what several behaviors inherit is named once."""
+    """Returns one error for all problems (path and sentence); an inherited problem is named once."""
     found = list(dict.fromkeys((sourced.source(path), _path(path, sourced), sentence) for path, sentence in problems))
     if len(found) == 1:
         source, path, sentence = found[0]
@@ -145,13 +145,13 @@ def hint(path: Key, tree: Any, sentence: str) -> str:
 
 
 def _nearly_said(key: str, sentence: str) -> bool:
-    """Whether the message already names a key of the section that is nearly this one."""
+    """Whether the message already names a similar key of the section."""
     said = re.search(r"did you mean '([^']+)'", sentence)
     return said is not None and bool(get_close_matches(key, [said[1]], cutoff=0.85))
 
 
 def _of_other_trainers(path: Key, tree: Any) -> str:
-    """Returns what to say of a hyperparameter, misspelt or foreign, that only other trainers have; else ''."""
+    """Returns a hint about a hyperparameter, misspelt or foreign, that only other trainers have; else ''."""
     if len(path) < 2 or path[-2] != "hyperparameters":
         return ""
     trainer = _trainer_at(path, tree)
@@ -170,7 +170,7 @@ def _of_other_trainers(path: Key, tree: Any) -> str:
 
 
 def _trainer_at(path: Key, tree: Any) -> str:
-    """Returns the trainer of the block that a path is in, ppo if it names none."""
+    """Returns the trainer of the block that contains a path; ppo if the block names none."""
     block = tree if isinstance(tree, dict) else {}
     default = block.get("default_settings")
     for key in path[:-2]:

@@ -151,7 +151,7 @@ class SourcedSettings:
         return found
 
     def _add_tracker(self, name: str, options: Mapping[str, Any]) -> None:
-        """Adds a tracker to those of the file, or options to one of them."""
+        """Adds a tracker to the file's trackers, or options to one of them."""
         words = f"--track {name}"
         listed = self._trackers_by_name()
         if isinstance(listed, dict) and listed.get(name) is None:
@@ -290,7 +290,7 @@ def _paths(tree: Any, above: Key = ()) -> Iterator[Key]:
 
 
 def _leaves(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yields each value with its path; an empty map is one where it stands for a setting, as that of keep_best."""
+    """Yields each value with its path; an empty map is a value if it is a setting, such as keep_best."""
     for key, value in tree.items():
         path = (*above, key)
         if isinstance(value, Mapping) and (value or len(path) < (3 if path[0] == "behaviors" else 2)):
@@ -300,7 +300,7 @@ def _leaves(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tu
 
 
 def _flag(path: tuple[str, ...]) -> str:
-    """Returns the flag that sets a value: of a map, such as env_options, that of the whole."""
+    """Returns the flag that sets a value; for a value in a map, such as env_options, the flag of the map."""
     key = "keep_best" if "keep_best" in path else path[-1] if path[0] == "behaviors" else path[:2][-1]
     return _FLAGS.get(key) or "--" + key.replace("_", "-")
 

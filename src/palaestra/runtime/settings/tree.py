@@ -23,7 +23,7 @@ class EnvSettings(Settings):
 
     env_path: str | None = None
     """A build, a built-in's name, `gymnasium:ID`, `envpool:TASK`, `pettingzoo:module` or `python:module:factory`; null:
-    none is named.
+    not named.
     """
     env_args: tuple[str, ...] | None = None
     """Command line arguments passed on to a Unity build."""
@@ -44,8 +44,7 @@ class EnvSettings(Settings):
     runner_cpus: float | None = Field(default=None, gt=0)
     """CPUs that Ray reserves for each runner; null: 1, or equal shares if there are fewer."""
     ray_working_dir: str | None = None
-    """Folder with the build or the Python files that Ray brings to every machine; null: each machine has them
-    already.
+    """Folder with the build or the Python files that Ray brings to every machine; null: each machine has them already.
     """
     num_areas: int | None = Field(default=None, gt=0, le=1_000_000)
     """Areas of each copy of a Unity build, else of all copies together; null: the environment's default."""
@@ -121,7 +120,7 @@ class CheckpointSettings(Settings):
     run_id: str = Field(default="ppo", min_length=1)
     """Name of the run and of its folder."""
     initialize_from: str | None = None
-    """Run whose policies this one starts from, at step 0; `hub:user/repository` is one on the Hugging Face Hub."""
+    """Run whose policies this run starts from, at step 0; `hub:user/repository` names a run on the Hugging Face Hub."""
     load_model: bool = False
     """Deprecated, and without effect: use resume."""
     resume: bool = False
@@ -159,17 +158,16 @@ class TorchSettings(Settings):
     ignores_unknown: ClassVar[bool] = True
 
     device: str | None = None
-    """cpu, cuda, cuda:0 ...; null: cuda where there is one."""
+    """cpu, cuda, cuda:0 ...; null: cuda if a GPU is available."""
     threads: int | None = Field(default=None, gt=0)
     """CPU threads; null: chosen by the amount of work."""
     processes: int | None = Field(default=None, gt=0, le=10_000)
     """Processes on CPUs that train the run together; null: one, or as many as torchrun starts."""
     gpus: int | None = Field(default=None, ge=-1)
-    """GPUs that train the run together, a process each; -1: all there are; null: one, or as torchrun starts
-    processes.
+    """GPUs that train the run together, a process each; -1: all there are; null: one, or as torchrun starts processes.
     """
     rank_timeout: float = Field(default=600.0, gt=0)
-    """Seconds after which a process that does not come to a common update is lost, with several of them."""
+    """With several processes: seconds after which a process that does not join a common update counts as lost."""
 
 
 def _options_by_name(value: Any) -> Any:

@@ -141,9 +141,9 @@ def parse(
 ) -> Document:
     """Parses a text. Raises ConfigError with line and column.
 
-    A duplicate key is an error. With `repeats` it is added there, with the line of its last value, which is used.
-    A mistake in a small text is looked for again by the slower parser, which explains it better and alone minds some
-    characters, unless the text is one of many that programs wrote (`quick`).
+    A duplicate key is an error. With `repeats` the key is added to that list, with the line of its last value, which is
+    used. A mistake in a small text is searched again with the slower parser, which explains it better and alone rejects
+    some characters, unless a program wrote the text (`quick`).
     """
     explained = not quick and len(text) <= _SMALL
     try:

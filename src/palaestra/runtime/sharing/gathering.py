@@ -1,4 +1,4 @@
-"""Gathers the files of a run as they are pushed: chosen, and cleaned of what is of this machine only."""
+"""Gathers the files of a run as they are pushed: selected, and without details of this machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_BYTES = 50_000_000_000
 
 
 class Gathered:
-    """The files of a run as they are pushed, in a folder of their own, since a run that trains may replace them."""
+    """The files of a run as they are pushed, in a separate folder, since a learning run may replace them."""
 
     def __init__(self, run: Path, checkpoints: Kept) -> None:
         self.notes: list[str] = []

@@ -35,7 +35,7 @@ class Chosen:
 
 
 def choose(run: Path, checkpoints: Kept) -> Chosen:
-    """Chooses what is pushed. Links are left out, as they may lead anywhere, and recordings that are there twice."""
+    """Chooses what is pushed. Links are left out, as they may lead anywhere, and so are duplicate recordings."""
     found = sorted(_files(run))
     steps = [
         int(match["step"])
@@ -51,7 +51,7 @@ def choose(run: Path, checkpoints: Kept) -> Chosen:
 
 
 def is_pushed(path: str) -> bool:
-    """Whether a file of a repository is one that a push writes, and so may remove."""
+    """Whether a file of a repository is written by pushes, so that a push may remove it."""
     return path in (SETTINGS_JSON, REPLAY) or _is_taken(path, "all", None)
 
 

@@ -39,7 +39,7 @@ from palaestra.runtime.sharing.results import evaluations_of, rows_of
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Pushed(Shown):
-    """Result of a push, or of one that was only tried: what is there, and where."""
+    """Result of a push or a dry run: the files, and their address."""
 
     url: str
     commit: str | None  # None: nothing was uploaded (dry run)
@@ -98,7 +98,7 @@ def push(  # noqa: PLR0913 - keywords for the flags of the command
     revision: branch to push to; None: the main one.
     checkpoints: "newest", "all" or "none".
     evaluate: episodes to play for the card; 0: the numbers of training.
-    force: also replace what is another run's.
+    force: also replace another run's files.
     trust: run the code or program that the run's settings name, even if its folder was not written by you.
     dry_run: gather and check, but upload nothing.
     prepare: is called with the run's folder before its files are gathered, when it is known that they may be uploaded.
@@ -142,7 +142,7 @@ def push(  # noqa: PLR0913 - keywords for the flags of the command
 
 
 def _existing(name: HubName, found: Models, private: bool, force: bool) -> Listing | None:
-    """Returns what is in the repository; None if there is none. Raises HubError if it is not to be written to."""
+    """Returns what is in the repository; None if there is none. Raises HubError if it must not be written to."""
     library()
     must_be_logged_in()
     try:
@@ -251,7 +251,7 @@ def push_page(site: Path, repo: str, title: str, *, private: bool = False, force
 
 
 def _card_of(hub: Any, repo: str) -> str:
-    """Returns a Space's card; nothing where it has none."""
+    """Returns a Space's card; empty if it has none."""
     with tempfile.TemporaryDirectory() as place:
         try:
             file = hub.hf_hub_download(repo, "README.md", repo_type=SPACE, local_dir=place, endpoint=api().endpoint)

@@ -1,4 +1,4 @@
-"""Takes out of a run's files what is of this machine only: paths of its disk, tokens and passwords."""
+"""Removes private details from a run's files: paths of the disk, tokens and passwords."""
 
 from __future__ import annotations
 
@@ -68,9 +68,7 @@ class Cleaner:
 
 
 def shareable(file: Path) -> tuple[bytes | None, dict[str, list[str]]]:
-    """Returns the content of a settings or JSON file without secrets, or None if unchanged, and what was taken out
-    where.
-    """
+    """Returns the content of a settings or JSON file without secrets, or None if unchanged, and a list of removals."""
     cleaner = Cleaner()
     text = read_whole(file).decode("utf-8", "replace")
     tree = json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)

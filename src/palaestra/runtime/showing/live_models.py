@@ -1,7 +1,7 @@
 """Models that a run writes while someone watches it learn: `run_logs/live`.
 
-Whoever watches touches a file there once a second, and the run, which sees it, writes its policy every half a second or
-so. Some dozens are kept, evenly spread, to look back at.
+A viewer touches a file in the folder once a second; while it does, the run writes its policy about every half second.
+Some dozens are kept, evenly spread, to look back at.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LiveModels:
 
     @property
     def watched(self) -> bool:
-        """Whether someone has asked for models within the last seconds."""
+        """Whether a viewer has requested models within the last seconds."""
         try:
             return abs(time.time() - self._mark.stat().st_mtime) < WATCHED
         except OSError:
@@ -55,7 +55,7 @@ class LiveModels:
         return sorted({step for folder in self._folder.glob("*/") for step in self._files_in(folder)})
 
     def add(self, behavior: str, step: int, write: Callable[[Path], object]) -> None:
-        """Adds a model, written by `write`; drops the one whose neighbours are closest where there are too many."""
+        """Adds a model, written by `write`; if there are too many, drops the model with the closest neighbours."""
         name = file_name(behavior)
         path = self._folder / name / f"{name}-{step}.onnx"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ class LiveModels:
             files[steps.pop(at)].unlink(missing_ok=True)
 
     def drop_after(self, step: int) -> None:
-        """Drops models of later steps, which a run that goes on from an earlier one has not reached."""
+        """Drops models of later steps, which a run resumed from an earlier step has not reached."""
         for folder in self._folder.glob("*/"):
             for there, file in self._files_in(folder).items():
                 if there > step:

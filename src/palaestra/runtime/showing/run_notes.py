@@ -22,7 +22,7 @@ class RunNotes:
 
     @staticmethod
     def of(data: object) -> RunNotes:
-        """Reads what `write_notes` wrote; whatever else is there counts as nothing."""
+        """Reads the notes that `write_notes` wrote; any other content counts as empty."""
         if not isinstance(data, dict):
             return RunNotes()
         tags, note = data.get("tags"), data.get("note")

@@ -78,8 +78,8 @@ class Checkpoints:
         return sorted(self._committed())
 
     def save(self, step: int, state: Mapping[str, State]) -> Path:
-        """Writes a checkpoint, and removes the oldest ones. Those of later steps are removed too: the run was resumed
-        from an earlier one.
+        """Writes a checkpoint, and removes the oldest ones. Checkpoints of later steps are removed too: the run was
+        resumed from an earlier step.
 
         Raises RunError if it cannot be written; earlier checkpoints are unchanged then.
         """
@@ -169,7 +169,8 @@ class Checkpoints:
         shutil.rmtree(gone, ignore_errors=True)
 
     def sweep(self, *, alone: bool) -> None:
-        """Removes what killed writers left. `alone`: nobody else can be writing, whatever has a writer's process id."""
+        """Removes hidden folders of killed writers. `alone`: no other process can be writing, even if one has a
+        writer's process id."""
         for step, path in self._committed().items():
             if path.name != str(step) and (alone or not _is_being_written(path)):
                 with suppress(OSError):

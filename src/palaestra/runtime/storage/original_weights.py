@@ -1,8 +1,8 @@
-"""Weights of ML-Agents' own networks (its `checkpoint.pt`) as those of ours, which have the same architectures in
-another arrangement.
+"""Converts weights of ML-Agents' own networks (its `checkpoint.pt`) to our networks, which arrange the same
+architectures differently.
 
-There each observation has a processor, in the order of the observations; here vectors come first, joined and normalized
-together, then images. There actor and critic are networks of their own; here they are stacked.
+In ML-Agents each observation has a processor, in the order of the observations; here vectors come first, joined and
+normalized together, then images. In ML-Agents actor and critic are separate networks; here they are stacked.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Mismatch(ValueError):
 
 
 def converted(modules: Modules, network: Trunk, signals: Sequence[str]) -> tuple[Weights, bool]:
-    """Returns the state of `network` with their weights, and whether the critic's are among them; without, it keeps its
-    own.
+    """Returns the state of `network` with ML-Agents' weights, and whether these include the critic's; if not, it keeps
+    its own.
 
     `signals`: names of the reward signals, in the order of their values. Raises Mismatch, which says what differs.
     """
@@ -49,9 +49,7 @@ def converted(modules: Modules, network: Trunk, signals: Sequence[str]) -> tuple
 
 
 def _critic(modules: Modules, network: Trunk, loader: _NetworkState, signals: Sequence[str]) -> bool:
-    """Loads the critic into the state. Returns False where there is none that fits: one of another trainer, or for
-    other rewards.
-    """
+    """Loads the critic into the state. Returns False if it does not fit: another trainer's, or for other rewards."""
     if isinstance(network, SoftActorCritic):
         critics = network.critics
         if critics.memory is not None or Q_NETWORKS not in modules or network.shown is not None:
@@ -96,7 +94,7 @@ def _values(source: _Source, signals: Sequence[str]) -> tuple[Tensor, Tensor]:
 
 
 class _Source:
-    """Tensors of one of their modules; remembers which were taken."""
+    """Tensors of one ML-Agents module; remembers which were used."""
 
     def __init__(self, modules: Modules, name: str, prefix: str = "") -> None:
         if name not in modules:
@@ -154,7 +152,7 @@ class _NetworkState:
         self.own[name] = value.to(self.own[name].dtype).clone()
 
     def put_part(self, name: str, index: int, value: Tensor) -> None:
-        """Replaces the part of one of several stacked networks."""
+        """Replaces the slice of one network in a stack."""
         if name not in self.own or self.own[name].shape[1:] != value.shape:
             here = tuple(self.own[name].shape[1:]) if name in self.own else "none"
             raise Mismatch(f"{name}: {tuple(value.shape)} there, {here} here")
@@ -181,7 +179,7 @@ class _NetworkState:
         self.put("normalizer.m2", torch.cat([part.take("running_variance") for part in parts]))
 
     def body(self, network: Trunk, prefix: str, index: int, source: _Source, extra: int) -> None:
-        """Loads encoders, attention, hidden layers and memory of network number `index` of those in `network`."""
+        """Loads encoders, attention, hidden layers and memory of network `index` in the stack `network`."""
         encoder = source.within(ENCODER)
         for place, i in enumerate(network.images):
             self._image(network, f"{prefix}encoders.{index}.{place}", place, encoder.within(f"processors.{i}."))

@@ -1,4 +1,5 @@
-"""Finds what a run takes from an earlier one: first networks, also ML-Agents' `checkpoint.pt`, and prior data."""
+"""Finds the data that a run takes from an earlier run: initial networks, also ML-Agents' `checkpoint.pt`, and prior
+data."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ class FirstWeights:
     def state(self, behavior: str, network: Trunk, signals: Sequence[str]) -> tuple[Mapping[str, Any], bool]:
         """Returns the saved state of the behavior, and whether its critic is part of it.
 
-        `network` and `signals` (reward signals in their order) are those of the new run: ML-Agents' weights are
+        `network` and `signals` (reward signals in their order) belong to the new run: ML-Agents' weights are
         arranged for them. Raises CheckpointError, ConfigError or RunError.
         """
         if self.theirs:
@@ -71,8 +72,7 @@ def find_origin(behavior: str, init_path: str | None, run: RunFolder | None) -> 
     """Returns where a behavior starts from: its `init_path`, else the run of --initialize-from. Raises RunError if
     nothing is there.
 
-    `init_path` is a run's folder or one of its checkpoints, or a checkpoint.pt of ML-Agents or the folder that it lies
-    in.
+    `init_path` is a run's folder or one of its checkpoints, or a checkpoint.pt of ML-Agents or its folder.
     """
     if init_path is None:
         assert run is not None
@@ -129,7 +129,7 @@ def initialize(
 ) -> None:
     """Loads a behavior's first network when it appears, if the settings name one. Raises RunError or ConfigError.
 
-    `late`: warns of what would be an error, in a run that goes on. A rank on a machine without the files gets rank 0's
+    `late`: in a resumed run, warns instead of raising. A rank on a machine without the files gets rank 0's
     network when the ranks first learn together.
     """
     path = learner.settings.init_path
@@ -161,9 +161,9 @@ def initialize(
 def take_prior_data(
     learner: Learner, folder: RunFolder, late: Callable[[str], object] | None = None, behavior: str | None = None
 ) -> None:
-    """Gives a behavior that appears the replays of the run that its settings name, if they name one. `folder`: that of
-    its own run. Raises RunError, ConfigError or CheckpointError; `late` warns of these in a run that goes on.
-    `behavior`: whose replays, if not those of the learner's own name.
+    """Gives a behavior that appears the replays of the run that its settings name, if they name one. `folder`: the
+    run's own folder. Raises RunError, ConfigError or CheckpointError; `late`: in a resumed run, warns instead.
+    `behavior`: whose replays are taken, by default the learner's own name.
     """
     prior = getattr(learner.settings.hyperparameters, "prior_data", None)
     if prior is None or prior.run is None or learner.inference:

@@ -21,7 +21,7 @@ Reach = tuple[Key, str]
 
 
 def listens(settings: RunSettings) -> list[Reach]:
-    """Returns the address that others reach a game's port at, if it is not this machine's own."""
+    """Returns the address under which other machines reach a game's port; empty if only this machine can."""
     bind = settings.env_settings.bind
     return [] if bind is None or _is_loopback(bind) else [(("env_settings", "bind"), bind)]
 

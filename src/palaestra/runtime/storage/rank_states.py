@@ -1,4 +1,4 @@
-"""The states of all ranks in one checkpoint: rank 0's whole, and of the others what differs from it."""
+"""The states of all ranks in one checkpoint: rank 0's complete state, and the other ranks' differences from it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ RankState = dict[str, Any]
 
 
 def with_other_ranks(state: dict[str, Any], group: RankGroup) -> dict[str, Any]:
-    """Returns the state of a checkpoint: rank 0's, with the decisions of all ranks, and what is different on the
-    others. All ranks take part.
+    """Returns the state of a checkpoint: rank 0's, with the decisions of all ranks, and the differences of the other
+    ranks. All ranks take part.
     """
     others = gather_states(state, group)
     if not others:
@@ -71,7 +71,7 @@ def _differing(state: Mapping[str, State], group: RankGroup) -> RankState:
 
 
 def whole_state(first: Mapping[str, State], part: RankState) -> dict[str, State]:
-    """Returns a rank's state, from rank 0's and what differs."""
+    """Returns a rank's state, from rank 0's state and the differences."""
     tensors: dict[str, Tensor] = {}
     flatten(_plain(first), tensors)
     return restore(json.loads(part["content"]), {**tensors, **part["tensors"]})

@@ -49,7 +49,7 @@ def their_checkpoints(folder: Path) -> list[Path]:
 
 
 def tensorflow_run(folder: Path) -> str:
-    """Returns what to know about a folder of ML-Agents' with TensorFlow's files, at most one below; '' for others."""
+    """Returns a hint about an ML-Agents folder with TensorFlow's files, at most one level down; '' for others."""
     return (
         ""
         if (folder / "checkpoints").is_dir()
@@ -58,7 +58,7 @@ def tensorflow_run(folder: Path) -> str:
 
 
 def check_run_id(run_id: str) -> None:
-    """Raises ConfigError for a name that some system refuses as a folder's, or that leads out of the results."""
+    """Raises ConfigError for a name that some system refuses for folders, or that leads out of the results."""
     for part in run_id.split("/"):
         if len(part) > LONGEST_NAME or len(part.encode("utf-8", "surrogatepass")) > MOST_BYTES:
             raise ConfigError(
@@ -73,7 +73,7 @@ def check_run_id(run_id: str) -> None:
 
 
 def origin_folder(results: Path, run_id: str) -> RunFolder:
-    """Returns the folder of the run that `--initialize-from` names; of one on the Hub, its newest checkpoint."""
+    """Returns the folder of the run that `--initialize-from` names; for a run on the Hub, its newest checkpoint."""
     if is_hub_name(run_id):
         place = checkpoint_folder(run_id)
         return RunFolder(place.parent, place.name)
@@ -96,7 +96,7 @@ def _names_in(results: Path) -> list[str]:
 
 
 class RunFolder:
-    """Paths of a run's files, and checks of what is there already."""
+    """Paths of a run's files, and checks of existing files."""
 
     def __init__(self, results: Path, run_id: str) -> None:
         self.results = results
@@ -120,8 +120,8 @@ class RunFolder:
         )
 
     def trained_file(self) -> Path | None:
-        """Returns a file with results of the run's training: a model, or metrics of so long that a checkpoint must have
-        been saved.
+        """Returns a file with results of the run's training: a model, or metrics long enough that a checkpoint must
+        have been saved.
 
         None if there is none. Raises RunError."""
         # else a run within this one
@@ -137,8 +137,7 @@ class RunFolder:
         return status.file if status.behaviors() else None
 
     def must_exist(self, purpose: str, asked: str = "") -> None:
-        """Raises RunError, with the nearest names, if there is no such run, or if it is one of ML-Agents that is to go
-        on.
+        """Raises RunError, with the nearest names, if there is no such run, or if a run of ML-Agents would be resumed.
 
         `asked`: the line of the settings file that asks for it, if that was not a flag.
         """
@@ -202,7 +201,7 @@ class RunFolder:
                 yield path
 
     def _content(self) -> str:
-        """Names something in a folder that is no run's: a run further down, else a file."""
+        """Names one thing in a folder that is not a run: a run in a subfolder, else a file."""
         runs = (path.parent for depth in (1, 2, 3) for path in self.path.glob(f"{'*/' * depth}{CONFIGURATION}"))
         if (run := next(runs, None)) is not None:
             return f"it holds other runs, such as '{self.run_id}/{run.relative_to(self.path).as_posix()}'"
@@ -214,8 +213,8 @@ class RunFolder:
     def create(self, settings: RunSettings) -> None:
         """Starts a run in the folder by writing its resolved settings.
 
-        Of an earlier run in the folder (`force`), checkpoints, snapshots, metrics, and models but the last are removed,
-        since they would mix with the new ones; other files stay. Raises RunError.
+        With `force`, checkpoints, snapshots, metrics, and all models but the last of an earlier run are removed, since
+        they would mix with the new run's files; other files stay. Raises RunError.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -284,6 +283,6 @@ def _elapsed(metrics: Path) -> float:
 
 
 def _in_vain(run: RunFolder) -> bool:
-    """Whether a run ended before its first summary and its first checkpoint but that of step 0."""
+    """Whether a run ended before its first summary and had no checkpoint after step 0."""
     saved = [path.name for path in run.checkpoints.glob("*")]
     return saved == ["0"] and not (run.path / "metrics.jsonl").exists() and run.trained_file() is None

@@ -1,7 +1,7 @@
 """Tensors that never change, such as snapshots of self-play: one file each, `checkpoints/shared/<SHA-256>.safetensors`.
 
-Any number of checkpoints refer to a file by its hash. It is complete before the first of them, and removed after the
-last of them.
+Any number of checkpoints refer to a file by its hash. A file is complete before the first checkpoint that uses it, and
+removed after the last one.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ FORMAT = "0.3.0"
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Model file of a run, with the names of the JSON (one of them misspelt there)."""
+    """Model file of a run; its fields are named as in the JSON (one name is misspelt in ML-Agents)."""
 
     steps: int
     file_path: str
@@ -111,7 +111,7 @@ class TrainingStatus:
         self._section(behavior)["ending"] = {"why": ending, "reason": reason}
 
     def forget_endings(self, behaviors: Iterable[str]) -> None:
-        """Removes what `set_ending` set: the run goes on."""
+        """Removes the values of `set_ending`: the run continues."""
         for behavior in behaviors:
             self._data.get(behavior, {}).pop("ending", None)
 
@@ -124,7 +124,7 @@ class TrainingStatus:
         self._section(behavior)["elo"] = rating
 
     def save(self) -> None:
-        """Writes the file, whole or not at all. Raises RunError."""
+        """Writes the file completely or not at all. Raises RunError."""
         body = {**{key: value for key, value in self._data.items() if key != "metadata"}, "metadata": _metadata()}
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)

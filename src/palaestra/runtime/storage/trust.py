@@ -1,6 +1,6 @@
 """Asks before settings in another user's run folder run code, or reach beyond this machine: the user passes --trust.
 
-A run signs in its folder what its settings name, with a key of the user's that is never in a run's folder. A copied
+A run signs its settings with a key of the user, which is never stored in a run's folder. A copied
 folder keeps its signature, which cannot be forged without the key.
 """
 
@@ -125,9 +125,9 @@ def must_be_trusted_file(
 
 
 def must_stay_inside(folder: Path, trust: bool) -> None:
-    """Raises RunError, as `must_be_trusted` does, if links in a run's or study's folder of someone else lead out of it.
+    """Raises RunError, as `must_be_trusted` does, if links in another user's run or study folder lead out of it.
 
-    What is written to them, and removed there, lies elsewhere: call it before writing.
+    Writing through such links would change files elsewhere, so call it before writing.
     """
     if links := list(outward_links(folder)):
         file = folder / CONFIGURATION
@@ -160,7 +160,7 @@ def overwrites(settings: RunSettings) -> list[Code]:
 
 
 def in_run_folder(file: Path) -> bool:
-    """Whether a settings file is one that runs and searches write: by its name, or the folder that it lies in."""
+    """Whether a settings file was written by a run or a search, judged by its name or its folder."""
     above = file.absolute().parents
     study = above[2:3] if len(above) > 1 and above[1].name == "trials" else ()
     return file.name.lower() == CONFIGURATION or any(
@@ -171,7 +171,7 @@ def in_run_folder(file: Path) -> bool:
 def env_code(settings: RunSettings, env: str | None = None) -> list[Code]:
     """Returns the code and programs that opening the run's environment runs, and the address that it opens to others.
 
-    `env` is one that the user named in place of the run's.
+    `env`: an environment that the user named in place of the run's.
     """
     place = settings.env_settings
     name = env or place.env_path
@@ -218,7 +218,7 @@ def network_code(settings: RunSettings) -> list[Code]:
 
 
 def agent_code(settings: RunSettings) -> list[Code]:
-    """Returns the code that training runs: networks, teachers, opponents, trackers; and what it calls elsewhere."""
+    """Returns the code that training runs: networks, teachers, opponents, trackers; and machines that it calls."""
     found = [*network_code(settings), *calls(settings)]
     found += [(("trackers", name), name) for name in user_trackers(settings)]
     for at, block in blocks_of(settings):
@@ -231,7 +231,7 @@ def agent_code(settings: RunSettings) -> list[Code]:
 
 
 def learning_code(settings: RunSettings) -> list[Code]:
-    """Returns the code that resuming a run runs: that of its environment, and that of training."""
+    """Returns the code that resuming a run runs: the environment's code and the training's code."""
     return [*env_code(settings), *agent_code(settings)]
 
 

@@ -1,4 +1,4 @@
-"""Secrets of the user, in files that nobody else can read: the key of signatures, and the page's token."""
+"""Secrets of the user, in files that no other user can read: the key of signatures, and the page's token."""
 
 from __future__ import annotations
 

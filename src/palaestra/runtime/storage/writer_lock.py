@@ -99,7 +99,7 @@ class WriterLock:
         self._made: list[Path] = []
 
     def acquire(self) -> None:
-        """Makes the folder if necessary, and locks it. Raises RunInUse or RunError; then nothing has changed."""
+        """Makes the folder if necessary, and locks it. Raises RunInUse or RunError, and then changes nothing."""
         try:
             self.locked, unlocked = self._make_and_lock()
             before = LockHolder.read(self.folder / WRITER)
@@ -119,7 +119,7 @@ class WriterLock:
             )
 
     def release(self) -> None:
-        """Lets others write. Removes the folder if it was made here and nothing was written to it."""
+        """Lets others write. Removes the folder if this lock made it and nothing was written to it."""
         mine = self.mine()
         if mine:
             with suppress(OSError):
@@ -192,7 +192,7 @@ class WriterLock:
         return writer
 
     def _check_previous(self, before: LockHolder, deleted: bool) -> None:
-        """Raises RunInUse, or warns, if the named writer may be alive although nobody holds the lock. `deleted`: there
+        """Raises RunInUse, or warns, if the named writer may be alive although the lock is free. `deleted`: there
         was no lock file, which a writer that is alive must have.
         """
         with suppress(OSError):

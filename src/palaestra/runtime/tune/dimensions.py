@@ -31,7 +31,7 @@ class Dimension:
 
     @property
     def logarithmic(self) -> bool:
-        """Whether its order of magnitude matters."""
+        """Whether the range is logarithmic."""
         return self.kind.startswith("log")
 
     def suggest(self, trial: Trial) -> Any:
@@ -44,7 +44,7 @@ class Dimension:
         return trial.suggest_float(self.path, low, high, log=self.logarithmic)
 
     def nearest(self, value: Any) -> Any:
-        """Returns the value of the range that is nearest to another; its first one where none is near."""
+        """Returns the value of the range that is nearest to another value; the first value if none is near."""
         if self.contains(value):
             return value
         number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -70,7 +70,7 @@ class Dimension:
 
 
 def short_names(paths: list[str]) -> dict[str, str]:
-    """Returns the last part of each path, or as many of its last parts as tell it from the others."""
+    """Returns the last part of each path, or as many of its last parts as make it unique."""
     names: dict[str, str] = {}
     for path in paths:
         parts = path.split(".")

@@ -22,12 +22,12 @@ DIRECTIONS: dict[Objective, str] = {"reward": "maximize", "decisions": "minimize
 
 
 class NoValue(Exception):
-    """A training that has nothing to compare; the text says why."""
+    """A training without a value to compare; the text says why."""
 
 
 def worth(runs: Sequence[Path], search: SearchSettings, lengths: Mapping[str, int]) -> list[list[float]]:
     """Returns the value of each objective for each run (one for each seed). `lengths`: max_steps of each behavior; '*':
-    of others.
+    of all other behaviors.
 
     Raises NoValue where no episode ended.
     """
@@ -58,8 +58,8 @@ def _to_bar(
 ) -> float:
     """Returns decisions or CPU seconds of one behavior until the bar.
 
-    A training that never reaches it counts as one of max_steps, and up to as much again by how far from the bar it
-    ended: among those the search can tell better from worse.
+    A training that never reaches it counts as 1 to 2 times max_steps, more the further from the bar it ended, so that
+    the search can rank such trainings.
     """
     assert search.bar is not None
     step = _bar_step(run, name, curve, search)
@@ -129,6 +129,6 @@ def describe_missed(endings: Sequence[Ending], bar: float, episodes: int) -> str
 
 
 def shortfall(value: float, bar: float) -> float:
-    """Returns how far a value is below the bar, from 0 (there) to 1 (as far as the bar is from 0, or further)."""
+    """Returns how far a value is below the bar, from 0 (at the bar) to 1 (as far as the bar is from 0, or further)."""
     missing = max(bar - value, 0.0)
     return missing / max(abs(bar), missing) if missing else 0.0

@@ -1,4 +1,4 @@
-"""Search spaces that come with the package, one for each trainer, and `search` blocks in files of their own."""
+"""Search spaces that come with the package, one for each trainer, and `search` blocks in separate files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_block(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     """Returns a `search` block from a file, from a space that comes with the package, by its name, or from a map.
     Raises ConfigError.
 
-    The file has the block under the key `search`, or is the block.
+    The file has the block under the key `search`, or contains only the block.
     """
     if isinstance(source, Mapping):
         check_depth(source)

@@ -1,8 +1,8 @@
-"""A study: its files, and which trial comes next. Several processes may share one.
+"""A study: its files, and the choice of the next trial. Several processes may share one.
 
-Optuna's storage has trials and values. Whoever runs a trial holds a lock on `trials/<number>/.tuner`, which the
-operating system releases when the process ends, however it ends: an unfinished trial whose lock is free is one that was
-interrupted, and is gone on with.
+Optuna's storage has trials and values. The process that runs a trial holds a lock on `trials/<number>/.tuner`, which
+the operating system releases when the process ends for any reason: an unfinished trial whose lock is free was
+interrupted, and is continued.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class TuneStudy:
         return [each for each in self.plan.dimensions if each.path in start]
 
     def values(self, trial: FrozenTrial | Trial) -> dict[str, Any]:
-        """Returns the values that a trial trains with, by path. Those of the file may lie outside the ranges: Optuna
+        """Returns the values that a trial trains with, by path. The file's values may lie outside the ranges: Optuna
         takes them for the nearest inside.
         """
         start = self.plan.start
@@ -181,7 +181,7 @@ class TuneStudy:
         return [Ending(*each) for each in trial.user_attrs.get(ENDINGS, ())]
 
     def none_reached(self) -> bool:
-        """Whether there is a bar that no completed trial reached with every seed."""
+        """Whether no completed trial reached the bar (the target reward) with every seed; False without a bar."""
         complete = [trial for trial in self.all() if trial.state == self.states.COMPLETE]
         return self.plan.search.bar is not None and all(missed(self.endings(trial)) for trial in complete)
 
@@ -191,7 +191,7 @@ class TuneStudy:
         return len(trials) >= self.plan.search.total and all(trial.state.is_finished() for trial in trials)
 
     def claim(self) -> Trial | None:
-        """Returns a trial for this process to run: an interrupted one, else a new one; None if there is none now."""
+        """Returns a trial for this process to run: an interrupted trial, else a new one; None if there is none now."""
         with self._claiming():
             trials = self.all()
             for trial in trials:
@@ -207,7 +207,7 @@ class TuneStudy:
             return self._with_values(asked)
 
     def release(self, number: int) -> None:
-        """Lets go of a trial that has ended, or that is to be gone on with later."""
+        """Releases a trial that has ended, or that will be continued later."""
         lock = self._held.pop(number, None)
         if lock is not None:
             lock.release()
@@ -249,7 +249,7 @@ class TuneStudy:
         return True
 
     def _take_sampler(self, number: int) -> OptunaStudy:
-        """Gives the study a sampler with a seed of its own: no other process or session draws its values again."""
+        """Gives the study a sampler with a unique seed: no other process or session draws the same values."""
         self.optuna.sampler = sampler_of(self._optuna, self.plan.search, number)
         return self.optuna
 

@@ -40,8 +40,8 @@ class StudyPlan:
     notes: tuple[str, ...] = ()
     """Lines for the user."""
     start: Mapping[str, Any] | None = field(default=None)
-    """The file's own values by path, also those outside the ranges; without those in which behaviors differ. None: no
-    trial tries them.
+    """The file's own values by path, also values outside the ranges; without values that differ between behaviors.
+    None: no trial uses them.
     """
 
     def tree_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class StudyPlan:
         return head + yaml_file.dump(self.tree_of(values), 120)
 
     def as_tree(self) -> dict[str, Any]:
-        """Returns the whole study as a settings tree, from which it goes on."""
+        """Returns the whole study as a settings tree, from which it can be resumed."""
         block = self.search.model_dump(mode="json", exclude_defaults=True)
         ranges = {each.path: each.range for each in self.dimensions}
         block["space"] = {path: one.model_dump(mode="json", exclude_defaults=True) for path, one in ranges.items()}
@@ -75,7 +75,7 @@ class StudyPlan:
         return list(range(first, first + self.search.seeds))
 
     def sets(self, settings: RunSettings) -> list[str]:
-        """Returns what a trial's process sets besides its settings: threads, trackers, where the training ends."""
+        """Returns further settings of a trial's process: threads, trackers, the end of the training."""
         found = ["torch_settings.threads=1"] if settings.torch_settings.threads is None else []
         if "jsonl" not in settings.trackers:
             found.append("trackers.jsonl={}")
@@ -162,7 +162,7 @@ def check_ranges(plan: StudyPlan, loaded: Loaded, own_code: bool = True) -> dict
 
 
 def values_at(plan: StudyPlan, path: str) -> list[Any]:
-    """Returns the values at a path, one for each behavior that it means; none where one has no such section."""
+    """Returns the values at a path, one for each behavior that it matches; empty if a behavior has no such section."""
     marker = "palaestra-marker"
     found = places(plan.tree_of({path: marker}), marker)
     whole = plan.settings.model_dump(mode="json")
@@ -192,7 +192,7 @@ def places(tree: Any, value: Any, above: tuple[str | int, ...] = ()) -> list[tup
 
 
 def code_of(plan: StudyPlan) -> list[Code]:
-    """Returns the code that trials run, also that which choices name, and what they call beyond this machine."""
+    """Returns the code that trials run, including code that choices name, and the other machines that they call."""
     found = learning_code(plan.settings.model_copy(update={"search": plan.search}))
     return list(dict.fromkeys([*found, *code_of_choices(plan)]))
 
@@ -209,7 +209,7 @@ def code_of_choices(plan: StudyPlan) -> list[Code]:
 
 
 def differences(before: StudyPlan, now: StudyPlan) -> list[str]:
-    """Returns the paths of settings that differ between plans of one study and must not when it goes on."""
+    """Returns the paths of settings that differ from the saved plan but must not change when a study is resumed."""
     trees = [plan.as_tree() for plan in (before, now)]
     for tree in trees:
         tree["search"] = {key: value for key, value in tree["search"].items() if key not in OF_A_STUDY}
@@ -228,7 +228,7 @@ def _leaves(tree: Any, above: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...
 
 
 def _drop_place(tree: dict[str, Any], loaded: Loaded) -> None:
-    """Removes name and folder of a run, which each trial has of its own. Raises ConfigError for `initialize_from`."""
+    """Removes name and folder of a run, because each trial has its own. Raises ConfigError for `initialize_from`."""
     place = tree.get("checkpoint_settings")
     if loaded.settings.checkpoint_settings.initialize_from:
         sentence = "trials lie in folders of their own: name the run's folder as init_path of the behavior instead"

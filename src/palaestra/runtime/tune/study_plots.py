@@ -1,4 +1,4 @@
-"""Pictures of a study: those of Optuna."""
+"""Pictures of a study, drawn by Optuna."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def draw_study(study: TuneStudy) -> list[str]:
 
 
 def _names(study: TuneStudy) -> list[str]:
-    """Returns what each objective's pictures show. Where trials missed the bar, that is no number that was measured,
-    and the name says so.
+    """Returns the quantity that each objective's pictures show. For trials that missed the bar the quantity is not a
+    measured number, and the name says so.
 
     Where all did, `_renamed` gives them the reward at the end instead.
     """

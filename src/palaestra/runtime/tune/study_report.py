@@ -33,7 +33,7 @@ SHOWN = 10
 
 
 def write_report(study: TuneStudy, show: Callable[[str], object]) -> FrozenTrial:
-    """Writes the report and prints a table. Returns the best trial. Raises RunError if none was completed."""
+    """Writes the report and prints a table. Returns the best trial. Raises RunError if no trial was completed."""
     complete = ranked(study)
     try:
         write_whole(study.folder.path / TRIALS, trials_table(study).encode())
@@ -67,8 +67,7 @@ def write_report(study: TuneStudy, show: Callable[[str], object]) -> FrozenTrial
 def ranked(study: TuneStudy) -> list[FrozenTrial]:
     """Returns the completed trials, the best first: by the first objective.
 
-    Trials that missed the bar come last, first those with more seeds that reached it, then those with a higher reward
-    at the end.
+    Trials that missed the bar come last, sorted by the number of seeds that reached it, then by the final reward.
     """
     search = study.plan.search
     sign = -1.0 if DIRECTIONS[search.wanted[0]] == "maximize" else 1.0
@@ -93,12 +92,12 @@ def _without_missed(study: TuneStudy, values: Sequence[float], *, reached: bool)
 
 
 def front(study: TuneStudy) -> list[int]:
-    """Returns the numbers of the trials that no other is better than in all objectives."""
+    """Returns the numbers of the trials that are not worse than another trial in all objectives (the Pareto front)."""
     return sorted(trial.number for trial in study.optuna.best_trials)
 
 
 def write_best(study: TuneStudy, best: FrozenTrial) -> None:
-    """Writes the settings of the best trial, and of several objectives those of each trial that no other surpasses."""
+    """Writes the settings of the best trial; with several objectives, of each trial on the Pareto front."""
     (study.folder.path / BEST).unlink(missing_ok=True)
     chosen = {BEST: best.number}
     if len(study.plan.search.wanted) > 1:

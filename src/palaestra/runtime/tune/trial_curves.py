@@ -54,7 +54,7 @@ def read_curves(run: Path, metric: str, behavior: str | None = None) -> dict[str
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
-    """Returns the maps in a file of JSON lines, without half written ones; none if it is missing."""
+    """Returns the maps in a file of JSON lines, without incomplete lines; empty if it is missing."""
     found: list[dict[str, Any]] = []
     with suppress(OSError):
         for line in files.read_lines(file):
@@ -98,7 +98,7 @@ def final_value(curves: Mapping[str, Curve], episodes: int) -> float | None:
 
 
 def value_at(curves: Mapping[str, Curve], mark: int, episodes: int) -> float | None:
-    """Returns the mean reward of all behaviors at the first summary from `mark` on; None until all are there."""
+    """Returns the mean reward of all behaviors at the first summary from `mark` on; None until all have one."""
     found: list[float] = []
     for curve in curves.values():
         end = next((number for number, point in enumerate(curve, 1) if point.step >= mark), None)
@@ -109,7 +109,7 @@ def value_at(curves: Mapping[str, Curve], mark: int, episodes: int) -> float | N
 
 
 def step_of_bar(curve: Curve, bar: float, episodes: int) -> int | None:
-    """Returns the decisions at which the mean of so many episodes was first at least `bar`; None if it never was."""
+    """Returns the decisions at which the mean reward first was at least `bar`; None if it never was."""
     for end, point in enumerate(curve, 1):
         value, enough = mean_until(curve, end, episodes)
         if enough and value >= bar:

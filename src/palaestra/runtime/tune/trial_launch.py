@@ -16,7 +16,7 @@ GRACE = 60.0
 
 
 class TrialTraining:
-    """A process on this machine, in a session of its own: Ctrl-C in the terminal reaches it only through us."""
+    """A process on this machine, in a separate session: Ctrl-C in the terminal reaches it only through us."""
 
     def __init__(self, task: TrialTask) -> None:
         self._task = task

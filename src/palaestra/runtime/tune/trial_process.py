@@ -1,6 +1,6 @@
 """The process of one training of a trial: `python -m palaestra.runtime.tune.trial_process TASK`, with the task as JSON.
 
-It ends, saved, when its standard input closes, which happens however the process that started it ends.
+It saves and ends when its standard input closes, which happens whenever its parent process ends.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TrialTask:
     outcome: str
     """File that says how it ended."""
     log: str
-    """File of what it prints."""
+    """File of its output."""
     sets: Sequence[str] = ()
 
     @property
@@ -57,7 +57,7 @@ class Outcome:
 
     @classmethod
     def read(cls, file: Path) -> Outcome | None:
-        """Returns what a file says; None if there is none."""
+        """Returns the outcome in a file; None without a file."""
         with suppress(OSError, ValueError, TypeError):
             found = json.loads(read_whole_text(file))
             if isinstance(found, dict) and isinstance(found.get("kind"), str):
@@ -65,7 +65,7 @@ class Outcome:
         return None
 
     def write(self, file: Path) -> None:
-        """Writes the outcome to a file as JSON, whole or not at all."""
+        """Writes the outcome to a file as JSON, completely or not at all."""
         write_whole(file, json.dumps(asdict(self)).encode())
 
 
@@ -105,7 +105,7 @@ def cpu_seconds() -> float:
 
 
 def train_trial(task: TrialTask) -> Outcome:
-    """Trains, or goes on with a training that was interrupted."""
+    """Trains, or continues a training that was interrupted."""
     from palaestra.runtime.run.learning import learn
     from palaestra.runtime.run.run_settings import TrainingRequest
     from palaestra.runtime.storage.run_folder import RunFolder

@@ -78,13 +78,13 @@ class TrialRun:
         return self._record_failed(ended.message or "its process was stopped again and again")
 
     def stop(self) -> None:
-        """Has its training save and end; the trial stays unfinished, to be gone on with."""
+        """Makes its training save and end; the trial stays unfinished and can be continued."""
         if self._training is not None:
             self._training.stop()
 
     @property
     def stopped(self) -> bool:
-        """Whether no process of it runs."""
+        """Whether none of its processes runs."""
         return self._training is None or self._training.ended() is not None
 
     def close(self) -> None:
@@ -116,7 +116,7 @@ class TrialRun:
         return False if self._seeds else self._record_worth()
 
     def _endings(self) -> list[Ending]:
-        """Returns how the trainings so far have ended."""
+        """Returns how the finished trainings have ended."""
         found = [ending(self._study.folder.run(self.number, seed), self._search) for seed in self._trained]
         return [each for each in found if each is not None]
 
@@ -140,7 +140,7 @@ class TrialRun:
         write_whole(self._study.folder.trial(self.number) / "settings.yaml", text.encode())
 
     def _report(self, ended: Outcome | None) -> None:
-        """Reports the first seed's reward at the marks passed, and notes whether the trial is to be pruned."""
+        """Reports the first seed's reward at the marks reached, and notes whether the trial must be pruned."""
         if self._search.pruning == "none" or self.pruned or self._seeds[:1] != self._study.plan.seeds()[:1]:
             return
         run = self._study.folder.run(self.number, self._seeds[0])
@@ -206,7 +206,7 @@ def _size(file: Path) -> int:
 
 
 def must_not_all_fail(failed: list[TrialRun], complete: bool, folder: Path) -> None:
-    """Raises RunError if the first trials all failed: the others would too."""
+    """Raises RunError if the first trials all failed, because later trials would fail too."""
     if complete or len(failed) < 3:
         return
     last = failed[-1]

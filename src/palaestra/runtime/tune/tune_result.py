@@ -31,7 +31,7 @@ class TuneResult(Shown):
     folder: Path
     """The study's folder, with pictures, and all trials as trials.csv."""
     best: Path
-    """Settings of the best trial, which train by themselves; of several objectives, the best by the first one."""
+    """Complete settings of the best trial; with several objectives, the best by the first objective."""
     number: int
     """The best trial."""
     values: dict[str, float]
@@ -52,7 +52,7 @@ class TuneResult(Shown):
         return frame_of_file(self.folder / TRIALS)
 
     def plot(self) -> Figure:
-        """Draws the first objective of each trial, and the best so far."""
+        """Draws the first objective of each trial, and its best value up to then."""
         from palaestra.runtime.plots.chart_style import COLORS, dress, new_figure
 
         objective = next(iter(self.values))

@@ -94,7 +94,7 @@ def run_search(request: SearchRequest, show: Show = print_now) -> TuneResult:
 
 
 def settled_plan(request: SearchRequest, show: Show) -> StudyPlan:
-    """Returns the plan of a new study, whose folder is made, or of one that goes on. Raises PalaestraError."""
+    """Returns the plan of a new study, whose folder is made, or of a resumed study. Raises PalaestraError."""
     folder = request.folder
     config = request.config
     if request.resume and request.force:
@@ -129,7 +129,7 @@ def settled_plan(request: SearchRequest, show: Show) -> StudyPlan:
 
 def usual_settings(request: SearchRequest, show: Show) -> Path | dict[str, Any]:
     """Returns the settings that `palaestra learn` takes without a file: the shipped ones of the environment, or those
-    that fit its spaces. Raises ConfigError where neither can be known.
+    that fit its spaces. Raises ConfigError if neither can be known.
     """
     shipped = shipped_settings(TrainingRequest(None, request.overrides))
     if shipped is not None:
@@ -155,7 +155,7 @@ def usual_settings(request: SearchRequest, show: Show) -> Path | dict[str, Any]:
 
 
 def must_be_trusted_files(request: SearchRequest) -> None:
-    """Raises RunError if the file of the settings or of the search is of someone else's run, and names code."""
+    """Raises RunError if the file of the settings or of the search belongs to another user's run and names code."""
     config = request.config
     block = request.block
     if isinstance(config, Path):
@@ -244,7 +244,7 @@ class Tuning:
         return False
 
     def _fill(self) -> bool:
-        """Takes trials until enough run. Returns whether none is left to run and none will come."""
+        """Takes trials until enough run. Returns whether no trial is left to run and none will be added."""
         while len(self._running) < self._study.plan.search.jobs and time.monotonic() >= self._next_claim:
             trial = self._study.claim()
             if trial is None:

@@ -30,7 +30,7 @@ REMOVED = {
 
 
 def convert(block: Block) -> None:
-    """Converts all values of the section. Warns about unused ones, except those that come from `default`."""
+    """Converts all values of the section. Warns about unused settings, except settings from `default`."""
     trainer = _trainer(block)
     try:
         hyperparameters = hyperparameters_class(trainer, own_code=False)

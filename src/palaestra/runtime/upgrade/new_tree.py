@@ -35,7 +35,7 @@ class NewTree:
         self.remarks[path] = PurePath(place).name
 
     def at(self, path: Key) -> dict[str, Any]:
-        """Returns the map at a path; empty if there is none."""
+        """Returns the map at a path; empty if there is no map."""
         at: Any = self.tree
         for key in path:
             at = at.get(key, {})

@@ -1,4 +1,4 @@
-"""Agents of a game, and the academy that steps those of one area in the order of Unity's."""
+"""Agents of a game, and the academy that steps the agents of one area in the order of Unity's academy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_SILENT_STEPS = 10_000
 
 
 class Agent:
-    """Base class of agents, as Unity's Agent. Derive from it, set `behavior`, override what you need."""
+    """Base class of agents, as Unity's Agent. Derive from it, set `behavior`, override the methods you need."""
 
     behavior: Behavior
     decision_period: int | None = 5
@@ -37,7 +37,7 @@ class Agent:
     take_actions_between_decisions: bool = True
     """True: `on_action_received` is also called between decisions, with the actions of the last one."""
     max_step: int = 0
-    """Steps of the academy after which an episode is truncated; 0: never."""
+    """Steps of the academy after which an episode is truncated (0: never)."""
     _agent_state: AgentState | None = None
 
     # For authors to override

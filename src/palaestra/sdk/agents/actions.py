@@ -47,7 +47,8 @@ class ActionMask:
         self._allowed[self._begins[branch] + action] = bool(enabled)
 
     def take(self) -> bytearray | None:
-        """Returns a byte a choice, 1: allowed; None: all are. Then allows all. Raises EnvError if a branch has none."""
+        """Returns a byte a choice, 1: allowed; None: all are. Then allows all. Raises EnvError if a branch has no
+        allowed choice."""
         allowed = self._allowed
         self._allowed = None
         if allowed is not None:

@@ -143,7 +143,7 @@ class AgentRegistry:
             self._observing = None
 
     def assign_id(self, state: AgentState, id: int | None) -> None:
-        """Gives an agent its id. Raises EnvError for one that is taken."""
+        """Gives an agent its id. Raises EnvError for an id that is taken."""
         while self._next in self._ids:
             self._next += 1
         chosen = self._next if id is None else id

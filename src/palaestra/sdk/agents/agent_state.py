@@ -56,7 +56,7 @@ class AgentState:
         self.use(self.behavior)
 
     def use(self, behavior: Behavior) -> None:
-        """Takes a behavior, with a sensor of its own; added sensors stay."""
+        """Takes a behavior, with a new sensor for its observations; added sensors stay."""
         added = [sensor for sensor in self.sensors if sensor is not self.own_sensor]
         self.behavior = behavior
         self.actions = Actions(behavior.action)

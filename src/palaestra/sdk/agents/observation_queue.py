@@ -25,7 +25,7 @@ LIMIT = 1.0 + 1e-5
 
 
 class AgentQueue:
-    """Outputs of the agents of one behavior and team, in the order in which they came."""
+    """Outputs of the agents of one behavior and team, in the order of arrival."""
 
     def __init__(self, key: str, spec: BehaviorSpec) -> None:
         self.key = key
@@ -131,7 +131,7 @@ class AgentQueue:
                 state.actions.discrete = choices
 
     def heuristic(self) -> AgentActions | None:
-        """Returns the actions that the `heuristic` methods choose for the agents in `waiting`; None if none has one."""
+        """Returns the actions that the `heuristic` methods choose for the agents in `waiting`; None without one."""
         if not any(state.has_heuristic for state in self.waiting):
             return None
         chosen = [self._by_rule(state) for state in self.waiting]

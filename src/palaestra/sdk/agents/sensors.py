@@ -132,7 +132,7 @@ class ImageSensor:
         self._given = image
 
     def read(self) -> bytes:
-        """Returns the image last written, or that of `source`. Raises EnvError for none, or one that does not fit."""
+        """Returns the image last written, or the image of `source`. Raises EnvError for a missing or unfit image."""
         image = np.asarray(self._given if self.source is None else self.source())
         if image.dtype == object:
             raise EnvError(
@@ -226,7 +226,8 @@ class BufferSensor:
 
 
 class RaySensor:
-    """Ray casts in Unity's layout: for each ray a number for each tag, 1 if it hit nothing, the hit fraction."""
+    """Ray casts in Unity's layout: for each ray one number per tag, a flag that is 1 if it hit nothing, and the hit
+    fraction."""
 
     goal = False
 
@@ -238,7 +239,7 @@ class RaySensor:
         self._hits: list[tuple[str | None, float] | None] | None = None
 
     def write(self, hits: Iterable[tuple[str | None, float] | None]) -> None:
-        """Sets each ray's result: None for no hit, else the tag (None: of no declared tag) and the fraction."""
+        """Sets each ray's result: None for no hit, else the tag (None: not a declared tag) and the fraction."""
         self._hits = list(hits)
 
     def read(self) -> NDArray[np.float32]:

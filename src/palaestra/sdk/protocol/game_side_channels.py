@@ -23,7 +23,7 @@ class SideChannel:
         self._sent: deque[bytes] = deque(maxlen=KEPT)
 
     def on_message_received(self, message: IncomingMessage) -> None:
-        """Handles a message of the trainer, before agents receive the actions that came with it."""
+        """Handles a message of the trainer, before agents receive the actions of the same message."""
         raise ProtocolError(
             "the channel only sends, and the trainer sent a message on it; override `on_message_received` to take it"
         )

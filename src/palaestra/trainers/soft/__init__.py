@@ -1,1 +1,1 @@
-"""Parts of soft actor-critic beside its trainer."""
+"""Parts of soft actor-critic, except its trainer."""

@@ -1,6 +1,6 @@
 """A policy whose agents keep the noise of their continuous actions for some decisions, to get further by it.
 
-Noise drawn anew for every decision cancels out where many decisions go by before anything comes of them. How long an
+New noise for every decision cancels out if many decisions pass before they have an effect. How long an
 agent keeps it is drawn each time from a truncated zeta law: Dabney et al. 2020, https://arxiv.org/abs/2006.01782.
 """
 
@@ -22,8 +22,8 @@ EXPONENT = 2.0
 class HeldNoisePolicy(NetworkPolicy):
     """Acts as `NetworkPolicy` does, with noise that is held.
 
-    Behind each slot's recurrent state stand its noise and the number of decisions that it will still be kept for: they
-    end with an episode, and are saved, as that does.
+    After each slot's recurrent state come its noise and the number of decisions for which it is still kept; like that
+    state, they end with an episode and are saved.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ def zeta_shares(longest: int) -> Tensor:
 
 
 def policy_of(network: Any, generator: torch.Generator, deterministic: bool, longest: int) -> NetworkPolicy:
-    """Returns a policy that holds its noise for up to `longest` decisions: one of ours that does not for 1."""
+    """Returns a policy that holds its noise for up to `longest` decisions; for 1, an ordinary policy."""
     if longest == 1:
         return NetworkPolicy(network, generator, deterministic)
     return HeldNoisePolicy(network, generator, deterministic, longest=longest)

@@ -33,14 +33,14 @@ from palaestra.trainers.sac_gradient import POLICY_LOSS, DrawnActions, SoftGradi
 
 
 class JointGradient(SoftGradient):
-    """Takes gradient steps with what settings add to soft actor-critic.
+    """Takes gradient steps with the additions of the settings to soft actor-critic.
 
-    Networks with batch statistics see decisions and what they led to as one batch, so that a value and its target are
-    normalized alike.
+    Networks with batch statistics see decisions and their next states as one batch, so that a value and its target are
+    normalized in the same way.
     """
 
     def prepare(self) -> None:
-        """Makes what settings add: bins, targets of entropy, and which bodies have batch statistics."""
+        """Makes the additions of the settings: bins, targets of entropy, and bodies with batch statistics."""
         network, hyper = self.network, self.hyper
         self.delay = hyper.policy_delay
         bodies = network.body, network.critics.body, network.targets.body
@@ -57,7 +57,7 @@ class JointGradient(SoftGradient):
         network.targets.load_state_dict(network.critics.state_dict())
 
     def parts(self) -> dict[str, Any]:
-        """Returns what checkpoints hold of it, by name."""
+        """Returns its state for checkpoints, by name."""
         return {**super().parts(), "gradient": self}
 
     def __call__(self, batch: ReplayBatch, losses: SoftLosses, metrics: Metrics) -> None:
@@ -120,7 +120,7 @@ class JointGradient(SoftGradient):
         return loss
 
     def _passes(self, batch: ReplayBatch) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """Returns what that of `SoftGradient` does; encodings of residual bodies are those of all rows."""
+        """Gives the result of `SoftGradient`; encodings of residual bodies are computed for all rows."""
         if not self._bodies:
             return super()._passes(batch)
         network, critics = self.network, (self.network.critics, self.network.targets)
@@ -137,8 +137,8 @@ class JointGradient(SoftGradient):
     def _said(
         self, critics: SoftCritics, encoding: Tensor, numbers: tuple[Tensor, Tensor], at: slice | Tensor
     ) -> Tensor:
-        """Returns what critics say, (2, N, K, outputs), of what is `at` these rows: continuous actions taken (N,
-        continuous), or those drawn after them.
+        """Returns the critics' values, (2, N, K, outputs), `at` these rows, of the continuous actions taken (N,
+        continuous), or of drawn actions.
         """
         if not self._bodies:
             return critics(encoding, numbers[critics is self.network.targets]).float()
@@ -164,8 +164,8 @@ class JointGradient(SoftGradient):
     def _target(
         self, following: Tensor, drawn: DrawnActions, batch: ReplayBatch, reward: Tensor, losses: SoftLosses
     ) -> Tensor:
-        """Returns what the critics should say, (N, K, bins): the distribution of the critic that says less, moved as a
-        value would be, and shared among the bins.
+        """Returns the critics' targets, (N, K, bins): the distribution of the critic with the lower value, shifted like
+        a value, and spread over the bins.
         """
         assert self._bins is not None
         # of any value v the target is origin + slope v
@@ -184,7 +184,7 @@ class JointGradient(SoftGradient):
     def _valued(
         self, sample: tuple[Tensor, Tensor, list[Tensor]], said: Tensor, *, later: bool = False
     ) -> DrawnActions:
-        """Returns a sample with what critics say of it; of bins the means."""
+        """Returns a sample with the critics' values of it; with bins, their means."""
         values = said
         if self._bins is not None:
             values = mean_value(said.unflatten(-1, (-1, len(self._bins))).softmax(-1), self._bins)

@@ -2,7 +2,7 @@
 twice as long for small networks, since its time goes into calls, not arithmetic.
 
 Each sum is made as autograd makes it, so that both give the same digits. Shapes: see ARCHITECTURE.md; of 2 N rows the
-first N are of observations at the decisions, the others of what followed.
+first N hold observations at the decisions, the others the next observations.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Encodings:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Actions drawn by the policy at 2 N observations, and what their gradient needs."""
+    """Actions drawn by the policy at 2 N observations, and the values that their gradient needs."""
 
     numbers: Tensor  # (2 N, continuous) within -1..1
     log_prob: Tensor  # (2 N, continuous) their log-densities
@@ -130,7 +130,7 @@ class ClosedFormGradient(SoftGradient):
         return Encodings(actor, seen, network.targets.encoding(there), own, twins)
 
     def _draw(self, features: Tensor, masks: Tensor | None, n: int) -> Draw:
-        """Draws actions from the actor's features (2 N, hidden); first those after the decisions, as `SoftGradient`."""
+        """Draws actions from the actor's features (2 N, hidden), first for the next states, as `SoftGradient` does."""
         network = self.network
         head = network.action_head
         output = torch.addmm(head.bias, features, head.weight.t())
@@ -161,7 +161,7 @@ class ClosedFormGradient(SoftGradient):
     def _output_gradient(
         self, draw: Draw, mask: Tensor | None, of_numbers: Tensor, of_log_prob: Tensor | None, of_branches: list[Tensor]
     ) -> Tensor:
-        """Returns the gradient of the actor's output (N, ...) from that of the drawn actions."""
+        """Returns the gradient of the actor's output (N, ...) from the gradient of the drawn actions."""
         n = draw.log_prob.shape[0] // 2
         parts = []
         if of_log_prob is not None:
@@ -179,8 +179,8 @@ class ClosedFormGradient(SoftGradient):
 
 
 def body_gradient(body: StackedMLP, trace: Trace, grad: Tensor, n: int) -> Tensor:
-    """Writes the gradients of a body's weights, from that of the first n rows of its outputs (k, R, hidden). Returns
-    that of the first layer's sums, (k, R, hidden).
+    """Writes the gradients of a body's weights, from the gradient of the first n rows of its outputs (k, R, hidden).
+    Returns the gradient of the first layer's sums, (k, R, hidden).
     """
     for i in reversed(range(len(trace))):
         x, sums = trace[i]
@@ -193,7 +193,7 @@ def body_gradient(body: StackedMLP, trace: Trace, grad: Tensor, n: int) -> Tenso
 
 
 def input_gradient(body: StackedMLP, grad: Tensor) -> Tensor:
-    """Returns the gradient of a body's inputs, (k, R, in), from that of the first layer's sums (k, R, hidden)."""
+    """Returns the gradient of a body's inputs, (k, R, in), from the first layer's gradient (k, R, hidden)."""
     return (torch.bmm if grad.shape[1] < MANY else products.stacked)(grad, body.layers[0][0].transpose(1, 2))
 
 

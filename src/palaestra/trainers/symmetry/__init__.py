@@ -1,1 +1,1 @@
-"""Mirrored copies of experience: what a mirror is (`mirror`), its settings, and trainers that learn from it."""
+"""Mirrored copies of experience: the mirror (`mirror`), its settings, and trainers that learn from it."""

@@ -15,7 +15,7 @@ from palaestra.core.settings import Settings
 
 
 def must_be_place(value: Any) -> Any:
-    """Returns the value. Raises ValueError with one sentence, not one for each type that it might have had."""
+    """Returns the value. Raises ValueError with one sentence, instead of one sentence for each accepted type."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(f"expected the place of a number, such as 3, or of several, such as '3-5', got {value!r}")
     return value
@@ -31,9 +31,10 @@ class MirrorRule(Settings):
     """Change of one observation, of the continuous actions, or of a branch's choices; a list is its `order`."""
 
     order: tuple[Place, ...] | None = None
-    """Which number each place gets, such as [0, 2, 1], in place of swap and negate; "-1": number 1, negated."""
+    """Index of the number that moves to each position, such as [0, 2, 1], in place of swap and negate; "-1": number
+    1, negated."""
     swap: tuple[tuple[Place, Place], ...] = ()
-    """Places that exchange their numbers, such as [[1, 2], ["3-5", "6-8"]]; with `size`, blocks of numbers."""
+    """Positions that exchange their numbers, such as [[1, 2], ["3-5", "6-8"]]; with `size`, positions of blocks."""
     negate: tuple[Place, ...] = ()
     """Positions of the numbers that change their sign, after the exchange."""
     size: int = Field(default=1, gt=0)
@@ -55,7 +56,7 @@ class MirrorActions(Settings):
     """How actions change in the mirror image."""
 
     continuous: MirrorRule | None = None
-    """Change of the continuous actions; null: none of them changes."""
+    """Change of the continuous actions; null: no change."""
     discrete: dict[int, MirrorRule] = Field(default={})
     """Change of choices, by the number of the branch; other branches stay as they are."""
 
@@ -70,7 +71,7 @@ class MirrorSettings(Settings):
     """A mirror of a behavior: twice applied, it changes nothing."""
 
     observations: dict[str, MirrorRule] = Field(min_length=1)
-    """Change of each observation, by its name or a pattern such as `Ray*`; `same`: none."""
+    """Change of each observation, by its name or a pattern such as `Ray*`; `same`: no change."""
     actions: MirrorActions = MirrorActions()
     """Change of actions."""
 

@@ -1,7 +1,8 @@
 """PPO and SAC that learn from each decision and from its mirror image.
 
 Mittal et al. 2024, https://arxiv.org/abs/2403.04359, section IV-A, and the extension of rsl_rl: advantages and targets
-are those of the original decision; the probability of the mirrored action is the actor's own before the update.
+are taken from the original decision; the old probability of the mirrored action is computed with the actor before the
+update.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Side channels: messages between a game and Python besides observations and actions."""
+"""Side channels: messages between a game and Python other than observations and actions."""
 
 from palaestra.unity.side_channel.default_training_analytics_side_channel import DefaultTrainingAnalyticsSideChannel
 from palaestra.unity.side_channel.incoming_message import IncomingMessage

@@ -13,7 +13,7 @@ class FloatPropertiesChannel(SideChannel):
     """Named numbers, each with the value last set by either side."""
 
     def __init__(self, channel_id: UUID | None = None) -> None:
-        """Takes an id; None: that of Unity's FloatPropertiesChannel."""
+        """Takes an id; None: the id of Unity's FloatPropertiesChannel."""
         super().__init__(FLOAT_PROPERTIES if channel_id is None else channel_id)
         self._properties: dict[str, float] = {}
 

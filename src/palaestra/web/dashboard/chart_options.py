@@ -43,11 +43,11 @@ class CurveLine:
     data: Sequence[Sequence[float]]
     color: int = 0
     ends: Sequence[Sequence[float]] = ()
-    """Lower and upper end of a band at each point; empty: there is none."""
+    """Lower and upper end of a band at each point; empty: no band."""
 
 
 def curve_options(lines: Sequence[CurveLine], *, over_time: bool, log: bool, small: bool = False) -> dict[str, Any]:
-    """Returns a chart of curves over steps, or over hours. A small one has neither legend nor zoom."""
+    """Returns a chart of curves over steps, or over hours. A small chart has neither legend nor zoom."""
     axis = {
         "axisLabel": {"color": GREY, "fontSize": 11},
         "axisLine": {"lineStyle": {"color": GREY}},

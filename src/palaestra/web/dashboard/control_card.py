@@ -21,7 +21,7 @@ MOST = 6
 
 
 class ControlCard:
-    """Buttons whose requests the run reads within a second, and what became of the last ones."""
+    """Buttons whose requests the run reads within a second, and the results of the last requests."""
 
     def __init__(self, run: Path) -> None:
         self._run = run
@@ -46,7 +46,7 @@ class ControlCard:
             self._outcome = marked_label("outcome", "text-sm whitespace-pre-line")
 
     def show(self, status: RunStatus, lessons: list[LessonStatus], parameters: list[str]) -> None:
-        """Offers what can be changed; only a run that learns can be asked."""
+        """Offers the possible changes; only a learning run accepts requests."""
         self._buttons.visible = status.state == "learning" and status.source == "Palaestra"
         self._card.visible = self._buttons.visible or bool(self._answers)
         options = SCHEDULES | {f"parameter:{name}": f"Parameter {name}" for name in parameters}
@@ -55,7 +55,7 @@ class ControlCard:
             self._what.set_options(options, value=self._what.value if self._what.value in options else "learning_rate")
 
     async def refresh(self) -> None:
-        """Shows what became of requests."""
+        """Shows the results of requests."""
         found = (await worker.io_bound(answers, self._run) or [])[-MOST:]
         if found != self._answers:
             self._answers = found

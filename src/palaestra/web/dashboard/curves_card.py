@@ -1,4 +1,4 @@
-"""The card with the curves of chosen runs: one line each, or one with a band for the seeds of one setting."""
+"""The card with the curves of chosen runs: a line for each run, or a line with a band for the seeds of one setting."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CurvesCard:
     """One metric of several runs in one chart."""
 
     def __init__(self, index: RunIndex, view: RunsView, changed: Callable[[Mapping[str, Any]], object]) -> None:
-        """`changed` is told what a person has chosen anew, by the names of `RunsView`."""
+        """`changed` is called with a person's new choices, by the names of `RunsView`."""
         self._index = index
         self._view = view
         self._changed = changed
@@ -77,7 +77,7 @@ class CurvesCard:
         await self.refresh()
 
     async def show(self, runs: Sequence[str], colors: Mapping[str, int], note: str) -> None:
-        """Shows other runs, or what is new of the same. `colors`: the number of each run's."""
+        """Shows other runs, or new data of the same runs. `colors`: the number of each run's color."""
         self._runs = tuple(runs[:MOST_RUNS])
         self._colors = colors
         if not note and len(runs) > MOST_RUNS:
@@ -86,7 +86,7 @@ class CurvesCard:
         await self.refresh()
 
     async def refresh(self) -> None:
-        """Draws what is new; does nothing if nothing is."""
+        """Draws new data, if there are any."""
         if self._busy:
             return
         self._busy = True
@@ -101,7 +101,7 @@ class CurvesCard:
     def _read(
         self, choice: tuple[tuple[str, ...], tuple[int, ...], RunsView]
     ) -> tuple[object, list[str], list[CurveLine]] | None:
-        """Reads the curves, in a thread. Returns None if they are those that are shown."""
+        """Reads the curves, in a thread. Returns None if they are shown already."""
         runs, colors, view = choice
         color_of = dict(zip(runs, colors, strict=True))
         known = [run for run in runs if self._index.status(run) is not None]
@@ -132,7 +132,7 @@ class CurvesCard:
         return state, sorted(tags), lines[:MOST_LINES]
 
     def groups(self, runs: Sequence[str]) -> dict[str, str]:
-        """Returns the group of each run: those of one setting belong together. It reads files: use a thread."""
+        """Returns the group of each run: runs of one setting belong together. It reads files: use a thread."""
         key = tuple(runs)
         if self._groups[0] != key:
             found = grouped({run: self._index.results / run for run in runs}, ["settings"])

@@ -56,7 +56,7 @@ class RunView:
     log: str
     warnings: list[str]
     obstacle: str
-    """Why the run cannot be watched; empty if nothing speaks against it."""
+    """Why the run cannot be watched; empty if it can."""
 
     @property
     def ratings(self) -> dict[str, str]:
@@ -157,7 +157,7 @@ class RunPage:
         ui.notify("The run goes on in a moment")
 
     async def _hear(self, status: RunStatus) -> None:
-        """Shows what a resumed run has printed if it has ended before it began."""
+        """Shows the output of a resumed run that ended before it began."""
         if not self._resumed or status.state == "learning":
             return
         started = await worker.io_bound(started_run, self._index.results, self._id)

@@ -94,7 +94,7 @@ SLOTS = {
 
 
 def short_settings(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Returns settings as texts by their keys with dots; those of a single behavior without its name."""
+    """Returns settings as texts by their keys with dots; settings of a single behavior without its name."""
     behaviors = settings.get("behaviors")
     only = next(iter(behaviors)) if isinstance(behaviors, Mapping) and len(behaviors) == 1 else None
     return {
@@ -167,7 +167,7 @@ def headline(status: RunStatus, *, facts: bool = True) -> str:
 
 
 def meaning_of(status: RunStatus) -> str:
-    """Returns what a run's state means, and why it has failed if it has."""
+    """Returns an explanation of a run's state, and the reason of a failure."""
     if status.state == "died" and status.failure:
         return f"it ended with an error: {status.failure}"
     writer = f" ({status.writer})" if status.writer and status.state == "learning" else ""

@@ -1,4 +1,4 @@
-"""The page `/`: a table of all runs, and curves of those that are chosen."""
+"""The page `/`: a table of all runs, and curves of the chosen runs."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ class RunsPage:
         return found, rows, sorted({*several, *view.column}), starting(self._index.results)
 
     def _shown(self) -> tuple[list[str], list[str], str]:
-        """Returns the runs of the chart, those that are chosen, and a note."""
+        """Returns the runs of the chart, the chosen runs, and a note."""
         known = {status.run_id for status in self._statuses}
         chosen = [str(row.get("key")) for row in self.table.selected if row.get("key") in known]
         first = [run for run in self._first if run in known]
@@ -218,10 +218,10 @@ class RunsPage:
         return [run for run in shown if run not in self._view.hide], chosen, note if len(known) > 1 else ""
 
     def _colors(self) -> dict[str, int]:
-        """Returns the number of the color of each run that is shown: seeds that are one line have one.
+        """Returns the number of the color of each shown run: seeds that are drawn as one line share a color.
 
-        A run keeps its color when others come or go: it is that of its place among all runs, the oldest first, unless
-        an older one that is shown has it.
+        A run keeps its color when other runs are shown or hidden: the color follows from its position among all runs,
+        the oldest first, unless an older shown run has the same color.
         """
         shown = set(self._shown()[0])
         taken: dict[str, int] = {}
@@ -257,7 +257,7 @@ class RunsPage:
 
 
 def first_runs(runs: Sequence[str]) -> list[str]:
-    """Returns the runs that are shown where none is chosen: the first few, with all seeds of each."""
+    """Returns the runs that are shown by default: the first few, with all seeds of each."""
     seeded = re.compile(r"(.+)-seed-\d+")
     names = {run: match[1] if (match := seeded.fullmatch(run)) else run for run in runs}
     chosen = {names[run] for run in runs[:UNCHOSEN]}

@@ -1,4 +1,4 @@
-"""Choices on the page of runs, which stand in its address, so that reloading and sharing keep them."""
+"""Choices on the page of runs, which are part of its address, so that reloading and sharing keep them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RunsView:
 
     @staticmethod
     def of(query: QueryParams) -> RunsView:
-        """Reads an address; what it does not know, or cannot be, is passed over."""
+        """Reads an address; unknown or impossible values are ignored."""
         given: dict[str, Any] = {}
         for field in fields(RunsView):
             texts = query.getlist(field.name)
@@ -56,7 +56,7 @@ class RunsView:
 
     @property
     def address(self) -> str:
-        """Returns the page's address with what differs from the defaults."""
+        """Returns the page's address with the values that differ from the defaults."""
         pairs: list[tuple[str, str]] = []
         for field in fields(self):
             value = getattr(self, field.name)

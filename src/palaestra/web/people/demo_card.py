@@ -15,7 +15,7 @@ from palaestra.web.recorded.demo_files import demo_path
 
 
 class DemoCard:
-    """Buttons that record, drop and save the episodes of whoever sits at this window."""
+    """Buttons that record, drop and save the episodes of the person at this window."""
 
     def __init__(self, results: Path, person: Callable[[], Person | None]) -> None:
         self._results = results
@@ -38,7 +38,7 @@ class DemoCard:
                 ui.button("Save", on_click=lambda: self._call(self._save)).props("dense no-caps data-mark=save-demo")
 
     def show(self, person: Person) -> None:
-        """Shows what is recorded so far."""
+        """Shows the number of recorded episodes."""
         kept = person.takes.kept
         rewards = f", rewards {', '.join(f'{take.reward:.2f}' for take in kept[-8:])}" if kept else ""
         count = f"{len(kept)} episode{'' if len(kept) == 1 else 's'}"

@@ -24,7 +24,8 @@ class Invitation:
 def invitation(listener: PageSocket, path: str, token: str) -> Invitation:
     """Returns the link to a path of the page, with a guest's token.
 
-    A page that listens on all addresses is named by one of this machine, since a phone seldom knows the machine's name.
+    A page that listens on all addresses is named by one of this machine's addresses, since a phone seldom knows the
+    machine's name.
     """
     bind = ipaddress.ip_address(listener.bind)
     host = network_address(bind.version) if bind.is_unspecified else ""
@@ -46,7 +47,7 @@ def network_address(version: int) -> str:
 
 
 def qr_code(text: str) -> str | None:
-    """Returns a picture of a text as an address of its own (data:); None if segno is not installed."""
+    """Returns a picture of a text as a `data:` address; None if segno is not installed."""
     if find_spec("segno") is None:
         return None
     import segno

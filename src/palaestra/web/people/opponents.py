@@ -22,7 +22,7 @@ KINDS = {OWN: "the newest model, else the environment's own rule", "heuristic": 
 def choices(results: Path, runs: Sequence[str], behavior: str) -> dict[str, str]:
     """Returns the brains that can play a behavior, as typed after --brain, with their texts: models by run and step.
 
-    Of the many models of a run that somebody watches learn the newest alone is among them.
+    For a run that is watched while it learns, only the newest of its many models is listed.
     """
     found = dict(KINDS)
     for run in runs:

@@ -49,7 +49,7 @@ class AgentSeat:
 
 
 class PlayedGame:
-    """A playback with people in it. It ends when the last of them has left."""
+    """A playback with people in it. It ends when the last person has left."""
 
     def __init__(self, source: PlaybackSource, streams: SceneStreams) -> None:
         self.source = source
@@ -77,7 +77,7 @@ class PlayedGame:
         return [] if self.playback.game is None else places(self.playback.game)
 
     def free(self) -> list[AgentSeat]:
-        """Returns the agents of the first area that no person plays, those of teams without a person first."""
+        """Returns the agents of the first area that no person plays, first the agents of teams without a person."""
         taken = {(person.place.behaviors, person.place.slot) for person in self.people.values()}
         teams = {person.place.team for person in self.people.values()}
         found = [place for place in self.places() if (place.behaviors, place.slot) not in taken]
@@ -89,7 +89,7 @@ class PlayedGame:
             person.stand_up()
 
     def leave(self, name: str) -> None:
-        """Gives the person's agent back to its brain, and ends the game if nobody is left."""
+        """Gives the person's agent back to its brain, and ends the game if no person is left."""
         self.stand_up(name)
         if not self.people:
             games.pop(self.key, None)
@@ -102,7 +102,7 @@ class PlayedGame:
         return {(behavior, team): f"Team {team}" + (f", {behavior}" if several else "") for behavior, team in found}
 
     def brain_of_side(self, behavior: str, team: int) -> str:
-        """Returns what was chosen for a side, as typed after --brain; `OWN` for nothing."""
+        """Returns the brain chosen for a side, as typed after --brain; `OWN` without a choice."""
         for whom in ((behavior, team), (behavior, None), (None, None)):
             for part in self.source.parts(None):
                 if (part.behavior, part.team) == whom:
@@ -128,7 +128,7 @@ class PlayedGame:
             self.playback.order(lambda game: game.set_brains(brain_of, anew=True))
 
     def rating_of(self, behavior: str, team: int) -> float | None:
-        """Returns the rating of the model that plays a team: that of its run in self-play; None if it has none."""
+        """Returns the rating of the model that plays a team, from its run's self-play; None if it has none."""
         kind, _, argument = self.brain_of_side(behavior, team).partition(":")
         model = argument if kind == "model" and not argument.endswith(MODEL_FILES) else None
         model = model if kind else self.source.run

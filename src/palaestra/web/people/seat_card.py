@@ -1,4 +1,4 @@
-"""The card on which a person chooses an agent, invites another person, and chooses what plays all others."""
+"""The card on which a person chooses an agent, invites another person, and chooses the brain of all other agents."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SeatCard:
         self._select.set_value(number)
 
     def refresh(self) -> None:
-        """Offers the agents that have come since, and how a second person joins."""
+        """Offers newly appeared agents, and a link for a second person."""
         labels = {one.number: one.label for one in self._game.places()}
         if len(labels) <= self._shown:
             return

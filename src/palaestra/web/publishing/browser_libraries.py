@@ -37,9 +37,7 @@ def three_js() -> str:
 
 
 def onnxruntime_web() -> dict[str, bytes]:
-    """Returns the files of onnxruntime-web by their names. Raises ConfigError where they can neither be found nor
-    fetched.
-    """
+    """Returns the files of onnxruntime-web by their names. Raises ConfigError if they cannot be had."""
     place = cache_folder() / f"onnxruntime-web-{VERSION}"
     if not all((place / name).is_file() for name in FILES):
         _unpack(_fetched(), place)
@@ -47,7 +45,7 @@ def onnxruntime_web() -> dict[str, bytes]:
 
 
 def cache_folder() -> Path:
-    """Returns the folder for what can be fetched again."""
+    """Returns the cache folder."""
     if sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     elif sys.platform == "darwin":
@@ -82,5 +80,5 @@ def _unpack(package: bytes, place: Path) -> None:
 
 
 def compressed(data: bytes) -> str:
-    """Returns data as text, compressed as gzip does, which browsers unpack by themselves."""
+    """Returns data as text, compressed by gzip, which browsers can unpack."""
     return base64.b64encode(gzip.compress(data, mtime=0)).decode()

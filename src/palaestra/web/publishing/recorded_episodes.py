@@ -1,4 +1,4 @@
-"""Records what a run's models do, as the numbers of the scene, for a page that draws them itself."""
+"""Records episodes of a run's models as numbers of the scene, for a page that draws them itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Recorded:
     frames: NDArray[np.float32]
     """(ticks, solids, NUMBERS)."""
     rewards: list[float]
-    """Mean reward of the episodes so far, at each tick; NaN before the first has ended."""
+    """Mean reward of the finished episodes at each tick; NaN before the first has ended."""
     seconds: float
     """Length of a tick."""
 

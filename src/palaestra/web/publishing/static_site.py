@@ -72,7 +72,7 @@ class SiteChoices:
     """Choices for a page."""
 
     steps: Sequence[int] = ()
-    """Steps of the checkpoints; none: some, evenly spread."""
+    """Steps of the checkpoints; empty: some, evenly spread."""
     areas: int | None = None
     """Areas that are shown; None: up to 9."""
     env: str | None = None
@@ -90,7 +90,7 @@ def publish(
     force: bool = False,
     trust: bool = False,
 ) -> StaticSite:
-    """Writes the page of a run into a folder: `index.html` and what it needs.
+    """Writes the page of a run into a folder: `index.html` and its other files.
 
     Raises RunError, EnvError or ConfigError.
     """
@@ -142,7 +142,7 @@ def publish(
 
 
 def _must_be_free(out: Path, force: bool) -> None:
-    """Raises ConfigError for a place that holds something; `force` replaces a page that was published, nothing else."""
+    """Raises ConfigError for a folder that is not empty; `force` replaces only a published page."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     published = (out / "index.html").is_file() and (out / "assets" / "episodes.js").is_file()
@@ -153,7 +153,7 @@ def _must_be_free(out: Path, force: bool) -> None:
 
 
 def _can_play(world: str, models: Models) -> bool:
-    """Whether the browser has a run's world as it was trained in, and can feed its model."""
+    """Whether the browser version of a run's environment equals the trained one, and fits its model."""
     if world not in PLAYABLE or len(models.files) != 1:
         return False
     if models.settings is not None and models.settings.environment_parameters:
@@ -164,7 +164,7 @@ def _can_play(world: str, models: Models) -> bool:
 
 @cache
 def _spec(world: str) -> BehaviorSpec:
-    """Returns what agents of a world in `PLAYABLE` see and do, as the world is without options."""
+    """Returns observations and actions of a world in `PLAYABLE`, without options."""
     env = registry("envs").get(world)(1)
     try:
         (spec,) = env.behaviors.values()
@@ -174,7 +174,7 @@ def _spec(world: str) -> BehaviorSpec:
 
 
 def _live(world: str, name: str, model: Path) -> dict[str, Any]:
-    """Returns what a behavior's policy needs to play in the browser. Raises ConfigError."""
+    """Returns the data that a behavior's policy needs to play in the browser. Raises ConfigError."""
     library = onnxruntime_web()
     content, wasm = model.read_bytes(), library["ort-wasm-simd-threaded.wasm"]
     spec = _spec(world)
@@ -223,7 +223,7 @@ def _write(out: Path, page: str, scripts: Mapping[str, Any], models: Mapping[str
 
 
 def _files_of(page: Path) -> list[str]:
-    """Returns the files of a published page by its own list; none where it has no such list."""
+    """Returns the files of a published page by its own list; empty without such a list."""
     try:
         listed: Any = json.loads((page / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,1 +1,1 @@
-"""Page of demonstrations: what was recorded, and training from it."""
+"""Page of demonstrations: the recordings, and training from them."""

@@ -49,7 +49,7 @@ def demo_path(results: Path, name: str) -> Path:
 
 
 def demo_list(results: Path) -> list[DemoFacts]:
-    """Returns the demonstrations of the folder and of runs, the newest first; none through links elsewhere."""
+    """Returns the demonstrations of the folder and of runs, the newest first, without links that lead elsewhere."""
     inside = ResultsFiles(results)
     found = [*(results / FOLDER).glob("*.demo"), *results.glob("*/demonstrations/*.demo")]
     times = {path: sign[0] for path in found if inside.contains(path) and (sign := signature(path)) is not None}

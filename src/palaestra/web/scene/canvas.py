@@ -26,16 +26,16 @@ class SceneCanvas(Element, component="canvas.js", default_classes="p-scene"):
         self.run_method("focus", area)
 
     def highlight(self, groups: tuple[str, ...], number: int | None) -> None:
-        """Shows one solid of each group larger; None: none."""
+        """Shows one solid of each group larger; None: no solid."""
         self.run_method("highlight", list(groups), number)
 
     def haunt(self, key: str | None) -> None:
-        """Shows the moving solids of another stream as a ghost among these; None: none."""
+        """Shows the moving solids of another stream as a ghost in this scene; None: no ghost."""
         self._props["ghost"] = "" if key is None else f"/scene/{key}"
         self.update()
 
     def record(self) -> None:
-        """Records what the browser shows for some seconds, and hands it to the person as a WebM file."""
+        """Records the browser's picture for some seconds, and downloads it as a WebM file."""
         self.run_method("record", 6.0)
 
     def watch(self, key: str) -> None:

@@ -33,10 +33,10 @@ def grid(areas: int, half: tuple[float, float, float]) -> NDArray[np.float32]:
 
 
 def outline(drawing: Drawing) -> dict[str, Any]:
-    """Returns what the browser needs to know once: groups of solids in the order of their rows, and the extent of all
+    """Returns the data that the browser needs once: groups of solids in the order of their rows, and the extent of all
     areas.
 
-    Rows of fixed solids are part of it; `rows` has those of the others.
+    It includes rows of fixed solids; `rows` has the rows of moving solids.
     """
     areas = len(drawing.solids[0].position) if drawing.solids else 0
     middles = grid(areas, drawing.half)
@@ -87,7 +87,7 @@ def rows(drawing: Drawing) -> NDArray[np.float32]:
 
 
 def blend(before: NDArray[np.float32], now: NDArray[np.float32], share: float, extent: float) -> NDArray[np.float32]:
-    """Returns rows between two ticks, at this share of the time from one to the next.
+    """Returns rows interpolated between two ticks, at this share of the time from one to the next.
 
     A solid that has jumped, appeared or vanished is where it is now. `extent` is the size of an area.
     """

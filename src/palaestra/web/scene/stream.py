@@ -1,4 +1,4 @@
-"""Sends what is to be seen to browsers: always the newest, and nothing to a browser that has not received the last."""
+"""Sends the scene to browsers: always the newest rows, and nothing to a browser that has not received the last."""
 
 from __future__ import annotations
 

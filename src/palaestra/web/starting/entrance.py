@@ -1,4 +1,4 @@
-"""Waits for a run that is just starting, and then builds what shows it."""
+"""Waits for a run that is just starting, and then builds its page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REFRESH = 0.5
 
 
 class Entrance:
-    """Shows what a run prints until it is there.
+    """Shows a run's output until the run exists.
 
     The page is sent before any file is read: a server that starts, or reads many runs, would take longer than NiceGUI
     allows.

@@ -31,7 +31,7 @@ def settings_for(env: str) -> dict[str, Any]:
 
 
 def settings_of_run(folder: Path) -> dict[str, Any]:
-    """Returns what a run's settings have that differs from the defaults. Raises RunError or ConfigError."""
+    """Returns the values of a run's settings that differ from the defaults. Raises RunError or ConfigError."""
     file = folder / CONFIGURATION
     if not file.is_file():
         raise RunError(f"{folder} has no {CONFIGURATION} to copy")
@@ -52,8 +52,8 @@ def changed(settings: RunSettings) -> dict[str, Any]:
 
 
 def must_be_allowed(tree: dict[str, Any], origin: Path | None, trust: bool) -> None:
-    """Raises ConfigError where settings name code or programs: only those of the run that is copied may be named, and
-    only if this user wrote its folder here, or trusted it.
+    """Raises ConfigError if settings name code or programs: only code of the copied run is allowed, and only if this
+    user wrote or trusted its folder on this machine.
 
     A page is not a terminal: who has its address may be someone else.
     """
@@ -74,7 +74,7 @@ def must_be_allowed(tree: dict[str, Any], origin: Path | None, trust: bool) -> N
 
 
 def free_name(results: Path, wanted: str) -> str:
-    """Returns a name for a run that no other has: `wanted`, or with a number behind it."""
+    """Returns an unused name for a run: `wanted`, or with a number behind it."""
     names = (wanted if number == 1 else f"{wanted}-{number}" for number in count(1))
     return next(name for name in names if not (results / name).exists())
 

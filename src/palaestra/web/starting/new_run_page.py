@@ -74,7 +74,7 @@ class Line:
 
 
 class NewRunPage:
-    """One browser's form. The tree is what the YAML says; the rows show and change it."""
+    """One browser's form. The tree has the content of the YAML; the rows show and change it."""
 
     def __init__(self, site: Site, tree: dict[str, Any], origin: Path | None, name: str) -> None:
         self._site = site
@@ -211,7 +211,7 @@ class NewRunPage:
             self._rows.refresh()
 
     def _read(self) -> bool:
-        """Takes the settings from the YAML, unless they are there already or are none. Returns whether it has."""
+        """Takes the settings from the YAML, if they have changed and are valid. Returns whether it has."""
         text = str(self._yaml.value or "")
         if text == self._text():
             return False

@@ -82,7 +82,7 @@ def _hyperparameters(given: Mapping[str, Any]) -> type[Settings]:
 
 
 def _section(annotation: Any) -> type[Settings] | None:
-    """Returns the class of a section, or of one that may be null."""
+    """Returns the class of a section, also of a section that may be null."""
     if hasattr(annotation, "__metadata__"):
         return _section(annotation.__origin__)
     kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
@@ -101,7 +101,7 @@ def _form(annotation: Any) -> tuple[Kind, tuple[str, ...]]:
 
 
 def value_at(tree: Mapping[str, Any], path: Path) -> Any:
-    """Returns what a tree has at a path; UNSET where it has nothing."""
+    """Returns the value of a tree at a path; UNSET without a value."""
     place: Any = tree
     for key in path:
         if not isinstance(place, Mapping) or key not in place:
@@ -130,7 +130,7 @@ def put(tree: dict[str, Any], path: Path, value: Any) -> None:
 
 
 def as_text(value: Any) -> str:
-    """Returns a value as a person types it: lists and maps as JSON, nothing for null."""
+    """Returns a value as a person types it: lists and maps as JSON, '' for null."""
     if value is None or value is UNSET:
         return ""
     return value if isinstance(value, str) else json.dumps(value)

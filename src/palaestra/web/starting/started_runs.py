@@ -1,4 +1,4 @@
-"""Processes of runs that the page starts, and what they print until their run has a folder."""
+"""Processes of runs that the page starts, and their output until their run has a folder."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ SILENCE = 60.0
 def start_run(
     results: Path, run_id: str, settings: Mapping[str, Any], flags: Sequence[str] = (), seeds: int = 1
 ) -> list[str]:
-    """Writes settings and starts a run that goes on when the page ends, or one for each of several seeds. Returns the
-    command. `flags` are further ones of `palaestra learn`.
+    """Writes settings and starts a run that outlives the page, or one run for each of several seeds. Returns the
+    command. `flags` are further flags of `palaestra learn`.
 
     Raises ConfigError or RunError for a name that is taken or cannot be one.
     """
@@ -98,13 +98,13 @@ class StartedRun:
     """A run that the page has started."""
 
     log: str
-    """End of what it printed."""
+    """End of its output."""
     ended: bool
     """Whether its process has ended, or has been silent since another page started it."""
 
 
 def started_run(results: Path, run_id: str) -> StartedRun | None:
-    """Returns a run that was started here, as long as it has no folder of its own; None if there was none."""
+    """Returns a run that was started here and has no folder yet; None if there is none."""
     files = ResultsFiles(results)
     log = _log_of(results, run_id)
     found = signature(log)

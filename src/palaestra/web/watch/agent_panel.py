@@ -53,7 +53,7 @@ class AgentPanel:
         self._views: list[ActionsView | ObsView] = []
 
     def choose(self, behavior: str, slot: int) -> None:
-        """Shows another agent. An empty behavior means the one that the slot's agent has now."""
+        """Shows another agent. An empty behavior means the current behavior of the slot's agent."""
         game = self._watched.playback.game
         if game is None or not isinstance(slot, int) or slot < 0:  # the browser may send anything
             return
@@ -187,7 +187,7 @@ class ObsView:
             self._picture = Element("img").style("max-width: 100%").props(f'alt="{ALT}" data-mark=seen')
 
     def show(self, found: AgentInspection) -> None:
-        """Shows what the agent observes now."""
+        """Shows the agent's current observation."""
         values = found.obs[self._name]
         for rays, hits in zip(self._rays, (hits for fan, hits in found.rays if fan.obs == self._name), strict=True):
             rays.show(hits)
@@ -216,7 +216,7 @@ class RaysView:
                 self._rows.append((dot, ui.label().classes("text-xs"), ui.label().classes("text-xs")))
 
     def show(self, hits: list[RayHit]) -> None:
-        """Shows what they hit now."""
+        """Shows the rays' current hits."""
         for (dot, name, far), hit in zip(self._rows, _in_order(hits), strict=True):
             dot.style(f"background: rgb{color_of(hit)}")
             name.set_text("nothing" if not hit.hit else "untagged" if hit.tag is None else self._fan.tags[hit.tag])
@@ -228,7 +228,7 @@ def _in_order(hits: list[RayHit]) -> list[RayHit]:
 
 
 class SignedBar:
-    """A bar that grows from a line in its middle: to the right where its number is positive. It is full at 1.
+    """A bar that grows from a line in its middle: to the right where its number is positive. The bar is full at 1.
 
     A paler one around its end shows a deviation.
     """

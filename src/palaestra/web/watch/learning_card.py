@@ -1,4 +1,4 @@
-"""The card under the scene of a run: its reward so far, and a slider that shows how it played then."""
+"""The card under the scene of a run: its reward curve, and a slider that shows how it played at a step."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ SEED = 7
 class LearningCard:
     """Draws the reward of a run that is watched, and exchanges its models for those of another step.
 
-    The steps are those that there are: a run that learns saves more, and deletes old ones.
+    The steps are the saved ones: a learning run saves more, and deletes old ones.
     """
 
     def __init__(
         self, watched: WatchedPlayback, index: RunIndex, show_ghost: Callable[[PlaybackSource | None], object]
     ) -> None:
-        """`show_ghost` is called with what is to play beside the scene's own, or None."""
+        """`show_ghost` is called with the second policy to show in the scene, or None."""
         self._watched = watched
         self._index = index
         self._show_ghost = show_ghost
@@ -221,9 +221,7 @@ class LearningCard:
 
 
 def start_middle_now(steps: Sequence[int], curve: Sequence[Sequence[float]]) -> list[int]:
-    """Returns the first step, the one at which half of the reward was gained, and the last; fewer where there are
-    fewer.
-    """
+    """Returns the first step, the step at half of the reward's gain, and the last; fewer if there are fewer."""
     if not steps:
         return []
     half = (curve[0][1] + curve[-1][1]) / 2 if curve else 0.0

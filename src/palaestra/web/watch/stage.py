@@ -23,7 +23,7 @@ SPEEDS = {0.1: "0.1x", 0.5: "0.5x", 1.0: "1x", 2.0: "2x", 5.0: "5x", 10.0: "10x"
 
 
 class Stage:
-    """The scene of a playback; where nothing can be drawn, what its agents see and a table of them."""
+    """The scene of a playback; if it cannot be drawn, pictures of what agents see, and a table of agents."""
 
     def __init__(
         self, watched: WatchedPlayback, pick: Callable[[str, int], object], choose: Callable[[str, int], object]
@@ -35,7 +35,7 @@ class Stage:
         self._agents = AgentsTable(watched.playback, choose)
 
     def refresh(self) -> None:
-        """Shows what there is to show of the newest tick."""
+        """Shows the newest tick."""
         bare = self._agents.is_needed
         display = self._playback.display
         self.canvas.set_visibility(not bare or display.picture() is not None)
@@ -46,10 +46,10 @@ class Stage:
 
 
 class Transport:
-    """The buttons that pause, begin anew and set the speed."""
+    """The buttons that pause, restart and set the speed."""
 
     def __init__(self, playback: Playback, toggle: Callable[[], object] | None = None) -> None:
-        """`toggle` pauses or goes on in another way, without a button for single ticks."""
+        """`toggle` replaces the usual pause, and then there is no button for single ticks."""
         self._playback = playback
         self.pause = icon_button("pause", "Pause or go on", toggle or self.toggle).props(
             "aria-pressed=false data-mark=pause"
@@ -91,7 +91,7 @@ class StatusCard:
     def refresh(self, stage: Stage, parts: tuple[ui.element, ...], done: str) -> bool:
         """Shows the newest message, or why the playback ended. Returns whether it plays.
 
-        Without any tick the `parts` of the page are hidden. `done`: what was to be done with it, such as 'shown'.
+        Without any tick the `parts` of the page are hidden. `done`: the action for messages, such as 'shown'.
         """
         playback = self._watched.playback
         game = playback.game
@@ -137,7 +137,7 @@ def refused(site: Site, run: str, env: str, runs: list[str]) -> bool:
 
 
 def source_of(site: Site, run: str, env: str, *, step: int | None = None, areas: int | None = 1) -> PlaybackSource:
-    """Returns what an address names, with the choices of the command line that are for it."""
+    """Returns the environment or run of an address, with the command line's choices for it."""
     return PlaybackSource(
         site.results,
         run=run or None,

@@ -25,7 +25,7 @@ MOST_CHOICES = 12
 
 
 class TimelineCard:
-    """Draws what an agent has met and thought since it was chosen; it can be looked back at, tick by tick."""
+    """Draws an agent's rewards, values and actions since it was chosen; a slider looks back, tick by tick."""
 
     def __init__(self, watched: WatchedPlayback) -> None:
         self._watched = watched
@@ -142,7 +142,7 @@ def parts_of(moments: Sequence[Moment], said: Sayings | None, action: ActionSpec
 
 
 def timeline_options(moments: Sequence[Moment], parts: Sequence[TimelinePart], at: int | None) -> dict[str, Any]:
-    """Returns a chart of parts one below the other, over ticks. Ends of episodes and the tick `at` are marked."""
+    """Returns a chart over ticks, with parts one below another. Ends of episodes and the tick `at` are marked."""
     ticks = [one.tick for one in moments]
     marks = [{"xAxis": one.tick, "lineStyle": {"color": GREY, "type": "dotted"}} for one in moments if one.ended]
     if at is not None:

@@ -174,7 +174,7 @@ class WatchPage:
             self._ghost.close()
 
     def _haunt(self, source: PlaybackSource | None) -> None:
-        """Shows what another policy does in the same areas, or no longer."""
+        """Shows another policy's play in the same areas, or hides it."""
         if self._ghost is not None:
             self._ghost.close()
         self._ghost = None if source is None else WatchedPlayback(source, self._streams)

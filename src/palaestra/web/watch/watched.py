@@ -100,7 +100,7 @@ class WatchedPlayback:
         self.inspector.networks = {name: network for name, (network, _) in found.items()}
 
     def has_newer_models(self) -> bool:
-        """Whether newer models have come than those that play, where the newest are wanted."""
+        """Whether models newer than the playing ones exist, if the newest are wanted."""
         if self.source.run is None:
             return False
         folder = RunFolder(self.source.results, self.source.run)
@@ -117,12 +117,12 @@ class WatchedPlayback:
 
 
 def _stamps(models: Models) -> dict[str, object]:
-    """Returns what changes when a run that learns writes other models in their place."""
+    """Returns a fingerprint that changes when a learning run replaces these models."""
     return {name: (file, file.stat().st_mtime_ns) for name, file in models.files.items()}
 
 
 def close_all(wait: float) -> None:
-    """Ends all playbacks, and waits so many seconds in all until their environments are closed."""
+    """Ends all playbacks, and waits at most `wait` seconds in total until their environments are closed."""
     playbacks = [watched.playback for watched in _open]
     for watched in tuple(_open):
         watched.close()

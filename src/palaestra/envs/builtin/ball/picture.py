@@ -54,7 +54,7 @@ def roll(vector: wp.vec3):
 
 @wp.func
 def unroll(vector: wp.vec3):
-    """Returns a vector of the headband's frame in the block's."""
+    """Converts a vector from the headband's frame to the block's frame."""
     return wp.vec3(
         BAND_TURN[0] * vector[0] - BAND_TURN[1] * vector[1],
         BAND_TURN[0] * vector[1] + BAND_TURN[1] * vector[0],

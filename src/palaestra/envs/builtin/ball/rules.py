@@ -22,7 +22,8 @@ COLORS = wp.constant(3)  # channels of a picture
 
 @world_struct
 class World(EndColumns, ParameterColumns):
-    """Columns of the games with a ball, one row per area. Observations that a game does not have are of width 0."""
+    """Columns of games with a ball, a row per area. Observations that a variant of the game lacks have width
+    0."""
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # physics ticks of this episode
@@ -171,7 +172,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 
 @wp.func
 def push_picture(image: wp.array4d(dtype=wp.float32), i: int, y: int, tilt: wp.quat, position: wp.vec3, radius: float):
-    """Moves row y of the older pictures back by one, and paints that of the newest."""
+    """Moves row y of the older pictures back by one, and paints row y of the newest picture."""
     newest = image.shape[1] - COLORS
     for channel in range(newest):
         for x in range(image.shape[3]):

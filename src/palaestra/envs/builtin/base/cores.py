@@ -1,4 +1,4 @@
-"""A tick's kernel on several cores of a CPU, on which Warp itself runs one thread after the other."""
+"""Runs a tick's kernel on several CPU cores; Warp alone would run its threads one after another."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from torch import Tensor
 
 
 def shares_of(areas: int, cores: int, together: int) -> list[tuple[int, int]]:
-    """Returns the first area, and that after the last, of each core's share; shares are whole groups of areas."""
+    """Returns the range (begin, end) of areas for each core; shares are whole groups of areas."""
     groups = -(-areas // together)
     ends = [min(together * (groups * core // cores), areas) for core in range(cores + 1)]
     return list(pairwise(ends))
 
 
 class CoreLaunches:
-    """Launches of one kernel over shares of the areas: one in the calling thread, each other in a thread of its own.
+    """Launches one kernel over shares of the areas: the first in the calling thread, each other in its own.
 
-    Warp lets go of Python's lock within a launch, so that they run at the same time. Areas do not meet, so that results
-    are the same.
+    Warp lets go of Python's lock within a launch, so that they run at the same time. Areas do not interact, so the
+    results are the same.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class CoreLaunches:
         sizes: dict[str, Any],
         cores: int,
     ) -> None:
-        """Splits the tick of an environment's program over so many cores; `agents`: in each of its areas."""
+        """Splits the tick of an environment's program over this number of cores; `agents`: agents in each area."""
         shares = shares_of(areas, cores, program.together)
         self._report = torch.zeros(cores, 2, dtype=torch.int32)
         self._host_report = self._report.numpy()
@@ -56,7 +56,7 @@ class CoreLaunches:
         self._threads = ThreadPoolExecutor(cores - 1, thread_name_prefix="areas")
 
     def run(self, report: Any) -> None:
-        """Makes a tick, and writes to `report` (2,) what the kernel reports."""
+        """Makes a tick, and writes the kernel's report to `report` (2,)."""
         self._host_report[:] = 0
         others = [self._threads.submit(launch.launch) for launch in self._launches[1:]]
         self._launches[0].launch()
@@ -71,7 +71,7 @@ class CoreLaunches:
 def share_of(
     world: Any, struct: Any, columns: dict[str, Tensor], total: int, first: int, last: int, sizes: dict[str, Any]
 ) -> Any:
-    """Returns a struct over some of `total` areas: views of their rows. `sizes` are those of `allocate`."""
+    """Returns a struct over some of `total` areas: views of their rows. `sizes`: see `allocate`."""
     share = struct()
     for name, var in struct.vars.items():
         if not isinstance(var.type, wp.array):

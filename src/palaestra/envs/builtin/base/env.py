@@ -63,8 +63,7 @@ class WarpEnv:
     """Environment in which every agent decides on every tick; one kernel launch steps all areas.
 
     Agent j of area i sits in slot i * agents + j. With several `behavior_names`, which share a spec, an agent may
-    change its behavior as an episode starts. With `roles` each agent keeps one behavior, which has its own spec and
-    table.
+    change its behavior as an episode starts. With `roles` each agent keeps one behavior with its own spec and table.
 
     Kernels write the columns in place, and each TimeStep gets copies. On CUDA everything runs on torch's current stream
     and nothing waits for the device, so a graph can capture a tick; there an invalid action counts as doing nothing,
@@ -76,25 +75,26 @@ class WarpEnv:
     title: str = ""
     """Name of the environment in messages; left empty, it is `behavior`."""
     behavior_names: ClassVar[tuple[str, ...]] = ()
-    """Behaviors in the order of their numbers in `plays`. Several are not steady: an agent acts in one of them."""
+    """Behaviors in the order of their numbers in `plays`. With several behaviors none is steady: an agent acts in
+    one of them at a time."""
     roles: ClassVar[tuple[str, ...]] = ()
     """Fixed behavior of each of an area's agents, if they have one; all take actions of one shape."""
     agents: ClassVar[int] = 1
     """Number of agents in an area."""
     areas_per_core: ClassVar[int] = 1024
-    """Fewest areas that are worth a core of their own: their tick takes several times as long as waking a thread."""
+    """Fewest areas that justify another core: their tick takes several times as long as waking a thread."""
     teams: ClassVar[tuple[int, ...]] = ()
     """Team of each of an area's agents; empty: all are on team 0."""
     summary: ClassVar[str]
     rewards: ClassVar[tuple[str, ...]]
     episode: ClassVar[str]
     benchmark: ClassVar[float | None]
-    """Mean episode reward of a good policy; None if agents play one another and a mean says nothing."""
+    """Mean episode reward of a good policy; None if agents play one another, where a mean is meaningless."""
     default_areas: ClassVar[int]
     most_decisions: ClassVar[int | None] = None
     """Time limit of an episode; None: there is none."""
     age_per_decision: ClassVar[int] = 1
-    """Number that a decision adds to the column `age`: that of its physics ticks, where `age` counts those."""
+    """Number that a decision adds to the column `age`: its physics ticks, if `age` counts physics ticks."""
     parameter_ranges: ClassVar[dict[str, tuple[float, float, float]]]
     """Default, minimum and maximum of each parameter."""
     tick_seconds: float | None = None
@@ -113,15 +113,15 @@ class WarpEnv:
     """Spec of every behavior, or a spec for each if agents have `roles`."""
     sizes: Mapping[str, Any] = {}
     """Inner shapes of the struct's columns of more than one dimension, and its scalars, or functions (areas, device)
-    that return them. Those that follow from the spec can be left out.
+    that return them. Columns that follow from the spec can be left out.
     """
     rule: Callable[[Mapping[str, Tensor]], Tensor] | None = None
-    """Returns the continuous actions of all agents, or if they have none the choices, by a rule, from the columns."""
+    """Returns the actions of all agents by a rule, from the columns: continuous actions, else choices."""
     picture: Callable[[Rows, str], Drawing]
     """Draws some areas, from their rows of the columns and the name of the behavior."""
 
     def __init_subclass__(cls, like: type[WarpEnv] | None = None) -> None:
-        """Takes over what an environment says about itself that is `like` another and does not say it differently."""
+        """Copies the facts of the environment that this one is `like`, except the facts that this one states itself."""
         for name in WarpEnv.__annotations__ if like is not None else ():
             if name in vars(like) and name not in vars(cls):
                 setattr(cls, name, vars(like)[name])
@@ -282,8 +282,8 @@ class WarpEnv:
         return {name: column.clone() for name, column in self._columns.items() if column.numel()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Restores a saved state. Raises StateOfAnotherVersion if it has other columns, EnvError if it is of another
-        number of areas.
+        """Restores a saved state. Raises StateOfAnotherVersion if the state has other columns, EnvError if it has
+        another number of areas.
         """
         state, columns = ({n: x for n, x in one.items() if x.numel()} for one in (state, self._columns))
         if state.keys() != columns.keys():
@@ -306,7 +306,7 @@ class WarpEnv:
         self._started = True
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns what `rule` does with a behavior's agents; None: there is no rule, or the behavior is another's."""
+        """Returns the actions of `rule` for a behavior's agents; None if there is no rule, or no such behavior."""
         if self.rule is None or behavior not in self.behaviors:
             return None
         chosen = self.rule(self._columns)

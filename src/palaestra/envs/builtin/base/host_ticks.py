@@ -15,7 +15,7 @@ Given = Callable[[str], list[tuple[Any, Any]]]
 
 
 class HostStep(NamedTuple):
-    """Everything that a tick changes, in copies of its own. S: agents, E: those whose episode ended, in order."""
+    """Copies of everything that a tick changes. S: agents, E: agents whose episode ended, in order."""
 
     obs: list[Array]
     reward: Array

@@ -37,9 +37,9 @@ class ParameterColumns:
 
 
 def world_struct(columns: type[T]) -> type[T]:
-    """Makes a Warp struct of a class: its own columns after those of the groups that it inherits from.
+    """Makes a Warp struct of a class: its own columns follow the columns of the groups that it inherits from.
 
-    Each observation gets a column for the last one of an episode: `obs_rays` has `final_obs_rays`.
+    Each observation gets a column for the last observation of an episode: `obs_rays` has `final_obs_rays`.
     """
     groups = [get_annotations(group, eval_str=True) for group in (*columns.__bases__, columns)]
     named = {name: kind for group in groups for name, kind in group.items()}
@@ -57,8 +57,8 @@ class Program:
     the order of the spec (columns of width 0 are left out), `reward`, `group_reward`, `terminated`, `truncated` and
     `mask`. `acting` marks the agents that await an action, if not all do; such a behavior is not steady.
 
-    If agents can change their behavior, `plays` holds the number of the agent's behavior from now on, and `played` that
-    of the behavior which its last decision, `reward` and end belong to. If each agent has a fixed role instead, each
+    If agents can change their behavior, `plays` holds the number of the agent's next behavior, and `played` the number
+    of the behavior to which its last decision, `reward` and end belong. If each agent has a fixed role instead, each
     behavior has its own `obs...` and `final_obs...`, with a row for each of its agents: `striker_obs` for a Striker.
 
     `pending` is (areas, QUEUE, P). `episodes` counts how many the area has begun: episode n takes column n
@@ -79,7 +79,7 @@ class Program:
     draw_rows: int = 1
     """Rows of pixels that a thread paints. More than one costs less on a CPU, whose threads each copy the struct."""
     image_columns: tuple[str, ...] = ()
-    """Columns that tell what is painted in `obs_image`, if `draw` leaves what already is as it should be. Images are
+    """Columns that record the contents of `obs_image`, if `draw` repaints only pixels that change. Images are
     then not copied.
     """
     area_columns: tuple[str, ...] = ()
@@ -91,8 +91,8 @@ class Program:
 def shapes_from(
     program: Program, behaviors: Mapping[str, BehaviorSpec], has_roles: bool, parameters: int, given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns the inner shapes of the columns: those that follow from the specs and the number of parameters, and those
-    `given`.
+    """Returns the inner shapes of the columns: shapes that follow from the specs and the number of parameters, and the
+    shapes in `given`.
 
     The columns of observations that are not given belong to a spec's observations in their order.
     """

@@ -21,8 +21,8 @@ MOST_KEPT = 4  # copies of a column that a reader may hold before more of them c
 
 
 class PooledCopies:
-    """Copies one column repeatedly into memory of earlier copies that nobody holds; fresh memory on the host costs six
-    times the copy.
+    """Copies one column repeatedly, into the memory of earlier copies that are no longer in use; fresh memory on the
+    host costs six times the copy.
     """
 
     def __init__(self, column: Tensor) -> None:
@@ -129,7 +129,7 @@ class Table:
 
 
 class Tables:
-    """One table for each behavior: a table of its own for each role, or each behavior's share of all slots."""
+    """One table for each behavior: a separate table for each role, or each behavior's share of all slots."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Tables:
         roles: Sequence[str] = (),
         images: ImageBuffers | None = None,
     ) -> None:
-        """`roles` are the fixed behaviors of an area's agents, if any; `images` hold those that take turns."""
+        """`roles` are the fixed behaviors of an area's agents, if any; `images`: image buffers that alternate."""
         self._columns = columns
         self._behaviors = behaviors
         self._names = tuple(behaviors)
@@ -190,7 +190,7 @@ class Tables:
         return [(columns["action_continuous"], action.continuous), (columns["action_discrete"], action.discrete)]
 
     def obs_copies(self) -> list[Callable[[], np.ndarray]]:
-        """Returns for each observation of the first behavior what copies it, on the host."""
+        """Returns a copier for each observation of the first behavior, on the host."""
         return [copies.take_array for copies in next(iter(self._tables.values())).obs]
 
     def rows(self, name: str) -> Tensor | None:

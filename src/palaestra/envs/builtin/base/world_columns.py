@@ -176,11 +176,9 @@ def allocate(
 
 
 class Rows(dict[str, NDArray[Any]]):
-    """Rows of some areas, gathered from a column when it is asked for: (A, agents, ...), or (A, ...) of columns with a
-    row per area.
+    """Rows of some areas, gathered on access: (A, agents, ...), or (A, ...) for columns with a row per area.
 
-    Gathering waits for the device. `slots` (A, agents) are those of the agents; with roles, an agent's within its own
-    behavior.
+    Gathering waits for the device. `slots` (A, agents): the agents' slots; with roles, slots within the behavior.
     """
 
     def __init__(
@@ -221,7 +219,7 @@ def save_final_obs(seen: wp.array2d(dtype=wp.float32), last: wp.array2d(dtype=wp
 
 @wp.func
 def save_final_rows(seen: wp.array2d(dtype=wp.float32), last: wp.array2d(dtype=wp.float32)):
-    """Copies an agent's table to that of the final observations, as an episode ends."""
+    """Copies an agent's observations to the table of final observations, as an episode ends."""
     for k in range(seen.shape[0]):
         save_final_obs(seen, last, k)
 
@@ -245,7 +243,7 @@ def checked_choice(world: Any, slot: int, branch: int, choices: int, report: wp.
 
 @wp.func
 def direction_of(choice: int):
-    """Returns +1, -1 or 0 for the choices 1, 2 and others."""
+    """Returns +1 for choice 1, -1 for choice 2, and 0 for any other choice."""
     return wp.where(choice == 1, 1.0, wp.where(choice == 2, -1.0, 0.0))
 
 
@@ -272,10 +270,9 @@ MOST_BUFFERS = 4  # beyond that, images that all are held cost fresh memory
 
 
 class ImageBuffers:
-    """The column `obs_image`, and columns that tell what is painted in it, each in several copies of which one is
-    current.
+    """The column `obs_image`, and columns that record its contents, each in several copies of which one is current.
 
-    Painting in turn writes only the pixels that differ from what the buffer showed before: less than a copy does.
+    Painting alternately writes only the pixels that differ from the buffer's previous image: fewer than a copy.
     """
 
     def __init__(self, columns: dict[str, torch.Tensor], world: Any, names: Sequence[str]) -> None:
@@ -288,7 +285,7 @@ class ImageBuffers:
         self._add(0)
 
     def turn(self) -> None:
-        """Makes a buffer current whose images nobody holds. The columns and the struct are then other memory."""
+        """Makes a buffer current whose images are not in use. The columns and the struct are then other memory."""
         if sys.getrefcount(self._kept[self._current][0]) == 3:  # our list's, the column's and the call's
             return
         for k in range(len(self._kept)):
@@ -329,8 +326,7 @@ def invalid_action(
     """Returns what is wrong with the action in a row of the columns; an area has `agents` agents, of these roles if
     they have any.
 
-    `given` returns the action columns of a behavior, each with what was to be written: a kernel may have replaced it
-    since.
+    `given` returns the action columns of a behavior, with the given actions, since a kernel may replace them.
     """
     names = list(behaviors)
     agent = row % agents

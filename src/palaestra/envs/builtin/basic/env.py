@@ -1,4 +1,4 @@
-"""Basic: walk along a line to one of two goals, the better of which is further away, as in Unity's example."""
+"""Basic: walk along a line to one of two goals, as in Unity's example; the better goal is further away."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class JointPlan:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A rigid body. Place and angles are those of the start pose, relative to the parent."""
+    """A rigid body. Position and angles in the start pose, relative to the parent."""
 
     name: str
     parent: str | None

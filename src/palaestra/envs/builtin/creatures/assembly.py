@@ -102,8 +102,7 @@ def make_scratch(creature: Creature, areas: int, device: str) -> Any:
 
 
 def solving_order(creature: Creature) -> list[int]:
-    """Returns what a round solves, in order: numbers of joints, and -1 - part for a part's contacts with ground and
-    walls.
+    """Returns the order in which a round solves: numbers of joints, and -1 - part for a part's contacts.
 
     Joints are taken in their order into rounds in which no part has two joints; a part's contacts follow its last
     joint.

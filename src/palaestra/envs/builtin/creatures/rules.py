@@ -71,7 +71,7 @@ HALF_TURN = wp.constant(3.14159265358979)
 
 @wp.func
 def frame_turn(world: World, i: int):
-    """Returns the rotation of the frame of observations. Its sign is that of Unity's LookRotation."""
+    """Returns the rotation of the frame of observations. Its sign is the sign of Unity's LookRotation."""
     half = 0.5 * world.frame_yaw[i]
     return wp.quat(0.0, wp.sin(half), 0.0, wp.cos(half))
 
@@ -348,7 +348,7 @@ def make_tick(observe: Any, earn: Any, decide: Any) -> Any:  # noqa: C901 - a ke
 
     @wp.func
     def before_physics(world: World, i: int, n: int):
-        """Makes what comes before the physics in the n-th tick of a decision."""
+        """Runs the steps before the physics in the n-th tick of a decision."""
         if not has_ended(world, i) and world.early[i] + TICKS * world.age[i] + n + 1 >= MOST_TICKS:
             world.truncated[i] = True
             end(world, i, TICKS - 1 - n)
@@ -358,7 +358,7 @@ def make_tick(observe: Any, earn: Any, decide: Any) -> Any:  # noqa: C901 - a ke
 
     @wp.func
     def after_physics(world: World, i: int, n: int):
-        """Makes what comes after the physics in the n-th tick of a decision."""
+        """Runs the steps after the physics in the n-th tick of a decision."""
         move_block(world, i)
         if not has_ended(world, i) and has_fallen(world, i):
             world.reward[i] = -1.0

@@ -1,10 +1,10 @@
 """Rounds of impulses of several creatures at once, in C++: on a CPU a number of 16 areas is one vector, on a GPU it is
 one number.
 
-Both kinds of processors run the same lines: `Lanes` is a vector of 16 numbers or a single one. A vector's numbers do
-not meet, so that an area's result does not depend on its neighbors. On a CPU the rows of `solver` and `touches` are
-first brought from one area after the other into vectors (`fill_lanes`); that, the struct that stays in one place, and
-vectors make a round ten times as fast as Warp's code.
+Both kinds of processors run the same lines: `Lanes` is a vector of 16 numbers or a single one. The numbers of a vector
+do not interact, so an area's result does not depend on its neighbors. On a CPU the rows of `solver` and `touches` are
+first transposed into vectors (`fill_lanes`); vectors and a struct that stays in place make a round ten times as fast as
+Warp's code.
 """
 
 from __future__ import annotations
@@ -347,5 +347,5 @@ def solve_rounds(
 ):
     """Gives all impulses of some areas in rounds.
 
-    `biased` is 1 to remove errors of position, else 0. `softness` is that of the drives.
+    `biased` is 1 to remove errors of position, else 0. `softness`: the drives' softness.
     """

@@ -59,7 +59,7 @@ def column(matrix: wp.mat33, k: int):
 
 @wp.func
 def limit_speed(past: float):
-    """Returns the least speed at an angle that is so far past its lower limit, in rad."""
+    """Returns the least speed at an angle that is `past` its lower limit, in rad."""
     return wp.where(past > 0.0, past * (ERROR_SHARE / TICK), past / TICK)
 
 
@@ -72,7 +72,7 @@ def twist_of(bend: wp.quat):
 
 @wp.func
 def limit_axis(turned: wp.mat33, frame: wp.quat, other_frame: wp.quat, cone: bool, lean: wp.vec3, k: int):
-    """Returns the axis of a joint's row: with a cone, x is that of `second`, and y is where the swing leaves it."""
+    """Returns the axis of a joint's row: with a cone, x is the axis of `second`, and y the axis of the swing."""
     if cone and k == 0:
         return wp.quat_rotate(other_frame, wp.vec3(1.0, 0.0, 0.0))
     if cone and k == 1:

@@ -99,7 +99,7 @@ def touch_planes(world: World, i: int, part: int, point: wp.vec3, radius: float,
 
 @wp.func
 def touch_size_sq(world: World, i: int, found: int):
-    """Returns the squared diagonal of the box around contacts with the ground, from `found` on; -1: there are none."""
+    """Returns the squared diagonal of the box around contacts with the ground, from `found` on; -1 without contacts."""
     low = wp.vec3(1.0e9, 1.0e9, 1.0e9)
     high = -low
     for k in range(found, world.scratch.contacts[i]):
@@ -272,7 +272,7 @@ def nearest_points(a: wp.vec3, along: wp.vec3, b: wp.vec3, across: wp.vec3):
 
 @wp.func
 def find_inner_contact(world: World, i: int, k: int):
-    """Adds the contact of a pair of parts that meet."""
+    """Adds the contact of two parts that touch."""
     first = world.anatomy.pair[k][0]
     second = world.anatomy.pair[k][1]
     a = shape_middle(world, i, first)

@@ -22,7 +22,7 @@ SEEN = wp.constant(wp.types.vector(16, wp.int32)(0, 2, 1, 3, 10, 11, 12, 13, 14,
 
 @wp.func
 def observe(world: World, i: int):
-    """Writes what the walker of area `i` observes: 243 numbers, in Unity's order."""
+    """Writes the observation of the walker in area `i`: 243 numbers, in Unity's order."""
     frame = rules.frame_turn(world, i)
     ahead = rules.forward(frame)
     mean = rules.mean_velocity(world, i)

@@ -138,7 +138,7 @@ class Scratch:
 
 @world_struct
 class World(EndColumns, ParameterColumns):
-    """Columns, one row per area. Axes are Unity's; positions of parts are of their centers of mass."""
+    """Columns, one row per area. Axes are Unity's; a part's position is its center of mass."""
 
     anatomy: Anatomy
     scratch: Scratch

@@ -35,7 +35,7 @@ def off_course(world: World, i: int):
 
 @wp.func
 def observe(world: World, i: int):
-    """Writes what the worm of area `i` observes: 64 numbers, in Unity's order."""
+    """Writes the observation of the worm in area `i`: 64 numbers, in Unity's order."""
     frame = rules.frame_turn(world, i)
     head = rules.origin(world, i, 0)
     world.obs[i, 0] = wp.min((head[1] - world.anatomy.floor) / RAY, 1.0)

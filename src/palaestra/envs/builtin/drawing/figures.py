@@ -41,7 +41,7 @@ def lying(angle: ArrayLike) -> NDArray[np.float32]:
 
 
 def ahead(place: NDArray[np.float32], angle: NDArray[np.float32], far: ArrayLike) -> NDArray[np.float32]:
-    """Returns the places (..., 2) so far ahead."""
+    """Returns positions (..., 2) at a distance straight ahead."""
     return place + np.asarray(far, np.float32)[..., None] * np.stack([np.cos(angle), np.sin(angle)], -1)
 
 
@@ -56,7 +56,8 @@ def agent(
     shape: Shape = "cylinder",
     name: str = "agent",
 ) -> tuple[Solids, ...]:
-    """Returns agents with an arrow on top that shows their heading. A radius of 0 hides one; `height`: the feet's."""
+    """Returns agents with an arrow on top that shows their heading. A radius of 0 hides a figure; `height`: height
+    of the feet."""
     size = np.broadcast_to(np.asarray(radius, np.float32), place.shape[:2])
     feet = np.broadcast_to(np.asarray(height, np.float32), place.shape[:2])
     body = np.stack([2 * size, 1.6 * size, 2 * size], -1)

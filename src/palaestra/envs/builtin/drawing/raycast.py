@@ -1,9 +1,9 @@
 """Pictures of drawings: a small ray caster in Warp that needs neither a GPU nor a display.
 
-A pixel is two rays or, where their colors differ, four. Each looks for the nearest solid, and then for one between
-there and the light. Both only look at those in one cell: the picture, and the plane that the light shines on, are
-divided into cells, each with a list of the solids that may be seen there. A solid is hit in the frame in which it has
-edges of 1.
+A pixel is two rays or, where their colors differ, four. Each ray looks for the nearest solid, and then for a solid
+between the hit and the light. Both searches only look at the solids in one cell: the picture, and the plane that the
+light shines on, are divided into cells, each with a list of the solids that may be seen there. A solid is hit in the
+frame in which it has edges of 1.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ FOOT = wp.constant(0.72)
 
 @wp.struct
 class Bodies:
-    """The solids of one area, those that one can see through last."""
+    """The solids of one area, transparent solids last."""
 
     opaque: wp.int32  # number of solids that one cannot see through
     shape: wp.array(dtype=wp.int32)
@@ -134,7 +134,7 @@ def hit_round(o: wp.vec3, d: wp.vec3, taper: float):
 
 @wp.func
 def hit(bodies: Bodies, k: int, eye: wp.vec3, way: wp.vec3):
-    """Returns the normal at which a ray meets a solid, in its frame, and the distance; FAR if it passes."""
+    """Returns the normal at which a ray meets a solid, in the solid's frame, and the distance; FAR if it misses."""
     turn = bodies.turn[k]
     size = bodies.size[k]
     o = wp.cw_div(wp.quat_rotate_inv(turn, eye - bodies.place[k]), size)

@@ -1,7 +1,7 @@
 """DungeonEscape: one agent must give its life for the key that lets the others out.
 
-A dragon walks to a portal in a corner of a room of 25 x 25 m with four columns. The agent that touches it dies with it,
-and nothing else slays it; it leaves a key, and the agent a tombstone. The agent that touches the key carries it, and
+A dragon walks to a portal in a corner of a room of 25 x 25 m with four columns. Only an agent's touch slays the dragon,
+and that agent dies too; the dragon leaves a key, the agent a tombstone. The agent that touches the key carries it, and
 opens the door by touching its lock: +1 to the group. The portal takes agents too. Agents that left the room do not act
 until the next episode. `rules` and `observations` have the figures of Unity's scene.
 

@@ -94,7 +94,7 @@ class RaySight:
 
 @wp.func
 def offset_from(place: wp.vec2, angle: float, offset: wp.vec2):
-    """Returns the place so far ahead of a place and to its right."""
+    """Returns the point at these distances ahead of a place and to its right."""
     ahead = heading(angle)
     return place + offset[0] * ahead + offset[1] * wp.vec2(ahead[1], -ahead[0])
 
@@ -166,7 +166,7 @@ def see_walls(sight: RaySight):
 
 @wp.func
 def see_room(sight: RaySight):
-    """Returns the sight with what stands in the room for good."""
+    """Returns the sight with the fixed things of the room."""
     for k in range(4):
         column = wp.vec2(wp.where(k % 2 == 0, COLUMN[0], -COLUMN[0]), wp.where(k < 2, COLUMN[1], -COLUMN[1]))
         sight = see_box(sight, column, wp.vec2(COLUMN_HALF, COLUMN_HALF), 0.0, FOOT_RADIUS, WALL_TAG)
@@ -176,7 +176,7 @@ def see_room(sight: RaySight):
 
 @wp.func
 def look(world: World, i: int, agent: int):
-    """Returns what an agent sees."""
+    """Returns the things that an agent can see."""
     sight = RaySight()
     sight.eye = world.body_position[i, agent]
     sight.ahead = heading(world.body_angle[i, agent])
@@ -240,7 +240,7 @@ def tell_where(world: World, slot: int, at: int, is_there: bool, sight: RaySight
 
 @wp.func
 def tell_truth(world: World, i: int, agent: int, sight: RaySight, ticks: int):
-    """Writes what the agent may not see, so many physics ticks after its episode began."""
+    """Writes the true state, hidden from the agent, at this physics tick of its episode."""
     slot = i * AGENTS + agent
     truth = world.obs_truth
     at = tell_motion(truth, slot, sight.eye, sight.ahead, world.body_velocity[i, agent], UNITS)
@@ -261,7 +261,7 @@ def tell_truth(world: World, i: int, agent: int, sight: RaySight, ticks: int):
 
 @wp.func
 def observe(world: World, i: int, agent: int, ticks: int):
-    """Writes an agent's observations, with a new frame of rays, so many physics ticks after its episode began."""
+    """Writes an agent's observations, with a new frame of rays, at this physics tick of its episode."""
     slot = i * AGENTS + agent
     sight = look(world, i, agent)
     observe_body(world, i, agent, slot, sight.ahead)

@@ -98,7 +98,7 @@ def touches(world: World, i: int, agent: int, kind: int):
 
 @wp.func
 def bury(world: World, i: int, agent: int):
-    """Replaces the dragon by its key; a tombstone stands where the agent is that slew it."""
+    """Replaces the dragon by its key, and puts a tombstone where its slayer is."""
     world.dragon_lives[i] = False
     world.key[i] = offset_from(world.dragon[i], world.dragon_angle[i], FALLEN_KEY)
     world.key_angle[i] = world.dragon_angle[i]
@@ -153,7 +153,7 @@ TRIES = wp.constant(1000)
 
 @wp.func
 def is_free(world: World, i: int, place: wp.vec2, agent: int):
-    """Returns whether an agent may start there: clear of columns and of what stood there until now."""
+    """Returns whether an agent may start at a place: clear of columns, and of things of the last episode."""
     square = fixed_box(place, wp.vec2(BERTH, BERTH), 0.0)
     for k in range(4):
         gap = wp.abs(column_at(k) - place) - square.half
@@ -218,7 +218,7 @@ def obstacle(world: World, i: int, kind: int, place: wp.vec2):
 
 @wp.func
 def find_contacts(world: World, i: int):
-    """Finds the contacts of agents with each other and with what stands in the room."""
+    """Finds the contacts of agents with each other and with the things in the room."""
     world.patches[i] = 0
     room = wp.vec2(ROOM, ROOM)
     for b in range(AGENTS):

@@ -2,8 +2,8 @@
 
 `rules` describes the game on a floor of 100 x 100 m. With the grid sensor the behavior is GridFoodCollector: 40 x 40
 cells of 1 m around the agent, at the height of its middle, for food, agents, walls, bad food and frozen agents; the
-agent's own state is not told. With a camera at the agent's eyes it is VisualFoodCollector, which also observes whether
-it is frozen. The documented benchmark of 10 is far below the possible, which `gather` shows.
+agent's own state is not observed. With a camera at the agent's eyes it is VisualFoodCollector, which also observes
+whether it is frozen. The documented benchmark of 10 is far below the possible, which `gather` shows.
 """
 
 from __future__ import annotations

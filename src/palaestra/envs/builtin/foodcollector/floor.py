@@ -123,7 +123,7 @@ def observe_grid(world: World, i: int, agent: int):
 
 @wp.func
 def mark_wall(grid: Grid):
-    """Marks the cells that the inner and the outer faces of the wall cross; all are of one thing."""
+    """Marks the cells that the inner and the outer faces of the wall cross, as one thing."""
     for side in range(4):
         low = wp.where(side < 2, -HALF, HALF)
         inner = wp.vec2(low, -HALF)

@@ -2,10 +2,10 @@
 
 All sizes and speeds are those of Unity's scene. Agents are boxes of 1 m (times agent_scale) and 10 kg that no contact
 turns. Moving adds up to 2 m/s a physics tick ahead and as much to the side, against a drag of 0.5/s, the friction of
-the floor, and a brake of 5 % a tick above 5 m/s. Turning is by 6 degrees a tick, whatever its number, or not at all.
-Firing halves the push and takes a quarter of the velocity in each tick. What it hits first of all that is ahead within
-25 m, as wide as a ball of 2 m, decides: an agent is frozen for 4 s; food or a wall in front of it keeps it safe. An
-agent that eats passes momentum on to the ball, which comes up elsewhere and rolls on.
+the floor, and a brake of 5 % a tick above 5 m/s. Turning is by 6 degrees a tick, whatever the action's size; an action
+of 0 does not turn. Firing halves the push and takes a quarter of the velocity in each tick. The first thing that it
+hits decides, within 25 m ahead, in a beam as wide as a ball of 2 m: an agent is frozen for 4 s; food or a wall in front
+of it keeps it safe. An agent that eats passes momentum on to the ball, which comes up elsewhere and rolls on.
 """
 
 from __future__ import annotations
@@ -141,7 +141,8 @@ def move_agent(world: World, i: int, agent: int):
 
 @wp.func
 def fire(world: World, i: int, agent: int):
-    """Freezes the agent ahead, if nothing else is hit before it. What the beam's first ball overlaps is not hit."""
+    """Freezes the agent ahead, if it is hit first. Things that overlap the beam's first ball are not
+    hit."""
     eye = world.body_position[i, agent]
     way = heading(world.body_angle[i, agent])
     height = middle_height(world, i, agent)
@@ -225,7 +226,7 @@ def eat(world: World, i: int, agent: int):
 
 @wp.func
 def simulate(world: World, i: int, counts: bool):
-    """Runs a physics tick, after the agents' actions; what they eat pays if it `counts`."""
+    """Runs a physics tick, after the agents' actions; eaten food pays if it `counts`."""
     for agent in range(AGENTS):
         world.body_velocity[i, agent] = world.body_velocity[i, agent] * (1.0 - DRAG * SECONDS)
         fall(world, i, agent, GRAVITY * SECONDS, DRAG)
@@ -238,7 +239,7 @@ def simulate(world: World, i: int, counts: bool):
 
 @wp.func
 def show(world: World, i: int, ticks: int):
-    """Writes the observations of each agent of an area, so many physics ticks after its episode began."""
+    """Writes the observations of each agent of an area, at this number of physics ticks after its episode began."""
     observe(world, i)
     if world.obs_truth.shape[1] > 0:
         for agent in range(AGENTS):

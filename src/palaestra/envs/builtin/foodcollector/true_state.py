@@ -32,7 +32,7 @@ SECONDS = wp.constant(0.02)
 
 @wp.func
 def tell_food(world: World, i: int, agent: int, at: int, first: int, count: int):
-    """Writes where the nearest balls are of `count` from the `first` on; returns the column after them."""
+    """Writes where the nearest of `count` balls are, beginning with ball `first`; returns the next free column."""
     slot = i * AGENTS + agent
     eye = world.body_position[i, agent]
     ahead = heading(world.body_angle[i, agent])
@@ -58,7 +58,7 @@ def frozen_share(world: World, slot: int):
 
 @wp.func
 def tell_truth(world: World, i: int, agent: int, left: float):
-    """Writes what an agent may not see; `left`: share of the episode."""
+    """Writes the true state, hidden from the agent; `left`: share of the episode that is left."""
     slot = i * AGENTS + agent
     truth = world.obs_truth
     eye = world.body_position[i, agent]

@@ -60,7 +60,7 @@ def color_of(thing: int):
 
 @wp.func
 def casts(thing: int, u: float, v: float):
-    """Returns whether a point of a figure casts a shadow: the left bar of the agent's frame does not."""
+    """Returns whether a point of a figure casts a shadow (the left bar of the agent's frame casts none)."""
     return is_figure(thing, u, v) and (thing != AGENT or u >= 0.5 - 2.0 * HALF_BAR or wp.abs(v) >= 0.5 - 2.0 * HALF_BAR)
 
 

@@ -7,7 +7,7 @@ other decision -0.01.
 
 The camera's picture is 84 x 64 pixels, whose height is the board's; walls fill what is left of it beside the board. It
 is taken without smoothing: a pixel has the color of the point at its middle, in steps of 1/255. Light is computed as
-Unity's shader does, for surfaces that face up; what the floor mirrors of the sky is an average. A figure's shadow falls
+Unity's shader does, for surfaces that face up; the sky's reflection on the floor is an average. A figure's shadow falls
 on the floor up and left of it.
 """
 
@@ -90,7 +90,7 @@ def observe(world: World, i: int):
 
 @wp.func
 def start(world: World, i: int):
-    """Starts an episode: the agent and the goals in cells of their own, and one of the two colors to go for."""
+    """Starts an episode: the agent and the goals in different cells, and one of the two colors as the wanted one."""
     edge = int(next_parameter(world, i, 0))
     greens = int(next_parameter(world, i, 1))
     reds = int(next_parameter(world, i, 2))
@@ -159,7 +159,7 @@ def may_differ(world: World, i: int, y: int, cell: int):
 
 @wp.func
 def repaint(world: World, i: int, y: int):
-    """Paints what of a row of pixels does not show the present."""
+    """Repaints the pixels of a row that are out of date."""
     edge = world.edge[i]
     before = world.painted_agent[i, y]
     agent = world.agent[i]

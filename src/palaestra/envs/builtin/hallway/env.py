@@ -131,7 +131,7 @@ def finish(world: World, i: int, reward: float, terminated: bool):
 
 @wp.func
 def simulate(world: World, i: int, choice: int):
-    """Runs a decision's ticks; those left after an episode's end pass in the next one, with nothing chosen."""
+    """Runs a decision's ticks; after an episode's end the remaining ticks pass in the next episode."""
     body = rules.load_body(world, i)
     height = world.height[i]
     rise = world.rise[i]

@@ -5,7 +5,7 @@ Positions are in meters from the middle of the hall, y toward the goals; heights
 The agent is a box with edges of 1 m that contacts may turn. It is dropped, and slides on the floor: as long as it
 touches it, each tick's friction takes up to 1.2 times the speed that the floor's push gives, twice the materials' 0.6,
 since PhysX holds a patch of contacts at two points with the full coefficient each. Recordings of Unity's hall show the
-same: an agent that goes on from a stand covers 0.38 m in the first decision, 0.95 m in the second, and 2.9 m in the
+same: an agent that starts from rest covers 0.38 m in the first decision, 0.95 m in the second, and 2.9 m in the
 end.
 """
 
@@ -253,7 +253,7 @@ UNITS = wp.constant(wp.vec2(25.0, 20.0))  # m and m/s
 
 @wp.func
 def tell_truth(world: World, i: int, age: int, ahead: wp.vec2):
-    """Writes what the agent may not see."""
+    """Writes the true state, which is hidden from the agent."""
     place = world.place[i]
     side = wp.where(world.left_goal[i] == world.symbol[i], 0, 1)
     at = tell_motion(world.obs_truth, i, place, ahead, world.velocity[i], UNITS)

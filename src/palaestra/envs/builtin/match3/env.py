@@ -1,14 +1,14 @@
 """Match3, as Unity has it: exchange neighboring pieces so that three or more of a color form a line, which is cleared.
 
 Each episode has a board of 6 to 9 rows and 6 to 8 columns with pieces of six colors, and lasts 500 moves. A piece in
-ten is worth three points and two in ten are worth two. A decision lasts until nothing falls, all that falls into lines
-pays, and a board without an allowed move is dealt anew, at no reward.
+ten is worth three points and two in ten are worth two. A decision lasts until nothing falls, every line that forms
+pays, and a board without an allowed move is replaced by a new one, without reward.
 
-The documentation's scores are those of the largest board alone: it has 34.2 for random play and 37.0 for greedy play,
-which on boards of 9 x 8 earn 34.24 and 37.08 here (2,000 episodes each, give or take 0.03). Over boards of all sizes
-they earn 32.17 and 34.92, because less falls on smaller boards. The option `largest_boards` deals only boards of 9 x 8,
-to compare with Unity's figures. In the long run everything that falls is worth 1.4 points a piece: clearing more pieces
-a move earns more, and so do moves low on the board, where more pieces fall and more lines follow.
+The scores in Unity's documentation hold for the largest board alone: 34.2 for random play and 37.0 for greedy play; on
+boards of 9 x 8 they earn 34.24 and 37.08 here (2,000 episodes each, give or take 0.03). Over boards of all sizes they
+earn 32.17 and 34.92, because less falls on smaller boards. The option `largest_boards` deals only boards of 9 x 8, to
+compare with Unity's figures. In the long run everything that falls is worth 1.4 points a piece: clearing more pieces a
+move earns more, and so do moves low on the board, where more pieces fall and more lines follow.
 """
 
 from __future__ import annotations

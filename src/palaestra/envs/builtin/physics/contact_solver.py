@@ -6,9 +6,9 @@ A tick is: change velocities (pushes, drag, `fall`), `patches[i] = 0`, `add_patc
 `side_contact` finds near, and `solve`.
 
 Every contact has normal impulses, which only push, and friction. They are applied in turn, in six rounds; bodies move
-with the velocities that result, which also part what overlaps. A last round removes what only parted them. Friction
-takes part from the fourth round on. As in PhysX's default model, friction acts at two points of each contact, each of
-which holds up to the coefficient times the whole load: together twice what the coefficient alone says.
+with the velocities that result, which also part what overlaps. A last round removes the velocity that served only to
+separate bodies. Friction takes part from the fourth round on. As in PhysX's default model, friction acts at two points
+of each contact, and each point holds up to the coefficient times the whole load: together twice the usual friction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FRICTIONLESS_ROUNDS = wp.constant(3)
 
 
 class ContactColumns:
-    """Columns of a world with bodies, a row per area; the last body stands for all that never moves."""
+    """Columns of a world with bodies, a row per area; the last body represents everything fixed."""
 
     body_position: wp.array2d(dtype=wp.vec2)  # (areas, bodies + 1)
     body_velocity: wp.array2d(dtype=wp.vec2)
@@ -52,7 +52,7 @@ CONTACT_COLUMNS = tuple(ContactColumns.__annotations__)
 
 
 def contact_sizes(bodies: int, contacts: int) -> dict[str, int]:
-    """Returns the inner sizes of these columns, for so many bodies that move, and contacts at most in a tick."""
+    """Returns the inner sizes of these columns, for a number of moving bodies and a limit of contacts in a tick."""
     return {name: bodies + 1 if name.startswith("body_") else contacts for name in CONTACT_COLUMNS if name != "patches"}
 
 

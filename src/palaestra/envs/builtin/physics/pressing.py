@@ -1,5 +1,5 @@
-"""Contacts as PhysX resolves them, for bodies that are pushed hard: they meet a little early, and part at a limited
-speed.
+"""Contacts as PhysX resolves them, for bodies that are pushed hard: contact begins a little early, and overlap ends at
+a limited speed.
 
 A contact is made of `grown` bodies, so it exists already while they are up to `MARGIN` apart; then they may close the
 gap within the tick, but not more. Bodies that overlap, because a fast one moved into the other within a tick, part by
@@ -75,8 +75,7 @@ def fall(state: wp.vec2, rest: float, pull: float, drag: float):
 
 @wp.func
 def rub_sole(a: Body, b: Body, ahead: wp.vec2, half: float, most: float):
-    """Returns a box with sides of twice `half` that heads `ahead`, and what it stands on, after friction of impulses up
-    to `most`.
+    """Returns a box of half sides `half` that heads `ahead`, and its ground, after friction impulses up to `most`.
 
     As in PhysX it acts at two opposite corners, at each up to half of `most` along the box's way and as much across it.
     So a spin is braked hard at rest and half as hard, by what acts across the way, while the box moves.

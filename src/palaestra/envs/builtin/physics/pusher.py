@@ -55,7 +55,7 @@ def act(world: Any, i: int, agent: int, slot: int, active: bool):
 
 @wp.func
 def observe_body(world: Any, i: int, agent: int, slot: int, ahead: wp.vec2):
-    """Writes what the sensor of an agent's body tells: its velocity to the right, upward and ahead, and constants."""
+    """Writes the observation of an agent's body sensor: its velocity to the right, upward and ahead, and constants."""
     velocity = world.body_velocity[i, agent]
     world.obs_body[slot, 0] = ahead[1] * velocity[0] - ahead[0] * velocity[1]
     world.obs_body[slot, 1] = world.body_rise[i, agent]
@@ -106,7 +106,7 @@ def resting_places(place: Tensor, velocity: Tensor, angle: Tensor) -> Tensor:
 
 
 def run_over(place: Tensor, velocity: Tensor, angle: Tensor, target: Tensor) -> Tensor:
-    """Returns choices (S, 1), none of them turns, that lead agents over targets (S, 2), rather to rest there."""
+    """Returns choices (S, 1), without turns, that lead agents to targets (S, 2) and preferably to rest there."""
     at, speed = after_decision(place, velocity, angle)
     way = at + glide(speed) - place[:, None]
     to = (target - place)[:, None]

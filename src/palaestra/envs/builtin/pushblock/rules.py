@@ -1,4 +1,4 @@
-"""PushBlock: its columns, what the two ray sensors see, how agent and block move, and where an episode begins."""
+"""PushBlock: its columns, its two ray sensors, the motion of agent and block, and the start of an episode."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def gaps_around(eye: wp.vec2, radius: float):
 
 @wp.func
 def cast_room(gaps: wp.vec4, way: wp.vec2):
-    """Returns the distance to the nearest side along a unit direction, from where none is touched, and its tag."""
+    """Returns the distance along a unit direction to the nearest side, and the side's tag, from outside."""
     nearest = gaps[wp.where(way[0] < 0.0, 0, 1)] / wp.max(wp.abs(way[0]), 1.0e-9)
     tag = int(WALL)
     distance = gaps[wp.where(way[1] < 0.0, 2, 3)] / wp.max(wp.abs(way[1]), 1.0e-9)
@@ -214,10 +214,9 @@ def is_clear(place: wp.vec2, body: Body):
 
 @wp.func
 def start(world: World, i: int, hangs: wp.bool):
-    """Starts an episode: the block, then the agent, at a place that is clear of what stands there; the agent keeps its
-    heading.
+    """Starts an episode: places the block, then the agent, clear of everything else; the agent keeps its heading.
 
-    `hangs`: the old block hangs in the air, where it counts; one on the floor is too low.
+    `hangs`: the old block hangs in the air, where it is an obstacle; a block on the floor is too low to be one.
     """
     state = world.rng[i]
     standing = agent_body(world, i)
@@ -246,7 +245,7 @@ def start(world: World, i: int, hangs: wp.bool):
 
 @wp.func
 def keep_in_room(body: Body, reach: wp.vec2):
-    """Returns a body that reaches so far along the axes, after its contacts with the walls and the goal."""
+    """Returns a body of extent `reach` along the axes, after its contacts with the walls and the goal."""
     side = wp.where(body.position[0] < 0.0, -1.0, 1.0)
     body = press_on_plane(body, 0, WALL_AT - side * body.position[0] - reach[0], side, GRIP)
     side = wp.where(body.position[1] < 0.0, -1.0, 1.0)

@@ -3,8 +3,8 @@
 `rules` describes the game. An agent observes a grid that lies ahead of it and turns with it: 20 x 20 cells of 1 m, from
 its own place to 20 m ahead and 10 m to each side, nothing behind. Its channels are walls, mates, the goal and the
 blocks by size. A second observation has the agent's velocity to the right, upward and ahead, and seven constants:
-Unity's sensor also tells the pose of a body's other parts, and this body has none. All rewards are group rewards. The
-maximum is twelve points less the cost of time.
+Unity's sensor also reports the pose of a body's other parts, which this body does not have. All rewards are group
+rewards. The maximum is twelve points less the cost of time.
 """
 
 from __future__ import annotations

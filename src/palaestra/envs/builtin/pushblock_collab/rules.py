@@ -187,7 +187,7 @@ def start(world: World, i: int, lead: int):
 
 @wp.func
 def shape_bodies(world: World, i: int):
-    """Writes what never changes of an area's bodies."""
+    """Writes the constant columns of an area's bodies."""
     for k in range(BODIES):
         half = half_of(k)
         size = size_of(k - AGENTS)

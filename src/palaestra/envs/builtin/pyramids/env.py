@@ -55,7 +55,7 @@ FASTEST, SLOWEST = 30.0, 6.0  # m/s far from the target, and near it
 
 
 def fetch_gold(columns: Mapping[str, Tensor]) -> Tensor:
-    """Goes to the switch, then to the golden block, room by room and around what stands in the way."""
+    """Goes to the switch, then to the golden block, room by room and around obstacles."""
     place = columns["place"]
     pressed = columns["pressed"] > 0
     goal, room = next_goal(columns)
@@ -73,7 +73,7 @@ def fetch_gold(columns: Mapping[str, Tensor]) -> Tensor:
 def next_goal(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
     """Returns where to go next, (S, 2), and a place in the same room.
 
-    The agent drives on past a golden block that is still up, so as to ram what carries it.
+    While the golden block is still up, the agent drives on and rams the bricks below it.
     """
     gold = columns["cube"][:, BRICKS * CUBES + GOLD]
     is_whole = (columns["pile"][:, BRICKS] <= STANDING)[:, None]

@@ -1,7 +1,8 @@
 """Cubes of a pyramid that the agent has run into: they fly, fall, slide, push one another and come to rest.
 
-Each cube keeps upright and does not turn. It is carried by what it overlaps from above, and slides off what does not
-carry its middle. Cubes of different pyramids pass through each other. A pile is computed only while it moves.
+Each cube keeps upright and does not turn. A cube rests on the things that it overlaps from above, and slides off a
+thing that does not support its middle. Cubes of different pyramids pass through each other. A pile is computed only
+while it moves.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ PATIENCE = wp.constant(100)  # ticks after the agent's last touch after which a 
 
 @wp.struct
 class Ram:
-    """The agent as the cubes meet it: a box that no contact turns."""
+    """The agent in contacts with cubes: a box that no contact turns."""
 
     body: Body
     head: wp.float32  # height of its top
@@ -143,7 +144,7 @@ def carry(world: World, i: int, upper: int, lower: int, upper_side: float, lower
 
 @wp.func
 def meet(world: World, i: int, a: int, b: int, a_side: float, b_side: float, first: int):
-    """Parts two cubes that overlap: the upper one is carried, or both move sideways. A moving one wakes the other."""
+    """Parts two cubes that overlap: the upper one is carried, or both move sideways. Moving cubes wake resting ones."""
     one = world.cube[i, a]
     two = world.cube[i, b]
     reach = a_side + b_side

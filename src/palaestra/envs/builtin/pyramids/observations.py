@@ -59,7 +59,7 @@ class Ray:
 
 @wp.struct
 class RayResult:
-    """Nearest hit of a ray so far: a tag, and its horizontal distance."""
+    """Nearest hit of a ray up to now: a tag, and its horizontal distance."""
 
     tag: wp.int32
     distance: wp.float32
@@ -67,7 +67,7 @@ class RayResult:
 
 @wp.struct
 class Shape:
-    """A box with its sides along the axes, and what a ray that hits it reports."""
+    """A box with its sides along the axes, and the tag that a ray reports when it hits the box."""
 
     middle: wp.vec3
     half: wp.vec3
@@ -110,7 +110,7 @@ def cast_wall(ray: Ray, number: int, nearest: float):
 
 @wp.func
 def passes(to: wp.vec2, way: wp.vec2, far: float, nearest: float):
-    """Returns whether a ray surely meets nothing before `nearest` of what lies within `far` about `to`."""
+    """Returns whether a ray certainly meets nothing within `far` of `to` before the distance `nearest`."""
     along = wp.dot(to, way)
     aside = wp.abs(to[0] * way[1] - to[1] * way[0])
     return wp.max(aside, wp.max(-along, along - nearest)) > far
@@ -118,7 +118,7 @@ def passes(to: wp.vec2, way: wp.vec2, far: float, nearest: float):
 
 @wp.func
 def shape_of(world: World, i: int, thing: int, k: int, bottom: float):
-    """Returns the k-th box of a thing; the switch's are about the origin."""
+    """Returns the k-th box of a thing; boxes of the switch are around the origin."""
     shape = Shape()
     if thing == rooms.PILES:
         shape.tag = wp.where(k == 1, UNTAGGED, wp.where(world.pressed[i] == 1, PRESSED_TAG, SWITCH_TAG))
@@ -143,7 +143,7 @@ def shape_of(world: World, i: int, thing: int, k: int, bottom: float):
 
 @wp.func
 def things_near(world: World, i: int, ahead: wp.vec2):
-    """Returns what rays may meet: they are LENGTH long and look up to 75 degrees aside."""
+    """Returns the things that rays may meet: rays are LENGTH long and point up to 75 degrees aside."""
     near = Near()
     for thing in range(rooms.PILES + 1):
         middle = world.switch_place[i]
@@ -164,7 +164,7 @@ def things_near(world: World, i: int, ahead: wp.vec2):
 
 @wp.func
 def layers_met(ray: Ray, pile: int, middle: wp.vec2, ticks: int):
-    """Returns the bits of a standing pile's layers; of a settled one those at the heights of a ray's sphere."""
+    """Returns the bits of a standing pile's layers; if the pile has settled, of the layers at a ray's height."""
     count = rooms.layer_count(pile)
     if ticks <= rooms.SETTLED:
         return (1 << count) - 1
@@ -182,7 +182,7 @@ def layers_met(ray: Ray, pile: int, middle: wp.vec2, ticks: int):
 
 @wp.func
 def see_thing(world: World, i: int, thing: int, bottom: float, ray: Ray, sight: RayResult):
-    """Returns the sight after a thing. What touches the switch sees the button inside it, which has no tag."""
+    """Returns the sight after a thing. An agent that touches the switch sees the button inside it, which has no tag."""
     shapes = int(3)  # bits of the switch and its button
     stands = wp.bool(True)
     if thing == rooms.PILES:  # in the switch's frame
@@ -223,10 +223,10 @@ def flat_side(distance: float, reach: float):
 
 @wp.func
 def see(world: World, i: int, near: Near, bottom: float, ray: Ray, flat: float, walls: int, things: int):
-    """Returns a ray's nearest hit; a distance of LENGTH or more is none.
+    """Returns a ray's nearest hit; a distance of LENGTH or more means no hit.
 
-    `flat` is the distance to the nearest flat side of a wall, `walls` and `things` are the bits of what else it may
-    meet.
+    `flat` is the distance to the nearest flat side of a wall, `walls` and `things` are the bits of other objects that
+    the ray may meet.
     """
     nearest = float(flat)
     while walls != 0:
@@ -243,7 +243,7 @@ def see(world: World, i: int, near: Near, bottom: float, ray: Ray, flat: float, 
 
 @wp.func
 def fan_ray(world: World, i: int, rise: float):
-    """Returns a ray of a fan that rises so far, without its direction."""
+    """Returns a ray of a fan with this rise, without its direction."""
     ray = Ray()
     ray.start = wp.vec3(world.place[i][0], world.place[i][1], world.height[i])
     ray.slope = rise / LENGTH
@@ -270,7 +270,7 @@ UNITS = wp.constant(wp.vec2(50.0, 40.0))  # m and m/s
 
 @wp.func
 def golden_block(world: World, i: int):
-    """Returns the middle of the golden block; while there is none, the place on the floor above which it will be."""
+    """Returns the middle of the golden block; before it appears, the place on the floor below it."""
     if world.pile[i, rooms.BRICKS] > rooms.STANDING:
         return world.cube[i, rooms.BRICKS * rooms.CUBES + rooms.GOLD]
     place = world.pile_place[i, rooms.BRICKS]
@@ -282,7 +282,7 @@ def golden_block(world: World, i: int):
 
 @wp.func
 def tell_truth(world: World, i: int, ahead: wp.vec2):
-    """Writes what the agent may not see."""
+    """Writes the true state, which is hidden from the agent."""
     place = world.place[i]
     velocity = world.velocity[i]
     block = golden_block(world, i)

@@ -215,7 +215,7 @@ def fan_ways(ahead: wp.vec2, fan: int) -> Ways:
 """
 )
 def meet_walls(ways: Ways, start: wp.vec2, above: float, slope: float, radius: float, reach: float) -> Walls:
-    """Returns what the rays of a fan meet of the walls. They start at `start`, `above` the floor."""
+    """Returns the walls that the rays of a fan may meet. They start at `start`, `above` the floor."""
 
 
 @wp.func_native(

@@ -97,7 +97,7 @@ def room_center(room: int):
 
 @wp.func
 def fallen(ticks: int):
-    """Returns the distance that a thing without drag has fallen in so many ticks."""
+    """Returns the distance that a thing without drag falls in this number of ticks."""
     n = float(ticks)
     return 0.5 * GRAVITY * SECONDS * SECONDS * n * (n + 1.0)
 
@@ -157,7 +157,7 @@ def layer_count(pile: int):
 
 @wp.func
 def layer_middle(pile: int, layer: int, ticks: int):
-    """Returns the middle of a layer of a standing pile, from the pile's place, so many ticks after it appeared."""
+    """Returns the middle of a layer of a standing pile, relative to the pile, `ticks` after it appeared."""
     middle = wp.vec2(0.43, 0.78)
     spawn = float(0.1508)
     rest = float(layer) + 0.5
@@ -194,7 +194,7 @@ def layer_half(layer: int):
 
 @wp.func
 def layer_of(cube: int):
-    """Returns the layer that a cube stands in at first."""
+    """Returns the layer in which a cube starts."""
     return wp.where(cube < 12, 0, wp.where(cube < 20, 1, wp.where(cube < 24, 2, wp.where(cube < 25, 3, 4))))
 
 

@@ -148,7 +148,7 @@ def move_agent(world: World, i: int, slot: int):
 
 @wp.func
 def collide(world: World, i: int, slot: int):
-    """Stores what collisions do to an agent, from positions before any of them, so that order does not matter."""
+    """Stores the effect of collisions on an agent, from positions before all collisions, so order does not matter."""
     body = circle_body(world.position[slot], world.velocity[slot], RADIUS, 1.0)
     shift = wp.vec2(0.0, 0.0)
     kick = wp.vec2(0.0, 0.0)

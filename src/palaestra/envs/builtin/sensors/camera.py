@@ -5,8 +5,8 @@ launched; colors are flat, without light and shade. Angles are in radians, count
 above the floor.
 
 `tick` adds things to two columns. In strips (rows, STRIPS, width + 1) each column of pixels has two: the room's wall,
-and the nearest box before it; the last column keeps how low and high they reach, and how low and high anything does. In
-balls (rows, 1 + most, BALL) stand the balls in view, furthest first, after their number. `draw` paints them:
+and the nearest box before it; the last column keeps how low and high they reach, and how low and high anything does.
+`balls` (rows, 1 + most, BALL) holds the number of balls in view, then these balls, furthest first. `draw` paints them:
 
     sight = make_sight(world.strips, world.balls, row, eye, ahead, height, pixel_rows)   # in tick
     add_room(sight, HALF, HEIGHT, GRAY)
@@ -117,7 +117,7 @@ def add_room(sight: Sight, half: wp.vec2, height: float, color: wp.vec3):
 
 @wp.func
 def slopes_of(depth: float, aside: float, radius: float):
-    """Returns the slopes between which a circle shows, seen in its plane; all if it may be beside."""
+    """Returns the slopes between which a circle is visible in its plane; all slopes if it may be beside the eye."""
     if depth <= 1.001 * radius:
         return -MISS, MISS
     squared = depth * depth - radius * radius
@@ -210,7 +210,7 @@ def is_bare(strips: wp.array3d(dtype=wp.float32), image: wp.array4d(dtype=wp.flo
 
 @wp.struct
 class View:
-    """An image, and what it shows."""
+    """An image, with the walls and balls that it shows."""
 
     strips: wp.array2d(dtype=wp.float32)
     balls: wp.array2d(dtype=wp.float32)
@@ -288,7 +288,7 @@ def paint_span(image: wp.array3d(dtype=wp.float32), y: int, first: int, end: int
 
 @wp.func
 def paint_row(view: View, y: int, plain: int, sky: wp.vec3, floor: wp.vec3):
-    """Paints row y of an image whose last `plain` columns show the sky or the floor, and the others anything.
+    """Paints row y of an image whose last `plain` columns show the sky or the floor, and the other columns anything.
 
     Returns how many of the last columns show the sky or the floor now.
     """

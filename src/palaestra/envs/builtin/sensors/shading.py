@@ -2,7 +2,7 @@
 mirror.
 
 Formulas are those of Unity's Standard shader in gamma space, as its text gives them, but without its correction of
-scattered light at flat angles. What is mirrored of the sky is one average color. Axes are Unity's: x to the right, y
+scattered light at flat angles. The reflected sky is one average color. Axes are Unity's: x to the right, y
 up, z ahead.
 """
 
@@ -31,8 +31,8 @@ DULL_GLOSS = wp.constant(0.72)
 def from_above(color: tuple[float, float, float], mirrors: float) -> tuple[float, ...]:
     """Returns what `lit` does for a surface that faces the camera and up, in the light.
 
-    It is in Python for colors that are constants of a kernel: calling Warp's function would start Warp when a module is
-    imported.
+    It is written in Python because the colors are constants of a kernel: calling Warp's function would start Warp when
+    a module is imported.
     """
     parts = zip(color, LAMP_LIGHT, SKY_LIGHT, strict=True)
     return tuple(
@@ -75,7 +75,7 @@ def lit(color: wp.vec3, mirrors: float, normal: wp.vec3, to_eye: wp.vec3, sun: f
 
 @wp.func
 def lit_dull(color: wp.vec3, normal: wp.vec3, to_eye: wp.vec3, sun: float):
-    """Returns the color of a rough surface with highlights, in the plain setup; arguments as those of `lit`."""
+    """Returns the color of a rough surface with highlights, in the plain setup; same arguments as `lit`."""
     faces_lamp = wp.max(wp.dot(normal, LAMP_WAY), 0.0)
     faces_eye = wp.max(wp.dot(normal, to_eye), 0.0)
     light = wp.vec3(AROUND, AROUND, AROUND) + sun * faces_lamp * LAMP

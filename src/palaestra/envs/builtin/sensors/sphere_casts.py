@@ -148,8 +148,7 @@ def cast_upright_solid_box(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: 
 def first_touch(speed_squared: float, approach: float, gap_squared: float, radius: float):
     """Returns when a moving point gets as near as `radius` to one that rests, or MISS, also if it is that near already.
 
-    `approach` is the dot product of where it is from the other and its velocity, `gap_squared` the square of how far it
-    is.
+    `approach` is the dot product of relative position and velocity, `gap_squared` the squared distance.
     """
     depth = gap_squared - radius * radius
     root = approach * approach - speed_squared * depth

@@ -1,4 +1,4 @@
-"""The observation `truth`: what is true of an area, beyond what an agent sees, for critics that may know it.
+"""The observation `truth`: the true state of an area, beyond an agent's observations, for critics.
 
 A game lists its numbers in `WarpEnv.truth` and writes them, where the column has any width, as each of its agents
 observes. Directions are ahead of the agent and to its left.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def set_truth(env: WarpEnv, state: bool) -> None:
-    """Adds the observation `truth` to what a new environment observes if `state`; without it the column is empty."""
+    """Adds the observation `truth` to a new environment if `state` is set; otherwise the column is empty."""
     spec = env.spec
     assert isinstance(spec, BehaviorSpec)
     width = numbers_of(env.truth) if state else 0

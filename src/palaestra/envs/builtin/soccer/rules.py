@@ -1,8 +1,7 @@
 """The rules of the soccer games: what rays see, where an episode begins, and how a decision's ticks pass.
 
 An episode ends with a goal, or is cut after 5,000 ticks. If that happens within a decision, its last observation is
-taken at once, and the rest of the decision's ticks pass in the new episode, in which nobody acts before the next
-decision.
+taken at once, and the rest of the decision's ticks pass in the new episode without actions.
 
 Functions take any world with the columns of `motion` and, per area, `rng`, `age`, `lead`, `pending` and `episodes`.
 """

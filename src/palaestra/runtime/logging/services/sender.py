@@ -27,7 +27,7 @@ class Sender:
         self._thread: threading.Thread | None = None
 
     def send(self, work: Callable[[], object]) -> None:
-        """Queues a call, then raises what an earlier one raised."""
+        """Queues a call, then raises the exception of an earlier call."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=f"palaestra-{self._service}", daemon=True)
             self._thread.start()
@@ -36,7 +36,7 @@ class Sender:
         self._raise_first()
 
     def finish(self, patience: float = PATIENCE) -> bool:
-        """Waits `patience` seconds at most. Returns whether all calls are done; raises what one of them raised."""
+        """Waits `patience` seconds at most. Returns whether all calls are done; raises their exceptions."""
         if self._thread is None:
             return True
         self._waiting.put(None)

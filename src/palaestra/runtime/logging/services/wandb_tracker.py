@@ -28,7 +28,7 @@ UNREACHABLE = 60.0
 class WandbTracker:
     """Sends metrics, histograms, settings, models and recordings of a run to one run of Weights & Biases.
 
-    A thread calls the service's library. The first call opens the run there.
+    A thread calls the service's library. The first call opens the run in the service.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class WandbTracker:
         self._known: set[str] = set()
 
     def _must_be_logged_in(self) -> None:
-        """Raises PluginError if the service does not know who sends; nothing is sent for this."""
+        """Raises PluginError if the user is not logged in to the service; this check sends nothing."""
         if self._mode not in ("online", "shared"):
             return
         known = False
@@ -91,7 +91,7 @@ class WandbTracker:
         self._sender.send(self._open)
 
     def record_model(self, behavior: str, path: Path, step: int, final: bool) -> None:
-        """Sends an ONNX file, unless a later checkpoint has replaced it meanwhile."""
+        """Sends an ONNX file, unless a later checkpoint has replaced it in the meantime."""
         if self._models:
             self._sender.send(partial(self._send_model, behavior, path, step, final))
 
@@ -101,7 +101,7 @@ class WandbTracker:
         self._sender.send(partial(self._end, outcome, reason))
 
     def close(self) -> None:
-        """Ends the run there, and waits until everything is sent, for at most a minute."""
+        """Ends the run in the service, and waits until everything is sent, for at most a minute."""
         self._sender.send(self._finish)
         if not self._sender.finish():
             self._run.info(
@@ -178,10 +178,10 @@ class WandbTracker:
 
 
 class RunId:
-    """Reads and writes `run_logs/wandb.json`, so that a resumed run goes on in the same run of the service."""
+    """Reads and writes `run_logs/wandb.json`, so that a resumed run continues the same run of the service."""
 
     def __init__(self, run: TrackedRun, place: Mapping[str, str | None]) -> None:
-        """`place`: project and entity there. An id that belongs elsewhere is not used."""
+        """`place`: project and entity in the service. An id that belongs elsewhere is not used."""
         self._file = run.folder / "run_logs" / "wandb.json"
         self._place = {key: value for key, value in place.items() if value is not None}
         self._resumed = bool(run.resumed)
@@ -205,7 +205,7 @@ class RunId:
 
 
 def artifact_name(run_id: str, behavior: str) -> str:
-    """Returns `<run>-<Behavior>` with dashes for what the names of artifacts may not have."""
+    """Returns `<run>-<Behavior>`, with dashes for characters that names of artifacts cannot have."""
     return "".join(
         letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "-"
         for letter in f"{run_id}-{behavior}"

@@ -1,1 +1,1 @@
-"""Most of the parts of a run, one in each file; self-play and lessons have packages of their own."""
+"""Most of the parts of a run, one in each file; self-play and lessons have separate packages."""

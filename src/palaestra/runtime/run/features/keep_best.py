@@ -1,8 +1,8 @@
-"""Keeps the best model of a behavior, and the checkpoint that it is of, as `keep_best` says.
+"""Keeps the best model of a behavior, and its checkpoint, as the setting `keep_best` says.
 
-Policies are evaluated aside: in an environment of their own, with random numbers of their own, and only when a summary
-has been written or the run has ended, so that a run learns the same, digit for digit, with and without. However a run
-ends, its final policy is a candidate; after a signal the run is saved first, and the evaluation must be short.
+Policies are evaluated in a separate environment, with separate random numbers, and only after a summary or at the end
+of the run, so training is bit-identical with and without it. However a run ends, its final policy is a candidate; after
+a signal the run is saved first, and the evaluation must be short.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SPARE = 10.0
 
 @dataclass
 class Best:
-    """The best model of a behavior so far."""
+    """The best model of a behavior up to now."""
 
     value: float | None = None
     step: int = 0
@@ -59,7 +59,7 @@ class KeepBest(RunPart):
     what_is_closed = "the environment of evaluations"
 
     def __init__(self, run: Run, reopen: Reopen | None) -> None:
-        """`reopen`: opens another environment; None if there cannot be one."""
+        """`reopen`: opens another environment; None if that is impossible."""
         self._run = run
         self._trials = Trials(reopen, lambda: run.asked_to_stop, run.settings.env_settings.env_path or EDITOR)
         self._best: dict[str, Best] = {}
@@ -120,12 +120,12 @@ class KeepBest(RunPart):
                 self._compare(learner, best, wanted, summary)
 
     def loop_ended(self) -> None:
-        """Measures the final policies, unless a signal has ended the run."""
+        """Evaluates the final policies, unless a signal has ended the run."""
         if not self._run.group.from_first(self._run.asked_to_stop):
             self._measure_finals()
 
     def measure_saved(self) -> bool:
-        """Measures the final policies of a run that a signal has ended, and that is saved, unless this takes long.
+        """Evaluates the final policies of a run that a signal has ended and that is saved, unless this takes long.
         Returns whether one is better than before. On all ranks.
         """
         if self._left_out or not self._run.group.from_first(self._run.asked_to_stop):
@@ -150,7 +150,7 @@ class KeepBest(RunPart):
         return better
 
     def _compare(self, learner: Learner, best: Best, wanted: KeepBestSettings, summary: Summary | None) -> bool:
-        """Measures a policy, and keeps it if it is the best so far. Returns whether it is."""
+        """Evaluates a policy, and keeps it if it is the best up to now. Returns whether it is."""
         run = self._run
         with run.clock.spending_on(EVALUATION):
             measured, left_out = run.group.when_first_is_done(lambda: self._measure(learner, best, wanted, summary))
@@ -170,7 +170,7 @@ class KeepBest(RunPart):
     def _measure(
         self, learner: Learner, best: Best, wanted: KeepBestSettings, summary: Summary | None
     ) -> tuple[float | None, bool]:
-        """Returns the policy's value (None if there is none), and whether it is left out as the run stops."""
+        """Returns the policy's value (None without one), and whether it was not evaluated because the run stops."""
         run = self._run
         if wanted.metric is not None:
             return _metric(run, learner, wanted.metric, summary)
@@ -210,7 +210,7 @@ class KeepBest(RunPart):
         run.group.first(write)
 
     def report(self) -> Iterator[tuple[str, str]]:
-        """Yields the best model of each behavior that keeps one, with its value, and that of the final policy."""
+        """Yields the best model of each behavior that keeps one, with its value and the final policy's value."""
         for name, learner in self._run.learners.items():
             path = best_file(self._run.folder.path, name)
             wanted, best = self._wanted(learner), self._best.get(name)
@@ -229,7 +229,7 @@ class KeepBest(RunPart):
             yield "best", f"{path} (step {best.step:,}, {what} {readable(best.value)}{count}{last})"
 
     def state_dict(self) -> Mapping[str, Any]:
-        """Returns the best models so far."""
+        """Returns the best models up to now."""
         return {name: asdict(best) for name, best in self._best.items()}
 
     def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:
@@ -242,7 +242,7 @@ class KeepBest(RunPart):
 
 
 def has_better_than_last(run: Run) -> bool:
-    """Whether the best model of a behavior is another than its last one, and not just as good."""
+    """Whether the best model of a behavior is better than its last one."""
     for name, state in part_of(run.parts, KeepBest).state_dict().items():
         best, last = Best(**state), run.learners[name].step if name in run.learners else None
         is_last = last in (None, best.step) or (best.measured == last and best.latest == best.value)
@@ -270,7 +270,7 @@ def _is_better(value: float, best: Best) -> bool:
 def _name_taken(
     behavior: str, learners: Mapping[str, Learner], wanted: Callable[[Learner], KeepBestSettings | None]
 ) -> str | None:
-    """Returns why the file of a best model would be that of another behavior; None if it would not."""
+    """Returns why the file of a best model would collide with another behavior's file; None if it does not."""
     for name, other in ((behavior, f"{behavior}-{FOLDER}"), (behavior.removesuffix(f"-{FOLDER}"), behavior)):
         if name != other and name in learners and other in learners and wanted(learners[name]) is not None:
             return f"keep_best of '{name}' would write the file of behavior '{other}'; rename one of them"
@@ -278,8 +278,8 @@ def _name_taken(
 
 
 def _hindrance(learner: Learner, wanted: KeepBestSettings, *, possible: bool) -> str | None:
-    """Returns why a behavior cannot be evaluated aside, and what to do; None if it can, or need not. `possible`: there
-    can be an environment for it.
+    """Returns why a behavior cannot be evaluated separately, and what to do; None if it can, or need not. `possible`: a
+    separate environment can be opened.
     """
     if wanted.metric is not None:
         return None

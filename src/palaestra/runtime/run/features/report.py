@@ -71,7 +71,7 @@ class Report(RunPart):
         run.console.progress(rows, shares, [remark for part in run.parts for remark in part.remarks()])
 
     def report(self) -> Iterator[tuple[str, str]]:
-        """Yields the behaviors of which nothing suggests that they learn."""
+        """Yields the behaviors without any sign of learning."""
         unrisen = {name: sentence for name, (sentence, _) in self._unrisen().items()}
         for name, sentence in (self._unrewarded() | unrisen).items():
             yield "note", sentence if len(self._run.learners) == 1 else f"{name}: {sentence}"
@@ -97,8 +97,8 @@ class Report(RunPart):
 
     @property
     def hopeless(self) -> bool:
-        """Whether more steps alone promise nothing: no behavior's reward has risen, and none that has met no reward has
-        anything else to go by.
+        """Whether more steps alone will not help: no behavior's reward has risen, and behaviors without reward have no
+        other signal to learn from.
         """
         learners = self._run.learners
         lost = {name for name, (_, is_lost) in self._unrisen().items() if is_lost}
@@ -106,7 +106,7 @@ class Report(RunPart):
         return alone | lost == learners.keys()
 
     def state_dict(self) -> Mapping[str, Any]:
-        """Returns what the signs of trouble depend on."""
+        """Returns the state from which the signs of trouble are computed."""
         return self._symptoms.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:

@@ -1,4 +1,4 @@
-"""Carries out requests that come while a run learns (`control/run_requests.py`)."""
+"""Carries out requests that arrive while a run learns (`control/run_requests.py`)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ ruins a network.
 
 
 class Requests(RunPart):
-    """Asks the parts of a run to carry out what a person or a program has asked for."""
+    """Passes requests of a person or a program to the parts of a run."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._box = None if run.inference else run.group.first(lambda: RequestBox(run.folder.path, run.console.warning))
 
     def round_ended(self) -> None:
-        """Carries out the requests that have come. Rank 0 reads them, and all ranks carry them out."""
+        """Carries out the requests that have arrived. Rank 0 reads them, and all ranks carry them out."""
         run = self._run
         for request in run.group.from_first([] if self._box is None else self._box.take()):
             try:

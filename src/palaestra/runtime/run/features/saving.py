@@ -1,4 +1,4 @@
-"""Saves a run: its checkpoints, its models, and what only a run that has ended has."""
+"""Saves a run: its checkpoints, its models, and the files of a finished run."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Saving(RunPart):
         """Whether this session has said that it leaves out checkpoints."""
 
     def started(self) -> None:
-        """Clears what a killed run has left among the checkpoints, and saves a new run's first state."""
+        """Removes a killed run's incomplete checkpoints, and saves a new run's first state."""
         run = self._run
         if run.inference:
             return
@@ -215,7 +215,8 @@ def most_kept(settings: RunSettings) -> int:
 
 
 def _add_times(run: Run) -> dict[str, str]:
-    """Adds what others measured to the timers, by the original's names if it has any. Returns more metadata."""
+    """Adds times of other parts to the timers, under ML-Agents' names if it has them. Returns more
+    metadata."""
     own, *others = run.meetings.times
     run.clock.add_to(run.timers)
     add = run.timers.add
@@ -247,7 +248,7 @@ class Showing(RunPart):
         self._next: dict[str, float] = {}
 
     def started(self) -> None:
-        """Drops what an earlier run of this name has left, or what this one has not reached."""
+        """Removes models of an earlier run of this name, and models of steps that this run has not reached."""
         if self._models is not None:
             self._models.drop_after(self._run.step if self._run.saved.checkpoint is not None else -1)
 

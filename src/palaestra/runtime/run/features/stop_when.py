@@ -24,7 +24,7 @@ class StopWhen(RunPart):
     def __init__(
         self, context: RunContext, still_training: Callable[[], Iterable[str]], lessons_are_over: Callable[[], bool]
     ) -> None:
-        """`still_training`: behaviors below max_steps. `lessons_are_over`: whether no lesson is to come."""
+        """`still_training`: behaviors below max_steps. `lessons_are_over`: every curriculum is in its last lesson."""
         self.goals = Goals(context.console.warning)
         self._context = context
         self._still_training = still_training
@@ -48,7 +48,7 @@ class StopWhen(RunPart):
         self._context.status.forget_endings(name for name in self._context.learners if not self.goals.met(name))
 
     def lesson_began(self) -> None:
-        """Forgets what was measured before."""
+        """Forgets earlier measurements."""
         self._context.status.forget_endings(self.goals.begin_lesson(self._context.learners))
 
     def endings(self) -> Mapping[str, Course]:
@@ -66,7 +66,7 @@ class StopWhen(RunPart):
                 yield "note", sentence if len(learners) == 1 else f"{name}: {sentence}"
 
     def state_dict(self) -> Mapping[str, Any]:
-        """Returns the courses, without those that end the run: it watches anew when it is resumed."""
+        """Returns the measurements, except of behaviors that end the run: a resumed run checks them again."""
         return self.goals.state_dict(ended=bool(self.endings()))
 
     def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:
@@ -79,7 +79,7 @@ Callback = Callable[[Summary], object]
 
 
 class Callbacks(RunPart):
-    """Calls them on rank 0: what stops it stops all ranks."""
+    """Calls the callbacks on rank 0; a callback that stops rank 0 stops all ranks."""
 
     def __init__(self, callbacks: Sequence[Callback], stop: Callable[[], object]) -> None:
         self._callbacks = callbacks
@@ -91,7 +91,7 @@ class Callbacks(RunPart):
         return not self._callbacks
 
     def summarized(self, learner: Learner, summary: Summary) -> None:
-        """Calls every one, until one returns True, Python's or NumPy's."""
+        """Calls the callbacks until one returns True (Python's or NumPy's)."""
         if any(type(done) in (bool, np.bool_) and done for done in (called(one, summary) for one in self._callbacks)):
             self._stop()
 

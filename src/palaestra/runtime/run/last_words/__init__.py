@@ -1,1 +1,1 @@
-"""The last lines of a run: what happened, whether it was enough long before, and what to do next."""
+"""The last lines of a run: its result, whether a shorter run had sufficed, and the next steps."""

@@ -1,4 +1,4 @@
-"""The last lines of a run: what happened, where its files are, and what to do next."""
+"""The last lines of a run: its result, its files, and the next steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_MODELS = 4
 
 
 def closing_lines(run: Run, finals: Mapping[str, Path], endings: Mapping[str, Course]) -> list[str]:
-    """Returns the lines that a run ends with; empty if it had nothing to do."""
+    """Returns the last lines of a run; empty if it had nothing to do."""
     rewards = {name: _reward(run, learner) for name, learner in run.learners.items()}
     decisions = run.step - run.first_step
     if not decisions and not run.inference and run.finished:
@@ -75,7 +75,7 @@ def last_reward(last: LastReward | None, learner: Learner) -> str:
 
 
 def _files(run: Run, finals: Mapping[str, Path]) -> Iterator[str]:
-    """Yields files, notes and commands; in a notebook, where the result shows its files, only what it does not."""
+    """Yields files, notes and commands; in a notebook, where the result shows its files, only the rest."""
     drawn, commands = curves(run), next_commands(run, models=len(finals) == len(run.learners))
     models = [str(path) for path in finals.values()]
     if len(models) > MOST_MODELS:
@@ -96,7 +96,7 @@ def _files(run: Run, finals: Mapping[str, Path]) -> Iterator[str]:
 
 
 def _notes(run: Run) -> Iterator[str]:
-    """Yields what someone would do differently the next time."""
+    """Yields advice for the next run."""
     learners = list(run.learners.values())
     of_one = len(learners) == 1 and learners[0].settings.stop_when is None and learners[0].settings.self_play is None
     if not of_one or last_lessons(run.settings) or not (run.folder.path / METRICS).exists():
@@ -122,7 +122,7 @@ def curves(run: Run) -> list[Path]:
 
 
 def details(run: Run) -> list[str]:
-    """Returns what only someone wants to know who looks into a run: where its time went, and other views of it."""
+    """Returns details for a closer look at a run: where its time went, and other views of it."""
     own = (run.meetings.times or run.meetings.newest_times())[0]
     rate = (run.step - run.first_step) / max(own.total, 1e-9)
     lines = [f"{rate:,.0f} decisions a second ({_shares(own.parts, own.total)})"]

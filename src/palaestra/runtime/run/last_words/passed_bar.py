@@ -40,7 +40,7 @@ class PassedBar:
     length: int = 0  # decisions of an episode there
 
     def sentence(self, name: str) -> str:
-        """Returns what happened, and the flag that ends such a run. `name`: the environment."""
+        """Returns a sentence about it, and the flag that ends such a run early. `name`: the environment."""
         bar = f"{self.reward:g}"
         what = f"the reward has hardly changed since it passed {bar}"
         why = ""
@@ -59,8 +59,8 @@ class _Value(NamedTuple):
 
 
 def passed_bar(folder: Path, behavior: str, benchmark: float | None) -> PassedBar | None:
-    """Returns the bar that a behavior passed early: the environment's benchmark if it is known, else the level at which
-    its reward has stood still since; None if there is none. Raises OSError.
+    """Returns the reward that a behavior reached early: the environment's benchmark if it is known, else the level at
+    which its reward has stayed; None if there is no such level. Raises OSError.
     """
     values = _values(folder, behavior)
     if not values:
