@@ -63,6 +63,13 @@ class Collector(gymnasium.Wrapper):
         return dataset(id, self.observation_space, self.action_space, parts, **options)
 
 
+def keeps_images() -> bool:
+    """Whether the installed Minari can save images as they are. Before 0.5.4 it makes JPEGs of them."""
+    import minari
+
+    return "jpeg_encoding" in signature(minari.create_dataset_from_buffers).parameters
+
+
 def dataset(
     id: str,
     observation_space: spaces.Space,
@@ -75,9 +82,7 @@ def dataset(
     from minari.data_collector import EpisodeBuffer
 
     buffers = [EpisodeBuffer(**one) for one in episodes]
-    raw = (
-        {"jpeg_encoding": False} if "jpeg_encoding" in signature(minari.create_dataset_from_buffers).parameters else {}
-    )
+    raw = {"jpeg_encoding": False} if keeps_images() else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return minari.create_dataset_from_buffers(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from minari_files import BOX, Collector, assert_same, dataset, episode, records, simple
+from minari_files import BOX, Collector, assert_same, dataset, episode, keeps_images, records, simple
 
 import palaestra
 from palaestra.core.errors import DemoError, EmptyDemo
@@ -81,6 +81,8 @@ def test_a_dataset_of_any_spaces_holds_what_their_environment_shows_and_takes(
 ):
     if data_format == "arrow":
         pytest.importorskip("pyarrow")
+    if isinstance(observation_space, spaces.Dict) and not keeps_images():
+        pytest.skip("this version of Minari saves images as JPEGs")
     collector = Collector(Sampled(observation_space, action_space, mask=mask), infos=mask is not None)
     env = GymnasiumEnv.wrap(collector)
     spec = env.behaviors[env.behavior]
@@ -229,7 +231,7 @@ def test_a_missing_package_is_named_with_the_line_that_installs_it(root, monkeyp
         ({"total_episodes": "many"}, "cannot be read"),
         ({"total_episodes": 3}, "episode 1 cannot be read"),
         ({"total_episodes": 4}, "counts 4 episodes of 3 steps"),
-        ({"total_steps": 2}, "its metadata counts 2 steps; more came"),
+        ({"total_steps": 2}, "its metadata counts 2 steps; more were read"),
         ({"data_format": "tar"}, "cannot be read"),
         ({"observation_space": '{"type": "Graph"}'}, "cannot be read"),
         ({"observation_space": '{"type": "Text", "max_length": 3, "min_length": 1, "charset": "abc"}'}, "is a Text"),
