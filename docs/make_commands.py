@@ -49,7 +49,8 @@ Every command of `palaestra`: what it does, its flags, examples with their outpu
 
 ## Exit codes (exit status)
 
-The exit code of a command, also called its exit status, tells a script whether the command worked. A shell keeps it in `$?`.
+The exit code of a command, also called its exit status, tells a script whether the command worked. A shell keeps it in
+`$?`.
 
 | exit code | meaning |
 |---|---|

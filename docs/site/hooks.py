@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: draw equations as MathML, copy each page as Markdown, build the other languages."""
+"""Hooks of MkDocs: draw equations as MathML, name the search, copy each page as Markdown, build the other languages."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ EQUATION = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>'
 def on_page_content(content: str, **_: Any) -> str:
     """Returns a page's HTML with equations that a browser draws without scripts."""
     return EQUATION.sub(lambda found: _drawn(found[2], found[1] == "div"), content)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Returns a page whose search has a name for screen readers."""
+    dialog = 'data-md-component="search" role="dialog"'
+    return output.replace(dialog, f'{dialog} aria-label="Search"')
 
 
 def _drawn(equation: str, block: bool) -> str:

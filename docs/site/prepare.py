@@ -32,8 +32,21 @@ OUTSIDE = {
     "benchmarks/peers/README.md": "project/peers.md",
 }
 """Pages of the repository that do not lie in `docs`, and where the site has them."""
-BOOST = {"tutorials": 2.0, "guides": 2.0, "decisions": 0.1, "project": 0.1, "reference/errors": 0.5, "gallery": 0.5}
-"""How much more, or less, the search thinks of the pages of a folder."""
+BOOST = {
+    "guides/training/it-does-not-learn.md": 4.0,
+    "faq.md": 2.0,
+    "install.md": 2.0,
+    "tutorials": 2.0,
+    "guides": 2.0,
+    "reference/settings": 2.0,
+    "decisions": 0.1,
+    "project": 0.1,
+    "reference/errors": 0.5,
+    "gallery": 0.5,
+}
+"""How much more, or less, the search thinks of a page, or of the pages of a folder."""
+SEARCH = {"pipeline": ["trimmer"], "separator": r"[\s\-_]+"}
+"""How English words are found: also `not` and `how`, which are left out otherwise, and each word of `learning_rate`."""
 FENCE = re.compile(r"^ *(`{3,}).*?^ *\1 *$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 COPIED = {".png", ".webp", ".gif", ".svg", ".mp4", ".ipynb"}
@@ -97,7 +110,7 @@ def write_pages(language: str, found: dict[str, str], english: dict[str, str]) -
 
 def ranked(place: str) -> str:
     """Returns what a page begins with so that the search ranks it, '' for most."""
-    boost = next((boost for folder, boost in BOOST.items() if place.startswith(f"{folder}/")), None)
+    boost = next((boost for name, boost in BOOST.items() if place == name or place.startswith(f"{name}/")), None)
     return "" if boost is None else f"---\nsearch:\n  boost: {boost}\n---\n\n"
 
 
@@ -224,7 +237,7 @@ def configured(language: str, menu: list[Any], versions: bool) -> str:
             "theme": {"custom_dir": "../../docs/site/theme", "language": language},
             "hooks": ["../../docs/site/hooks.py"],
             "nav": menu,
-            "plugins": {"search": {"lang": language}},
+            "plugins": {"search": {"lang": language, **(SEARCH if language == "en" else {})}},
             **({} if language == "en" else {"validation": {"links": {"not_found": "ignore"}}}),  # to English pages
             "extra": {
                 "alternate": [
