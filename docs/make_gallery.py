@@ -182,7 +182,7 @@ def what(facts: Declared) -> list[str]:
     lines = ["| fact | value |", "|---|---|"]
     lines += [f"| behavior{'s' if several else ''} (agents that share one policy) | {', '.join(facts.behaviors)} |"]
     lines += [f"| agents in each area (one copy of the environment) | {facts.agents} |"]
-    lines += [f"| areas, unless `--num-areas` says otherwise | {facts.areas} |"]
+    lines += [f"| areas (copies of the environment), if `--num-areas` is not given | {facts.areas} |"]
     if facts.seconds:
         lines += [f"| simulated time of one decision | {facts.seconds:.3g} s |"]
     lines += [f"| episode | {facts.traits.episode} |"]
