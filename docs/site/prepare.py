@@ -41,12 +41,12 @@ BOOST = {
     "reference/settings": 2.0,
     "decisions": 0.1,
     "project": 0.1,
-    "reference/errors": 0.5,
+    "reference/errors": 1.2,
     "gallery": 0.5,
 }
 """How much more, or less, the search thinks of a page, or of the pages of a folder."""
-SEARCH = {"pipeline": ["trimmer"], "separator": r"[\s\-_]+"}
-"""How English words are found: also `not` and `how`, which are left out otherwise, and each word of `learning_rate`."""
+SEARCH = {"pipeline": ["trimmer"], "separator": r"""[\s\-_,:;!?=\[\](){}<>|"'`/+*]+|\.(?!\d)"""}
+"""How English words are found: also `not`, which is left out otherwise, and each word of `learning_rate` and `actions[0]`."""
 FENCE = re.compile(r"^ *(`{3,}).*?^ *\1 *$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 COPIED = {".png", ".webp", ".gif", ".svg", ".mp4", ".ipynb"}

@@ -15,6 +15,10 @@ pytest.importorskip("material", reason="the extra `docs` is not installed")
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "site"
 FINDS = {
+    "--resume": "guides/training/keep-and-stop",
+    "--stop-at": "guides/training/keep-and-stop",
+    "action mask": "reference/spaces",
+    "actions": "reference/python/interface",
     "batch size": "reference/settings/ppo",
     "checkpoint": "guides/training/keep-and-stop",
     "compatibility": "explanation/stability",
@@ -29,6 +33,7 @@ FINDS = {
     "exit status": "reference/commands/index",
     "headless": "guides/environments/unity-cameras",
     "how do I cite": "faq",
+    "how to write a callback": "guides/extend/callbacks",
     "hyperparameter tuning": "guides/training/tune",
     "imitation learning": "guides/training/imitation",
     "it does not learn": "guides/training/it-does-not-learn",
@@ -37,6 +42,9 @@ FINDS = {
     "not learning": "guides/training/it-does-not-learn",
     "Optuna": "guides/training/tune",
     "resume": "guides/training/keep-and-stop",
+    "reward does not rise": "guides/training/it-does-not-learn",
+    "self play settings": "reference/settings/self-play",
+    "soft actor-critic": "explanation/algorithms/sac",
     "standard error": "guides/training/compare",
     "SubprocVecEnv": "coming-from/stable-baselines3-tools",
     "throughput": "benchmarks",
