@@ -3,7 +3,7 @@
 >>> import gymnasium, palaestra.gymnasium
 >>> env = gymnasium.make("palaestra/3DBall-v0")
 
-Nothing heavy may be imported here: names are read, environments are not.
+Nothing heavy may be imported here: only names of environments are read.
 """
 
 from __future__ import annotations

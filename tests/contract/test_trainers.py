@@ -102,7 +102,7 @@ class KeepsAnObject(PPO):
 @pytest.mark.parametrize(
     ("trainer", "message"),
     [
-        (Forgets, "a state that was loaded|goes on as without a stop"),
+        (Forgets, "a state that was loaded|continues as without a stop"),
         (Unseeded, "the same seed and experience give the same state"),
         (Overdoes, "expected numbers within -1..1"),
         (Diverges, "Losses/Policy Loss as nan"),

@@ -248,7 +248,7 @@ def test_runs_are_sorted_chosen_and_watched_without_a_mouse(runs: Path, visit: C
         keys.press("Enter")
         state = page.locator("[data-mark=state]")
         until(lambda: "Playing" in state.inner_text(), 60, "playing")
-        tab_to(someone, "Pause or go on")
+        tab_to(someone, "Pause or continue")
         keys.press("Space")
         until(lambda: "Paused" in state.inner_text(), 20, "the pause")
         assert page.locator("[data-mark=pause]").get_attribute("aria-pressed") == "true"

@@ -37,7 +37,7 @@ def plot(
         ML-Agents are read from their TensorBoard event files.
     metric: TensorBoard tags, their last parts, or patterns such as "Losses/*"; none: the reward.
     x: the horizontal axis: "step" (decisions) or "time" (of training).
-    smooth: weight of earlier values, from 0 to below 1; None: by how noisy the curves are.
+    smooth: weight of earlier values, from 0 to below 1; None: chosen by the noise of the curves.
     out: file to write too, in the format of its name: .png, .svg, .pdf.
     force: overwrite that file.
     results_dir: folder of all runs.

@@ -1,4 +1,4 @@
-"""Names runs that a program does not name: by environment and time, so that a notebook's cell can run twice."""
+"""Names the runs of programs that give no name: by environment and time, so that a notebook's cell can run twice."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def named(
 
 
 def new_name(results: Path, name: str, ending: str = "") -> str:
-    """Returns a name that no run has: with the time, and a number if that is taken."""
+    """Returns an unused run name: with the time, and a number if needed."""
     stamped = f"{name}-{time.strftime(STAMP)}"
     number = 1
     while _taken(results, found := stamped if number == 1 else f"{stamped}-{number}", ending):

@@ -86,13 +86,13 @@ def train(
     decisions in one gradient step. buffer_size: decisions of all copies before each update (ppo, poca), or kept in the
     replay (sac). hidden_units, num_layers: size of the network. summary_freq: decisions between two summaries, which
     are printed, drawn, and given to callbacks; without settings of your own, a run too short for three has five.
-    stop_at: mean reward of 100 episodes at which training ends. stop_without_progress: decisions without a better
-    reward after which it ends. keep_best: keep the best policy too: True, or the decisions between two evaluations.
-    seed: of all random numbers: a run with the same seed learns the same. num_areas: copies of the environment that are
-    simulated in this process. num_envs: processes that share the copies. `env` is then a name, or a function or class,
-    also one that the script or the notebook defines. device: "cpu", "cuda", "cuda:1" ...; None: the GPU if there is
-    one. run_id: name of the run, and of its folder in `results_dir`; None: the environment's and the time, so that a
-    notebook's cell can run twice. results_dir: folder of all runs ("results"). resume: continue the run `run_id`
+    stop_at: mean reward of 100 episodes at which training ends. stop_without_progress: end after this many decisions
+    without a better reward. keep_best: keep the best policy too: True, or the decisions between two evaluations. seed:
+    seed of all random numbers; with the same seed a run gives the same results. num_areas: copies of the environment
+    that are simulated in this process. num_envs: processes that share the copies. `env` is then a name, or a function
+    or class, also one that the script or the notebook defines. device: "cpu", "cuda", "cuda:1" ...; None: the GPU if
+    there is one. run_id: name of the run, and of its folder in `results_dir`; None: the environment's and the time, so
+    that a notebook's cell can run twice. results_dir: folder of all runs ("results"). resume: continue the run `run_id`
     exactly where it was saved; without `run_id`, the newest run of this environment that has an automatic name. force:
     start again although a run of that name exists; its files are replaced. initialize_from: start from the networks of
     another run: its name, its folder or its `Result`. callbacks: functions that are given each `Summary` (behavior,
@@ -143,7 +143,7 @@ def callbacks_of(given: object) -> Sequence[Callable[[Summary], object]]:
 
 
 def prepared(request: TrainingRequest, ending: str = "") -> TrainingRequest:
-    """Returns the request with what is known of the environment that a program gives, and with a run id. `ending`: what
+    """Returns the request with the facts about a program's environment, and with a run id. `ending`: what
     follows the run id in the names of folders. Raises EnvError or RunError.
     """
     overrides = {**request.overrides}

@@ -84,7 +84,7 @@ class TrainingOptions(SettingOptions, total=False):
 
 
 def overrides_of(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns keywords as a part of the settings tree, without those that are None. Raises CallError for a keyword that
+    """Returns keywords that are not None as a part of the settings tree. Raises CallError for a keyword that
     is no setting; the message names our word for it, or the nearest keyword.
     """
     tree: dict[str, Any] = {}
@@ -119,7 +119,7 @@ def class_by_name(trainer: type) -> str:
 
 
 def _best(value: Any) -> Any:
-    """Returns the block that `keep_best` means: True, the decisions between two evaluations, or the block itself."""
+    """Returns the settings block for `keep_best`: True, the decisions between two evaluations, or the block itself."""
     return {} if value is True else {"every": value} if isinstance(value, int | float | str) else value
 
 
@@ -175,8 +175,8 @@ def _leaves(settings: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str,
 
 
 def plain(value: Any) -> Any:
-    """Returns a value as a file could hold it: numbers of NumPy, paths and devices as Python's own types; of a
-    training's result its folder.
+    """Returns a value as a file could hold it: numbers of NumPy, paths and devices as Python's own types; a training's
+    result becomes its folder.
     """
     if isinstance(value, Mapping):
         return {key: plain(one) for key, one in value.items()}
@@ -192,7 +192,7 @@ def plain(value: Any) -> Any:
 
 
 def unknown_argument(function: Callable[..., Any], key: str, value: object) -> CallError:
-    """Returns the error for a keyword that a function does not have: what is ours, or the nearest one."""
+    """Returns the error for an unknown keyword: it names our keyword for it, or the nearest one."""
     forms = signature(function).parameters.values()
     known = [form.name for form in forms if form.kind is not Parameter.VAR_KEYWORD]
     what = f"{function.__name__}() has no argument '{key}'"
@@ -233,7 +233,7 @@ def check_config(function: Callable[..., Any], config: object) -> None:
 
 
 def given_env(env: object, config: Config, overrides: dict[str, Any], sets: Sequence[Setting]) -> GivenEnv:
-    """Returns what is known of the environment that a program gives, and adds its name to the overrides.
+    """Returns the facts about a program's environment, and adds its name to the overrides.
 
     A function is called once to find out. Raises EnvError.
     """

@@ -66,6 +66,7 @@ class Role:
     argument: str
     """Text after the brain's name and colon on the command line, such as the model's file; may be empty."""
     env: Env
-    """The environment, in a run an `EnvWrapper`: `heuristic` has its own rules, `unwrapped` is what is behind it."""
+    """The environment, in a run an `EnvWrapper`: `heuristic` has its own rules, `unwrapped` is the environment
+    inside its wrappers."""
     seed: int
     deterministic: bool

@@ -2,7 +2,7 @@
 
 A function `f(obs, mask)` or `f(obs)` answers with actions: `obs` is a list of arrays, each (R, *shape), `mask` (R,
 choices) or None. A function `make(role)` returns a brain, or a function that decides. A class has `decide(seen)`; it is
-made with the role where it takes one argument.
+made with the role if it takes one argument.
 
 Actions are an array (R, numbers) where all are continuous, (R, branches) of whole numbers where all are discrete, and a
 pair of both for mixed actions; an object with `continuous` and `discrete`, such as a policy's answer, always does.
@@ -80,7 +80,7 @@ class FunctionBrain:
             return answer.continuous, answer.discrete
         if answer is None:
             raise PolicyError(
-                f"{self._where} answered with None (is there no 'return'?); expected {_wanted(self._action)}"
+                f"{self._where} answered with None (is a 'return' missing?); expected {_wanted(self._action)}"
             )
         if not self._action.branches:
             return answer, None

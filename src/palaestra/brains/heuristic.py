@@ -37,8 +37,8 @@ def _advice(env: EnvWrapper, behavior: str) -> str:
         return f"the environment has no heuristic for behavior '{behavior}', only for {', '.join(known)}; {instead}"
     if env.traits.real_time:
         return (
-            f"behavior '{behavior}': a Unity game keeps its heuristics to itself (an agent plays by its own where "
-            "its Behavior Type is 'Heuristic Only', and then asks nobody; a game in Python is asked where it plays "
-            f"in process: python:module:game); {instead}"
+            f"behavior '{behavior}': a Unity game keeps its heuristics to itself (an agent uses its own heuristic if "
+            "its Behavior Type is 'Heuristic Only', and then asks no trainer; a game in Python is asked if it plays in "
+            f"process: python:module:game); {instead}"
         )
     return f"behavior '{behavior}': the environment has no heuristic, a rule of its own; {instead}"

@@ -75,8 +75,8 @@ class MappedTensors:
                 self._check_extra(key, source)
         if missing := [key for key in session.inputs if key not in names.inputs]:
             raise PolicyError(
-                f"{names.path}: inputs: the model's '{missing[0]}' {session.inputs[missing[0]]} is not named: say "
-                "what it takes"
+                f"{names.path}: inputs: the model's '{missing[0]}' {session.inputs[missing[0]]} is not named: name "
+                f"the observation that it takes"
             )
         for what, tensor in names.outputs.items():
             self._check_output(f"outputs: {what}", tensor)
@@ -140,7 +140,7 @@ class MappedTensors:
         """Returns the type of an input. Raises PolicyError for an input that cannot be filled."""
         kind = self.session.input_types[key]
         if kind not in TYPES:
-            raise self._wrong(key, f"the model wants {kind}; what can be given is {', '.join(TYPES)}")
+            raise self._wrong(key, f"the model wants {kind}; it can get {', '.join(TYPES)}")
         return TYPES[kind]
 
     def _wrong(self, key: str, what: str) -> PolicyError:

@@ -136,10 +136,10 @@ class Policy:
         and zeros at an episode's start.
 
         Where the file has the bounds of a Gymnasium Box, continuous numbers are scaled to them, and choices count from
-        the `start` of a Discrete space; `native` has the same in the form of the environment's action space.
-        `rescale=False` gives all as Unity gets it: choices from 0, numbers within -1..1, except for the deterministic
-        output of ML-Agents' SAC policies and files of version 2 that leave clipping to the game. Raises PolicyError for
-        input that does not fit the model.
+        the `start` of a Discrete space; `native` has the same action in the form of the environment's action space.
+        `rescale=False` returns actions as Unity gets them: choices from 0, numbers within -1..1, except for the
+        deterministic output of ML-Agents' SAC policies and files of version 2 that leave clipping to the game. Raises
+        PolicyError for input that does not fit the model.
         """
         arrays, single = self._inputs.arrays(obs)
         rows = len(arrays[0]) if arrays else 1
@@ -187,7 +187,7 @@ class Policy:
         choices = self._layout.choices
         if not choices:
             if mask is not None and np.size(mask):
-                raise PolicyError(f"{self.path.name} has no discrete actions; an action mask means nothing to it")
+                raise PolicyError(f"{self.path.name} has no discrete actions; an action mask has no effect on it")
             return None
         if mask is None:
             return np.ones((rows, choices), bool)

@@ -22,7 +22,7 @@ MASK, MEMORY_IN, MEMORY_OUT = "action_masks", "recurrent_in", "recurrent_out"
 VERSIONS = (2, 3)
 MOST_NUMBERS = 1 << 24
 """Numbers of an input: those of a picture of 2,364 x 2,364. A damaged file may name more than there is memory."""
-MAPPED = "What tensors of other names mean, a file of names says: --brain model:FILE.onnx,NAMES.yaml"
+MAPPED = "A file of names explains tensors with other names: --brain model:FILE.onnx,NAMES.yaml"
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -73,7 +73,7 @@ def read_layout(session: Session) -> ModelLayout:
     memory_size = round(_number(answer, "memory_size", session.name)) if "memory_size" in outputs else 0
     if version not in VERSIONS:
         release = (
-            "a release of ML-Agents before 1.0: train it anew"
+            "a release of ML-Agents before 1.0: train it again"
             if version < VERSIONS[0]
             else "a later release: upgrade palaestra"
         )

@@ -266,8 +266,8 @@ def _entry(obs: Any, key: str) -> Any:
 def turned_inputs(model: Path | str | bytes, shapes: Mapping[str, tuple[int, ...]]) -> frozenset[str]:
     """Returns the observations of variable length that a model's graph transposes and reads as entities again.
 
-    Until 2023 ML-Agents exported them so, for an engine whose arrays have their channels last. In Unity that reshape
-    restores the entities; in ONNX's order it permutes them, so `turn` permutes them the other way first.
+    Until 2023 ML-Agents exported variable-length observations in this way, for an engine with channels last. In Unity
+    that reshape restores the entities; in ONNX's order it permutes them, so `turn` permutes them the other way first.
     """
     candidates = {name: shape for name, shape in shapes.items() if len(shape) == 2}
     if not candidates:

@@ -52,14 +52,14 @@ class PlayerBrain:
         self._held.clear()
 
     def order(self, choice: int) -> None:
-        """Takes a choice of the first branch at the next tick, whatever is held."""
+        """Takes a choice of the first branch at the next tick, whichever keys are held."""
         self._ordered = choice
 
     def begin(self, slots: NDArray[np.int64]) -> None:
         """Does nothing: a person remembers."""
 
     def decide(self, seen: Seen) -> Choice:
-        """Returns the action of the keys held now, and of those pressed since the last tick and released already."""
+        """Returns the action of the held keys, and of keys that were pressed and released since the last tick."""
         held = [key for key in self._pressed if key not in self._held] + list(self._held)
         self._pressed.clear()
         rows = [self.keys.decide(held, None if seen.mask is None else seen.mask[row]) for row in range(len(seen.slots))]

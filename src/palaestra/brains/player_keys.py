@@ -133,8 +133,9 @@ class KeyMap:
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Returns the continuous (n,) and discrete (b,) action for keys in the order in which they were pressed.
 
-        Values of several keys for one axis add up, within -1..1; of several for one branch the last counts that is not
-        masked. `mask` (choices,) is true where a choice is allowed; a masked idle choice becomes the first allowed one.
+        Values of several keys for one axis are added, within -1..1; of several keys for one branch, the last unmasked
+        one counts. `mask` (choices,) is true where a choice is allowed; a masked idle choice becomes the first allowed
+        one.
         """
         continuous = np.zeros(self.action.continuous, np.float32)
         discrete = self.idle.copy()
@@ -163,7 +164,7 @@ class KeyMap:
         return sum(self.action.branches) - len(reached)
 
     def table(self) -> list[tuple[str, str]]:
-        """Returns which keys do what: names of keys, and the effect."""
+        """Returns the keys and their effects, as names."""
         named: dict[KeyAction, list[str]] = {}
         for key, one in self.keys.items():
             if not key.startswith("pad:"):

@@ -26,7 +26,7 @@ SILENT = 4  # onnxruntime's own lines on stderr; what matters reaches the user a
 
 
 class Session:
-    """Model opened on one CPU core: a policy is small, and a thread pool would cost more than it gains.
+    """Model opened on one CPU core: a policy is small, so a thread pool would slow it down.
 
     onnxruntime seeds its random nodes from one process-wide number when a session is made. The seed is set just before
     the session opens; if `seed` is None, it differs from session to session. `name` is for messages. Raises PolicyError

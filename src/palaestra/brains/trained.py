@@ -82,9 +82,9 @@ class ModelBrain:
 
 
 def arranged(policy: Policy, behavior: str, spec: BehaviorSpec) -> list[tuple[int, ...]]:
-    """Returns the observations for each input: one each, but version 2 has all vectors in one. A model gets the
-    observations that its file names, for example not the ones for its critic; a file without names gets all, or all but
-    the observation `truth`. Raises PolicyError.
+    """Returns the observations for each input: one for each, except that version 2 has one input for all vectors. A
+    model gets the observations that its file names, for example not the ones for its critic; a file without names gets
+    all, or all but the observation `truth`. Raises PolicyError.
     """
     names = [obs.name for obs in spec.obs]
     seen = list(range(len(names)))

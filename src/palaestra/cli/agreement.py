@@ -1,4 +1,4 @@
-"""Show how far built-in environments are Unity's examples of the same name (`palaestra envs --unity`)."""
+"""Compare built-in environments with Unity's examples of the same name (`palaestra envs --unity`)."""
 
 from __future__ import annotations
 

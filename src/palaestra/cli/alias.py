@@ -1,7 +1,7 @@
 """Make `mlagents-learn` run `palaestra learn`, for scripts that call it.
 
 Writes the commands mlagents-learn and mlagents-run-experiment next to this environment's other commands.
-Commands of an installed ML-Agents stay as they are without --force, which sets them aside until --remove.
+Commands of an installed ML-Agents are not changed without --force, which renames them until --remove.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ ASIDE = ".original"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra alias`."""
-    option(parser, "--dir", "DIR", "folder to write to (default: that of this environment's commands)", type=Path)
+    option(parser, "--dir", "DIR", "folder to write to (default: the folder of this environment's commands)", type=Path)
     switch(parser, "--force", "also where ML-Agents' own command would no longer be found")
-    switch(parser, "--remove", "remove the commands again, and bring back those that were set aside")
+    switch(parser, "--remove", "remove the commands again, and restore commands that were set aside")
 
 
 def main(options: argparse.Namespace) -> None:
@@ -53,7 +53,7 @@ def main(options: argparse.Namespace) -> None:
         if found is None:
             print(f"  {folder} is not in PATH: add it, or call the command by its whole path")
         elif not found.samefile(path):
-            print(f"  {found} comes first in PATH, and is what the name runs")
+            print(f"  {found} comes first in PATH, so the name runs it")
 
 
 def commands_folder() -> Path:
@@ -71,8 +71,8 @@ def install(folder: Path, *, force: bool = False) -> dict[Path, str]:
         other = next(filter(_is_foreign, _rivals(path)), _found(path.stem))
         if other is not None and _is_foreign(other) and not force:
             raise RunError(
-                f"{other} is there and was not written by this command, so ML-Agents' own is probably installed; "
-                "--force lets ours be found in its place, --dir writes ours elsewhere"
+                f"{other} exists and was not written by this command, so ML-Agents' own is probably installed; "
+                "--force installs ours anyway, --dir writes ours elsewhere"
             )
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -44,7 +44,7 @@ GROUPS = {
     "Share": {
         "export": "write a run's policies as ONNX models again, from a checkpoint",
         "convert": "convert a policy of Stable-Baselines3, CleanRL, rsl_rl or old ML-Agents to ONNX",
-        "publish": "write a run as a static page: what it does, how it learned, its policy live in the browser",
+        "publish": "write a run as a static page: episodes, learning curves, and its policy live in the browser",
         "push": "upload a run to the Hugging Face Hub, with a model card",
         "pull": "download a run from the Hugging Face Hub",
     },

@@ -44,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option(parser, "--at", "STEP", "compare at this step (default: the end of each run)", type=float)
     option(parser, "--last", "SHARE", "share of the steps that a score is the mean of", 0.1)
     normalize = (
-        "rewards that become 0 and 1, so that several tasks can be taken together; TASK=LOW,HIGH for one of them, "
-        "minmax for the least and the greatest value of each"
+        "rewards that are scaled to 0 and 1, so that several tasks can be compared together; TASK=LOW,HIGH for one "
+        "task, minmax for the smallest and largest value of each task"
     )
     repeated(parser, "--normalize", "LOW,HIGH", normalize)
     switch(parser, "--lower", "lower is better, as for a loss")

@@ -25,11 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", type=Path, metavar="SOURCE", help="model file of another library")
     parser.add_argument("target", type=Path, metavar="TARGET", help="file to write, such as Walker.onnx")
     shapes = (
-        "shape of each observation, with commas, in the order of Unity's sensors: 8 or CxHxW (default: what the file "
-        "says)"
+        "shape of each observation, with commas, in the order of Unity's sensors: 8 or CxHxW (default: from the file)"
     )
     option(parser, "--obs-shape", "SHAPES", shapes)
-    option(parser, "--actions", "KIND:SIZES", "continuous:6 or discrete:3,2 (default: what the file says)")
+    option(parser, "--actions", "KIND:SIZES", "continuous:6 or discrete:3,2 (default: from the file)")
     bounds = (
         "range of the environment's continuous actions: LOW HIGH, or every lower and then every upper bound (default: "
         "the file's)"

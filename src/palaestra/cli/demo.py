@@ -43,11 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option(parser, "--plot", "OUT.png", "draw rewards, actions and ranges of observations", type=Path)
     switch(parser, "--force", "overwrite an existing file")
     group = parser.add_argument_group(
-        "To see whether a game plays what was trained",
-        "Recordings of a game that plays a model itself are compared with what the model says to what was seen. The "
-        "exit status is 1 where they differ; what differs is named.",
+        "To check that a game plays the trained model",
+        "Recordings of a game that plays a model itself are compared with the model's actions for the same "
+        "observations. The exit status is 1 if they differ; the difference is named.",
     )
-    model = "the model (.onnx or .nn) that the game plays; others, or a folder, are compared where it is not the first"
+    model = "the model (.onnx or .nn) that the game plays; others, or a folder, are tried if the first does not fit"
     repeated(group, "--model", "FILE", model)
     group = parser.add_argument_group(
         "To write one file of them", "Everything named, which must be of one behavior, becomes one recording."

@@ -116,7 +116,7 @@ def lines_of(shown: dict[str, Any]) -> list[tuple[str, str]]:
         lines += [("cause", cause["what"]) for cause in shown["causes"]]
         lines += [("then", f"{shown['agreement_with_causes']:.1%} {likeliest}{drawn}")]
         lines += [("to change", cause["advice"]) for cause in shown["causes"]]
-        lines += [("verdict", f"the game does not play what was trained{how}")]
+        lines += [("verdict", f"the game does not play the trained model{how}")]
     else:
         for one in shown["first_differences"]:
             lines += [("difference", f"decision {one['decision']}, the episode's number {one['of_episode']}")]

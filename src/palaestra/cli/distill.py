@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option(learning, "--run-id", "ID", "name of its run (default: RUN-32x1, by its size)")
     switch(learning, "--force", "overwrite a run of that name")
     option(learning, "--env", "ENV", f"a Unity build, {ENVIRONMENTS} (default: the teacher's)")
-    option(learning, "--num-areas", "N", "areas of the environment (default: those of the teacher's run)", type=int)
+    option(learning, "--num-areas", "N", "areas of the environment (default: as in the teacher's run)", type=int)
     seed(learning, "the student and of the episodes")
     sets = "change any other setting, such as behaviors.3DBall.hyperparameters.learning_rate=0.0004"
     repeated(learning, "--set", "PATH=VALUE", sets, dest="sets")

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option(place, "--env", "ENV", "the same, as learn has it", dest="env")
     length = parser.add_mutually_exclusive_group()
     option(length, "--ticks", "N", "ticks of random actions (default: 200)", type=int)
-    option(length, "--seconds", "S", "play for so many seconds instead", type=float)
+    option(length, "--seconds", "S", "play for this many seconds instead", type=float)
     scales = "play a game at each of these time scales instead, and report differences"
     option(parser, "--time-scales", "N", scales, type=float, nargs="+")
     option(parser, "--config", "CONFIG", "settings file (YAML) that the behaviors are compared with", type=Path)

@@ -51,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     switch(
         parser,
         "--unity",
-        "show how far a built-in environment is Unity's example of its name, and what Unity's own models reach in it; "
-        "without a name, what they reach in all of them",
+        "compare a built-in environment with Unity's example of the same name, and show the reward of Unity's own "
+        "models in it; without a name, in all environments",
     )
     env_options(parser)
     add_game_flags(parser, without=("num_envs", "no_graphics_monitor"))

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra evaluate`."""
     runs = "run ids, RUN@STEP, RUN@best, run folders, model files (.onnx, .nn), or hub:user/repo; several give a table"
     parser.add_argument("runs", nargs="+", metavar="RUN", help=runs)
-    step = "play the models of this step, or 'best': those that keep_best kept (default: the newest)"
+    step = "play the models of this step, or 'best', the models that keep_best kept (default: the newest)"
     option(parser, "--step", "N", step)
     env_of_run(parser)
     option(parser, "--episodes", "N", "episodes to play", 100)

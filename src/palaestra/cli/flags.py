@@ -105,7 +105,7 @@ def given(options: argparse.Namespace, keys: str) -> dict[str, Any]:
 
 
 def at_least(options: argparse.Namespace, **least: int) -> None:
-    """Raises ConfigError for a flag whose value is less than its least."""
+    """Raises ConfigError for a flag whose value is below its minimum."""
     for name, number in least.items():
         found = getattr(options, name)
         if found is not None and found < number:

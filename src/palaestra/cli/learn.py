@@ -63,13 +63,13 @@ BESIDE_FIRST = [key for key in MOST_CHANGED if key not in FIRST]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds every flag of mlagents-learn, and Palaestra's own."""
     parser.set_defaults(**dict.fromkeys(" ".join(SECTIONS.values()).split()))
-    _first_flags(parser.add_argument_group("What most runs need"))
-    others = "They hold for every behavior; --set changes single ones, and any other setting."
+    _first_flags(parser.add_argument_group("Most used flags"))
+    others = "They apply to every behavior; --set changes single behaviors, and any other setting."
     changed = parser.add_argument_group("Settings that are changed most", others)
     _most_changed(changed, BESIDE_FIRST)
     best = "keep the best model too, <Behavior>-best.onnx, by evaluations at summaries and at the end (keep_best)"
     switch(changed, "--keep-best", best, default=None)
-    _run_flags(parser.add_argument_group("What the run starts from, and what it reports"))
+    _run_flags(parser.add_argument_group("Start and reports"))
     _seed_flags(parser.add_argument_group("Several seeds of one setting"))
     _hardware_flags(parser.add_argument_group("More copies, cores, GPUs and machines"))
     add_game_flags(parser, without=("num_envs",), remainder=", a later --set too")
@@ -90,9 +90,9 @@ def _first_flags(group: argparse._ArgumentGroup) -> None:
     option(group, "--run-id", "ID", "name of the run and of its folder (default: ppo)")
     _most_changed(group, FIRST)
     option(group, "--seed", "N", "seed of all random numbers (default: -1, which picks one)", type=int)
-    switch(group, "--resume", "go on with the run of that name, exactly where it was saved", default=None)
-    switch(group, "--force", "start anew even if a run of that name exists: it is replaced", default=None)
-    switch(group, "--view", "open the page in the browser beside the training (see palaestra view)")
+    switch(group, "--resume", "continue the run of that name, exactly where it was saved", default=None)
+    switch(group, "--force", "start again even if a run of that name exists: it is replaced", default=None)
+    switch(group, "--view", "open the page in the browser during the training (see palaestra view)")
 
 
 def _most_changed(group: argparse._ArgumentGroup, keys: Collection[str]) -> None:
@@ -142,7 +142,7 @@ def _hardware_flags(group: argparse._ArgumentGroup) -> None:
     option(group, "--rank-timeout", "S", "seconds after which a silent process is lost (default: 600)", type=float)
     runners = "Ray actors that share the copies, on all machines of a Ray cluster"
     option(group, "--env-runners", "N", runners, type=int)
-    cluster = "the Ray cluster (default: that of a submitted job, else one on this machine)"
+    cluster = "the Ray cluster (default: the cluster of a submitted job, else a new one on this machine)"
     option(group, "--ray-address", "HOST:PORT", cluster)
     cpus = "CPUs that Ray reserves for each runner (default: 1 if there are enough)"
     option(group, "--runner-cpus", "N", cpus, type=float)
@@ -281,7 +281,7 @@ def page_beside(options: argparse.Namespace) -> Iterator[None]:
         status = process.wait()
         if not over.is_set():
             on_stderr(
-                f"warning: the page beside the run has ended (exit status {status}); the run goes on. Another page: "
+                f"warning: the page beside the run has ended (exit status {status}); the run continues. Another page: "
                 "palaestra view"
             )
 

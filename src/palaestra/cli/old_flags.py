@@ -1,4 +1,5 @@
-"""Flags that mlagents-learn once had: each works as it did, or is answered with the command that replaces it."""
+"""Flags of old versions of mlagents-learn: each works as before, or causes an error with the command that replaces
+it."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def add_old_flags(parser: argparse.ArgumentParser) -> tuple[str, ...]:
 def settle(options: argparse.Namespace) -> list[str]:
     """Gives the current flags the values of the old ones, and returns a line for each that should be replaced.
 
-    Raises ConfigError for a flag whose place something else has taken; its message is the command to type instead.
+    Raises ConfigError for a flag that something else has replaced; its message is the command to type instead.
     """
     _refuse(options)
     notes = [f"{flag} has no effect: {why}" for flag, why in WITHOUT_EFFECT.items() if flag in (options.removed or ())]

@@ -168,7 +168,7 @@ class Parser(argparse.ArgumentParser):
         meant = super()._get_option_tuples(option_string)
         older = [found for found in meant if not set(found[0].option_strings) & set(self.unabbreviated)]
         if meant and not older and option_string.partition("=")[0] in FOREIGN:
-            return []  # told what it is here
+            return []  # the error names our flag for it
         return older if older and len(meant) > 1 else meant
 
 

@@ -1,8 +1,8 @@
 """Draw learning curves of one or several runs as a picture.
 
 A run is a folder, or a run id in the results folder. A pattern such as 'soccer*' (in quotes) means all runs with such
-names. Runs of ML-Agents are read from their TensorBoard event files. The picture is written to the current folder, as
-it may be of several runs; at its end a run draws its own into its folder: results/RUN/curves.png.
+names. Runs of ML-Agents are read from their TensorBoard event files. The picture is written to the current folder,
+since it may show several runs; at its end each run draws its own picture: results/RUN/curves.png.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--areas", type=int, default=None, metavar="N", help=areas)
     option(parser, "--env", "ENV", "environment to play in (default: the run's own)")
     switch(parser, "--no-play", "do not let the policy play in the browser")
-    switch(parser, "--force", "replace the page that is there; other files of its folder stay")
+    switch(parser, "--force", "replace the existing page; other files of its folder stay")
     results_dir(parser)
     trust(parser)
 

@@ -20,7 +20,7 @@ palaestra pull ann/ppo-3DBall --run-id=hers --revision=v2
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra pull`."""
     parser.add_argument("repo", metavar="REPO", help="repository, such as ann/ppo-3DBall")
-    option(parser, "--run-id", "ID", "name of the run here (default: that of the repository)")
+    option(parser, "--run-id", "ID", "name of the run here (default: the repository's)")
     option(parser, "--revision", "NAME", "branch, tag or commit (default: main)")
     switch(parser, "--models-only", "leave out checkpoints and event files")
     switch(parser, "--force", "replace a run of that name")

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     switch(parser, "--private", "make the repository visible to you only")
     option(parser, "--revision", "BRANCH", "branch to write to, made if there is none (default: main)")
     checkpoints = (
-        "what a training can go on from: the newest checkpoint, all of them with self-play's snapshots, or none "
+        "checkpoints to upload, from which training can continue: newest, all (with self-play's snapshots) or none "
         "(default: newest)"
     )
     parser.add_argument("--checkpoints", choices=("newest", "all", "none"), default="newest", help=checkpoints)

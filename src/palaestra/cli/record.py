@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     areas = "areas to show side by side (default: 4 of a built-in environment, else 1; 1 of each of several models)"
     option(parser, "--areas", "N", areas, type=int)
     parser.add_argument("--seconds", type=float, default=8.0, metavar="S", help="length (default: 8)")
-    episodes = "stop when every agent has played so many (default: no limit; with --demo: 10)"
+    episodes = "stop when every agent has played this many episodes (default: no limit; with --demo: 10)"
     option(parser, "--episodes", "N", episodes, type=int)
     fps = "pictures per second, one per decision (default: real time where the environment has one, else 10)"
     option(parser, "--fps", "N", fps, type=int)

@@ -85,7 +85,7 @@ def _open(options: argparse.Namespace, models: Models | None) -> Env:
 
 def _report(recorder: DemoRecorder, *, interrupted: bool) -> None:
     if interrupted:
-        on_stderr("interrupted; these are the episodes so far")
+        on_stderr("interrupted; these are the finished episodes")
     for (behavior, team), writer in recorder.writers.items():
         side = escaped(f"{behavior}, team {team}" if team else behavior)
         if writer.records:
@@ -93,7 +93,7 @@ def _report(recorder: DemoRecorder, *, interrupted: bool) -> None:
             counts = f"{writer.ends} episodes, {writer.records} records, mean reward {mean:.3f}"
             print(f"Wrote {writer.path} ({side}: {counts})")
         else:
-            on_stderr(f"nothing was recorded of {side}")
+            on_stderr(f"no episode of {side} was recorded")
 
 
 def _print_idle(idle: list[BrainSpec], env: Env) -> None:

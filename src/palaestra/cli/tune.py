@@ -28,17 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra tune`."""
     config = "settings file (YAML) that trials start from (default: the one shipped for ENV, or settings that fit it)"
     parser.add_argument("config", nargs="?", type=Path, metavar="FILE", help=config)
-    study = parser.add_argument_group("Which study, and where")
+    study = parser.add_argument_group("Study")
     option(study, "--study", "NAME", "name of the study and of its folder", "tune")
-    switch(study, "--resume", "go on with the study of that name, or share it with processes that run it")
-    switch(study, "--force", "start anew: remove the study of that name")
+    switch(study, "--resume", "continue the study of that name, or join processes that run it")
+    switch(study, "--force", "start again: remove the study of that name")
     results_dir(study)
     storage = "file of the study; journal for network file systems"
     study.add_argument("--storage", choices=("sqlite", "journal"), help=storage)
     trust(study, "environment, networks or teachers")
-    search = parser.add_argument_group(
-        "What is searched, and how long", "Each flag changes a key of the block 'search'."
-    )
+    search = parser.add_argument_group("Search", "Each flag changes a key of the block 'search'.")
     option(search, "--search", "FILE", "file with the block 'search', in place of FILE's; or ppo, sac or poca")
     search.add_argument("--method", help="tpe (default) or random")
     option(search, "--trials", "N", "trials of the study, of all processes together (default: 30)")
@@ -48,9 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     objective = "what counts: the reward at the end, or decisions or CPU seconds until --bar; may be repeated"
     search.add_argument("--objective", action="append", choices=("reward", "decisions", "cpu_seconds"), help=objective)
     option(search, "--bar", "REWARD", "mean reward at which a training is good enough")
-    pruner = "what ends bad trials early: median (default with one objective), hyperband or none"
+    pruner = "rule that ends bad trials early: median (default with one objective), hyperband or none"
     search.add_argument("--pruner", help=pruner)
-    env = parser.add_argument_group("What each trial trains")
+    env = parser.add_argument_group("Trials")
     option(env, "--env", "ENV", f"a Unity build, {ENVIRONMENTS}", dest="env_path")
     option(env, "--num-areas", "N", "areas of the environment (default: the environment's own number)", type=int)
     option(env, "--max-steps", "N", "decisions of each trial, such as 1e5 (default: as in FILE)")

@@ -38,7 +38,7 @@ def main(options: argparse.Namespace) -> None:
     if not printed:
         must_be_new(options.new, force=options.force)
     upgraded = upgrade(options.old, options.curriculum, options.sampler)
-    report = upgraded.report.text() if upgraded.changed else f"{options.old} is current: nothing had to be done"
+    report = upgraded.report.text() if upgraded.changed else f"{options.old} is current: nothing was changed"
     print(report, file=sys.stderr if printed else sys.stdout)
     if printed:
         sys.stdout.write(upgraded.text)

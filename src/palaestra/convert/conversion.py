@@ -52,7 +52,7 @@ class Conversion:
     """Library and algorithm of the source."""
     spec: BehaviorSpec
     difference: float
-    """Largest difference from the source on random observations; of choices, how far the best one is ahead."""
+    """Largest difference from the source on random observations; for choices, the least lead of the best one."""
     remarks: tuple[str, ...]
     """Assumptions that the file left open."""
     recorded: tuple[int, float] | None

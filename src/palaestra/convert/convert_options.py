@@ -80,7 +80,7 @@ def parse_bounds(numbers: Sequence[float]) -> tuple[tuple[float, ...], tuple[flo
 def spread_bounds(
     bounds: tuple[Sequence[float], Sequence[float]], size: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Returns bounds for each of `size` actions. Raises ConfigError where another number of them is given."""
+    """Returns bounds for each of `size` actions. Raises ConfigError if another number of bounds is given."""
     low, high = (tuple(side) * (size if len(side) == 1 else 1) for side in bounds)
     if (len(low), len(high)) != (size, size):
         raise ConfigError(f"--bounds has {len(low)} numbers on a side; the policy has {size} continuous actions")

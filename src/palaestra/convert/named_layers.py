@@ -65,7 +65,7 @@ def nature_cnn(arrays: Arrays, convolutions: Sequence[str], linear: str) -> tupl
         shown = ", ".join("none" if kernel is None else "x".join(map(str, kernel)) for kernel in kernels)
         raise ExportError(
             f"the convolutions at '{convolutions[0]}' have kernels {shown}; supported is NatureCNN, with 8x8, 4x4 and "
-            "3x3: weights do not show the strides of others"
+            "3x3: the weights do not show the strides of other networks"
         )
     layers: list[Layer] = []
     for name, stride in zip(convolutions, NATURE, strict=True):

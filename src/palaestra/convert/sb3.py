@@ -118,7 +118,7 @@ class _Reading:
         return SourcePolicy(title, seen, body, Continuous((head,), spread, squashed, bounds_of(action)), action)
 
     def sac(self) -> SourcePolicy:
-        """SAC: means, then tanh. With generalized exploration means are clipped to ±2 before."""
+        """SAC: means, then tanh. With generalized exploration, means are first clipped to ±2."""
         between = self.activation(RELU)
         seen = self.seen("actor.")
         body = mlp(self.arrays, "actor.latent_pi", between, last=between)
@@ -237,7 +237,7 @@ class _Reading:
         return SourceObs(spec, factor, normalizer, encoder)
 
     def action(self) -> ActionSpec:
-        """Returns the actions: those given, else the file's space."""
+        """Returns the actions: the given ones, else the file's space."""
         options = self.options
         if options.branches:
             return ActionSpec(0, options.branches)

@@ -93,7 +93,7 @@ def continuous(graph: Graph, head: Continuous, features: str) -> None:
 
 
 def within(graph: Graph, head: Continuous, name: str, value: str) -> str:
-    """Writes actions as Unity gets them: those within low..high become -1..1. Squashed actions already are."""
+    """Writes actions as Unity gets them: the range low..high becomes -1..1. Squashed actions already are."""
     if head.squashed:
         return graph.add("Tanh", value)
     if head.bounds is None:

@@ -51,7 +51,8 @@ ACTIVATIONS = {
 
 
 def activation(name: str) -> Activation:
-    """Returns the activation that `ELU`, `leaky_relu`, or torch's class as printed means. Raises ExportError."""
+    """Returns the activation for a name such as `ELU`, `leaky_relu`, or torch's class as printed. Raises
+    ExportError."""
     short = name.strip("<>' ").rpartition(".")[2]
     found = ACTIVATIONS.get(short.lower().replace("_", ""))
     if found is None:

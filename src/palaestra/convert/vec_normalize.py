@@ -76,7 +76,7 @@ def _from_arrays(path: Path, content: bytes) -> ObsStatistics:
 
 
 class _Record:
-    """Facts of a pickle about one object: the name of its class, and the state it gives it."""
+    """Facts of a pickle about one object: the name of its class, and its state."""
 
     def __init__(self, title: str, arguments: tuple[Any, ...]) -> None:
         self.title = title
@@ -92,7 +92,7 @@ class _Record:
         self.items[key] = value
 
     def append(self, value: Any) -> None:
-        """Keeps an entry of what is a list in the file."""
+        """Keeps an entry of a list in the file."""
         self.entries.append(value)
 
     def __call__(self, *arguments: Any) -> Any:

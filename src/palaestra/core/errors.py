@@ -59,7 +59,7 @@ class PalaestraError(Exception):
         return topic_of(self, [kind.__name__ for kind in type(self).__mro__], getattr(self, "places", ""))
 
     def _render_traceback_(self) -> list[str]:
-        """Returns the lines that IPython shows, which end in the caller's own line rather than in ours."""
+        """Returns the lines that IPython shows; the last is the caller's own line, not a line of ours."""
         frames: list[TracebackType] = []
         last = self.__traceback__
         while last is not None:

@@ -44,8 +44,8 @@ _TORCH = (
     "a file of PyTorch; init_path starts from one of ML-Agents, `palaestra convert` makes models of other libraries'"
 )
 _TENSORFLOW = (
-    "as ML-Agents wrote before release 17, which is not read; play the .nn or .onnx model of the same run, "
-    "or train anew"
+    "as ML-Agents wrote before release 17, which is not read; play the .nn or .onnx model of the same run, or train "
+    "again"
 )
 _ENDINGS = {
     (".sentis",): "a model of Unity's Sentis; give the .onnx file that it was made from",

@@ -1,7 +1,7 @@
 """Loads users' code: modules, and objects that a setting names as `package.module:Name` or by entry point.
 
-The current folder may hold a stranger's files, so it is on the import path only for the names of users' modules, and
-last.
+The current folder may hold a stranger's files, so it is on the import path (as the last entry) only for the names of
+users' modules.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def find_class(kind: str, title: str, name: str, members: Sequence[str], guide: 
 def must_have(found: object, members: Sequence[str], title: str, guide: str) -> None:
     """Raises PluginError, beginning with `title`, if an object lacks one of the members, which `guide` explains."""
     if missing := [name for name in members if not hasattr(found, name)]:
-        raise PluginError(f"{title} lacks {', '.join(missing)}; {guide} says what each of them is")
+        raise PluginError(f"{title} lacks {', '.join(missing)}; {guide} explains each of them")
 
 
 @cache

@@ -112,8 +112,8 @@ class ObsSpec:
     goal: bool = False
     """Whether it is a goal signal, which may condition the network; variable-length observations never are."""
     raw: RawObs | None = field(default=None, compare=False)
-    """Written into exported models, so that they accept the environment's own observations; None: those have the form
-    of this spec.
+    """Written into exported models, so that they accept the environment's own observations; None: they have the form of
+    this spec.
     """
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """N-step transitions for trainers that learn action values: cut from rollouts, and kept in a replay.
 
-Each is stored whole, with both of its observations, which is simple and takes twice the memory of `data.replay`, which
-finds the decisions ahead of one when it is drawn.
+Each decision is stored with both of its observations, which is simple but takes twice the memory of `data.replay`; the
+latter finds later decisions when a decision is drawn.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def discounted_sum(earned: Tensor, steps: Tensor, gamma: float) -> Tensor:
 
 
 def decisions_ahead(index: ReplayIndex, places: Ints, steps: int) -> tuple[Ints, Ints]:
-    """Returns where each of these decisions and the `steps` - 1 after it in its episode lie, (steps, N), and how many
-    of them there are, (N,). Where the episode has fewer, its last place is repeated.
+    """Returns the rows, (steps, N), of each of these decisions and of the `steps` - 1 decisions after it in its
+    episode, and their number, (N,). Where the episode has fewer, its last place is repeated.
     """
     grid = np.empty((steps, len(places)), np.int64)
     grid[0] = places

@@ -1,6 +1,6 @@
 """Replay of one behavior's past decisions, from which a trainer draws at random.
 
-Observations lie in one table, images as bytes where they can be; actions and rewards in a table of decisions. A
+Observations are in one table, images as bytes if possible; actions and rewards in a table of decisions. A
 decision's next observation is the observation of its slot's next decision, so each is stored once (see `replay_index`).
 """
 
@@ -56,7 +56,7 @@ class ReplayBatch:
     """(N,) number of decisions whose discounted rewards `reward` sums, the last of which led to `after`. None: one."""
 
     def transitions(self) -> Transitions:
-        """Returns the batch as reward signals take it."""
+        """Returns the batch in the form for reward signals."""
         obs, next_obs = (tuple(x[at] for x in self.obs) for at in (self.now, self.after))
         return Transitions(obs, self.action, next_obs, self.reward, self.terminated, self.ended)
 
@@ -73,7 +73,7 @@ class DecisionTable(NamedTuple):
 
 
 def decisions_of(rollout: Rollout, action: Action, reward: Tensor) -> DecisionTable:
-    """Returns what is stored of a rollout's decisions; `action` as the environment got it."""
+    """Returns a rollout's decisions in stored form; `action` as the environment got it."""
     return DecisionTable(
         action.continuous,
         action.discrete.to(torch.int32),
@@ -212,7 +212,7 @@ class Replay:
         return table[0], table[1:].astype(np.bool_), lengths
 
     def _continue(self, rollout: Rollout, index: ReplayIndex, acted: Slots, joins: NDArray[np.int8]) -> None:
-        """Starts a new stream in each slot whose first decision does not follow the observation it waited with."""
+        """Starts a new stream in each slot whose first decision does not follow its last waiting observation."""
         waits = index.waiting[acted] != NONE
         index.part(acted[waits & (joins[acted] == 0)])
         index.begin(acted[waits & (joins[acted] == 1)])
@@ -248,7 +248,7 @@ class Replay:
 
     def draw(self, count: int, generator: torch.Generator, ahead: Ahead = ONE_STEP) -> ReplayBatch:
         """Draws `count` decisions with equal probability, with replacement; or whole sequences with about as many
-        decisions, if set. `ahead`: the rewards that each one's sums; sequences have their own alone.
+        decisions, if set. `ahead`: the rewards that each decision sums; sequences sum only their own.
 
         `generator` is on the CPU: the rows are known without waiting for an accelerator.
         """
@@ -367,14 +367,14 @@ def empty_table(shape: Sequence[int], dtype: torch.dtype, device: torch.device) 
 
 
 def table_of(saved: Tensor, rows: int, device: torch.device) -> Tensor:
-    """Returns a table whose first rows are the saved ones."""
+    """Returns a table that begins with the saved rows."""
     table = empty_table((rows, *saved.shape[1:]), saved.dtype, device)
     table[: len(saved)].copy_(saved)
     return table
 
 
 def picked(table: Tensor, rows: Tensor) -> Tensor:
-    """Returns rows of a table, which lie as the table does."""
+    """Returns rows of a table, in the table's memory layout."""
     if table.is_contiguous():
         return table.index_select(0, rows)
     return table.permute(0, 2, 3, 1).index_select(0, rows).permute(0, 3, 1, 2)
@@ -386,7 +386,7 @@ def in_range(image: Tensor) -> Tensor:
 
 
 def encoded(obs: Tensor, as_bytes: bool) -> Tensor:
-    """Returns what is stored of an observation: an image's numbers, within 0..1, as bytes."""
+    """Returns an observation in stored form: an image's numbers, within 0..1, as bytes."""
     return (obs * WHITE).round_().clamp_(0, WHITE).to(torch.uint8) if as_bytes else obs
 
 

@@ -1,4 +1,4 @@
-"""The rewards of a rollout and the values of it, from which advantages are computed."""
+"""The rewards of a rollout and its values, from which advantages are computed."""
 
 from __future__ import annotations
 
@@ -22,4 +22,5 @@ class RolloutValues:
     baseline: Tensor  # (T, S, K) to subtract from returns: the value; of MA-POCA the counterfactual baseline
     goes_on: Tensor  # (T, S, 1) bool: the slot's next row follows. Not at an end, nor after each `time_horizon` rows
     log_ratio: Callable[[], Tensor]
-    """Runs the actor; returns the change of log-probabilities since the actions, (T, S, A): 0, but for older ones."""
+    """Runs the actor; returns the change of log-probabilities since the actions, (T, S, A): 0 for the current
+    policy's actions."""

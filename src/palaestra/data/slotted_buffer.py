@@ -34,8 +34,8 @@ class SlottedBuffer:
 
     It grows by doubling: its rows when one slot decides more often than others, its slots when there are more agents.
     On an accelerator, finding out who acts and what is complete waits for the device on every tick; of the built-in
-    environments, WallJump and DungeonEscape need it. `decisions` counts those completed since the last `take` and not
-    lost since.
+    environments, WallJump and DungeonEscape need it. `decisions` counts decisions that were completed since the last
+    `take` and not lost.
     """
 
     def __init__(self, step: TimeStep, decision: Decision, ticks: int, needs: RolloutNeeds = PLAIN) -> None:
@@ -66,7 +66,7 @@ class SlottedBuffer:
 
     @property
     def _cursor(self) -> Tensor:
-        """Row that each slot writes next, (S,): its completed decisions lie before it."""
+        """Row that each slot writes next, (S,), after its completed decisions."""
         return (self._next - self._slots) // max(len(self._slots), 1)
 
     @property

@@ -123,7 +123,7 @@ def column_state(columns: DecisionColumns | OutcomeColumns) -> dict[str, Any]:
 
 
 def saved_columns(like: Columns, state: Mapping[str, Any]) -> Columns:
-    """Returns the columns of a saved state. Raises ValueError where it does not have the same as `like`."""
+    """Returns the columns of a saved state. Raises ValueError if its columns differ from `like`."""
     if state.keys() != column_state(like).keys():
         raise ValueError(f"a rollout was saved with {', '.join(state)}; expected {', '.join(column_state(like))}")
     return like._replace(**{name: tuple(x) if isinstance(x, list) else x for name, x in state.items()})
@@ -216,7 +216,7 @@ class SteadyBuffer:
 
     On the CPU final observations are kept one by one. On an accelerator nothing waits to learn which episodes ended:
     those of every slot are a column, a second copy of the observations, from which a rollout takes its own.
-    `decisions` counts those completed since the last `take`.
+    `decisions` counts decisions completed since the last `take`.
     """
 
     def __init__(self, step: TimeStep, decision: Decision, ticks: int, needs: RolloutNeeds = PLAIN) -> None:

@@ -1,4 +1,4 @@
-"""When a rollout's agents decided, and how long each observation was an agent's last: arrays on the host."""
+"""Times of a rollout's decisions, and how long each observation was an agent's newest: arrays on the host."""
 
 from __future__ import annotations
 

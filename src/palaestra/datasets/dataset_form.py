@@ -82,7 +82,7 @@ class DatasetForm:
             else [_entry(values, i) for i in range(count)]
         )
         if len(rows) != count:
-            raise EnvError(f"{len(rows)} masks came for {count} observations")
+            raise EnvError(f"{len(rows)} masks received for {count} observations")
         with suppress(EnvError):
             return self._masks.rows(rows, source)
         return self._masks.rows(rows, source, ~last, "step {}".format)  # after an end nothing may be possible

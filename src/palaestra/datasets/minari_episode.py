@@ -31,8 +31,8 @@ class EpisodeRecords:
         self.steps = steps = len(reward)
         if not steps or len(terminated) != steps or len(truncated) != steps:
             raise EnvError(
-                f"{steps} rewards, {len(terminated)} terminations and {len(truncated)} truncations came; expected one "
-                "for each step"
+                f"{steps} rewards, {len(terminated)} terminations and {len(truncated)} truncations received; expected "
+                f"one for each step"
             )
         continuous, discrete = form.read_actions(episode["actions"], steps)
         ended = terminated | truncated

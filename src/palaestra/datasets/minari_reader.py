@@ -119,7 +119,7 @@ class MinariDemo(DemoSource):
                 steps += records.steps
                 if steps > self.most_decisions:
                     raise DemoError(
-                        f"{self.title} is damaged: its metadata counts {self.most_decisions:,} steps; more came"
+                        f"{self.title} is damaged: its metadata counts {self.most_decisions:,} steps; more were read"
                     )
                 if open_id >= 0 and records.id[0] == open_id:
                     records.id += 1  # or two episodes without an end would become one

@@ -151,7 +151,7 @@ def read_meta(path: Path, head: bytes) -> DemoMeta:
             "recorder and 'palaestra record --demo' write demonstrations"
         )
     if len(head) <= HEADER:
-        raise DemoError(f"{path} is cut off within its header: {len(head)} bytes came; expected more than {HEADER}")
+        raise DemoError(f"{path} is cut off within its header: it has {len(head)} bytes; expected more than {HEADER}")
     if meta.api_version not in VERSIONS:
         raise DemoError(
             f"{path} is of version {meta.api_version} of the format; expected one of {VERSIONS}. A newer Palaestra "

@@ -55,7 +55,7 @@ class Frame:
         return [place for place, sensor in zip(self.obs, sensors, strict=True) if sensor is not None]
 
     def permit(self, begin: int, end: int, bits: int) -> tuple[int, int]:
-        """Lets these bytes vary except for the given bits of each."""
+        """Lets these bytes vary, except the given bits of each byte."""
         self.bits[begin:end] = bits
         return begin, end
 

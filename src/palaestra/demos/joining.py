@@ -49,7 +49,7 @@ def must_be_alike(demos: Sequence[DemoSource]) -> None:
         if demo.key != first.key:
             raise DemoError(
                 f"{demo.title} is of the behavior '{demo.key}', and {first.title} of '{first.key}'; one recording "
-                "holds one behavior: convert each by itself"
+                f"holds one behavior: convert each separately"
             )
         if table := differences(first.spec, demo.spec, ("the first", "the other")):
             raise DemoError(f"{demo.title} has other observations or actions than {first.title}:\n{table}")

@@ -54,7 +54,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Observations in their order, and which of them follow one another in an episode."""
+    """Observations in order, and whether each follows the one before in an episode."""
 
     obs: tuple[NDArray[np.float32], ...]  # each (N, *shape)
     first: NDArray[np.int64]  # (P,) rows whose next row is what the same agent observed next

@@ -42,7 +42,7 @@ class RecordFile:
         return self.old.convert(stored) if self.old else stored
 
     def stored(self, most: int | None) -> Iterator[Block]:
-        """Yields the same as they are stored, each piece beginning with a record; None: all records."""
+        """Yields the stored bytes of the records, each piece beginning with a record; None: all records."""
         left = most if most is not None else 1 << 62
         rest = b""
         wanted = BLOCK

@@ -59,7 +59,8 @@ class DemoSource(ABC):
         return  # files store the numbers and choices of the policy, whatever they mean to its environment
 
     def pairs(self) -> Iterator[Pairs]:
-        """Yields decisions with what followed, a chunk at a time. Raises DemoError for NaN and infinity, too."""
+        """Yields decisions with their next observations, a chunk at a time. Raises DemoError for NaN and infinity,
+        too."""
         return pairs_of(self.chunks(), self.timing, self.title)
 
     def episodes(self) -> Iterator[Episode]:
@@ -67,7 +68,7 @@ class DemoSource(ABC):
         return episodes_of(self.chunks(), self.timing, self.title)
 
     def neighbours(self) -> Iterator[Neighbours]:
-        """Yields observations, and which of them follow one another, a chunk at a time. Raises DemoError."""
+        """Yields observations, and whether each follows the one before, a chunk at a time. Raises DemoError."""
         return neighbours_of(self.chunks(), self.timing, self.title)
 
     def __iter__(self) -> Iterator[DemoRecord]:

@@ -165,7 +165,7 @@ class DemoWriter:
         """Encodes a record for `write_raw`."""
         if len(record.obs) != len(self.spec.obs):
             raise DemoError(
-                f"{self._where(record)}: {len(record.obs)} observations came; expected {len(self.spec.obs)}"
+                f"{self._where(record)}: {len(record.obs)} observations received; expected {len(self.spec.obs)}"
             )
         pair = Pair()
         info = pair.agent_info
@@ -179,7 +179,7 @@ class DemoWriter:
         if record.mask is not None:
             if len(record.mask) != self.spec.action.choices:
                 raise DemoError(
-                    f"{self._where(record)}: a mask of {len(record.mask)} choices came; expected "
+                    f"{self._where(record)}: received a mask of {len(record.mask)} choices; expected "
                     f"{self.spec.action.choices}"
                 )
             info.action_mask = (~np.asarray(record.mask, np.bool_)).tobytes()
@@ -191,7 +191,7 @@ class DemoWriter:
         wanted = ((self.spec.action.continuous,), (len(self.spec.action.branches),))
         if came != wanted:
             raise DemoError(
-                f"{self._where(record)}: continuous and discrete actions of shapes {came} came; expected {wanted}"
+                f"{self._where(record)}: received continuous and discrete actions of shapes {came}; expected {wanted}"
             )
         action.SetInParent()
         action.continuous_actions.extend(continuous.tolist())
@@ -202,7 +202,7 @@ class DemoWriter:
         value = np.asarray(value, np.float32)
         if value.shape != spec.shape:
             raise DemoError(
-                f"{self._where(record)}: observation '{spec.name}' came with shape {value.shape}; expected {spec.shape}"
+                f"{self._where(record)}: observation '{spec.name}' has shape {value.shape}; expected {spec.shape}"
             )
         message = Observation(shape=spec.shape, dimension_properties=DIMENSIONS[len(spec.shape)], name=spec.name)
         if spec.goal:

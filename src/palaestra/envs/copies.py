@@ -1,5 +1,4 @@
-"""Copies of an environment, whatever they run in: which are ready, which have failed and are started again, how all
-are closed.
+"""Copies of an environment in processes or on other machines: finds ready copies, restarts failed ones, and closes all.
 
 A copy is a Unity game over gRPC (`unity/game_instance.py`), or an environment in a process or in a Ray actor
 (`pool/env_copy.py`).
@@ -107,7 +106,7 @@ class Copy(Protocol):
 
     @property
     def delivered(self) -> int:
-        """Messages with tables since it was started."""
+        """Number of messages with tables since its start."""
         ...
 
     @property
@@ -143,7 +142,7 @@ class Copy(Protocol):
         """Ends it at once. Safe in a signal handler."""
 
     def close(self) -> None:
-        """Ends it, however it hangs, and frees what is held for it. Raises EnvError if its environment stays open."""
+        """Ends it, even if it hangs, and frees its resources. Raises EnvError if its environment stays open."""
 
 
 C = TypeVar("C", bound=Copy)

@@ -60,7 +60,7 @@ class Drawing:
         names = [solids.name for solids in self.solids]
         if len(set(names)) < len(names):
             raise ValueError(
-                f"a drawing needs a different name for each group of solids; these came: {', '.join(names)}"
+                f"a drawing needs a different name for each group of solids; these names were given: {', '.join(names)}"
             )
 
 

@@ -1,4 +1,4 @@
-"""An environment with every optional method, and the base of whatever wraps one."""
+"""An environment with every optional method, and the base class of all wrappers."""
 
 from __future__ import annotations
 

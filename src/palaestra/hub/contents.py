@@ -51,7 +51,7 @@ class Contents:
 
 
 def contents_of(listing: Listing) -> Contents:
-    """Chooses the files that are taken. Raises HubError for a name that leads out of its folder or means two."""
+    """Chooses the files that are taken. Raises HubError for a name that leads out of its folder or is ambiguous."""
     taken: dict[str, RemoteFile] = {}
     left: list[str] = []
     for file in listing.files:

@@ -79,7 +79,7 @@ def _without_links(folder: Path, called: str) -> Path:
 
 
 def checkpoint_steps(paths: Iterable[str]) -> set[int]:
-    """Returns the steps of which there are checkpoints."""
+    """Returns the steps of the checkpoints."""
     split = [path.split("/") for path in paths]
     return {int(parts[1]) for parts in split if len(parts) == 3 and parts[0] == "checkpoints" and parts[1].isdecimal()}
 

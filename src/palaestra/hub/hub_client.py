@@ -100,7 +100,7 @@ def must_be_logged_in() -> None:
 
 
 def list_files(name: HubName) -> Listing:
-    """Returns what is in a repository. Raises HubError."""
+    """Lists the files of a repository. Raises HubError."""
     client = api()
     with explained(name, "read"):
         info = client.repo_info(name.repo, revision=name.revision, timeout=20)

@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 
 
 def built_in_names() -> list[str]:
-    """Returns the names of this package's own entry points in `palaestra.envs`, within a millisecond."""
+    """Returns the names of this package's own entry points in `palaestra.envs`, in less than a millisecond."""
     try:
         points = distribution("palaestra").entry_points
     except PackageNotFoundError:

@@ -46,8 +46,8 @@ class NamedView:
 class Agents:
     """Agents of an environment with one area, and their episodes.
 
-    An agent whose episode ends leaves. If it begins its next episode at once, it idles until `reset`, so that no name
-    means two lives; an agent that appears later is new. Names are `<behavior>_<number>`, or
+    An agent whose episode ends leaves. If it begins its next episode at once, it idles until `reset`, so that a name
+    belongs to one episode; an agent that appears later is new. Names are `<behavior>_<number>`, or
     `<behavior>_team<team>_<number>` with several teams.
     """
 

@@ -69,8 +69,8 @@ class OpenedEnv:
         seed: int | None = None,
         drawn: bool = False,
     ) -> None:
-        """Opens what `palaestra learn --env` means by `name`. `options` go to the environment. `drawn`: pictures will
-        be requested.
+        """Opens the environment that `palaestra learn --env` names `name`. `options` go to the environment. `drawn`:
+        pictures will be requested.
 
         `parameters` among them are environment parameters, each a number, or one for each area. Without a seed, a game
         starts with 0, as Unity's do, and any other environment with one drawn at random, so that copies differ. Raises
@@ -184,7 +184,8 @@ class OpenedEnv:
         self._env.load_state_dict(state["_env"])
 
     def _take(self, env: EnvWrapper) -> None:
-        """Keeps an environment, which is closed with this object, at the latest when that is garbage or Python ends."""
+        """Holds an environment, which is closed with this object, at the latest when it is garbage-collected or
+        Python ends."""
         self._env, self._close = env, weakref.finalize(self, env.close)
 
     def _open(self) -> EnvWrapper:

@@ -103,8 +103,8 @@ def temperature_loss(log_temperature: Tensor, excess: Tensor, counts: Tensor) ->
     """Returns the temperature's loss, (), eq. 18: it falls where the policy has more entropy than its target, and rises
     where less.
 
-    `excess` (N, 1 + B or as many as there are): entropy less its target, detached; `counts` the same: rows that have a
-    say. The factor is the temperature, as in the paper; in ML-Agents it is its logarithm.
+    `excess` (N, up to 1 + B): entropy minus its target, detached; `counts` (same shape): 1 for rows that count. The
+    factor is the temperature, as in the paper; in ML-Agents it is its logarithm.
     """
     mean = (excess * counts).sum(0) / counts.sum(0).clamp(min=1)
     return (log_temperature.exp() * mean).sum()

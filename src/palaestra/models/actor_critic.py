@@ -32,8 +32,8 @@ class ActorCritic(Trunk):
     """Actor and critic over the same observations, with bodies of one shape (or one body: `shared_critic`).
 
     The actor's head gives means and logits side by side (see `models.distributions`). With memory, each decision has a
-    row of it (see `models.lstm`), the actor's part and then the critic's: `decide` takes one decision further; for
-    learning, `sequences` say which rows follow one another.
+    row of it (see `models.lstm`), the actor's part and then the critic's: `decide` advances by one decision; for
+    learning, `sequences` list the rows that follow one another.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class ActorCritic(Trunk):
         return draw(output, self.log_std, mask, self.spec.action, generator, deterministic)
 
     def drawn_log_prob(self, output: Tensor, sample: Action, branches: list[Tensor]) -> Tensor:
-        """Returns the log-probability (N, A) of what `draw` returned."""
+        """Returns the log-probability (N, A) of a sample of `draw`."""
         return drawn_log_prob(output, self.log_std, sample, branches, self.spec.action)
 
     def for_environment(self, sample: Action) -> Action:

@@ -7,8 +7,8 @@ encoder  `(shape, hidden)`, shape (C, H, W)  images (N, C, H, W) to (N, hidden)
 body     `(inputs, hidden, layers)`          encodings (N, inputs) to (N, hidden)
 =======  ==================================  ===================================
 
-Both are classes of `torch.nn.Module`. An encoder may say as its attribute `smallest` how many pixels it needs on each
-side.
+Both are classes of `torch.nn.Module`. An encoder's attribute `smallest` may give the number of pixels that it needs on
+each side.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class SoftCritics(Trunk):
         bins: int = 1,
     ) -> None:
         """Reads observations that the actor prepared, so it has no normalizer of its own, but where the actor sees some
-        of them alone, which are `shown`. `bins`: logits for each value in place of it.
+        of them alone, which are `shown`. `bins`: logits over bins in place of each value.
         """
         numbers = spec.action.continuous
         recurrent = settings.memory is not None
@@ -100,7 +100,7 @@ class SoftCritics(Trunk):
 
     def forward(self, encoding: Tensor, numbers: Tensor, at: slice | None = None) -> Tensor:
         """Returns values (2, N, K, outputs) of actions (N, continuous): one output, or one for each choice; of each
-        `bins` logits. `at`: of these rows alone, for residual bodies, which see all.
+        `bins` logits. `at`: values for these rows only; residual bodies still see all rows.
         """
         if numbers.shape[1]:
             encoding = torch.cat([encoding, numbers.unsqueeze(0).expand(TWINS, -1, -1)], 2)

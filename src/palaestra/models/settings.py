@@ -52,8 +52,8 @@ class NetworkSettings(Settings):
     """
     body: str | None = None
     """`residual`: normalized blocks with shortcuts, num_layers of them (trainer sac); or hidden layers of your own:
-    `package.module:Class`, or the name of a plug-in. null: plain layers, which alone treat goals in a special way
-    (goal_conditioning_type).
+    `package.module:Class`, or the name of a plug-in. null: plain layers; only plain layers support
+    goal_conditioning_type.
     """
     memory: MemorySettings | None = None
     """Recurrent memory; null: none."""
@@ -62,8 +62,7 @@ class NetworkSettings(Settings):
     and the agent does not. Policy, model files, reward signals and cloning never see them; null: no such observations.
     """
     goal_conditioning_type: Literal["hyper", "none"] = "hyper"
-    """Use of goal signals: `hyper` generates the layers' weights from them, `none` reads them as any other observation.
-    """
+    """Use of goal signals: `hyper` makes the layers' weights from them, `none` treats them as other observations."""
     bfloat16: bool | None = None
     """Compute gradients in bfloat16, with weights in float32; null: on processors with units for it, for nature_cnn
     and resnet, but not with MA-POCA.

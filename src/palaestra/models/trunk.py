@@ -203,7 +203,8 @@ class StackedMLP(nn.Module):
         return x
 
     def _one(self, index: int) -> list[tuple[Tensor, Tensor]]:
-        """Returns one network's layers: without gradients views made once, since making one costs as a product does."""
+        """Returns one network's layers; without gradients, views that are made once, since a view costs as much as a
+        product."""
         if torch.is_grad_enabled() or not self.layers:
             return [(weight[index], bias[index]) for weight, bias in self.layers]
         place, views = self._views.get(index, (0, []))
@@ -213,7 +214,7 @@ class StackedMLP(nn.Module):
         return views
 
     def trace(self, x: Tensor) -> tuple[Tensor, Trace]:
-        """Runs `forward`, and returns what `backward` needs too; keeps no autograd graph."""
+        """Runs `forward`, and also returns the inputs of `backward`; keeps no autograd graph."""
         trace: Trace = []
         for weight, bias in self.layers:
             sums = linear(bias, x, weight)

@@ -32,7 +32,7 @@ EPSILON = 1e-5  # of torch's layer norm, and of features' size in residual bodie
 
 
 def write(graph: Graph, module: nn.Module, name: str, *inputs: str) -> str:
-    """Appends what `module` computes of `inputs`, with constants named after `name`. Raises ExportError."""
+    """Appends the computation of `module` on `inputs`, with constants named after `name`. Raises ExportError."""
     writer = WRITERS.get(type(module))
     if writer is None:
         known = ", ".join(sorted(kind.__name__ for kind in WRITERS))

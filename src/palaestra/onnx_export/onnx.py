@@ -107,7 +107,7 @@ def remember(graph: Graph, module: LSTMLayer, features: str) -> str:
     2).
 
     The operators are those of ML-Agents' files, one by one: Barracuda names a layer by its first output, and reads the
-    LSTM's sequence of outputs (Y). Without it every layer behind gives a warning at import.
+    LSTM's sequence of outputs (Y). Without it every later layer gives a warning at import.
     """
     half = module.outputs
     size = module.size

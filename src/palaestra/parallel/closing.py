@@ -78,7 +78,8 @@ def closing_safely(
 
 
 def close_all(closes: Iterable[Callable[[], object]]) -> None:
-    """Calls all functions, each of which closes something. Raises the first PalaestraError of theirs after the last."""
+    """Calls all functions, each of which closes something. After the last one, raises the first PalaestraError of
+    these functions."""
     failures = list[PalaestraError]()
     for close in closes:
         try:
@@ -95,7 +96,7 @@ def warning_of_failure(what: str, warn: Callable[[str], object]) -> Iterator[Non
     try:
         yield
     except Exception as error:
-        warn(f"{what} failed at the end of the run: {reason_of(error)}; the rest goes on")
+        warn(f"{what} failed at the end of the run: {reason_of(error)}; the rest continues")
 
 
 def reason_of(error: BaseException) -> str:

@@ -50,8 +50,8 @@ class RankGroup:
         return (seed + self.number * SEED_STRIDE) & 0x7FFFFFFF if self.number else seed
 
     def share(self, total: int, *, rounded_down: bool = False) -> int:
-        """Returns this rank's part of a number of decisions. All ranks have the same, which is rounded up where it does
-        not divide.
+        """Returns this rank's part of a number of decisions. All ranks get the same number, rounded up if it does not
+        divide evenly.
         """
         return total // self.size if rounded_down else -(-total // self.size)
 

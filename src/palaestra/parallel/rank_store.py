@@ -129,7 +129,7 @@ def wait_for_first(store: Any, main: Any, size: int, key: str) -> bool:
 
 
 def lost_rank(store: Any, main: Callable[[], Any], number: int, size: int, calls: int) -> RankLost:
-    """Returns the error that says who is missing; the lowest of the ranks that are left reports it.
+    """Returns the error that names the missing ranks; the lowest remaining rank reports it.
 
     `main`: returns the store of the ranks themselves. `calls`: how often this rank has met the others.
     """
@@ -142,7 +142,9 @@ def lost_rank(store: Any, main: Callable[[], Any], number: int, size: int, calls
         time.sleep(SILENCE)
     after = None if before is None else within(SILENCE, lambda: beats(store, size))
     if before is None or after is None:
-        return RankLost(f"rank 0 of {size} has ended or hangs: the others cannot go on without it", reports=number == 1)
+        return RankLost(
+            f"rank 0 of {size} has ended or hangs: the other ranks cannot continue without it", reports=number == 1
+        )
     silent = [rank for rank in range(size) if rank != number and before.get(rank) == after.get(rank)]
     behind = [rank for rank, (_, theirs) in after.items() if rank != number and theirs < calls]
     names = silent or behind

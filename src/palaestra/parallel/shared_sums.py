@@ -141,7 +141,7 @@ class SharedSums:
             if self._counts[rank] < self._done and not _alive(int(self._pids[rank])):
                 raise RuntimeError(f"rank {rank} has ended")
         if waited > self._timeout:
-            raise RuntimeError("a rank did not come in time")
+            raise RuntimeError("a rank did not arrive in time")
 
     def leave(self) -> None:
         """Tells the other ranks that this rank no longer takes part."""

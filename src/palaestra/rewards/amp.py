@@ -25,8 +25,7 @@ VERDICT_GAIN = 0.2
 BOUND = 10.0
 """Bound of the scaled numbers, in deviations of the clips."""
 KEPT_SHARE = 8
-"""One in so many of the pairs that are learned from is kept: with all of them, 100,000 would be the last few updates'.
-"""
+"""One in this many pairs is kept: if all were kept, 100,000 pairs would cover only the last few updates."""
 
 
 class AMP:
@@ -103,9 +102,7 @@ class AMP:
         """Does nothing: the scale comes from the clips."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns weights, optimizer, the pairs that are kept and of which numbers, and the stream that pairs are drawn
-        with.
-        """
+        """Returns weights, optimizer, the kept pairs with their numbers' names, and the random stream for pairs."""
         kept = {"kept": self._kept.state_dict(), "compared": self._compared}
         return {**self.optimizer.state_dict(), **kept, "sample_rng": self.rng.get_state()}
 
@@ -189,7 +186,7 @@ def bytes_kept(settings: AMPSettings, numbers: int) -> int:
 
 
 def must_have_room(settings: AMPSettings, numbers: int, device: torch.device) -> None:
-    """Raises ConfigError where the pairs that are kept exceed memory."""
+    """Raises ConfigError if the kept pairs exceed memory."""
     size = bytes_kept(settings, numbers)
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else free_memory()
     if size > free:

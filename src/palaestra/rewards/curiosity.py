@@ -95,7 +95,7 @@ class Curiosity:
         self.model.trunk.learn_statistics(tuple(obs[i] for i in self.model.trunk.vectors), self._group)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns weights, optimizer, statistics, and whether it pays yet."""
+        """Returns weights, optimizer, statistics, and whether it gives rewards yet."""
         return {**self.optimizer.state_dict(), "has_learned": self._has_learned}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

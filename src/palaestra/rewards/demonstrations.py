@@ -62,7 +62,7 @@ def load_demonstrations(demo_path: str | Sequence[str], spec: BehaviorSpec, devi
         seen = observations_in(demo, spec)
         must_fit(demo, spec, seen)
         if unseen := [obs.name for i, obs in enumerate(demo.spec.obs) if i not in seen]:
-            warnings.append(f"{demo.title}: {', '.join(unseen)} in it is passed over, as the policy does not see it")
+            warnings.append(f"{demo.title}: {', '.join(unseen)} in it is ignored, because the policy does not see it")
     key = (tuple(demo.identity for demo in demos), tuple(warnings), spec, device)
     known = _loaded.get(key)
     if known is None:
@@ -81,7 +81,7 @@ def open_demonstrations(sources: Sequence[Path | str]) -> tuple[list[DemoSource]
             empty.append(str(error))
     if sources and not demos:
         raise DemoError(empty[0])
-    return demos, [f"{error}; it is passed over" for error in empty]
+    return demos, [f"{error}; it is ignored" for error in empty]
 
 
 def _load(

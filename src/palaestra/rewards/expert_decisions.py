@@ -255,7 +255,7 @@ def _columns(pairs: Pairs, spec: BehaviorSpec) -> dict[str, NDArray[Any]]:
 
 
 def _mask(pairs: Pairs, branches: Sequence[int]) -> NDArray[np.bool_]:
-    """Returns allowed choices. One that was made counts as allowed even where a mask forbids it."""
+    """Returns allowed choices. A recorded choice counts as allowed even if a mask forbids it."""
     if pairs.mask is None or not branches:
         return np.ones((len(pairs), sum(branches)), np.bool_)
     mask = pairs.mask.copy()

@@ -52,7 +52,7 @@ class SignalFields(BaseModel):
 
 
 class EncodingSize(BaseModel):
-    """The size of a learned signal's network as old files give it."""
+    """The size of a learned signal's network, as in old files."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -138,7 +138,7 @@ class PriorDataSettings(Settings):
 
 
 class AMPSettings(SignalFields, Settings):
-    """Reward for moving as clips do. Peng et al. 2021, https://arxiv.org/abs/2104.02180."""
+    """Reward for motion like the clips'. Peng et al. 2021, https://arxiv.org/abs/2104.02180."""
 
     network_settings: NetworkSettings = NetworkSettings(hidden_units=256)
     """The discriminator. Its inputs are scaled by mean and deviation of the clips, never by `normalize`."""

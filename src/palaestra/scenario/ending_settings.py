@@ -22,9 +22,9 @@ class StopSettings(Settings):
     at_most: float | None = None
     """Value down to which it is good enough, for metrics that should fall; null: no such value."""
     episodes: int = Field(default=100, gt=0)
-    """Episodes that a reward is the mean of. For `no_progress`: fewer, if its decisions have fewer."""
+    """Number of episodes in the mean reward. For `no_progress`: fewer, if its decisions have fewer."""
     summaries: int = Field(default=1, gt=0)
-    """Whole summaries that a value is the mean of, at least; 1: rewards are the mean of `episodes` alone."""
+    """Smallest number of whole summaries in a mean; 1: only `episodes` counts for rewards."""
     no_progress: int | None = Field(default=None, gt=0)
     """Training also ends after this many decisions without a new best value; null: never."""
 
@@ -52,8 +52,7 @@ class KeepBestSettings(Settings):
     """Which model of a behavior is kept as its best, `<Behavior>-best.onnx`, with the checkpoint that it is of."""
 
     metric: str | None = None
-    """Metric of a summary to compare by; null: the mean reward of `episodes` separate evaluation episodes.
-    """
+    """Metric of a summary to compare by; null: the mean reward of `episodes` separate evaluation episodes."""
     every: int | None = Field(default=None, gt=0)
     """Decisions between two measurements, each of which waits for the next summary; null: checkpoint_interval, or a
     tenth of max_steps if that is less. The final policy is measured in any case.

@@ -1,4 +1,4 @@
-"""Self-play schedule: which team learns, when that changes, when opponents change, and who they are."""
+"""Self-play schedule: the learning team, its changes, and the changes and choice of opponents."""
 
 from __future__ import annotations
 

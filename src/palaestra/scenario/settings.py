@@ -106,8 +106,7 @@ class CompletionCriteriaSettings(Settings):
     behavior: str | None = None
     """Behavior to measure. Unset: the one that learns, if there is only one."""
     measure: str = Field(default="reward", min_length=1)
-    """Measure: reward (mean episode reward), progress (share of max_steps done), Elo, or any metric by its tag.
-    """
+    """Measure: reward (mean episode reward), progress (share of max_steps done), Elo, or any metric by its tag."""
     min_lesson_length: int = Field(default=0, ge=0)
     """Smallest number of episodes of the lesson before it can end."""
     signal_smoothing: bool = True
@@ -214,7 +213,7 @@ class PrioritySettings(Settings):
 
 
 class ExploiterSettings(Settings):
-    """A second learner of the behavior, which plays the newest policy alone. Copies of it join the pool."""
+    """A second learner of the behavior, which plays only against the newest policy. Copies of it join the pool."""
 
     share: float = Field(default=0.25, gt=0, lt=1)
     """Share of the episodes that it plays, from which no policy learns; usually 0.1 to 0.4. Exploiters of several
@@ -225,7 +224,7 @@ class ExploiterSettings(Settings):
     again, after save_steps at the earliest; usually 0.6 to 0.8.
     """
     max_steps: int = Field(default=200000, gt=0)
-    """Decisions of the exploiter after which it does so at any win rate; usually 2 to 10 times save_steps."""
+    """Decisions of the exploiter after which its copy joins at any win rate; usually 2 to 10 times save_steps."""
 
 
 UNIFORM, PRIORITIZED = "uniform", "prioritized"
@@ -273,7 +272,7 @@ class SelfPlaySettings(Settings):
         if not all(isinstance(text, str) for text in texts):
             raise ValueError(f"expected {UNIFORM}, {PRIORITIZED}, names of brains, or a list of these, got {[*texts]}")
         if {UNIFORM, PRIORITIZED} <= {*texts}:
-            raise ValueError(f"expected one of {UNIFORM} and {PRIORITIZED} beside the names of brains, got both")
+            raise ValueError(f"expected one of {UNIFORM} and {PRIORITIZED} in addition to names of brains, got both")
         for text in texts:
             near = "" if text in (UNIFORM, PRIORITIZED) or ":" in text else nearest(text, (UNIFORM, PRIORITIZED))
             if near:

@@ -63,7 +63,7 @@ class WinRates:
         return rate * (1.0 - rate) if self._settings.weights == "even" else (1.0 - rate) ** self._settings.power
 
     def easiest(self, numbers: Sequence[int]) -> int:
-        """Returns the snapshot whose hardest game is easiest; of equals the first."""
+        """Returns the snapshot with the highest minimum win rate; among equals the first."""
         learners = [*self._records] or [""]
         return max(numbers, key=lambda number: min(self.expected(one, number) for one in learners))
 

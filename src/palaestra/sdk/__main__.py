@@ -41,7 +41,7 @@ def _pack(argv: Sequence[str]) -> int:
         "python -m palaestra.sdk pack", description=about, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("game", type=Path, metavar="FILE.py", help="a game whose file ends in GAME.play()")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="the launcher (default: beside the game)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the launcher (default: next to the game)")
     arguments = parser.parse_args(argv)
     out = pack(arguments.game, arguments.out)
     print(f"Wrote {out}; train with: mlagents-learn SETTINGS.yaml --env={arguments.out or out}")

@@ -63,7 +63,7 @@ class Game:
     ) -> Areas:
         """Makes the game's areas with their agents, after setting parameters. Raises EnvError if the function fails."""
         if areas < 1:
-            raise EnvError(f"game '{self.name}' was asked for {areas} areas; expected at least 1")
+            raise EnvError(f"game '{self.name}' cannot have {areas} areas; expected at least 1")
         try:
             return Areas(partial(self.fill, **options), areas, seed, {**self.parameters, **parameters})
         except PalaestraError:

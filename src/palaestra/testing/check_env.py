@@ -52,7 +52,7 @@ def check_env(env: Env, ticks: int = 200, seed: int = 0) -> None:
 def _check_members(env: Any) -> None:
     names = [name for name in {**Env.__annotations__, **vars(Env)} if not name.startswith("_")]
     if missing := [name for name in names if not hasattr(env, name)]:
-        raise EnvError(f"{type(env).__name__} lacks {', '.join(missing)}; palaestra.envs.base.Env says what they are")
+        raise EnvError(f"{type(env).__name__} lacks {', '.join(missing)}; palaestra.envs.base.Env explains them")
     if not isinstance(env.device, torch.device):
         raise EnvError(f"device is {env.device!r}; expected a torch.device")
     if isinstance(env.num_areas, bool) or not isinstance(env.num_areas, int) or env.num_areas < 1:
@@ -99,7 +99,9 @@ def _check_tables(env: Env, steps: Steps, before: Steps, tick: int) -> None:
         raise EnvError(f"tick {tick}: behaviors is empty; expected at least one from reset on")
     for name in steps:
         if name not in env.behaviors:
-            raise EnvError(f"tick {tick}: behavior '{name}' came, but behaviors names only {', '.join(env.behaviors)}")
+            raise EnvError(
+                f"tick {tick}: behavior '{name}' appeared, but behaviors names only {', '.join(env.behaviors)}"
+            )
     for name in before:
         if name not in env.behaviors:
             raise EnvError(f"tick {tick}: behavior '{name}' is gone from behaviors; it may gain names, never lose one")
@@ -123,7 +125,9 @@ def _check_tables(env: Env, steps: Steps, before: Steps, tick: int) -> None:
 def _check_fresh(steps: Steps) -> None:
     for name, step in steps.items():
         if bool((step.terminated | step.truncated).any()):
-            raise EnvError(f"behavior '{name}': reset reports ended episodes; it starts every area anew")
+            raise EnvError(
+                f"behavior '{name}': reset reports ended episodes; it must start a new episode in every area"
+            )
         if bool(step.reward.any() or step.group_reward.any()):
             raise EnvError(f"behavior '{name}': reset gives rewards, before anyone acted; expected 0")
 
@@ -218,7 +222,7 @@ def _check_saving(env: Env, actions: list[Actions], marks: list[dict[str, bytes]
     env.load_state_dict(state)
     for tick, action in enumerate(actions[middle:], middle + 1):
         _compare(
-            hashes_of(env.step(action)), marks[tick], tick, f"a state saved at tick {middle} goes on as it did before"
+            hashes_of(env.step(action)), marks[tick], tick, f"a state saved at tick {middle} continues as it did before"
         )
 
 

@@ -104,7 +104,7 @@ def _check(make: Callable[[int], Trainer], spec: BehaviorSpec, settings: Behavio
         _compare(
             _saved(other, where),
             _saved(first, where),
-            f"{where}: update {update} after loading goes on as without a stop",
+            f"{where}: update {update} after loading continues as without a stop",
         )
     overrides.check(where)
     _check_network(first, spec, settings, where)

@@ -24,7 +24,7 @@ COLUMNS = {
 def check_table(step: TimeStep, spec: BehaviorSpec, device: torch.device, areas: int, where: str) -> None:
     """Raises EnvError for the first rule that the table breaks; its message begins with `where`."""
     if not isinstance(step, TimeStep):
-        raise EnvError(f"{where}: a {type(step).__name__} came; expected a TimeStep")
+        raise EnvError(f"{where}: a {type(step).__name__} was returned; expected a TimeStep")
     if not isinstance(step.acting, Tensor) or step.acting.ndim != 1:
         raise EnvError(f"{where}: acting is {_found(step.acting)}; expected torch.bool (slots,)")
     slots = len(step.acting)

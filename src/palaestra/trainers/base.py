@@ -34,7 +34,7 @@ class Trainer(Protocol):
     """
 
     network: Trunk
-    """The network that acts and all else that is learned; model files and `--initialize-from` take it."""
+    """The acting network and all other learned weights; model files and `--initialize-from` use it."""
     policy: NetworkPolicy
     """Acts with the network."""
     rollout_size: int

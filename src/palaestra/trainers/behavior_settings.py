@@ -203,7 +203,7 @@ class BehaviorSettings(Settings):
             raise field_error(BehaviorSettings, "hyperparameters", sentence, self.hyperparameters.n_step)
         for name, signal in self.reward_signals.items():
             if getattr(getattr(signal, "network_settings", None), "body", None) == RESIDUAL:
-                sentence = f"{name}: body: residual is a policy's alone; leave it out"
+                sentence = f"{name}: body: residual is only for a policy's network; leave it out here"
                 raise field_error(BehaviorSettings, "reward_signals", sentence, RESIDUAL)
         return self
 

@@ -154,9 +154,9 @@ class GroupValues:
         """Returns values, baselines, next values and endless next values of all decisions, each (N, K).
 
         The next value is computed from the group's remaining agents, and an agent that has just left with its final
-        observation; 0 once the group's episode ended. The endless one, for reward signals that ignore ends, also counts
-        agents whose group ended with their final observations. With individual values an agent that decides again in
-        the rollout has its own next value instead.
+        observation; 0 once the group's episode ended. The endless value, for reward signals that ignore ends, also
+        counts agents whose group ended, with their final observations. With individual values an agent that decides
+        again in the rollout has its own next value instead.
         """
         table = self.batches.table
         features = self._features()

@@ -185,7 +185,7 @@ class PPO:
     def learn(self, rollout: Rollout, c: Coefficients, *, again: bool = False) -> None:
         """Takes `num_epoch` passes over a rollout, with a step of Adam for each minibatch; then reward signals learn.
 
-        `again`: it is an earlier rollout, which their statistics hold already, and from which they have learned.
+        `again`: it is an earlier rollout, which their statistics include already and from which they have learned.
         """
         with torch.no_grad():
             estimates = self._estimates(rollout)

@@ -189,8 +189,12 @@ class SAC:
         lacking = self._lacks_replay
         self._lacks_replay = False
         keep = "" if self.saves_replay else ", since its settings keep none there (save_replay_buffer: true does)"
-        again = f"{self._to_collect:,} decisions are collected anew before it learns again"
-        return [f"It goes on without its replay: the checkpoint has none that fits{keep}; {again}"] if lacking else []
+        again = f"{self._to_collect:,} new decisions are collected before it learns again"
+        return (
+            [f"It continues without its replay buffer: the checkpoint has no fitting one{keep}; {again}"]
+            if lacking
+            else []
+        )
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
         """Adds the rollout to the replay, then takes the gradient steps that are due."""
@@ -246,8 +250,8 @@ class SAC:
     def temperature_loss(self, excess: Tensor, counts: Tensor) -> Tensor:
         """Returns the temperatures' loss, (), eq. 18.
 
-        `excess` (N, 1 + B or as many as there are): entropy less its target, without gradient; `counts`, the same: 1
-        for rows that count, else 0. It trains `self.network.log_temperature`.
+        `excess` (N, up to 1 + B): entropy minus its target, without gradient; `counts` (same shape): 1 for rows that
+        count, else 0. It trains `self.network.log_temperature`.
         """
         return temperature_loss(self.network.log_temperature, excess, counts)
 

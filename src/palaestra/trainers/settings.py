@@ -181,8 +181,7 @@ class BCSettings(Settings):
     of `palaestra run`.
     """
     teacher_behavior: str | None = None
-    """The behavior whose agents the teacher plays (ML-Agents once called it brain_to_imitate); null: the student's own.
-    """
+    """The behavior whose agents the teacher plays (ML-Agents' old brain_to_imitate); null: the student's own."""
     teacher_plays: bool = True
     """Whether the teacher acts, if it plays the student's own behavior. If not, the student acts, and learns the
     teacher's actions.
@@ -233,8 +232,7 @@ class BehavioralCloningSettings(Settings):
     samples_per_update: int | None = Field(default=None, ge=0)
     """Demonstrated decisions used in one update (with sac: with each gradient step); 0 or null: all."""
     num_epoch: int | None = Field(default=None, gt=0)
-    """Passes over them in one update; null: 3. With sac, if neither this nor samples_per_update is set: 4 minibatches.
-    """
+    """Epochs over them in one update; null: 3. With sac, if samples_per_update is not set either: 4 minibatches."""
     batch_size: int | None = Field(default=None, gt=0)
     """Minibatch size; null: the policy's."""
 

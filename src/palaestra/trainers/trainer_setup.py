@@ -170,8 +170,8 @@ FINITE = "finite numbers"
 
 
 def check_overrides(trainer: object, checks: Mapping[str, Check]) -> None:
-    """Checks each result of a subclass's own methods, by their names: where one is wrong, PluginError names the method,
-    where it is not finite, Diverged does.
+    """Checks each result of a subclass's own methods, by their names: for a wrong result PluginError names the method,
+    for a result that is not finite Diverged does.
     """
     for name, check in checks.items():
         method = getattr(trainer, name)

@@ -69,7 +69,7 @@ class GameBackend(ABC):
         hello = incoming.hello
         if hello is None:
             raise UnityEnvironmentException(
-                "the first message does not introduce a game: it goes on with another trainer, or is no game"
+                "the first message does not introduce a game: it continues with another trainer, or is no game"
             )
         try:
             game = read_game_version(hello)

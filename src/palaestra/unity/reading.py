@@ -40,7 +40,7 @@ class TensorReader:
         """Returns decision requests and ends of episodes, each in the order of the message."""
         if len(infos.obs) != len(self._columns):
             raise UnityObservationException(
-                f"behavior '{self._key}', agent {infos.id[0]}: {len(infos.obs)} observations came; expected "
+                f"behavior '{self._key}', agent {infos.id[0]}: {len(infos.obs)} observations received; expected "
                 f"{len(self._columns)}"
             )
         try:

@@ -38,7 +38,7 @@ def steps_from_proto(
     came = [spec.shape for spec in reader.spec.observation_specs]
     if came != expected:
         raise UnityObservationException(
-            f"agent {infos.id[0]}: observations of shapes {came} came; expected {expected}, as in its spec"
+            f"agent {infos.id[0]}: received observations of shapes {came}; expected {expected}, as in its spec"
         )
     for what, numbers in (("rewards", infos.reward), ("group rewards", infos.group_reward)):
         if not np.isfinite(numbers).all():

@@ -107,7 +107,7 @@ body.body--dark .bg-negative { --q-negative: #c43c32; }
   .p-side { max-width: none; } .p-card { padding: 8px; } }
 #popup { max-width: min(34rem, calc(100vw - 4em)); white-space: pre-line; }
 #popup > span:last-child::after { content: "\\A If the command that serves this page has ended, start it again: \
-this page then goes on by itself. Where the command prints another address, open that one."; }
+this page then continues automatically. Where the command prints another address, open that one."; }
 .p-quiet { color: var(--palaestra-quiet); }
 """
 

@@ -135,7 +135,7 @@ def add_pages(site: Site, streams: SceneStreams, invitation_to: Callable[[str], 
 
 
 async def _watch(server: uvicorn.Server, streams: SceneStreams, ended: Callable[[], bool] | None) -> None:
-    """Stops the server when `ended` says so, and ends the streams when it stops, which would go on otherwise."""
+    """Stops the server when `ended` returns True, and then ends the streams, which would continue otherwise."""
     while not server.should_exit:
         await asyncio.sleep(0.25)
         if ended is not None and ended():

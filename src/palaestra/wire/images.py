@@ -135,7 +135,7 @@ def _checked(picture: Picture, shape: tuple[int, ...]) -> tuple[list[_Png], _Pla
     for png in pngs:
         if (png.height, png.width) != shape[1:]:
             raise ProtocolError(
-                f"{picture.where}: a PNG of {png.height}x{png.width} pixels (height x width) came; expected "
+                f"{picture.where}: received a PNG of {png.height}x{png.width} pixels (height x width); expected "
                 f"{shape[1]}x{shape[2]}"
             )
     try:
@@ -160,7 +160,8 @@ def _plan(channels: tuple[int, ...], mapping: tuple[int, ...], needed: int) -> _
         widths = channels if sum(channels) >= needed else colors
         if sum(widths) < needed:
             raise ValueError(
-                f"{len(channels)} PNGs with {sum(widths)} channels in all came; expected at least {needed} channels"
+                f"{len(channels)} PNGs with {sum(widths)} channels in total received; expected at least {needed} "
+                f"channels"
             )
         return tuple((channel,) for channel in range(needed)), widths
     widths = channels if sum(channels) == len(mapping) else colors
@@ -184,7 +185,7 @@ def _split(picture: Picture) -> list[_Png]:
         if data[begin : begin + 8] != SIGNATURE or data[begin + 12 : begin + 16] != b"IHDR" or len(data) < begin + 33:
             came = data[begin : begin + 8].hex(" ") or "nothing"
             raise ProtocolError(
-                f"{picture.where}: expected a PNG at byte {begin} of its {len(data)} bytes, {came} came"
+                f"{picture.where}: expected a PNG at byte {begin} of its {len(data)} bytes, received {came}"
             )
         width, height, _, color = struct.unpack_from(">IIBB", data, begin + 16)
         if color not in _CHANNELS or not 0 < width * height <= MAX_PIXELS:

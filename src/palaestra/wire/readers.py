@@ -174,7 +174,7 @@ def check_tick(length: int, agents: Sequence[tuple[AgentInfoReader, int, int]], 
         return
     raises = f"at most {most:,g} MB a message, which env_settings.max_message_mb sets"
     if length > most * MB:
-        raise ProtocolError(f"a message of {length / MB:,.1f} MB came; expected {raises}")
+        raise ProtocolError(f"a message of {length / MB:,.1f} MB is too large; expected {raises}")
     sizes = [
         (4 * prod(sensor.sent) * count, read, sensor, count, agent)
         for read, count, agent in agents

@@ -109,7 +109,7 @@ def test_drawn_inputs_lie_in_their_range_and_differ_from_call_to_call(foreign: P
         (
             "  temperature: {value: 0.5}\n",
             "",
-            r"inputs: the model's 'temperature' \[\] is not named: say what it takes",
+            r"inputs: the model's 'temperature' \[\] is not named: name the observation that it takes",
         ),
         (
             "[place, obs_1]",

@@ -97,7 +97,7 @@ def test_a_function_may_answer_in_the_plainest_form(action, answer, expected):
 @pytest.mark.parametrize(
     ("action", "answer", "message"),
     [
-        ((1, ()), None, r"answered with None \(is there no 'return'\?\); expected numbers of shape \(R, 1\)"),
+        ((1, ()), None, r"answered with None \(is a 'return' missing\?\); expected numbers of shape \(R, 1\)"),
         (
             (1, (3,)),
             [[1], [0]],

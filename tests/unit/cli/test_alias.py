@@ -37,7 +37,7 @@ def test_mlagents_learn_runs_learn_with_its_arguments_and_exit_status(commands: 
 
 def test_a_command_of_ml_agents_is_not_replaced_unasked(commands: Path):
     file = theirs(commands)
-    with pytest.raises(RunError, match="mlagents-learn is there and was not written by this command"):
+    with pytest.raises(RunError, match="mlagents-learn exists and was not written by this command"):
         install(commands)
     assert [path.name for path in commands.iterdir()] == ["mlagents-learn"]
     assert "theirs" in file.read_text()
@@ -46,7 +46,7 @@ def test_a_command_of_ml_agents_is_not_replaced_unasked(commands: Path):
 def test_a_command_that_path_finds_is_not_hidden_unasked(commands, tmp_path, monkeypatch):
     theirs(tmp_path / "theirs")
     monkeypatch.setenv("PATH", os.pathsep.join(map(str, (commands, tmp_path / "theirs"))))
-    with pytest.raises(RunError, match="--force lets ours be found"):
+    with pytest.raises(RunError, match="--force installs ours anyway"):
         install(commands)
     assert not list(commands.iterdir())
     install(commands, force=True)

@@ -31,7 +31,7 @@ GIVEN = {
     "--wandb": "--wandb is --track here, such as --track=wandb:project=walkers",
     "--env-id=CartPole-v1": "--env-id=CartPole-v1 is --env=CartPole-v1 here",
     "--save-path=x": "--save-path=x is --results-dir=x here",
-    "--policy=MlpPolicy": "--policy: the network fits the observations by itself",
+    "--policy=MlpPolicy": "--policy: the network is chosen to fit the observations",
     "--capture-video": "`palaestra record RUN` makes a GIF",
     "--max-stepz=3": "unknown flag '--max-stepz'; did you mean '--max-steps'?",
     "--xq": "unknown flag '--xq' (see:",

@@ -117,7 +117,7 @@ def test_ctrl_c_saves_all_ranks_and_another_number_of_them_goes_on(tmp_path: Pat
     stopped.send_signal(signal.SIGINT)
     assert ended(stopped, 0, 130).count("Stopped at step") == 1
     text = ended(start(tmp_path, "run", "--resume", "--set", "torch_settings.processes=1"), 0)
-    assert "was trained in 2 processes and goes on in 1: episodes begin anew" in text.replace("\n", " ")
+    assert "was trained in 2 processes and continues in 1: episodes start again" in text.replace("\n", " ")
     assert (tmp_path / "run" / "3DBall.onnx").is_file()
 
 
@@ -125,7 +125,7 @@ def test_ctrl_c_saves_all_ranks_and_another_number_of_them_goes_on(tmp_path: Pat
 def test_a_run_of_one_process_goes_on_in_two_from_the_step_that_it_had(tmp_path: Path):
     ended(new(tmp_path, "run", 3000, "--processes=1"), 0)
     text = ended(start(tmp_path, "run", "--resume", "--processes=2", "--set", "behaviors.*.max_steps=6000"), 0)
-    assert "was trained in 1 process and goes on in 2: episodes begin anew" in text.replace("\n", " ")
+    assert "was trained in 1 process and continues in 2: episodes start again" in text.replace("\n", " ")
     assert summaries(tmp_path / "run") == [*range(1000, 6001, 1000)]
 
 

@@ -51,7 +51,7 @@ def test_another_trainer_takes_none_of_the_hyperparameters_of_the_file(tmp_path:
         found = load(file, overrides(options))
         ball = found.settings.behaviors["Ball"]
         assert (ball.trainer_type, ball.hyperparameters) == ("sac", SACSettings(batch_size=64))
-        assert "ball.yaml:4: behaviors.Ball.hyperparameters: those of ppo are left out" in found.warnings[0]
+        assert "ball.yaml:4: behaviors.Ball.hyperparameters: values of ppo are left out" in found.warnings[0]
     same = load(file, overrides(parse(make_parser("learn"), ["learn", str(file), "--trainer=ppo"])))
     assert same.settings.behaviors["Ball"].hyperparameters.model_dump()["num_epoch"] == 9
     assert same.warnings == ()

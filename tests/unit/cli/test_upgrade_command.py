@@ -56,7 +56,7 @@ def test_a_current_file_is_copied_with_a_word(terminal):
     Path("now.yaml").write_text("behaviors: {A: }  # mine\n", encoding="utf-8")
     assert (
         terminal("upgrade now.yaml copy.yaml")
-        == "now.yaml is current: nothing had to be done\nWrote copy.yaml (the same file)\n"
+        == "now.yaml is current: nothing was changed\nWrote copy.yaml (the same file)\n"
     )
     assert Path("copy.yaml").read_text(encoding="utf-8") == "behaviors: {A: }  # mine\n"
 

@@ -199,7 +199,7 @@ def test_a_recording_of_ours_that_was_killed_has_more_records_than_it_counted(tm
         ),
         (bytes(100), "not a demonstration file"),
         (struct.pack("<B", 2) + b"\x08\x07" + bytes(100), "version 7 of the format"),
-        (b"\x0e\x08\x01\x12\x01d", "cut off within its header: 6 bytes came"),
+        (b"\x0e\x08\x01\x12\x01d", "cut off within its header: it has 6 bytes"),
     ],
 )
 def test_a_foreign_file_is_named_as_what_it_is(tmp_path, content, message):

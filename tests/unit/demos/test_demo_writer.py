@@ -85,15 +85,15 @@ def test_records_before_an_error_are_kept_and_no_file_remains_without_any(tmp_pa
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"obs": ()}, "agent 0, record 0: 0 observations came; expected 3"),
+        ({"obs": ()}, "agent 0, record 0: 0 observations received; expected 3"),
         (
             {"obs": (np.zeros(3), np.zeros((3, 2)), np.zeros(2))},
-            r"observation 'things' came with shape \(3, 2\); expected \(2, 2\)",
+            r"observation 'things' has shape \(3, 2\); expected \(2, 2\)",
         ),
-        ({"mask": np.ones(4, bool)}, "a mask of 4 choices came; expected 5"),
+        ({"mask": np.ones(4, bool)}, "received a mask of 4 choices; expected 5"),
         (
             {"discrete": np.zeros(1, np.int64)},
-            r"actions of shapes \(\(2,\), \(1,\)\) came; expected \(\(2,\), \(2,\)\)",
+            r"actions of shapes \(\(2,\), \(1,\)\); expected \(\(2,\), \(2,\)\)",
         ),
     ],
 )

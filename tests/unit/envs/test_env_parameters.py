@@ -272,7 +272,7 @@ def test_options_name_parameters_and_a_constructor_s_own_come_first():
     for wrong in (3, {"level": 2}):
         with pytest.raises(EnvError, match=r"parameters is .*; expected a map from parameters to members"):
             as_env(Shown, 2, "cpu", {"parameters": wrong})
-    with pytest.raises(EnvError, match="environment_parameters is a section of its own, beside env_settings"):
+    with pytest.raises(EnvError, match="environment_parameters is a separate section, next to env_settings"):
         as_env(Shown, 2, "cpu", {"environment_parameters": {"level": 2}})
 
 

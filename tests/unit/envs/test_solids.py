@@ -27,7 +27,7 @@ def test_an_unknown_shape_is_refused_with_those_there_are():
 
 def test_two_groups_cannot_have_one_name():
     ball = solids("ball", "sphere", np.zeros((1, 1, 3)), 1, (0, 0, 0))
-    with pytest.raises(ValueError, match="these came: ball, ball"):
+    with pytest.raises(ValueError, match="these names were given: ball, ball"):
         Drawing((ball, ball), (1, 1, 1))
 
 

@@ -138,7 +138,7 @@ def test_rank_0_shows_the_warnings_of_all_ranks_once(played: list[dict[str, Any]
     second = played[1]["printed"]
     assert first.count("[WARNING] rank 1: A: Group rewards arrive") == 4  # once in each of four runs
     assert (
-        first.count("Episodes begin anew, as this environment cannot be saved") == 3
+        first.count("Episodes start again, because this environment cannot be saved") == 3
     )  # in the three that resume, by all ranks
     assert first.count("'B' does not learn: rank 1 of 2 has not seen it so far") == 1
     assert "WARNING" not in second
@@ -167,7 +167,7 @@ def test_ranks_agree_on_the_teams_of_self_play_though_one_sees_a_team_late(playe
 @pytest.mark.slow
 def test_ranks_whose_folder_is_deleted_save_it_elsewhere_and_go_on(played: list[dict[str, Any]]):
     for text, finished, steps in (one["lost"] for one in played):
-        assert "was deleted or renamed while the run was training. What was learned until step" in text
+        assert "was deleted or renamed while the run was training. The training up to step" in text
         assert finished
         assert steps["Basic"] >= 1500
 

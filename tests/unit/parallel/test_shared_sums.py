@@ -41,7 +41,7 @@ def test_every_rank_gets_the_same_sums_and_objects_also_those_larger_than_a_chun
 def test_a_rank_that_leaves_or_does_not_come_is_noticed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(shared_sums, "LOOK_SECONDS", 0.01)
     sums = made(2, timeout=0.05)
-    with pytest.raises(RuntimeError, match="did not come in time"):
+    with pytest.raises(RuntimeError, match="did not arrive in time"):
         sums[0].add(torch.ones(1))
     sums = made(2)
     leaving = threading.Timer(0.05, sums[1].leave)

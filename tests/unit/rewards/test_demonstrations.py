@@ -109,7 +109,7 @@ def test_of_more_observations_those_of_the_policys_names_are_read(folder: Path, 
     assert [view.tolist() for view in shown(demo).obs] == [
         [[tick] * size for tick in (1, 2, 3, 5, 6)] for size in (2, 3)
     ]
-    assert demo.warnings[0] == f"{folder / 'a.demo'}: things in it is passed over, as the policy does not see it"
+    assert demo.warnings[0] == f"{folder / 'a.demo'}: things in it is ignored, because the policy does not see it"
     with pytest.raises(DemoError, match="was recorded from other agents"):
         load(str(folder / "a.demo"), BehaviorSpec((ObsSpec("view", (4,)),), HYBRID.action))
 
@@ -125,7 +125,7 @@ def test_an_empty_recording_is_passed_over_beside_others(folder: Path):
     assert len(demo) == 9
     [line] = demo.warnings
     assert line.startswith(f"{folder / '0.demo'} is an empty recording")
-    assert line.endswith("it is passed over")
+    assert line.endswith("it is ignored")
     with pytest.raises(DemoError, match=r"0\.demo is an empty recording"):
         load(str(folder / "0.demo"))
 

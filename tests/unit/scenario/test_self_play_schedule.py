@@ -107,7 +107,10 @@ def test_opponents_are_a_word_or_brains_or_both(given: object, brains: tuple[str
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["uniform", "prioritized"], "expected one of uniform and prioritized beside the names of brains, got both"),
+        (
+            ["uniform", "prioritized"],
+            "expected one of uniform and prioritized in addition to names of brains, got both",
+        ),
         ("prioritised", "or the name of a brain, got 'prioritised'; did you mean 'prioritized'"),
     ],
 )

@@ -279,7 +279,7 @@ class Idle(Coming):
         (Unseeded(), r"the same seed \(0\) and actions give the same stream, but 'Walk' obs\[0\] differs at tick 1"),
         (
             changed(load_state_dict=lambda state: None),
-            "a state saved at tick 100 goes on as it did before, but .* differs at tick 101",
+            "a state saved at tick 100 continues as it did before, but .* differs at tick 101",
         ),
         (changed(state_dict=lambda: {"random": 3}), "'random' is a int; expected a tensor"),
         (changed(set_parameters=lambda values: None), "set_parameters took 'no such parameter'"),
@@ -290,7 +290,7 @@ class Idle(Coming):
         (changed(render=lambda area: np.zeros((4, 5, 3))), r"render\(0\) gave float64 \(4, 5, 3\)"),
         (changed(render=cannot_draw), "where there is no picture; it raised NotImplementedError"),
         (ClosesOnce(), "the second call raised AttributeError"),
-        (Unknown(), "behavior 'Run' came, but behaviors names only Walk"),
+        (Unknown(), "behavior 'Run' appeared, but behaviors names only Walk"),
         (Shrinking(), "0 slots after 1; slots stay"),
         (changed(step=lambda actions: {}), "behavior 'Walk' is steady and has no table"),
         (Idle(), "no agent awaited an action in 200 ticks"),

@@ -184,7 +184,7 @@ class Unset(Half):
     [
         (
             f"{__name__}:Half",
-            "lacks Settings, make_network, state_dict, load_state_dict; docs/guides/extend/own-trainer.md says",
+            "lacks Settings, make_network, state_dict, load_state_dict; docs/guides/extend/own-trainer.md explains",
         ),
         (
             f"{__name__}:Unset",

@@ -356,7 +356,7 @@ class HeldActor(SAC):
         (PassesOver, "PassesOver.policy_loss was never called"),
         (Misnamed, "Misnamed.policy_los overrides no method of PPO, and is never called; did you mean 'policy_loss'"),
         (Motionless, "three updates have not changed the policy"),
-        (Counts, "goes on as without a stop|a state that was loaded"),
+        (Counts, "continues as without a stop|a state that was loaded"),
         (OneCritic, r"OneCritic.critic_loss returned a tensor \(\) of float32; expected a tensor \(2,\)"),
         (NoSignal, r"NoSignal.targets returned a tensor \(16,\) .* \(16, 1\) of float32: N decisions, K reward"),
         (HeldActor, r"HeldActor.actor_loss returned -?\d.*; expected a tensor \(\)"),

@@ -175,7 +175,7 @@ def test_a_page_beside_a_training_ends_quietly_on_a_signal_and_the_run_says_so_a
             seen.append(line)
             if "the page beside the run has ended" in line:
                 break
-        assert "the run goes on" in seen[-1]
+        assert "the run continues" in seen[-1]
         assert any("Step" in line for line in lines)
         process.send_signal(signal.SIGTERM)
         seen += process.communicate(timeout=180)[0].splitlines()

@@ -117,7 +117,8 @@ def test_a_message_is_limited_in_encoded_and_decoded_size():
     check_tick(10**9, [behavior(12_000, 3, 84, 84)], 1024.0)
     check_tick(10**12, [behavior(10**9, 3, 84, 84)], None)
     with pytest.raises(
-        ProtocolError, match=r"a message of 2,000.0 MB came; expected at most 1,024 MB .* env_settings.max_message_mb"
+        ProtocolError,
+        match=r"a message of 2,000.0 MB is too large; expected at most 1,024 MB .* env_settings.max_message_mb",
     ):
         check_tick(2 * 10**9, [], 1024.0)
     with pytest.raises(ProtocolError) as error:

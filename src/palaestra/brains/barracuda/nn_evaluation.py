@@ -170,7 +170,7 @@ def _concat(layer: Layer, inputs: list[np.ndarray]) -> np.ndarray:
 
 
 def reshaped(layer: Layer) -> tuple[int, ...]:
-    """Returns the (H, W, C) that a reshaping layer gives. Raises PolicyError if agents would be mixed."""
+    """Returns the output shape (H, W, C) of a reshaping layer. Raises PolicyError if agents would be mixed."""
     if len(layer.pool) != 4 or layer.pool[0] not in (-1, 0, 1) or any(size < 1 for size in layer.pool[1:]):
         raise PolicyError(
             f"layer '{layer.name}' reshapes to {list(layer.pool)}; expected four sizes, with the agents first"

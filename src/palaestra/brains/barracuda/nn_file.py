@@ -230,7 +230,7 @@ def _assembled(
             known |= constants.keys()
         missing = [name for name in layer.inputs if name not in known]
         if missing:
-            raise reader.damaged(f"layer '{layer.name}' reads '{missing[0]}', which nothing before it gives")
+            raise reader.damaged(f"layer '{layer.name}' reads '{missing[0]}', which no earlier layer writes")
         if layer.kind != kinds.LOAD:  # which gives its own tensors and nothing else
             known.add(layer.name)
         layers.append(replace(layer, weights=weights))

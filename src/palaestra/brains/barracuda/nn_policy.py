@@ -136,7 +136,7 @@ def _pixels(network: NetworkFile, name: str) -> tuple[int, int, int]:
 
 
 def _branches(network: NetworkFile, size: int, given: Sequence[int] | None) -> tuple[int, ...]:
-    """Returns the number of choices of each branch: what is given, else the slices of the mask."""
+    """Returns the number of choices of each branch: the given numbers, else the slices of the mask."""
     cuts = [layer for layer in network.layers if layer.kind == kinds.STRIDED_SLICE and MASK in layer.inputs]
     ends = sorted({(layer.pads[3], layer.pool[3] or size) for layer in cuts if len(layer.pads) == len(layer.pool) == 4})
     adjoin = bool(ends) and [start for start, _ in ends] == [0, *(end for _, end in ends[:-1])] and ends[-1][1] == size
@@ -160,10 +160,10 @@ def _branches(network: NetworkFile, size: int, given: Sequence[int] | None) -> t
 
 
 def _observations(network: NetworkFile, given: Sequence[Shape] | None) -> tuple[Shape, ...]:
-    """Returns the observations in Unity's order: those given, if they fit, else the file's inputs."""
+    """Returns the observations in Unity's order: the given ones if they fit, else the file's inputs."""
     own = [name for name in network.inputs if name == VECTORS or VISUAL.fullmatch(name)]
     if not own:
-        raise PolicyError(f"{network.path} sees nothing: it has no input {VECTORS} or visual_observation_0")
+        raise PolicyError(f"{network.path} has no observations: it has no input {VECTORS} or visual_observation_0")
     shapes = {name: _pixels(network, name) for name in own}
     images = [(c, h, w) for name, (h, w, c) in shapes.items() if name != VECTORS]
     size = prod(shapes[VECTORS]) if VECTORS in shapes else 0

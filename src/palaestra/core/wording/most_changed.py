@@ -6,7 +6,7 @@ MOST_CHANGED = {
     "stop_at": ("stop_when.at_least", "mean reward of 100 episodes at which training ends"),
     "stop_without_progress": (
         "stop_when.no_progress",
-        "decisions without a better reward after which it ends (exit status 3)",
+        "end the run (exit status 3) after this many decisions without a better reward",
     ),
     "learning_rate": ("hyperparameters.learning_rate", "step size of the optimizer, such as 3e-4"),
     "batch_size": ("hyperparameters.batch_size", "decisions in one gradient step"),

@@ -16,7 +16,7 @@ NEAREST = (
     ("td3 ddpg td7 tqc redq droq crossq apexddpg d4pg naf sql", "sac is nearest: off-policy as well, with two critics"),
     ("sacd discretesac sacdiscrete", "sac takes discrete actions too"),
     ("trpo npg ppg ppo2 ppoclip ppopenalty", "ppo is nearest"),
-    ("maskableppo ppomask", "ppo follows action masks by itself"),
+    ("maskableppo ppomask", "ppo applies action masks automatically"),
     (
         "recurrentppo ppolstm ppornn r2d2 r2d3",
         "ppo has a memory with --set 'network_settings.memory={memory_size: 128}'",
@@ -27,9 +27,9 @@ NEAREST = (
     ),
     ("mappo maddpg qmix vdn coma matd3 masac hatrpo happo mat", "poca is nearest: groups of agents share a reward"),
     ("reinforce vpg pg policygradient", "ppo is nearest; docs/guides/extend/reinforce.md writes a REINFORCE"),
-    ("gail airl", "gail is a reward signal here, beside any trainer: docs/guides/training/imitation.md"),
-    ("amp deepmimic ase", "amp is a reward signal here, beside any trainer: docs/guides/training/motion-priors.md"),
-    ("icm curiosity rnd", "curiosity and rnd are reward signals here, beside any trainer"),
+    ("gail airl", "gail is a reward signal here, for any trainer: docs/guides/training/imitation.md"),
+    ("amp deepmimic ase", "amp is a reward signal here, for any trainer: docs/guides/training/motion-priors.md"),
+    ("icm curiosity rnd", "curiosity and rnd are reward signals here, for any trainer"),
     ("dagger", "bc with a teacher is DAgger: docs/guides/training/imitation.md"),
     ("bcq cql iql awac td3bc crr marwil decisiontransformer dt", "bc is nearest: it learns from demonstrations"),
     (

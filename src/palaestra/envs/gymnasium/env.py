@@ -46,7 +46,7 @@ class GymnasiumEnv:
         """
         count = DEFAULT_AREAS if areas is None else areas
         if count < 1:
-            raise EnvError(f"gymnasium:{id} was asked for {areas} areas; expected at least 1")
+            raise EnvError(f"gymnasium:{id} cannot have {areas} areas; expected at least 1")
         registered = spec_of(id)
         self._adapt(build(registered, count, options), f"gymnasium:{id}", id, registered)
 

@@ -48,7 +48,7 @@ def open_envpool(task: str, areas: int | None, options: Mapping[str, Any]) -> Gy
     name = f"envpool:{task}"
     count = DEFAULT_AREAS if areas is None else areas
     if count < 1:
-        raise EnvError(f"{name} was asked for {areas} areas; expected at least 1")
+        raise EnvError(f"{name} cannot have {areas} areas; expected at least 1")
     if find_spec("envpool") is None:
         raise EnvError(
             f"{name} needs the package envpool, which is not installed: pip install 'palaestra[envpool]' (Python 3.11 "

@@ -89,8 +89,8 @@ class SelfResetDetector:
     """Compares final observations with first ones.
 
     If an environment resets itself within `step`, the final observation of every episode looks like a first one, while
-    the two before it do not. Only terminated episodes tell: a pole that is balanced until time is up may be where it
-    began, too. Decides once, after `EPISODES_NEEDED` of them, and gives up where most are truncated.
+    the two before it do not. Only terminated episodes are used: a pole that is balanced until the time limit may end
+    near its start, too. Decides once, after `EPISODES_NEEDED` of them, and gives up if most are truncated.
     """
 
     def __init__(self) -> None:

@@ -145,7 +145,7 @@ class SingleEnvs:
         try:
             drawn = env.render()
         except gymnasium.error.DependencyNotInstalled as error:
-            raise EnvError(f"{self._name} cannot be drawn: {error}") from error
+            raise EnvError(f"{self._name} cannot be rendered: {error}") from error
         except BaseException as error:  # whatever a user's environment does
             raise self._blame(error, "render", area) from error
         return picture(drawn, self._name)

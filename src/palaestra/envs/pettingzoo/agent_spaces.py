@@ -83,7 +83,7 @@ class AgentSpaces:
     def _first_wrong(
         leaf: Leaf, observations: Sequence[Any], agents: Sequence[str], error: Exception
     ) -> tuple[str, str]:
-        """Returns the first agent whose observation alone does not fit, and why."""
+        """Returns the first agent whose observation does not fit, and the reason."""
         for agent, one in zip(agents, observations, strict=True):
             if found := wrong_observation(leaf, 0, one):
                 return agent, f"it {found.problem}"

@@ -43,7 +43,7 @@ def open_pettingzoo(place: str, areas: int | None, options: Mapping[str, Any]) -
     name = f"pettingzoo:{place}"
     count = DEFAULT_AREAS if areas is None else areas
     if count < 1:
-        raise EnvError(f"{name} was asked for {areas} areas; expected at least 1")
+        raise EnvError(f"{name} cannot have {areas} areas; expected at least 1")
     if find_spec("pettingzoo") is None:
         raise EnvError(f"{name} needs the package pettingzoo: {PIP}")
     from palaestra.envs.pettingzoo.env import PettingZooEnv
@@ -243,7 +243,7 @@ def _check_options(maker: Callable[..., Any], module: ModuleType, options: Mappi
 
 
 def _parameters(maker: Callable[..., Any]) -> list[str] | None:
-    """Returns the names of a function's parameters; None if it takes any keyword, or does not tell."""
+    """Returns the names of a function's parameters; None if it takes any keyword, or has no signature."""
     try:
         takes = signature(maker).parameters
     except (ValueError, TypeError):

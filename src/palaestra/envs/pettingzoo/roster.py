@@ -31,8 +31,8 @@ class AgentRole:
 class Roster:
     """The role of each agent.
 
-    Agents whose names are equal up to a number at the end, and whose spaces are equal, share a behavior, named by what
-    is equal. If agents of such a name differ in their spaces, each kind is named after its first agent.
+    Agents whose names are equal up to a number at the end, and whose spaces are equal, share a behavior, named by the
+    common part. If agents of such a name differ in their spaces, each kind is named after its first agent.
     """
 
     def __init__(

@@ -141,7 +141,7 @@ class ParallelArea(Area):
 class TurnArea(Area):
     """Steps an AECEnv: one agent acts, then all that follows up to the next agent's turn happens on the same tick.
 
-    An agent's reward is what `last()` gives at its turn: the sum since its turn before. An agent that died gets it,
+    An agent's reward is the value of `last()` at its turn: the sum since its previous turn. An agent that died gets it,
     with its final observation, when its turn for the action None comes.
     """
 
@@ -244,7 +244,7 @@ class TurnArea(Area):
             raise
 
     def _collect_gone(self, tick: AreaTick, agents: Collection[Agent]) -> None:
-        """Ends the episodes of agents that left without a turn, with the ends and rewards that are still said."""
+        """Ends the episodes of agents that left without a turn, with their last flags and rewards."""
         ends, cuts, sums = (
             getattr(self.env, name, {}) for name in ("terminations", "truncations", "_cumulative_rewards")
         )

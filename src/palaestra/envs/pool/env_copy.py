@@ -64,7 +64,7 @@ class EnvCopy:
 
     @property
     def busy(self) -> float:
-        """Seconds that it was busy with ticks and resets since its first start, as far as finished ones tell."""
+        """Seconds that it was busy with finished ticks and resets since its first start."""
         return self._busy_before + (0.0 if self.tables is None else self.tables.busy_seconds)
 
     def start(self) -> None:
@@ -171,7 +171,7 @@ class EnvCopy:
             self.link.kill()
 
     def leave(self) -> None:
-        """See `Copy`. One that still makes its environment is not waited for."""
+        """See `Copy`. It does not wait for a copy that is still making its environment."""
         if self._made:
             self.leaving = True
             with suppress(*BROKEN):  # it has failed or ended by itself

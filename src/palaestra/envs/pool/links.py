@@ -14,7 +14,7 @@ from palaestra.parallel.worker import GRACE, WorkerProcess
 
 
 class Link(ABC):
-    """Starts whatever holds the environment of a copy, and has the connection with it."""
+    """Starts the process or runner of a copy's environment, and holds the connection with it."""
 
     title: str  # its name in messages, such as 'copy 2 of the environment'
     grace: float  # seconds that it has to close its environment
@@ -41,7 +41,7 @@ class Link(ABC):
 
     @abstractmethod
     def end(self) -> None:
-        """Ends it and frees what is held for it; may be called again."""
+        """Ends it and frees its resources; may be called again."""
 
     def failure(self) -> CopyFailed:
         """Returns the error of its end."""

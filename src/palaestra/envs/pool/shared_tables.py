@@ -127,8 +127,8 @@ class SharedTables:
                 arrays["end_slots"][:count] = ends
 
     def mark_quiet(self) -> None:
-        """Notes that a tick was written to the arrays on which no episode ended, no group was rewarded, and all agents
-        act as before.
+        """Notes that the arrays hold a tick without an episode's end or a group reward, on which all agents act as
+        before.
         """
         for arrays in self.arrays.values():
             arrays["flags"][:FLAGS] = _QUIET_TICK

@@ -1,4 +1,4 @@
-"""Connections between a run and its runners, each of which calls home over TCP and says by a word which it is."""
+"""Connections between a run and its runners: each runner connects over TCP and identifies itself by a secret word."""
 
 from __future__ import annotations
 

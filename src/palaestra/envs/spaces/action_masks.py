@@ -51,8 +51,7 @@ class ActionMasks:
             area, branch = np.argwhere(~possible)[0].tolist()
             raise EnvError(
                 f"{who(area)}: the mask {source} forbids all {self._sizes[branch]} choices of branch {branch}; it "
-                "must allow at least one (where an agent can do nothing, end the episode or allow a choice that does "
-                "nothing)"
+                "must allow at least one (if an agent can do nothing, end the episode or allow a choice without effect)"
             )
         return allowed
 

@@ -71,7 +71,7 @@ def wanted_parameters(options: dict[str, Any], theirs: Collection[str] = ()) -> 
     """Takes the parameters out of an environment's options: those of the run, and those that a user names."""
     of_run = options.pop(OF_RUN, ())
     if not isinstance(of_run, tuple):
-        raise EnvError(f"env_options.{OF_RUN} is no option: {OF_RUN} is a section of its own, beside env_settings")
+        raise EnvError(f"env_options.{OF_RUN} is no option: {OF_RUN} is a separate section, next to env_settings")
     named = None if PARAMETERS in theirs else options.pop(PARAMETERS, None)
     return {**dict.fromkeys(of_run), **_named_parameters(named)}
 

@@ -37,7 +37,7 @@ Who = Callable[[int], str]
 
 
 class MaskSource:
-    """Reads the masks of N agents from where their environment gives them."""
+    """Reads the masks of N agents from their environment's observations, infos or method."""
 
     def __init__(
         self, where: str, observation: spaces.Space, action: spaces.Space, spec: ActionSpec, conventions: Conventions

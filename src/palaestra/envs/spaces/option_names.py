@@ -1,4 +1,4 @@
-"""Names of options, and of entries of an environment's metadata, that state facts which its spaces do not tell; see
+"""Names of options, and of entries of an environment's metadata, that state facts which its spaces do not show; see
 `conventions`.
 
 They are on their own so that they can be read without importing Gymnasium.

@@ -117,7 +117,7 @@ class Silence:
         return at - answered
 
     def begins(self, requested_at: float) -> None:
-        """Notes that a request is answered, whose time of waiting for us does not count."""
+        """Notes that a request is answered; its time of waiting for us does not count."""
         now = monotonic()
         if self.phase is Phase.RUNNING:
             self._since = now
@@ -129,7 +129,7 @@ class Silence:
         self._answered_at = now
 
     def check(self, requested_at: float | None, decided: bool, title: str) -> str:
-        """Returns why a game has failed; empty: it has not, but the user may have been reminded of it.
+        """Returns why a game has failed; '' if it has not (the user may get a reminder that it is silent).
 
         `requested_at`: the time of a request that waits for our answer. `decided`: whether an agent has ever requested
         a decision. `title`: the game's name.

@@ -2,7 +2,7 @@
 
 Pinto et al. 2017, https://arxiv.org/abs/1710.06542: the critic is needed for learning alone, so it may see observations
 that the policy lacks. It sees what the actor sees too: Baisero and Amato 2022, https://arxiv.org/abs/2105.11674, show
-that values of the state alone mislead a policy that remembers, and values of both do not.
+that values of the state alone mislead a policy with memory; values of state and history do not.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class BothBodies:
     bodies: tuple[StackedMLP, StackedMLP]
 
     def trace(self, encodings: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Trace, Trace]]:
-        """Maps an encoding for each (1, N, in) to features (2, N, hidden), and returns what `backward` needs too."""
+        """Maps two encodings, each (1, N, in), to features (2, N, hidden), and also returns the inputs of
+        `backward`."""
         (actors, trace), (critics, other) = (body.trace(x) for body, x in zip(self.bodies, encodings, strict=True))
         return torch.cat([actors, critics]), (trace, other)
 
@@ -65,7 +66,7 @@ class AsymmetricActorCritic(Trunk):
     `critic` alone.
 
     It has the members of `ActorCritic`, by whose methods it computes; what belongs to the network CRITIC is done by
-    `critic`. Where only the actor's observations are given, as demonstrations have them, it acts and has no values.
+    `critic`. With only the actor's observations, as in demonstrations, it acts but has no values.
     """
 
     reward_heads = ("value_head.",)

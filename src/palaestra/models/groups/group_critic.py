@@ -23,7 +23,7 @@ class GroupCritic(nn.Module):
 
     Three parts add up. A linear layer gives the value of an agent's own observation, as PPO's critic does. Attention
     over all agents' observations adds the context: what the mates' observations change about it. The value of the group
-    is the mean over its agents of both. Attention over the agent's own observation and its mates' observations and
+    is the mean of both over its agents. Attention over the agent's own observation and its mates' observations and
     actions adds the difference that makes the agent's baseline. Only the first part trains the body: while rewards are
     rare, the gradient of the other two, through their normalized layers, was measured to erase the observations from
     its features.
@@ -32,8 +32,8 @@ class GroupCritic(nn.Module):
     values are computed once for each agent, not once for each pair. The number of agents is an input, as 1 - 1 /
     agents; the original scales it by a running maximum.
 
-    All parts start at zero. The context's head starts mirrored (`mirrored_heads`), so that what mates' observations
-    change is learned from the first step on.
+    All parts start at zero. The context's head starts mirrored (`mirrored_heads`), so that the mates' influence is
+    learned from the first step on.
 
     With `individual` values an agent's own value also gets the number of agents, and the value of the group is the mean
     of own values alone; the context's head then starts with weights of 0, which was measured to learn faster.
@@ -128,7 +128,7 @@ class GroupCritic(nn.Module):
         return own, value, value + difference, together
 
     def _attended(self, features: Tensor, action: Action, groups: Groups) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns embeddings of observations, (N, inputs), and what `attend` does."""
+        """Returns embeddings of observations, (N, inputs), and the result of `attend`."""
         seen = self.seen(features.detach())
         embedded = self._embedded(seen)
         with_action = self._embedded(seen + self.done(self.encoded(action)))

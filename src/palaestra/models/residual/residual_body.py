@@ -129,8 +129,8 @@ class ResidualBody(nn.Module):
         """Returns the mean that one network takes from its inputs (in,), and its layers with the rest of their norms'
         running statistics in them: weights (out, in), biases (out,).
 
-        The first is alone, the others are the two of each block. The mean is not in the first one's bias: where inputs
-        vary little about a large number, little would be left of their difference.
+        The first is alone, the others are the two of each block. The mean is not part of the first layer's bias: if
+        inputs vary little about a large number, precision would be lost.
         """
         (first, *norms), (entry, *weights) = self.norms, self.weights
         assert isinstance(first, StackedBatchNorm)
@@ -144,7 +144,7 @@ class ResidualBody(nn.Module):
 
     @contextmanager
     def learning(self) -> Iterator[None]:
-        """Normalizes by the rows given, and learns their statistics, in the block: in gradient steps alone."""
+        """Within the block (gradient steps only), normalizes by the given rows, and learns their statistics."""
         self._learns = True
         try:
             yield

@@ -43,8 +43,8 @@ class BehaviorCollector:
         """`rollout_size`: decisions in a rollout; None if nothing is learned. `needs`: the trainer's other requirements
         for a rollout.
 
-        `patience`: where `rollout_size` holds fewer than `FEW` decisions of each agent, and fewer than this, a rollout
-        waits for this many of each, but for no more than `longest` in all; 0: it never waits.
+        `patience`: if `rollout_size` holds fewer than `FEW` decisions of each agent, and fewer than `patience`, a
+        rollout waits for `patience` decisions of each, but for at most `longest` in total; 0: it never waits.
         """
         self.name = name
         self.spec = spec
@@ -162,7 +162,7 @@ class Collector:
         observers: Sequence[TickObserver] = (),
         stagger: bool = False,
     ) -> None:
-        """`stagger`: its first episodes are to end at different times; these are not counted then."""
+        """`stagger`: its first episodes end at different times, and are not counted."""
         self._stagger = stagger
         self.env = EnvWrapper.of(env)
         self.collectors = dict[str, BehaviorCollector]()

@@ -19,7 +19,8 @@ def check_shapes(name: str, spec: BehaviorSpec, step: TimeStep) -> None:
     wanted = {f"observation '{obs.name}'": (slots, *obs.shape) for obs in spec.obs}
     if len(step.obs) != len(wanted):
         raise EnvError(
-            f"behavior '{name}': {len(step.obs)} observations came; its spec has {len(wanted)} ({', '.join(wanted)})"
+            f"behavior '{name}': {len(step.obs)} observations received; its spec has {len(wanted)} "
+            f"({', '.join(wanted)})"
         )
     given = dict(zip(wanted, step.obs, strict=True))
     if step.action_mask is not None:

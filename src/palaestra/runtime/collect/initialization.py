@@ -14,9 +14,10 @@ from palaestra.core.errors import ConfigError
 from palaestra.models.trunk import Trunk
 from palaestra.runtime.collect.learner import Learner
 
-OTHER_REWARDS = "its values begin anew, since its reward signals, its trainer or its critic_bins are others"
+OTHER_REWARDS = "its value estimates start untrained, because its reward signals, its trainer or its critic_bins differ"
 OTHER_CRITIC = (
-    "its policy goes on, and its critic begins anew, since it sees other observations (critic_only) or has another size"
+    "its policy is taken over, and its critic starts untrained, because it sees other observations (critic_only) or "
+    "has another size"
 )
 SAME_SIGHT = "; critic_only hides some from the policy in one of the runs, and both policies must see the same"
 CRITICS = re.compile(r"(critics?|targets|value_head|(encoders|attentions|bodies|memory\.lstms)\.1)\.")

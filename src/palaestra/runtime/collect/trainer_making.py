@@ -97,7 +97,7 @@ def must_be_importable(settings: BehaviorSettings) -> None:
     module, _, name = settings.trainer_type.partition(":")
     if module == "__main__":
         raise ConfigError(
-            f"threaded: true learns in a process of its own, which cannot import {name} from a notebook or script: "
+            f"threaded: true learns in a separate process, which cannot import {name} from a notebook or script: "
             f"save it in a file, such as mine.py, and name it mine:{name}, or set threaded to false"
         )
 

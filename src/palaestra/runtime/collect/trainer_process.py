@@ -1,7 +1,7 @@
 """A trainer in a separate process, so that collecting continues while it learns (`threaded: true`).
 
 The lag is fixed: while one rollout is learned from, the next is collected with the weights of the update before.
-Nothing depends on which of the two is faster, so the same seed gives the same digits. A process and not a thread: the
+Nothing depends on which of the two is faster, so the same seed gives the same results. A process and not a thread: the
 many small calls of an update and of a tick hold the interpreter's lock, and two threads take as long as one.
 """
 
@@ -200,7 +200,7 @@ class TrainerProcess:
 
     @property
     def learned(self) -> Mapping[str, Tensor]:
-        """The newest weights that have arrived, which may not act yet."""
+        """The newest received weights, which the acting policy may not use yet."""
         return self.network.state_dict() if self._updated is None else self._flat.named(self._updated.network)
 
     def remarks(self) -> list[str]:

@@ -62,7 +62,7 @@ def compare_groups(groups: Sequence[RunGroup], folders: Mapping[str, Path], meas
                 results[group.name, task] = _of_group(found, measure)
     if not results:
         raise RunError(
-            f"no run reaches the step {measure.at:,.0f} at which they are to be compared (--at)"
+            f"no run reaches the step {measure.at:,.0f} at which the runs would be compared (--at)"
             if measure.at
             else "no metrics"
         )
@@ -128,7 +128,7 @@ def _scores(
         elif curve is None:
             notes.append(f"{run} is left out: its values are not finite")
         else:
-            notes.append(f"{run} is left out: its summaries are of steps {curve.step[0]:,.0f} to {curve.step[-1]:,.0f}")
+            notes.append(f"{run} is left out: its summaries cover steps {curve.step[0]:,.0f} to {curve.step[-1]:,.0f}")
     return found
 
 

@@ -119,7 +119,7 @@ def _value(value: Any) -> str:
 
 
 def as_json(found: ComparedRuns) -> dict[str, Any]:
-    """Returns all estimates and the scores of all runs, ready for JSON: what is infinite is null."""
+    """Returns all estimates and the scores of all runs, ready for JSON: infinite values become null."""
     return {
         "tasks": {
             task: {

@@ -1,4 +1,4 @@
-"""Measures one run in one task: its score, its curve, and when it reached a bar; what is known of groups of runs."""
+"""Measures one run in one task: its score, its curve, and when it reached a bar; and the results of groups of runs."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Measure:
     behaviors: Sequence[str] = ()
     """Behaviors to compare; none: all."""
     bar: float | None = None
-    """Value whose first summary at or above it is looked for."""
+    """Reward to reach: the first summary at or above it counts."""
     at: float | None = None
     """Step at which runs are compared; None: the end of each."""
     last: float = 0.1
-    """Share of the steps before it that the score is the mean of."""
+    """Share of the steps before it over which the score is the mean."""
     normalize: Sequence[str] = ()
     """LOW,HIGH or TASK=LOW,HIGH, which become 0 and 1; or 'minmax': the least and the greatest value of each task."""
     lower: bool = False

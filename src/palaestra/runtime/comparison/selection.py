@@ -77,7 +77,7 @@ def _matching(pattern: str) -> list[Path]:
 
 
 def short_names(folders: Iterable[Path]) -> dict[str, Path]:
-    """Returns folders by the shortest end of their paths in which they differ."""
+    """Returns folders by the shortest end of their paths that makes them distinct."""
     whole = [folder.resolve() for folder in folders]
     for parts in range(1, max((len(folder.parts) for folder in whole), default=1) + 1):
         named = {"/".join(folder.parts[-parts:]): folder for folder in whole}

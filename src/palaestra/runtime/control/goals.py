@@ -39,7 +39,7 @@ class Course:
     best: float | None = None
     best_step: int = 0
     ending: str = ""
-    """Why the behavior needs no more training, as an `Ending`; empty: it does."""
+    """Why the behavior needs no more training, as an `Ending`; empty: it needs more."""
     reason: str = ""
     """The same as a sentence."""
 

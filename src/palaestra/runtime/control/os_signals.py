@@ -3,7 +3,7 @@
 Before a run begins a signal cancels the command, as Ctrl-C does in any program; during a run the first signal makes the
 run save and end, and a later Ctrl-C ends the process. Other signals may arrive any number of times: job systems and
 `timeout` send SIGTERM more than once, and then SIGKILL. A program that trains is then given the signal itself
-(`pass_on`): it must not go on with its next run.
+(`pass_on`): it must not start its next run.
 """
 
 from __future__ import annotations

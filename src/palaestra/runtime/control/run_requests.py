@@ -1,5 +1,5 @@
-"""Requests to a run while it learns: stop, save, change a value. Files, so that they work for any process that shares
-the folder.
+"""Requests to a run while it learns: stop, save, change a value. Requests are files, so any process that shares the
+folder can send them.
 
 A request is a file in `run_logs/requests/`. The run reads it, carries it out or refuses it, removes it, and writes what
 happened to `run_logs/requests.jsonl`, where it stays.
@@ -176,9 +176,9 @@ def _request_in(file: Path) -> RunRequest | str:
         about = file.lstat()
         if hasattr(os, "getuid") and about.st_uid not in (os.getuid(), 0):
             return "it was written by another user"
-        return "it is no request: it is a link" if file.is_symlink() else _parsed(read_whole(file, LARGEST))
+        return "not a request: it is a link" if file.is_symlink() else _parsed(read_whole(file, LARGEST))
     except OSError as error:
-        return f"it is no request: {error.strerror}"
+        return f"not a request: {error.strerror}"
 
 
 def _parsed(content: bytes) -> RunRequest | str:
@@ -189,4 +189,4 @@ def _parsed(content: bytes) -> RunRequest | str:
         return _REQUEST.validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        return f"it is no request: {'.'.join(map(str, first['loc']))}{': ' if first['loc'] else ''}{first['msg']}"
+        return f"not a request: {'.'.join(map(str, first['loc']))}{': ' if first['loc'] else ''}{first['msg']}"

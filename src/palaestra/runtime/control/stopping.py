@@ -13,7 +13,7 @@ from palaestra.scenario.ending_settings import StopSettings
 class StopAtReward:
     """Ends a training once the mean reward of the newest episodes is high enough. For `train(callbacks=[...])`.
 
-    The mean is over the newest `min_episodes` episodes, in whichever summaries they are. For groups it is the mean
+    The mean is over the newest `min_episodes` episodes, across summaries. For groups it is the mean
     reward of whole groups.
     """
 

@@ -293,8 +293,8 @@ class EnvWithParameters(EnvWrapper):
     def __init__(
         self, env: EnvWrapper, parameters: Parameters, named: Mapping[str, tuple[float, float, float]]
     ) -> None:
-        """`named`: value, least and greatest of each parameter in the settings, for an environment that does not tell
-        them, or not even which parameters it has, as a Unity game.
+        """`named`: value, least and greatest of each parameter in the settings, for an environment that does not
+        declare them, such as a Unity game.
         """
         super().__init__(env)
         self._parameters = parameters

@@ -1,4 +1,4 @@
-"""Settings of a run whose small networks imitate models: of `trainer_type: bc` with these models as teachers."""
+"""Settings of a run whose small networks imitate models: `trainer_type: bc` with these models as teachers."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def _of_observation(behavior: str, seen: ObservationReport, around: Circumstance
 
 def _of_dark_image(around: Circumstances) -> str:
     if not around.is_unity:
-        return "check that reset() and step() draw it anew, and in the range of its space"
+        return "check that reset() and step() compute it each time, within the range of its space"
     if around.settings.engine_settings.no_graphics:
         return (
             "with --no-graphics cameras draw nothing: leave out that flag, or run under xvfb-run if there is no display"

@@ -55,7 +55,7 @@ class Console:
 
     def __init__(self, debug: bool, stream: TextIO | None = None, *, brief: bool = False) -> None:
         """Prints to `stream` (None: standard output). `debug`: also debug lines, with time and source file. `brief`: in
-        a notebook only a bar, warnings, and what is said after `close`.
+        a notebook, show only a bar, warnings, and lines after `close`.
         """
         self._debug = debug
         self._stream = sys.stdout if stream is None else stream

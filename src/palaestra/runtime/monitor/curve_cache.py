@@ -1,4 +1,4 @@
-"""Keeps the curves of the runs that were looked at last, and reads only what is new of them."""
+"""Keeps the curves of the runs that were viewed last, and reads only their new values."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def _value(value: object) -> str:
 
 
 def league(files: ResultsFiles, run_id: str) -> LeagueTable | None:
-    """Returns what `palaestra league` wrote; None if it was not played."""
+    """Returns the result of `palaestra league`; None if it was not played."""
     data = files.json(files.root / run_id / "league.json")
     try:
         entries = [

@@ -61,7 +61,7 @@ class RunStatus:
     started: float | None = None  # unix seconds
     changed: float = 0.0  # unix seconds of the last summary
     source: str = "Palaestra"
-    """Program whose files these are."""
+    """Program that wrote these files."""
     writer: str = ""
     """Process that writes to the run."""
     progress: Mapping[str, Any] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class RunStatus:
 
     @property
     def failure(self) -> str:
-        """The error with which the run has ended; empty where it has not ended by one."""
+        """The error that ended the run; empty without an error."""
         return str(self.progress.get("message") or "") if self.progress.get("state") == "failed" else ""
 
     @property

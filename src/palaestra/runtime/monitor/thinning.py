@@ -26,7 +26,8 @@ class CurveView:
 
 
 def shown(points: Points, view: CurveView) -> list[list[float]]:
-    """Returns pairs of step (or hours of training) and value, smoothed, then thinned, without what is not finite."""
+    """Returns pairs of step (or hours of training) and value, smoothed, then thinned, without infinite values and
+    NaN."""
     x = points.seconds / 3600.0 if view.over_time else points.step
     finite = np.isfinite(x) & np.isfinite(points.value)
     x = x[finite]
@@ -50,7 +51,8 @@ def smoothed(values: Numbers, weight: float) -> Numbers:
 
 
 def kept(values: Numbers, most: int) -> NDArray[np.int64]:
-    """Returns rising indices of at most `most` values: first, last, and the least and greatest of equal stretches."""
+    """Returns rising indices of at most `most` values: the first, the last, and the minimum and maximum of equal
+    intervals."""
     count = len(values)
     if count <= most:
         return np.arange(count)

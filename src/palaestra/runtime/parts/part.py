@@ -98,7 +98,7 @@ class RunPart:
         """The run has ended and is saved: last files may be written. On rank 0 alone."""
 
     def progress(self) -> Mapping[str, Any]:
-        """Returns what `progress.json` has of it."""
+        """Returns its entry for `progress.json`."""
         return {}
 
     def remarks(self) -> list[str]:

@@ -79,11 +79,11 @@ def untouched_random_numbers() -> Iterator[None]:
 
 
 class LeftOut(Exception):
-    """Raised within an evaluation for which no time is left; the text says why."""
+    """Raised within an evaluation when its time is over; the text says why."""
 
 
 class Trials:
-    """Evaluates networks as the files that they become, in an environment that is opened when the first is wanted."""
+    """Evaluates networks as exported files, in an environment that is opened at the first evaluation."""
 
     def __init__(self, reopen: Reopen | None, stopping: Callable[[], bool], env: str) -> None:
         """`reopen`: opens the environment; None if it cannot be. `stopping`: whether someone waits for the run's end.

@@ -115,7 +115,7 @@ def _one_for_each(parts: list[BrainSpec]) -> list[BrainSpec]:
     for part in parts:
         other = seen.setdefault((part.behavior, part.team), part)
         if other is not part:
-            whom = f"'{part.whom}'" if part.behavior else "what nothing else is named for"
+            whom = f"'{part.whom}'" if part.behavior else "all other behaviors"
             raise ConfigError(f"--brain gives two brains to {whom}: {other.brain} and {part.brain}")
     return parts
 

@@ -31,7 +31,7 @@ class Export(Shown):
     files: dict[str, Path]
     """The file of each behavior."""
     differences: dict[str, float]
-    """By how much each differs from its network at most, on 1,000 random observations."""
+    """Largest difference of each file from its network, on 1,000 random observations."""
 
     def __str__(self) -> str:
         return "\n".join(

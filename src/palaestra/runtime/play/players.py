@@ -45,7 +45,7 @@ def shown(step: TimeStep) -> ShownEpisode:
 class TeamEpisodes:
     """Counts the episodes of one team of a behavior.
 
-    The episodes that began first count, however late they end: counting the first that end would favor short ones.
+    The episodes that began first count, even if they end late: counting the first to end would favor short episodes.
     """
 
     def __init__(self, team: int, episodes: int) -> None:

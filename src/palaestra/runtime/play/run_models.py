@@ -295,9 +295,9 @@ def open_for(
     Parameters have the values of the lessons that the run has reached, drawn for each episode as in training with
     `seed`.
 
-    Without `areas` it has the `usual` number, a Unity game the run's, a user's own environment (python:...)
-    its own. `flags`, settings of Unity games, and `options` override the run's. Raises RunError where that would run
-    code which only a folder of someone else's names.
+    Without `areas` it has the `usual` number, a Unity game the run's, a user's own environment (python:...) its own.
+    `flags`, settings of Unity games, and `options` override the run's. Raises RunError if that would run code that only
+    another user's folder names.
     """
     check_trust(models, env, flags)
     own = opening_options(models.settings) if models.settings and not env else {}
@@ -308,7 +308,7 @@ def open_for(
 
 
 def check_trust(models: Models, env: str | None, flags: Mapping[str, Mapping[str, Any]] | None = None) -> None:
-    """Raises RunError where opening the environment would run code which only a folder of someone else's names."""
+    """Raises RunError if opening the environment would run code that only another user's folder names."""
     if models.settings is not None and models.folder is not None:
         typed = (flags or {}).get("env_settings", {})
         code = [(path, value) for path, value in env_code(models.settings, env) if path[-1] not in typed]

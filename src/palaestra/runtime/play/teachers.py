@@ -156,7 +156,7 @@ class Teachers:
         more = _seen_more(learner, teacher)
         if bc.teacher_plays:
             learner.collector.policy = TeacherPolicy(teacher, self._env.device)
-            return f"{bc.teacher} plays '{name}', whose rewards are therefore the teacher's; the student watches{more}"
+            return f"{bc.teacher} plays '{name}', so the rewards are the teacher's; the student only watches{more}"
         learner.collector.policy = LabelledPolicy(learner.trainer.policy, teacher)
         return f"'{name}' plays, and learns what {bc.teacher} would have done{more}"
 
@@ -166,7 +166,7 @@ class Teachers:
             for learner in self.students(name, learners):
                 titles = (f"'{name}', the teacher", f"'{learner.name}', the student")
                 if table := differences(self._env.behaviors[name], learner.spec, titles):
-                    raise EnvError(f"'{learner.name}' cannot learn from the agents of '{name}':\n{table}")
+                    raise EnvError(f"'{learner.name}' cannot learn from agents of '{name}':\n{table}")
 
     def students(self, name: str, learners: Mapping[str, Learner]) -> list[Learner]:
         """Returns the learners that learn from a behavior's rollouts."""
@@ -196,7 +196,7 @@ class Teachers:
             if there in self._env.behaviors
             else f"; it is not there yet (the environment has {', '.join(self._env.behaviors)})"
         )
-        return f"{teacher} plays '{there}', from which '{name}' learns{present}"
+        return f"{teacher} plays '{there}', and '{name}' learns from it{present}"
 
     def _make_teacher(self, bc: BCSettings, behavior: str, spec: BehaviorSpec) -> BrainPolicy:
         assert bc.teacher is not None

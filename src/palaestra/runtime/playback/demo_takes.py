@@ -1,4 +1,4 @@
-"""Records the episodes of one seat, of which single ones can be dropped before they are written as a demonstration."""
+"""Records the episodes of one seat; single episodes can be dropped before the demonstration is written."""
 
 from __future__ import annotations
 

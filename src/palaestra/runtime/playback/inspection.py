@@ -98,7 +98,7 @@ class Inspector:
         )
 
     def look_back(self, found: AgentInspection, moment: Moment) -> AgentInspection:
-        """Returns an agent as it was at an earlier moment; `found` is how it is now."""
+        """Returns an agent at an earlier moment; `found` is its current state."""
         game = self._playback.game
         assert game is not None
         spec = game.env.behaviors[found.behavior]

@@ -49,7 +49,7 @@ class Display:
         return self._tick, self._made, self._lasts
 
     def drawing(self) -> Drawing | None:
-        """Returns the newest drawing; None for an environment that describes no solids, or could not yet."""
+        """Returns the newest drawing; None if the environment describes no solids, or has none yet."""
         self._asked = time.monotonic()
         return self._drawing
 
@@ -68,7 +68,7 @@ class Display:
         return self._draws is not False
 
     def look_back(self, drawing: Drawing | None) -> None:
-        """Shows an earlier drawing from now on, whatever is played; None: what is played."""
+        """Shows an earlier drawing from now on; None: shows the current play again."""
         self._past = drawing
         if drawing is not None:
             self._drawing = drawing

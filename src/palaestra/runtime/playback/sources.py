@@ -212,7 +212,7 @@ def _temporary() -> str:
 
 
 def steps_of(folder: RunFolder) -> list[int]:
-    """Returns the steps of which there are models or checkpoints, in order."""
+    """Returns the steps with models or checkpoints, in order."""
     named = [path.name for path in folder.checkpoints.glob("*") if path.is_dir()]
     named += [path.stem.rpartition("-")[2] for path in folder.path.glob("*/*.onnx")]
     return sorted({*(int(name) for name in named if name.isdecimal()), *LiveModels(folder.path).steps()})

@@ -62,7 +62,7 @@ class Look:
 
 
 def drawable(name: str) -> str:
-    """Returns a name as it is drawn: without characters that no font has, and no longer than a picture is wide."""
+    """Returns a name for drawing: without characters that no font has, and cut to a picture's width."""
     return shortened(escaped(name), LONGEST)
 
 
@@ -144,7 +144,7 @@ def save(figure: Figure, file: Path, *, crop: bool = True) -> None:
 
 
 def add_title(axes: Axes, title: str, below: Iterable[str]) -> None:
-    """Sets the title of a panel, and in small letters below it what is not empty."""
+    """Sets the title of a panel, and below it the non-empty subtitles in small letters."""
     axes.set_title(drawable(title), loc="left", fontsize=14, fontweight="bold", color=INK, pad=28, parse_math=False)
     text = SEPARATOR.join(drawable(part) for part in below if part)
     letters = {"fontsize": 10, "color": SOFT, "parse_math": False}
@@ -186,7 +186,7 @@ def _most_ticks(size: float) -> int:
 
 
 def ticks_to(last: float, most: int) -> list[float]:
-    """Returns evenly spaced round numbers from 0 to a last one, which is `last` itself where no round one is near.
+    """Returns evenly spaced round numbers from 0 to about `last`, or to `last` itself if no round number is near.
 
     `most`: the greatest number of spaces between them.
     """

@@ -101,7 +101,7 @@ def learning_curves(
         )
     if len(metrics) > MOST_PANELS:
         raise RunError(
-            f"{len(metrics):,} metrics are asked for; a picture shows at most {MOST_PANELS}: name fewer with --metric"
+            f"{len(metrics):,} metrics are requested; a picture shows at most {MOST_PANELS}: name fewer with --metric"
         )
     labels = _labels(keys)
     looks = looks_of(keys)
@@ -192,7 +192,7 @@ def save_curves(run: Path) -> Path:
 
 
 def environment_name(runs: Iterable[Path]) -> str:
-    """Returns the name of the environment that all these runs were trained in; '' if they do not say, or differ."""
+    """Returns the name of the environment of all these runs; '' if it is unknown, or differs."""
     found = set()
     for run in runs:
         try:

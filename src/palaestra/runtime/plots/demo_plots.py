@@ -56,7 +56,7 @@ def _kinds(summary: DemoSummary) -> list[Panel]:
 
 
 def _name(axes: Axes, summary: DemoSummary) -> None:
-    """Writes the file's name above its row of panels, and what is in it."""
+    """Writes the file's name and a summary of it above its row of panels."""
     done = summary.ended + summary.truncated
     facts = (f"{summary.pairs:,} decisions", f"{done:,} episode{'' if done == 1 else 's'}")
     place = {"xycoords": "axes fraction", "textcoords": "offset points", "parse_math": False}

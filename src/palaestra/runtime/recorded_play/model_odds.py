@@ -1,7 +1,7 @@
 """How likely a model finds each action: its distribution, read from the graph of its file.
 
-The noise of continuous actions becomes an input, so that the same graph says which number each amount of noise gives;
-the logarithms of the chances from which choices are drawn become outputs.
+The noise of continuous actions becomes an input, so that the graph gives the number for each amount of noise; the
+log-probabilities of choices become outputs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Odds:
 
 
 class AskedModel:
-    """A model whose odds can be asked. Raises PolicyError as `load_policy` does."""
+    """A model that can return the probabilities of actions. Raises PolicyError as `load_policy` does."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -178,7 +178,7 @@ def _with_odds(model: str | bytes, continuous: str | None, discrete: str | None)
 
 
 def _upstream(makers: dict[str, Any], output: str | None, kind: str) -> list[Any]:
-    """Returns the nodes of a kind that an output is computed from, in the order of the inputs on the way."""
+    """Returns the nodes of a kind from which an output is computed, in the order of the inputs on the way."""
     found: list[Any] = []
     seen: set[str] = set()
     waiting = [output] if output else []

@@ -206,7 +206,7 @@ def find_sources(
                 )
             )
     if len(sources) > MOST_PANELS:
-        raise ConfigError(f"{len(sources)} panels asked for; expected at most {MOST_PANELS} runs and steps together")
+        raise ConfigError(f"{len(sources)} panels requested; expected at most {MOST_PANELS} runs and steps together")
     return sources, notes
 
 

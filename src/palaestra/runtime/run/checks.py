@@ -15,7 +15,7 @@ MOST_NAMED = 5
 
 
 def check(run: Run, loaded: Loaded) -> None:
-    """Raises ConfigError for settings that can never take effect, and warns about settings that may not."""
+    """Raises ConfigError for settings that can never take effect; warns about settings that may have no effect."""
     _check_lessons(run, loaded)
     _check_teachers(run, loaded)
     for name, text in unused_blocks(run, "in this environment" if _shows_all(run) else "so far"):
@@ -26,7 +26,7 @@ def check(run: Run, loaded: Loaded) -> None:
 def _check_lessons(run: Run, loaded: Loaded) -> None:
     """Raises ConfigError for lessons that could never end; warns if a game may still report their metric."""
     if unclear := list(ambiguous(run.settings, run.learners)):
-        raise loaded.refusal(unclear, "lessons do not say whom they wait for")
+        raise loaded.refusal(unclear, "lessons do not name the behavior that they wait for")
     problems = list(never_measured(run.settings, run.learners))
     if problems and _shows_all(run) and not run.env.traits.measures:
         raise loaded.refusal(problems, "lessons would never end")
@@ -51,7 +51,7 @@ def _check_teachers(run: Run, loaded: Loaded) -> None:
         )
         problems.append(((*block, "hyperparameters", "teacher_behavior"), sentence))
     if problems:
-        raise loaded.refusal(problems, "teachers would never come")
+        raise loaded.refusal(problems, "teachers would never appear")
 
 
 def _shows_all(run: Run) -> bool:

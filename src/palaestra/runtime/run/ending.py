@@ -59,7 +59,7 @@ def finish(run: Run) -> Result:
 def _report(run: Run, finals: Mapping[str, Path], endings: Mapping[str, Course]) -> None:
     for student, absent in () if run.inference else run.teachers.absent(run.learners):
         run.console.warning(
-            f"'{student}' has learned nothing in this session: its teacher's behavior, '{absent}', never came"
+            f"'{student}' has learned nothing in this session: its teacher's behavior, '{absent}', never appeared"
         )
     for _, text in unused_blocks(run, "in this session", only_near=True):
         run.console.warning(text)

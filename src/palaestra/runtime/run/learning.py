@@ -95,7 +95,7 @@ def learn(request: TrainingRequest) -> Result:
 
 
 def of_rank(loaded: Loaded, folder: RunFolder, group: RankGroup) -> Loaded:
-    """Returns the settings of this rank: torchrun, starting ranks again, means the same run. Raises ConfigError."""
+    """Returns the settings of this rank; if torchrun restarts ranks, the run is resumed. Raises ConfigError."""
     settings = loaded.settings
     if group.size > 1 and settings.checkpoint_settings.inference:
         raise ConfigError("--inference plays in one process; leave out --processes, --gpus and torchrun")
@@ -122,10 +122,10 @@ def others_learn_of_failure(group: RankGroup) -> Iterator[None]:
     try:
         yield
     except RankLost as error:
-        raise RankLost(f"{error}; --resume goes on from the last checkpoint", reports=error.reports) from error
+        raise RankLost(f"{error}; --resume continues from the last checkpoint", reports=error.reports) from error
     except WorkerLost as error:
         rank_setup.leave_message(reason_of(error), group)
-        raise WorkerLost(f"{error}; --resume goes on from the last checkpoint") from error
+        raise WorkerLost(f"{error}; --resume continues from the last checkpoint") from error
     except BaseException as error:
         reason = "it was interrupted" if isinstance(error, KeyboardInterrupt) else reason_of(error)
         rank_setup.leave_message(reason, group)

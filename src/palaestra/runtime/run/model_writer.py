@@ -48,8 +48,8 @@ class ModelWriter:
             folder.add(path, learner.step, reward)
         except (PalaestraError, OSError, ImportError, RuntimeError, ValueError) as problem:
             self._console.warning(
-                f"the model of '{learner.name}' at step {learner.step} could not be written: {problem}; training goes "
-                f"on, and 'palaestra export {self._folder.path}' repeats it later"
+                f"the model of '{learner.name}' at step {learner.step} could not be written: {problem}; training "
+                f"continues, and 'palaestra export {self._folder.path}' repeats it later"
             )
             return None
         self._last[learner.name] = (learner.step, path)
@@ -83,7 +83,7 @@ class ModelWriter:
             self.status.save()
         except (PalaestraError, OSError, ImportError, RuntimeError, ValueError) as problem:
             sentence = f"the best model of '{learner.name}' could not be written: {problem}"
-            self._console.warning(f"{sentence}; training goes on")
+            self._console.warning(f"{sentence}; training continues")
             return None
         self._show(learner.name, target, learner.step, False)
         return target

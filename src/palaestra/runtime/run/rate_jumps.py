@@ -75,8 +75,8 @@ def _jump(learner: Learner, before: BehaviorSettings, max_steps: int) -> RateJum
 
 
 def low_rate(jump: RateJump, behaviors: int) -> str:
-    """Returns command-line arguments that keep the rate where it was, and go on by as many steps once more, so that
-    they work after the run's end too.
+    """Returns command-line arguments that keep the old rate and add as many steps once more, so that they also work
+    after the run's end.
     """
     before, now = jump.max_steps
     block = f"behaviors.{'*' if behaviors == 1 else jump.behavior}"

@@ -23,8 +23,8 @@ from palaestra.runtime.storage.run_folder import RunFolder
 
 
 def rescue(run: Run, error: RunError) -> FolderLost | None:
-    """Saves what a run has learned after its folder could not be written to. Returns the error that says where it is
-    and how to go on; None if the run's own folder has everything.
+    """Saves what a run has learned after its folder could not be written to. Returns the error that says where the
+    state is and how to continue; None if the run's own folder has everything.
     """
     together = run.meetings.lost  # else rank 0 alone has failed, and the others wait for it
     if run.inference:
@@ -51,12 +51,12 @@ def _save_elsewhere(run: Run, error: RunError, state: dict[str, Any]) -> FolderL
             failed.append(f"{folder.path}: {explain(problem) if isinstance(problem, OSError) else problem}")
         else:
             return FolderLost(
-                f"{error}. What was learned until step {run.step:,} is saved in {folder.path}; to go on from there: "
+                f"{error}. The training up to step {run.step:,} is saved in {folder.path}; to continue from there: "
                 f"{resume_command(folder)}",
                 folder.path,
             )
     why = "; ".join(failed)
-    return FolderLost(f"{error}. What was learned since could not be saved in another place either ({why})")
+    return FolderLost(f"{error}. The training since then could not be saved in another place either ({why})")
 
 
 def _places(run: Run) -> Iterator[RunFolder]:

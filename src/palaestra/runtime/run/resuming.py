@@ -130,15 +130,17 @@ class SavedRun:
         before = self.run["collector"]["areas"]
         if not self.same_ranks:
             processes = "processes" if self._ranks > 1 else "process"
-            why = f"this run was trained in {self._ranks} {processes} and goes on in {self._group.size}"
+            why = f"this run was trained in {self._ranks} {processes} and continues in {self._group.size}"
         elif not self.run["collector"]["env"]:
-            info("Episodes begin anew, as this environment cannot be saved; weights, optimizer and steps go on")
+            info(
+                "Episodes start again, because this environment cannot be saved; weights, optimizer and steps continue"
+            )
             return
         elif before != areas:
-            why = f"this run was trained in {before} {'area' if before == 1 else 'areas'} and goes on in {areas}"
+            why = f"this run was trained in {before} {'area' if before == 1 else 'areas'} and continues in {areas}"
         else:
             why = "this environment has other behaviors or agents, version or device than when it was saved"
-        warn(f"{why}: episodes begin anew; everything else goes on")
+        warn(f"{why}: episodes start again; everything else continues")
 
     def warn_of_scales(
         self, learners: Mapping[str, Learner], specs: Mapping[str, BehaviorSpec], warn: Callable[[str], object]

@@ -67,8 +67,8 @@ def settled_settings(request: TrainingRequest) -> tuple[Loaded, RunFolder]:
     """Returns the settings and the run's folder; a resumed run's own settings if none are given. Raises ConfigError or
     RunError.
 
-    Unless the folder is the user's own or `trust` is given, settings of a run's folder run no code that would be run
-    here, and no links lead out of the folder that is written to.
+    If the folder is not the user's own and `trust` is not given, code named by the folder's settings and links out of
+    it are refused.
     """
     config, overrides, sets, trust = request.config, request.overrides, request.sets, request.trust
     code_in = learning_code if request.env is None else agent_code

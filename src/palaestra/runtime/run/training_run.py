@@ -240,8 +240,8 @@ class Run:
             close_safely(learner.process.close, f"the trainer of '{name}'", self.console.warning)
 
     def retire(self) -> None:
-        """Stops collecting for behaviors that have reached max_steps; their agents go on acting, by their last updates,
-        which it waits for, so that the decision at which these take effect does not depend on how long they take.
+        """Stops collecting for behaviors that have reached max_steps. Waits for their last updates, by which their
+        agents continue to act, so that results do not depend on the time of an update.
 
         When all have, the run ends and their unfinished rollouts are saved, so that the run can be continued with more
         steps.

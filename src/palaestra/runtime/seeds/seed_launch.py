@@ -61,7 +61,7 @@ class SeedProcess:
         self._process.send_signal(number)
 
     def close(self) -> None:
-        """Ends the process, if it still runs, and waits until all it said is shown."""
+        """Ends the process, if it still runs, and waits until its output is shown."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()

@@ -29,7 +29,7 @@ class TrainingProcess(Protocol):
         ...
 
     def close(self) -> None:
-        """Ends it, if it still runs, and frees what belongs to it."""
+        """Ends it, if it still runs, and frees its resources."""
         ...
 
 

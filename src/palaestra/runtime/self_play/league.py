@@ -288,7 +288,7 @@ def sides_in(step: TimeStep, name: str, sides: Sequence[tuple[str, int]]) -> Num
     index = {team: i for i, (behavior, team) in enumerate(sides) if behavior == name}
     if late := [team for team in step.team.unique().tolist() if team not in index]:
         raise RunError(
-            f"'{name}?team={late[0]}' came after the first episodes had begun; a league needs all teams from the "
+            f"'{name}?team={late[0]}' appeared after the first episodes had begun; a league needs all teams from the "
             "beginning"
         )
     return np.array([index[team] for team in step.team.tolist()], np.int64)

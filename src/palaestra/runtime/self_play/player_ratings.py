@@ -149,7 +149,7 @@ class PoolGames:
                 self._pool.rates.add(learner, number, result)
 
     def standings(self, learner: str) -> list[tuple[float, int]]:
-        """Returns a learning policy's win rate against each snapshot that was judged, and that one's step."""
+        """Returns a learning policy's win rate against each snapshot with enough games, and the snapshot's step."""
         dated = [(number, self.taken[number]) for number in self._pool.numbers if number in self.taken]
         rates = [(self._pool.rates.seen(learner, number), step) for number, step in dated]
         return [(rate, step) for rate, step in rates if rate is not None]

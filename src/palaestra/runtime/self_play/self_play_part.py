@@ -97,7 +97,7 @@ class SelfPlay(RunPart):
                 "agents begin new episodes one by one, so that the episode of a whole area never ends: opponents are "
                 "never exchanged, and no other team learns. End the episodes of all agents of an area on one tick, or "
                 "say with `shared_areas = True` on the environment that an agent may change its opponents whenever it "
-                "begins anew"
+                "starts a new episode"
             )
         for name, behavior, exploiter in _exploited(self._behaviors):
             if name in mine:

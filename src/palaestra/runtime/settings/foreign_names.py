@@ -211,7 +211,7 @@ FLAGS = (
         "--initialize-from",
         "load_path load_model trained_agent pretrained pretrained_model resume_path load_model_path load_run "
         "load_checkpoint checkpoint_path restore warm_start model_path checkpoint load_from",
-        "and --resume goes on with a run",
+        "and --resume continues a run",
     ),
     ("--resume", "continue continue_training resume_training auto_resume resume_from", ""),
     (
@@ -246,7 +246,7 @@ SENTENCES = (
         "a trained run is played with `palaestra evaluate RUN`, `palaestra record RUN` or `palaestra view RUN`",
         "play test enjoy eval evaluate eval_only test_only evaluation render_only",
     ),
-    ("the network fits the observations by itself", "policy policy_type policy_class model_type"),
+    ("the network is chosen to fit the observations", "policy policy_type policy_class model_type"),
     ("`palaestra tune` searches settings", "optimize optimize_hyperparameters sweep"),
     ("PyTorch is the only framework", "framework torch_deterministic backend"),
     (
@@ -299,8 +299,8 @@ def counterpart(name: str) -> Counterpart | None:
 
 
 def answer(name: str, *, in_python: bool = False, value: str | None = None) -> str | None:
-    """Returns what is ours for a flag or an argument of another library, in the command line's words; None if the name
-    is not known, or if it is ours. `value`: the given value.
+    """Returns our counterpart of another library's flag or argument, in the command line's words; None if the name is
+    unknown, or ours. `value`: the given value.
     """
     if in_python and (own := _in_python().get(plain(name))) is not None:
         return own

@@ -27,7 +27,7 @@ class RangeSettings(Settings):
     integer: tuple[int, int] | None = None
     """Least and largest value of a whole number."""
     log_integer: tuple[int, int] | None = None
-    """The same for a whole number whose order of magnitude matters."""
+    """The same for a whole number on a logarithmic scale."""
     step: int = Field(default=1, gt=0)
     """Distance between two whole numbers of `integer`."""
     choice: tuple[bool | int | float | str | None, ...] | None = None
@@ -93,7 +93,7 @@ class SearchSettings(Settings):
     behavior: str | None = None
     """Behavior whose metric counts; null: the mean of all, and the last of them to reach the bar."""
     episodes: int = Field(default=100, gt=0)
-    """Episodes that a value is the mean of, at least, if there are as many."""
+    """Smallest number of episodes in a mean, if there are as many."""
     pruner: Literal["median", "hyperband", "none"] | None = None
     """The rule that ends bad trials early, by the reward with the first seed; null: median with one objective,
     none otherwise.

@@ -139,7 +139,8 @@ class SourcedSettings:
         if isinstance(block.get("hyperparameters"), dict) and block["hyperparameters"]:
             path = (*block_path, "hyperparameters")
             self.notes.append(
-                f"{self.source(path).where}: {dotted(path)}: those of {block['trainer_type']} are left out, since "
+                f"{self.source(path).where}: {dotted(path)}: values of {block['trainer_type']} are left out, "
+                f"since "
                 f"{words}={trainer} is given; {trainer} has its defaults, which flags and --set change"
             )
             self.remove(path)

@@ -44,8 +44,7 @@ class EnvSettings(Settings):
     runner_cpus: float | None = Field(default=None, gt=0)
     """CPUs that Ray reserves for each runner; null: 1, or equal shares if there are fewer."""
     ray_working_dir: str | None = None
-    """Folder with the build or the Python files that Ray brings to every machine; null: each machine has them already.
-    """
+    """Folder with the build or the Python files for Ray to bring to every machine; null: each machine has them."""
     num_areas: int | None = Field(default=None, gt=0, le=1_000_000)
     """Areas of each copy of a Unity build, else of all copies together; null: the environment's default."""
     first_lesson: int = Field(default=0, ge=0)
@@ -164,8 +163,7 @@ class TorchSettings(Settings):
     processes: int | None = Field(default=None, gt=0, le=10_000)
     """Processes on CPUs that train the run together; null: one, or as many as torchrun starts."""
     gpus: int | None = Field(default=None, ge=-1)
-    """GPUs that train the run together, a process each; -1: all there are; null: one, or as torchrun starts processes.
-    """
+    """GPUs that train the run together, a process each; -1: all; null: one, or as torchrun starts processes."""
     rank_timeout: float = Field(default=600.0, gt=0)
     """With several processes: seconds after which a process that does not join a common update counts as lost."""
 

@@ -137,7 +137,9 @@ def _download(contents: Contents, staging: Path) -> None:
         _patiently(contents, file.path, staging)
         if not _is_same(target, file):
             target.unlink(missing_ok=True)
-            raise HubError(f"{file.path} of {contents.listing.repo} came damaged: its hash is another one. Pull again")
+            raise HubError(
+                f"{file.path} of {contents.listing.repo} was damaged during the download: its hash differs. Pull again"
+            )
     shutil.rmtree(staging / LIBRARY_FOLDER, ignore_errors=True)
     for path in [path for path in staging.rglob("*") if not path.is_dir()]:
         if path.relative_to(staging).as_posix() not in contents.paths:  # of another commit
@@ -153,7 +155,7 @@ def _patiently(contents: Contents, path: str, staging: Path) -> None:
             return
         except Unreachable as error:
             if wait is None:
-                raise Unreachable(f"{error}. The same command goes on with the files that are missing") from error
+                raise Unreachable(f"{error}. The same command continues with the missing files") from error
             time.sleep(wait)
 
 

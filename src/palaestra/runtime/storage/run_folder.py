@@ -78,7 +78,7 @@ def origin_folder(results: Path, run_id: str) -> RunFolder:
         place = checkpoint_folder(run_id)
         return RunFolder(place.parent, place.name)
     path = Path(run_id)
-    is_path = len(path.parts) > 1 and not (results / path).is_dir() and path.is_dir()  # as a shell completes it
+    is_path = len(path.parts) > 1 and not (results / path).is_dir() and path.is_dir()  # a path that a shell completed
     return RunFolder(path.parent, path.name) if is_path else RunFolder(results, run_id)
 
 
@@ -174,7 +174,7 @@ class RunFolder:
             if old.is_dir() and any(old.iterdir()):
                 raise RunError(
                     f"cannot {purpose}: {old} is a run of ML-Agents before release 3, which saved TensorFlow's "
-                    f"networks; train it anew into {self.path}{anew}"
+                    f"networks; train it again into {self.path}{anew}"
                 )
         cannot = "" if purpose == "open" else f"cannot {purpose}: "
         raise RunError(f"{cannot}there is no run '{self.run_id}' in {self.results}{hint}{there}{anew}")

@@ -74,8 +74,8 @@ def _to_bar(
 def _bar_step(run: Path, name: str, curve: Curve, search: SearchSettings) -> int | None:
     """Returns the decisions after which a behavior was at the bar; None if it never was.
 
-    A training that ends at the bar looks at its newest episodes alone, a curve at whole summaries: the bar is reached
-    if either says so.
+    A training that ends at the bar checks its newest episodes, a curve has whole summaries: the bar is reached if
+    either mean reaches it.
     """
     assert search.bar is not None
     step = step_of_bar(curve, search.bar, search.episodes)

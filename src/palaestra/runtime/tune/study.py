@@ -94,8 +94,8 @@ class StudyFolder:
         """Makes the folder of a new study. Raises RunError if it exists, unless `force` is given, which removes it."""
         if self.exists and not force:
             raise RunError(
-                f"the study '{self.name}' exists already ({self.path}): go on with it with --resume, start again with "
-                "--force, or choose another --study"
+                f"the study '{self.name}' exists already ({self.path}): continue it with --resume, start again with "
+                f"--force, or choose another --study"
             )
         if self.path.exists() and not self.exists and any(self.path.iterdir()):
             raise RunError(f"{self.path} exists and is no study: choose another --study")
@@ -171,7 +171,7 @@ class TuneStudy:
 
     def values(self, trial: FrozenTrial | Trial) -> dict[str, Any]:
         """Returns the values that a trial trains with, by path. The file's values may lie outside the ranges: Optuna
-        takes them for the nearest inside.
+        treats them as the nearest value inside.
         """
         start = self.plan.start
         return dict(start) if start is not None and trial.user_attrs.get(START) else dict(trial.params)

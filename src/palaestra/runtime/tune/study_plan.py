@@ -89,7 +89,7 @@ class StudyPlan:
 
 
 def lengths_of(settings: RunSettings) -> dict[str, int]:
-    """Returns the max_steps of each behavior; '*': of those not listed."""
+    """Returns the max_steps of each behavior; '*': of unlisted behaviors."""
     found = {name: block.max_steps for name, block in settings.behaviors.items()}
     return found | ({"*": settings.default_settings.max_steps} if settings.default_settings else {})
 
@@ -240,8 +240,8 @@ def _drop_place(tree: dict[str, Any], loaded: Loaded) -> None:
 
 
 def _with_folders(tree: Any, results: Path, path: str = "") -> Any:
-    """Returns a tree, or the values at a path, in which runs that give replays, teachers and opponents are named by
-    their folders, since trials lie in another one.
+    """Returns a tree, or the values at a path, in which runs for replays, teachers and opponents are named by their
+    folders, since trials are in another folder.
     """
     if isinstance(tree, Mapping):
         return {key: _with_folders(each, results, f"{path}.{key}") for key, each in tree.items()}

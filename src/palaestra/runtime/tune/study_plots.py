@@ -82,7 +82,7 @@ def _names(study: TuneStudy) -> list[str]:
     """Returns the quantity that each objective's pictures show. For trials that missed the bar the quantity is not a
     measured number, and the name says so.
 
-    Where all did, `_renamed` gives them the reward at the end instead.
+    If all trials missed it, `_renamed` uses the final reward instead.
     """
     short = study.plan.search.bar is not None and any(missed(study.endings(trial)) for trial in _complete(study))
     to_bar = "{0}, raised where " + f"{study.plan.search.bar:g} was missed" if short else "{0}"

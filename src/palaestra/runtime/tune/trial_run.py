@@ -57,7 +57,8 @@ class TrialRun:
         return self._study.values(self._trial)
 
     def poll(self) -> bool:
-        """Does what is due; returns whether the trial has ended and the study knows. Call it a few times a second."""
+        """Does all due work; returns whether the trial has ended and is recorded in the study. Call it a few times a
+        second."""
         if self._training is None:
             return self._start()
         ended = self._training.ended()

@@ -98,7 +98,7 @@ def settled_plan(request: SearchRequest, show: Show) -> StudyPlan:
     folder = request.folder
     config = request.config
     if request.resume and request.force:
-        raise ConfigError("--resume goes on with the study and --force starts it again: give one of the two")
+        raise ConfigError("--resume continues the study and --force starts it again: give one of the two")
     must_be_trusted_files(request)
     must_stay_inside(folder.path, request.trust)
     if not request.resume:
@@ -120,7 +120,8 @@ def settled_plan(request: SearchRequest, show: Show) -> StudyPlan:
         verb = "differs" if len(changed) == 1 else "differ"
         raise ConfigError(
             f"the study '{folder.name}' was begun with other settings: {', '.join(changed[:4])} {verb} from "
-            f"{folder.plan}; go on with those (palaestra tune --study={folder.name} --resume), or begin another --study"
+            f"{folder.plan}; continue with those (palaestra tune --study={folder.name} --resume), or begin another "
+            f"--study"
         )
     if plan.search.total != kept.search.total:
         folder.write(plan)
@@ -233,7 +234,7 @@ class Tuning:
                 trial.close()
 
     def _step(self) -> bool:
-        """Does what is due; returns whether the study has ended."""
+        """Does all due work; returns whether the study has ended."""
         if self._fill():
             return True
         for trial in list(self._running):

@@ -71,8 +71,8 @@ class Agent:
         state = self._require_state("add_sensor")
         if state.enabled:
             raise EnvError(
-                f"{state} calls add_sensor after it was added; call it in initialize(), so that trainers know what it "
-                "sees"
+                f"{state} calls add_sensor after it was added to the academy; call add_sensor in initialize(), so "
+                f"that trainers know the observations"
             )
         if not isinstance(sensor, Sensor):
             raise EnvError(

@@ -21,7 +21,7 @@ Numbers = NDArray[np.int64]
 
 
 class Mirror:
-    """The mirror image of observations, actions and masks; of a mirror image it gives back the original."""
+    """The mirror image of observations, actions and masks; applied twice, it returns the original."""
 
     def __init__(self, settings: MirrorSettings, spec: BehaviorSpec, device: torch.device) -> None:
         """Raises ConfigError where it does not fit the behavior, or does not undo itself."""

@@ -16,7 +16,7 @@ MOST_RATED = 8
 
 
 def show_lessons(place: ui.column, found: Sequence[LessonStatus]) -> None:
-    """Shows the current lesson of each parameter, and how far the next one is."""
+    """Shows the current lesson of each parameter, and the progress toward the next one."""
     place.clear()
     if not found:
         return

@@ -154,7 +154,7 @@ class RunPage:
             return
         self._resumed = True
         self._said.set_text("")
-        ui.notify("The run goes on in a moment")
+        ui.notify("The run continues in a moment")
 
     async def _hear(self, status: RunStatus) -> None:
         """Shows the output of a resumed run that ended before it began."""

@@ -114,7 +114,7 @@ def _leaves(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tu
 
 
 def row_of(status: RunStatus, notes: RunNotes, now: float | None = None) -> dict[str, Any]:
-    """Returns a run's row: what is sorted by, and the texts that are shown."""
+    """Returns a run's row: its sort keys and its shown texts."""
     return {
         "tags": " ".join(notes.tags),
         "tag_list": [escaped(tag) for tag in notes.tags],
@@ -175,14 +175,14 @@ def meaning_of(status: RunStatus) -> str:
 
 
 def of_episodes(behavior: BehaviorStatus) -> str:
-    """Returns how many episodes a behavior's reward is the mean of; empty where that is not known."""
+    """Returns the number of episodes in a behavior's mean reward; empty if unknown."""
     if behavior.episodes is None:
         return ""
     return "1 episode" if behavior.episodes == 1 else f"{short(behavior.episodes)} episodes"
 
 
 def steps(status: RunStatus) -> str:
-    """Returns the steps that are done, of how many."""
+    """Returns the finished steps and the planned ones."""
     of = f" of {short(status.max_steps)}" if status.max_steps else ""
     return f"{short(status.step)}{of} steps"
 

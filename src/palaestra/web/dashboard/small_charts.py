@@ -119,7 +119,7 @@ class SmallCharts:
                 chart.update()
 
     def _zoomed(self, tag: str, event: GenericEventArguments) -> None:
-        """Zooms all charts as one was."""
+        """Zooms all charts like the one that was zoomed."""
         batch = event.args.get("batch") if isinstance(event.args, dict) else None
         part = batch[0] if isinstance(batch, list) and batch and isinstance(batch[0], dict) else event.args
         start, end = (

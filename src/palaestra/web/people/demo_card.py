@@ -32,7 +32,7 @@ class DemoCard:
                     ui.button(text, icon=icon, on_click=partial(self._call, click)).props(
                         f"flat dense no-caps data-mark={mark}"
                     )
-            quiet("Recording begins with the next episode; 'Begin anew' starts one.")
+            quiet("Recording begins with the next episode; 'Restart' starts one.")
             with ui.row().classes("w-full items-center gap-2 no-wrap"):
                 self._file = ui.input("Name").props("dense outlined data-mark=demo-name").classes("grow")
                 ui.button("Save", on_click=lambda: self._call(self._save)).props("dense no-caps data-mark=save-demo")

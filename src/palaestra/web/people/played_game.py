@@ -183,7 +183,7 @@ class Person:
             self.game.playback.order(lambda played, behavior=behavior: played.brains.release(behavior, self.place.slot))
 
     def _follow(self, moves: Moves) -> None:
-        """Goes on in the slot in which the agent's next episode is."""
+        """Continues in the slot of the agent's next episode."""
         slot = moves.get((self.place.behaviors[0], self.place.slot))
         if slot is not None:
             self.place = replace(self.place, slot=slot)

@@ -14,7 +14,7 @@ from palaestra.web.people.played_game import AgentSeat, PlayedGame
 
 
 class SeatCard:
-    """The agents that there are, which may become more in a Unity game."""
+    """The present agents; a Unity game may add more."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class SeatCard:
         self._sides = ui.column().classes("w-full")
 
     def sit_first(self) -> None:
-        """Sits down as the command line says, else in the first free seat."""
+        """Takes the seat from the command line, else the first free seat."""
         free = self._game.free()
         sides = [part for part in self._game.source.people() if part.behavior is not None]
         wanted = [at for at in free for side in sides if side.behavior in at.behaviors and side.team in (None, at.team)]
@@ -72,7 +72,7 @@ class SeatCard:
     def _show_sides(self) -> None:
         game = self._game
         self._sides.clear()
-        with self._sides, card("All others are played by"):
+        with self._sides, card("All other agents are played by"):
             for (behavior, team), label in game.sides().items():
                 now = game.brain_of_side(behavior, team)
                 options = {now: now, **choices(self._results, self._runs, behavior)}

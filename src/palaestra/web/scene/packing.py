@@ -72,7 +72,7 @@ def heights(drawing: Drawing) -> tuple[float, float]:
 
 
 def structure(drawing: Drawing) -> tuple[Any, ...]:
-    """Returns a value that changes when the outline does, at a small part of its cost: fixed solids never move."""
+    """Returns a cheap fingerprint that changes with the outline, since fixed solids never move."""
     groups = [(one.name, one.shape, one.position.shape[:2], one.opacity, one.fixed) for one in drawing.solids]
     return (groups, drawing.half, drawing.center, drawing.elevation)
 

@@ -36,7 +36,7 @@ class SceneStreams:
         return key
 
     def remove(self, key: str) -> None:
-        """Stops offering a source; browsers that watch it are sent away."""
+        """Stops offering a source; browsers that watch it are disconnected."""
         self._sources.pop(key, None)
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ OF_A_RUN = ("checkpoint_settings", "debug", "search")
 
 
 def settings_for(env: str) -> dict[str, Any]:
-    """Returns the settings shipped for a built-in environment, which name it; without an example it alone is named.
+    """Returns the settings shipped for a built-in environment, with its name; without an example, only its name.
     Raises ConfigError.
     """
     if env not in registry("envs"):

@@ -92,9 +92,11 @@ class NewRunPage:
             self._name = ui.input("Name", value=free_name(site.results, name))
             marked(self._name, "new-name", "w-56", "dense outlined")
             self._seeds = ui.number("Seeds", value=1, min=1, max=MOST_SEEDS, format="%d")
-            marked(self._seeds, "new-seeds", "w-24", "dense outlined").tooltip("Trains the same settings so many times")
+            marked(self._seeds, "new-seeds", "w-24", "dense outlined").tooltip(
+                "Number of trainings with the same settings"
+            )
             devices = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
-            self._device = ui.select({"": "Device: chosen by itself", **{one: one for one in devices}}, value="")
+            self._device = ui.select({"": "Device: chosen automatically", **{one: one for one in devices}}, value="")
             marked(self._device, "new-device", "w-56", 'dense outlined aria-label="Device"')
             ui.space()
             self._button = ui.button("Start", icon="play_arrow", on_click=self._start)

@@ -39,7 +39,7 @@ class AgentPanel:
     """Shows the agent that was clicked, twice a second."""
 
     def __init__(self, watched: WatchedPlayback, moment: Callable[[], Moment | None]) -> None:
-        """`moment`: what is looked back at; None: now."""
+        """`moment`: the shown earlier moment; None: now."""
         self._watched = watched
         self._moment = moment
         self._chosen: AgentKey | None = None
@@ -228,7 +228,7 @@ def _in_order(hits: list[RayHit]) -> list[RayHit]:
 
 
 class SignedBar:
-    """A bar that grows from a line in its middle: to the right where its number is positive. The bar is full at 1.
+    """A bar that grows from its middle line: to the right for positive numbers. The bar is full at 1.
 
     A paler one around its end shows a deviation.
     """

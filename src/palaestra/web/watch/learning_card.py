@@ -72,7 +72,7 @@ class LearningCard:
             self._slider.on("update:model-value", lambda event: self._show(event.args), throttle=0.15)
             self._slider.on("change", self._chose)
             with ui.row().classes("w-full items-center gap-x-4"):
-                self._beside = ui.switch("Show it as a ghost beside the newest", on_change=self._again)
+                self._beside = ui.switch("Show it as a ghost next to the newest", on_change=self._again)
                 marked(self._beside, "ghost", props="dense")
                 ui.space()
                 to_run = ui.button(
@@ -88,7 +88,7 @@ class LearningCard:
         ui.timer(0.1, lambda: self._show(self._slider.value), once=True)
 
     def refresh(self) -> None:
-        """Offers the steps that there are now; the chosen one stays, or the nearest to it."""
+        """Offers the present steps; the chosen step stays selected, or the nearest to it."""
         source = self._watched.source
         steps = [] if source.run is None else steps_of(RunFolder(source.results, source.run))
         if steps == self._steps:
@@ -141,7 +141,7 @@ class LearningCard:
         return self._watched.chosen
 
     def _say(self, status: RunStatus | None) -> None:
-        """Says how far the run is."""
+        """Shows the progress of the run."""
         if status is None:
             self._numbers.set_text("its folder is gone")
             self._learns = False

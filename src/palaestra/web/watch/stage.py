@@ -51,12 +51,12 @@ class Transport:
     def __init__(self, playback: Playback, toggle: Callable[[], object] | None = None) -> None:
         """`toggle` replaces the usual pause, and then there is no button for single ticks."""
         self._playback = playback
-        self.pause = icon_button("pause", "Pause or go on", toggle or self.toggle).props(
+        self.pause = icon_button("pause", "Pause or continue", toggle or self.toggle).props(
             "aria-pressed=false data-mark=pause"
         )
         if toggle is None:
             icon_button("skip_next", "One tick", self._one_tick).props("data-mark=tick")
-        icon_button("replay", "Begin anew", lambda: playback.restart()).props("data-mark=restart")
+        icon_button("replay", "Restart", lambda: playback.restart()).props("data-mark=restart")
         self.speed = ui.toggle(SPEEDS, value=1.0, on_change=lambda event: playback.set_speed(event.value)).props(
             "dense no-caps unelevated aria-label=Speed data-mark=speed"
         )

@@ -51,10 +51,10 @@ def test_any_cut_and_any_changed_byte_gives_a_policy_or_one_message(tmp_path: Pa
     ("change", "message"),
     [
         (lambda writer: setattr(writer, "version", 17), "begins with 17"),
-        (lambda writer: writer.layer("x", DENSE, ["nowhere"]), "reads 'nowhere', which nothing before it gives"),
+        (lambda writer: writer.layer("x", DENSE, ["nowhere"]), "reads 'nowhere', which no earlier layer writes"),
         (
             lambda writer: (writer.layer("a", LOAD), writer.layer("x", DENSE, ["a"])),
-            "reads 'a', which nothing before it gives",
+            "reads 'a', which no earlier layer writes",
         ),
         (lambda writer: writer.layer("x", LOAD, tensors={"x": np.array([np.nan])}), "not finite"),
         (lambda writer: writer.data.pop(), "weights are missing"),

@@ -335,7 +335,7 @@ def test_an_area_is_drawn_where_asked_for():
 def test_a_package_that_draws_and_is_missing_is_named():
     env = GymnasiumEnv("Drawn-v0", 1, render=True, missing=True)
     first(env)
-    with pytest.raises(EnvError, match="gymnasium:Drawn-v0 cannot be drawn: a painter is not installed"):
+    with pytest.raises(EnvError, match="gymnasium:Drawn-v0 cannot be rendered: a painter is not installed"):
         env.render(0)
 
 

@@ -96,7 +96,7 @@ def test_what_makes_figures_unsure_is_noted(results):
 def test_runs_that_end_before_the_step_are_left_out(results):
     written(results / "short", [1, 2], every=5, settings={"rate": 3})
     found = palaestra.compare("*", results_dir=results, at=30)
-    assert "short is left out: its summaries are of steps 5 to 10" in found.notes
+    assert "short is left out: its summaries cover steps 5 to 10" in found.notes
     with pytest.raises(RunError, match="no run reaches the step 900"):
         palaestra.compare("*", results_dir=results, at=900)
 

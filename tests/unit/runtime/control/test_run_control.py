@@ -199,7 +199,7 @@ def test_what_is_no_regular_file_of_text_is_refused_once_and_told(tmp_path, kind
         box._looked = -1.0
         assert box.take() == []
     assert len(told) == len(answers(tmp_path)) == 1
-    assert "no request" in told[0]
+    assert "not a request" in told[0]
     assert target.exists()
 
 

@@ -46,7 +46,7 @@ def test_what_is_typed_is_understood(text: str, part: BrainSpec):
         (["heuristics"], r"no brain 'heuristics'; did you mean 'heuristic'"),
         (["Ball?team=one=random"], r"team 'one' is no number; expected Ball\?team=1=random"),
         (["Ball=random", "Ball=heuristic"], r"two brains to 'Ball': random and heuristic"),
-        (["random", "heuristic"], r"two brains to what nothing else is named for"),
+        (["random", "heuristic"], r"two brains to all other behaviors"),
     ],
 )
 def test_what_cannot_be_meant_is_an_error(texts: list[str], message: str):

@@ -60,7 +60,7 @@ def test_a_student_becomes_its_teacher_in_its_own_behavior(plays, tmp_path, caps
 def test_a_pupil_learns_from_another_behavior(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     done = train(tree("Pupil", 6000, teacher_behavior="Expert"), School(), tmp_path)
     out = capsys.readouterr().out
-    assert "heuristic plays 'Expert', from which 'Pupil' learns" in out
+    assert "heuristic plays 'Expert', and 'Pupil' learns from it" in out
     assert list(done.models) == ["Pupil"]
     losses = read_history(done.folder)["Pupil"]["Losses/Cloning Loss"].value
     assert losses[-1] < 0.1 * losses[0]
@@ -121,7 +121,7 @@ def test_a_teacher_that_sees_something_else_is_shown_beside_its_pupil(tmp_path: 
     with pytest.raises(EnvError) as error:
         train(tree("Pupil", teacher_behavior="Expert"), school, tmp_path, quiet=True)
     assert [line.split("   ")[0].strip() for line in str(error.value).splitlines()] == [
-        "'Pupil' cannot learn from the agents of 'Expert':",
+        "'Pupil' cannot learn from agents of 'Expert':",
         "",
         "observation 0",
         "actions",
@@ -146,7 +146,7 @@ def test_a_teacher_that_never_comes_is_refused(env: str, tmp_path: Path):
 
 def test_the_end_tells_of_a_teacher_that_might_have_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     train(tree("3DBall", 100, teacher_behavior="Expert"), Ball(4), tmp_path, "alone")
-    message = "[WARNING] '3DBall' has learned nothing in this session: its teacher's behavior, 'Expert', never came"
+    message = "[WARNING] '3DBall' has learned nothing in this session: its teacher's behavior, 'Expert', never appeared"
     assert message in capsys.readouterr().out
     train(tree("Pupil", 100, teacher_behavior="Expert"), School(), tmp_path, "taught")
     assert "has learned nothing" not in capsys.readouterr().out

@@ -61,7 +61,7 @@ def test_the_best_model_of_a_late_behavior_that_cannot_be_evaluated_is_not_kept_
     env = Scripted(STREAMS, appears={"B": 5})
     result = palaestra.train(config, env=env, results_dir=str(tmp_path), seed=1)
     assert result.finished
-    assert "behavior 'B': keep_best evaluates in an environment of its own" in capsys.readouterr().out
+    assert "behavior 'B': keep_best evaluates in a separate environment" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -148,7 +148,7 @@ def test_a_run_goes_on_in_another_number_of_areas(tmp_path, capsys):
     stopped = train("Basic", tmp_path, until=1000)
     result = train("Basic", tmp_path, resume=True, num_areas=5, quiet=False)
     out = capsys.readouterr().out
-    assert "[WARNING] this run was trained in 3 areas and goes on in 5: episodes begin anew; everything else" in out
+    assert "[WARNING] this run was trained in 3 areas and continues in 5: episodes start again; everything else" in out
     assert "[INFO] Behavior 'Basic': observations" in out
     assert "New behavior" not in out
     assert result.steps["Basic"] > stopped.steps["Basic"]
@@ -159,13 +159,13 @@ def test_a_run_in_an_environment_that_cannot_be_saved_goes_on(tmp_path, capsys):
     train("3DBall", tmp_path, until=400, config=config, env="gymnasium:CartPole-v1")
     result = train("3DBall", tmp_path, config=config, env="gymnasium:CartPole-v1", resume=True, quiet=False)
     out = capsys.readouterr().out
-    assert "[INFO] Episodes begin anew, as this environment cannot be saved; weights, optimizer and steps go on" in out
+    assert "[INFO] Episodes start again, because this environment cannot be saved; weights, optimizer" in out
     assert "WARNING" not in out
     assert result.finished
     train("3DBall", tmp_path, config=config, env="gymnasium:CartPole-v1", resume=True, quiet=False)
     out = capsys.readouterr().out  # it is finished, and plays nothing
     assert "is finished" in out
-    assert "Episodes begin anew" not in out
+    assert "Episodes start again" not in out
 
 
 class Board(gymnasium.Env):

@@ -59,10 +59,11 @@ def test_a_run_says_what_its_replay_takes_and_that_it_was_not_saved(tmp_path, ca
     train(config, "Basic", tmp_path, resume=True)
     told = " ".join(capsys.readouterr().out.split())
     warning = (
-        "[WARNING] Basic: It goes on without its replay: the checkpoint has none that fits, since its settings "
+        "[WARNING] Basic: It continues without its replay buffer: the checkpoint has no fitting one, since its "
+        "settings "
         "keep none there"
     )
-    assert f"{warning} (save_replay_buffer: true does); 50 decisions are collected anew before it learns again" in told
+    assert f"{warning} (save_replay_buffer: true does); 50 new decisions are collected before it learns again" in told
 
 
 def test_a_replay_that_cannot_fit_is_refused_before_the_start(tmp_path):

@@ -100,7 +100,7 @@ class WarpEnv:
     tick_seconds: float | None = None
     """Simulated seconds of a tick."""
     queue_length: ClassVar[int] = QUEUE
-    """Number of episodes that `queue_parameters` takes values for."""
+    """Number of episodes for which `queue_parameters` takes values."""
     ray_fans: ClassVar[Mapping[str, Sequence[RayFan]]] = {}
     """Where rays are in its observations, by behavior."""
     truth: ClassVar[tuple[tuple[str, int], ...]] = ()

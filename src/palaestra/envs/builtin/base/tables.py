@@ -36,7 +36,7 @@ class PooledCopies:
         return torch.from_numpy(self.take_array()) if self._keeps else self._column.clone()
 
     def take_array(self) -> np.ndarray:
-        """Returns what `take` does as an array; only on the host."""
+        """Returns the result of `take` as an array; only on the host."""
         if self._keeps:
             for k in range(len(self._kept)):
                 if sys.getrefcount(self._kept[k]) == 2:  # our list's and the call's: nothing else refers to this memory
@@ -67,8 +67,8 @@ class Table:
         prefix: str = "",
         images: ImageBuffers | None = None,
     ) -> None:
-        """`teams`: of all of an area's agents; `prefix` begins the columns' names; `images` hold `obs_image`, if they
-        take turns.
+        """`teams`: the teams of an area's agents; `prefix` begins the columns' names; `images`: alternating buffers of
+        `obs_image`.
         """
         device = columns["reward"].device
         areas = len(columns["reward"]) // len(teams)

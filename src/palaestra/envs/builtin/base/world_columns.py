@@ -299,7 +299,7 @@ class ImageBuffers:
         return torch.from_numpy(self._kept[self._current][0])
 
     def take_array(self) -> np.ndarray:
-        """Returns what `take` does as an array."""
+        """Returns the result of `take` as an array."""
         return self._kept[self._current][0].view()
 
     def _add(self, k: int) -> None:
@@ -323,8 +323,7 @@ def invalid_action(
     columns: Mapping[str, Tensor],
     row: int,
 ) -> str:
-    """Returns what is wrong with the action in a row of the columns; an area has `agents` agents, of these roles if
-    they have any.
+    """Describes the fault of the action in a row of the columns; an area has `agents` agents, with these roles if any.
 
     `given` returns the action columns of a behavior, with the given actions, since a kernel may replace them.
     """

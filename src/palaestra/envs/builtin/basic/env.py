@@ -101,7 +101,7 @@ class Basic(WarpEnv):
     """Basic: vector 20 (one-hot place), discrete [3]; the best return is 1 - 7 * 0.01 = 0.93."""
 
     behavior = "Basic"
-    summary = "An agent on a line walks to one of two goals: a small one nearby or a large one further off."
+    summary = "An agent on a line walks to one of two goals: a small goal nearby or a large goal further away."
     rewards = ("-0.01 a decision", "+0.1 at the small goal", "+1 at the large goal")
     episode = "ends at a goal; there is no time limit"
     benchmark = 0.93

@@ -15,7 +15,7 @@ TILES = 5
 
 
 def draw_creature(creature: Creature, rows: Rows, behavior: str) -> Drawing:
-    """Draws each area's creature in the middle, with what is within eight times its block's edge, or 3.2 m."""
+    """Draws each area's creature in the middle, with everything within eight times its block's edge, or 3.2 m."""
     far = max(8.0 * creature.block, 3.2)
     root = rows["position"][:, :1] * (1.0, 0.0, 1.0)
     floor = np.array([0.0, creature.floor, 0.0], np.float32)

@@ -168,7 +168,7 @@ def place_block(world: World, i: int):
 
 @wp.func
 def distance_to_block(world: World, i: int, point: wp.vec3):
-    """Returns how far a point is from the block's surface, 0 within it."""
+    """Returns the distance of a point from the block's surface; 0 inside the block."""
     away = point - world.block[i]
     beyond = wp.vec3(
         wp.max(wp.abs(away[0]) - world.anatomy.block_half, 0.0),
@@ -293,14 +293,14 @@ def make_program(observe: Any, earn: Any, decide: Any) -> Program:
     """Returns the program of a creature.
 
     `observe` (world, i) writes its observations; `earn` (world, i) returns the reward of a tick; `decide` (world, i)
-    returns whether the creature is where it gives up as it observes.
+    returns whether the creature gives up at an observation.
     """
     return Program(World, make_begin(observe), make_tick(observe, earn, decide), together=TOGETHER)
 
 
 @wp.func
 def never(world: World, i: int):
-    """Returns False: the creature never gives up."""
+    """Returns False, because the creature never gives up."""
     return False
 
 

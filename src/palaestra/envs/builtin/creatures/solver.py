@@ -1,9 +1,9 @@
 """Articulated rigid bodies as Unity's physics moves them: impulses between bodies that keep their own position and
 velocity.
 
-A tick integrates gravity and drag, then solves all joints and contacts again and again, each as if it were alone, as
-Unity's solver does: first with the errors of position, after which the bodies move, then without, which leaves the
-velocities. Drives are implicit: the torque is what spring and damper give at the end of the tick, up to a limit.
+A tick integrates gravity and drag, then solves all joints and contacts repeatedly, one at a time, as Unity's solver
+does: first with the position errors, after which the bodies move, then without them, which gives the final velocities.
+Drives are implicit: the torque is what spring and damper give at the end of the tick, up to a limit.
 
 Axes are Unity's, left-handed; the algebra of vectors and quaternions is the same there.
 """

@@ -82,7 +82,8 @@ def reach_of(world: World, i: int, part: int):
 def touch_planes(world: World, i: int, part: int, point: wp.vec3, radius: float, reach: float, loads: bool):
     """Adds the contacts of a sphere, or of a corner if the radius is 0, with ground and walls that are within reach.
 
-    `loads`: the part itself touches, which holds it on the ground; not so the snout, another body in Unity.
+    `loads`: the part itself touches, so that its load holds it on the ground (not for the snout, another body in
+    Unity).
     """
     gap = point[1] - world.anatomy.floor - radius
     if gap < reach:

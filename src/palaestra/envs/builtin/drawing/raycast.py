@@ -2,8 +2,8 @@
 
 A pixel is two rays or, where their colors differ, four. Each ray looks for the nearest solid, and then for a solid
 between the hit and the light. Both searches only look at the solids in one cell: the picture, and the plane that the
-light shines on, are divided into cells, each with a list of the solids that may be seen there. A solid is hit in the
-frame in which it has edges of 1.
+light shines on, are divided into cells, each with a list of the solids that may be seen there. Hits are computed in the
+solid's frame, in which its edges have length 1.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def see_box(sight: RaySight, center: wp.vec2, half: wp.vec2, angle: float, radiu
 
 @wp.func
 def see_walls(sight: RaySight):
-    """Returns a sight of the walls alone; a ray passes through a wall that its sphere touches at the start."""
+    """Returns a sight of only the walls; a ray passes through a wall that its sphere touches at the start."""
     gap = ROOM - RAY_RADIUS - wp.max(wp.abs(sight.eye[0]), wp.abs(sight.eye[1]))
     for ray in range(RAYS):
         way = wp.vec2(

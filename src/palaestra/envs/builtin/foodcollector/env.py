@@ -121,11 +121,9 @@ class FoodCollector(WarpEnv):
     behavior = "GridFoodCollector"
     title = "FoodCollector"
     agents = AGENTS
-    summary = "Five agents gather green food and leave the red; a laser freezes others."
+    summary = "Five agents gather green food and avoid red food; a laser freezes other agents."
     rewards = ("+1 for green food", "-1 for red food")
-    episode = (
-        "is truncated after 5,000 physics ticks, which are 1,000 decisions; food that is eaten comes up again elsewhere"
-    )
+    episode = "is truncated after 5,000 physics ticks, which are 1,000 decisions; eaten food appears again elsewhere"
     benchmark = 10.0
     default_areas = 4
     areas_per_core = 8

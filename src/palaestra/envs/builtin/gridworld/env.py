@@ -268,7 +268,7 @@ class GridWorld(WarpEnv):
     summary = "An agent on a board, seen from above, goes to the goal of the color that a signal names."
     rewards = (
         "-0.01 a decision",
-        "+1 at a goal of the right color, -1 at one of the wrong, in place of that decision's -0.01",
+        "+1 at a goal of the right color, -1 at a goal of the wrong color, instead of that decision's -0.01",
     )
     episode = "ends at a goal, and is truncated after 100 decisions"
     benchmark = 0.8

@@ -225,7 +225,7 @@ class Hallway(WarpEnv):
     )
     rewards = (
         "-1/3000 a physics tick",
-        "+1 at the goal of the symbol's mark, -0.1 at the other, in place of that decision's cost",
+        "+1 at the goal with the symbol's mark, -0.1 at the other goal, instead of that decision's cost",
     )
     episode = "ends at a goal, and is truncated after 500 decisions (3,000 physics ticks)"
     benchmark = 0.7

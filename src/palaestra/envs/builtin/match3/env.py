@@ -7,8 +7,8 @@ pays, and a board without an allowed move is replaced by a new one, without rewa
 The scores in Unity's documentation hold for the largest board alone: 34.2 for random play and 37.0 for greedy play; on
 boards of 9 x 8 they earn 34.24 and 37.08 here (2,000 episodes each, give or take 0.03). Over boards of all sizes they
 earn 32.17 and 34.92, because less falls on smaller boards. The option `largest_boards` deals only boards of 9 x 8, to
-compare with Unity's figures. In the long run everything that falls is worth 1.4 points a piece: clearing more pieces a
-move earns more, and so do moves low on the board, where more pieces fall and more lines follow.
+compare with Unity's figures. In the long run each falling piece is worth 1.4 points: moves that clear more pieces earn
+more, and so do moves low on the board, where more pieces fall and more lines form.
 """
 
 from __future__ import annotations
@@ -201,8 +201,8 @@ class Match3(WarpEnv):
 
     behavior = "Match3VectorObs"
     title = "Match3"
-    summary = "Exchanges pieces on a board so that three or more of a color come to stand in a line."
-    rewards = ("+0.01 a piece cleared, +0.02 and +0.03 for the two special types, those that fall into lines included",)
+    summary = "Exchanges pieces on a board so that three or more of a color form a line."
+    rewards = ("+0.01 a piece cleared, +0.02 and +0.03 for the two special types, also for lines that form by falling",)
     episode = "is truncated after 500 moves"
     benchmark = 38.5
     default_areas = 10

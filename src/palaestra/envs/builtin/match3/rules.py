@@ -221,7 +221,7 @@ def deal(world: World, i: int):
 
 @wp.func
 def flag_index(world: World, cell: int, which: int, types: int):
-    """Returns the index of the observation's flag that a cell holds a type."""
+    """Returns the index of the flag in the observation for a type in a cell."""
     if world.planes:
         return which * CELLS + cell
     return cell * types + which

@@ -6,9 +6,10 @@ A tick is: change velocities (pushes, drag, `fall`), `patches[i] = 0`, `add_patc
 `side_contact` finds near, and `solve`.
 
 Every contact has normal impulses, which only push, and friction. They are applied in turn, in six rounds; bodies move
-with the velocities that result, which also part what overlaps. A last round removes the velocity that served only to
-separate bodies. Friction takes part from the fourth round on. As in PhysX's default model, friction acts at two points
-of each contact, and each point holds up to the coefficient times the whole load: together twice the usual friction.
+with the resulting velocities, which also separate overlapping bodies. A last round removes the velocity that served
+only to separate bodies. Friction takes part from the fourth round on. As in PhysX's default model, friction acts at two
+points of each contact, and each point holds up to the coefficient times the whole load: together twice the usual
+friction.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def add_patch(world: Any, i: int, a: int, b: int, contact: Contact, friction: fl
 
 @wp.func
 def fall(world: Any, i: int, k: int, pull: float, drag: float):
-    """Lets a body fall for a tick of gravity `pull` (m/s); saves the speed that the floor takes, which is its load."""
+    """Lets a body fall for a tick of gravity `pull` (m/s); saves the speed that the floor stops, which is its load."""
     state = wp.vec2(world.body_height[i, k], world.body_rise[i, k])
     held = pull * (1.0 - drag * SECONDS)
     if state[0] != 0.0 or state[1] != 0.0:

@@ -1,7 +1,7 @@
 """Contacts as PhysX resolves them, for bodies that are pushed hard: contact begins a little early, and overlap ends at
 a limited speed.
 
-A contact is made of `grown` bodies, so it exists already while they are up to `MARGIN` apart; then they may close the
+A contact is computed with `grown` bodies, so it exists while the bodies are up to `MARGIN` apart; they may close this
 gap within the tick, but not more. Bodies that overlap, because a fast one moved into the other within a tick, part by
 four fifths of the overlap a tick and at most by `MOST_PARTED`, without gaining speed:
 
@@ -31,7 +31,7 @@ def grown(body: Body):
 
 @wp.func
 def parting(gap: float):
-    """Returns how far two bodies part in a tick, in meters, if `gap` below 0 is their overlap."""
+    """Returns the separation of two bodies in a tick, in meters; a negative `gap` is their overlap."""
     return wp.clamp(-PARTED * gap, 0.0, MOST_PARTED)
 
 

@@ -11,9 +11,9 @@ changed. Angles are in radians, counterclockwise from the x axis. A tick of 0.02
     agent = keep_box_within(agent, ROOM, FRICTION)    # static walls last, so that nothing ends inside one
     block = keep_box_within(block, ROOM, FRICTION)
 
-A contact's normal points from the first body to the second; a count of 0 means that they are apart.
-Contacts are inelastic (restitution 0). A contact parts the bodies at once, each by its share of the masses;
-where three or more press on one another, a second round of the same contacts makes it firmer.
+A contact's normal points from the first body to the second; a count of 0 means that they are apart. Contacts are
+inelastic (restitution 0). A contact separates the bodies at once, each by its share of the masses; if three or more
+press on one another, a second round of contacts makes the result firmer.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def apply_drag(body: Body, drag: float, angular_drag: float):
 @wp.func
 def rub(body: Body, sticking: float, sliding: float):
     """Returns the body after friction with the ground that holds slips of up to `sticking` m/s, and takes `sliding` m/s
-    from faster ones.
+    from faster slips.
 
     Turning is braked at the mean distance of a square's points from its center.
     """

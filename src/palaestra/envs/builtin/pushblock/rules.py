@@ -89,7 +89,7 @@ def cast_room(gaps: wp.vec4, way: wp.vec2):
 
 @wp.func
 def cast_boxes(eye: wp.vec2, way: wp.vec2):
-    """Returns what `cast_room` does for a level ray that passes through sides which its sphere touches."""
+    """Returns the result of `cast_room` for a level ray that ignores sides which its sphere touches."""
     room = wp.vec2(WALL_AT, WALL_AT)
     ends = wp.vec2(WALL_AT + 2.0 * WALL_HALF, WALL_AT)
     nearest = cast_four_walls(eye, way, room, ends, WALL_HALF, RAY_RADIUS)

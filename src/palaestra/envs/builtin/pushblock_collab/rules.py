@@ -68,7 +68,7 @@ class World(EndColumns, ParameterColumns, ContactColumns):
 
 @wp.func
 def size_of(block: int):
-    """Returns 1, 2 or 3: a block's side in meters, its worth, and how many agents it takes."""
+    """Returns 1, 2 or 3, which is a block's side in meters, its reward, and the number of agents to push it."""
     return wp.where(block == 0 or block == 5, 2, wp.where(block < 3, 3, 1))
 
 
@@ -88,7 +88,7 @@ def is_present(world: World, i: int, k: int):
 
 @wp.func
 def show(world: World, i: int, agent: int, grid: Grid):
-    """Marks all things in an agent's grid: first goal and walls, which stay where a cell is in several boxes."""
+    """Marks all things in an agent's grid, first goal and walls: the first mark of a cell stays."""
     for thing in range(THINGS):
         tag = int(WALL_TAG)  # Warp takes a literal for a constant
         center = GOAL

@@ -104,7 +104,7 @@ def press_switch(world: World, i: int, body: Body):
 
 @wp.func
 def piles_near(world: World, i: int):
-    """Returns the piles, as bits, that move, may appear, or may be touched within a decision."""
+    """Returns the bits of the piles that move, may appear, or may be touched within a decision."""
     bits = int(0)
     for pile in range(rooms.PILES):
         to = world.pile_middle[i, pile] - world.place[i]
@@ -116,7 +116,7 @@ def piles_near(world: World, i: int):
 
 @wp.func
 def turn(world: World, i: int, choice: int):
-    """Turns the agent as the choice says."""
+    """Turns the agent by its choice."""
     if choice > 2:
         world.angle[i] = wrapped(world.angle[i] + wp.where(choice == 4, TURN, -TURN))
 

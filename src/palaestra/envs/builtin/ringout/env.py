@@ -273,7 +273,7 @@ class RingOut(WarpEnv):
     behavior = "RingOut"
     agents = AGENTS
     teams = (0, 1, 2)
-    summary = "Three agents push one another off a ring that shrinks; the last one in wins."
+    summary = "Three agents push one another off a ring that shrinks; the last agent inside wins."
     rewards = (
         "at the end: +1 to the last one in, 0 to the second, -1 to the first one out",
         "agents that fall at once share their places",

@@ -4,9 +4,10 @@ It paints images (rows, 3, height, width) within 0..1, with a thread for each ro
 launched; colors are flat, without light and shade. Angles are in radians, counterclockwise from the x axis. Heights are
 above the floor.
 
-`tick` adds things to two columns. In strips (rows, STRIPS, width + 1) each column of pixels has two: the room's wall,
-and the nearest box before it; the last column keeps how low and high they reach, and how low and high anything does.
-`balls` (rows, 1 + most, BALL) holds the number of balls in view, then these balls, furthest first. `draw` paints them:
+`tick` adds things to two columns. `strips` (rows, STRIPS, width + 1) has two strips for each column of pixels: the
+room's wall, and the nearest box before it; the last column has their lowest and highest pixels, and the lowest and
+highest of all things. `balls` (rows, 1 + most, BALL) holds the number of balls in view, then these balls, furthest
+first. `draw` paints them:
 
     sight = make_sight(world.strips, world.balls, row, eye, ahead, height, pixel_rows)   # in tick
     add_room(sight, HALF, HEIGHT, GRAY)

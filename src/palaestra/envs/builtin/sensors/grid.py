@@ -3,8 +3,8 @@ cell shows.
 
 Columns of the grid run ahead and rows to the left: column 0 lies furthest back, row 0 furthest to the right. A cell
 whose square overlaps several things shows the one nearest to the grid's middle. A cell shows a thing by the point
-nearest to the cell's middle in the thing's bounding box, which has its sides along the axes of the world; of two that
-are equally near the first stays. Angles are in radians, counterclockwise from the x axis.
+nearest to the cell's middle in the thing's bounding box, which has its sides along the axes of the world; of two
+equally near things the first stays. Angles are in radians, counterclockwise from the x axis.
 
 Things are numbered from 0 and rasterized one by one, over the rows that they reach into, and the marked cells are
 recorded, so that the next tick clears only those. A world has the columns `owner` (slots, rows * columns) and `written`

@@ -53,7 +53,7 @@ def first_ray(camera: Pinhole, y: int):
 
 @wp.func
 def ray_step(camera: Pinhole):
-    """Returns by how much the ray of the next pixel to the right differs."""
+    """Returns the difference to the ray of the next pixel on the right."""
     return (2.0 / float(camera.width)) * camera.right
 
 
@@ -80,7 +80,7 @@ def pixels_of(camera: Pinhole, first: wp.vec3, center: wp.vec3, radius: float):
 
 @wp.func
 def view_ball(eye: wp.vec3, ray: wp.vec3, center: wp.vec3, radius: float):
-    """Returns how many lengths of the ray a ball is away, or MISS."""
+    """Returns the distance to a ball in lengths of the ray, or MISS."""
     to = center - eye
     along = wp.dot(to, ray)
     square = wp.length_sq(ray)
@@ -92,7 +92,8 @@ def view_ball(eye: wp.vec3, ray: wp.vec3, center: wp.vec3, radius: float):
 
 @wp.func
 def view_box(eye: wp.vec3, ray: wp.vec3, half: wp.vec3):
-    """Returns how many lengths of the ray away a box about the origin is, or MISS, and the axis of the side met."""
+    """Returns the distance to a box about the origin in lengths of the ray, or MISS, and the axis of the side that
+    is hit."""
     across = wp.vec3(
         1.0 / wp.where(ray[0] == 0.0, 1.0e-9, ray[0]),
         1.0 / wp.where(ray[1] == 0.0, 1.0e-9, ray[1]),

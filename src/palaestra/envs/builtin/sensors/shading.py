@@ -29,7 +29,7 @@ DULL_GLOSS = wp.constant(0.72)
 
 
 def from_above(color: tuple[float, float, float], mirrors: float) -> tuple[float, ...]:
-    """Returns what `lit` does for a surface that faces the camera and up, in the light.
+    """Returns the result of `lit` for a surface in the light that faces the camera and up.
 
     It is written in Python because the colors are constants of a kernel: calling Warp's function would start Warp when
     a module is imported.
@@ -42,7 +42,7 @@ def from_above(color: tuple[float, float, float], mirrors: float) -> tuple[float
 
 
 def dull_from_above(color: tuple[float, float, float], sun: float) -> tuple[float, ...]:
-    """Returns what `lit_dull` does for a surface that faces the camera and up."""
+    """Returns the result of `lit_dull` for a surface that faces the camera and up."""
     highlight = PLAIN * LAMP_HEIGHT * math.sqrt(0.5 / (LAMP_HEIGHT + 1.0))
     parts = zip(color, LAMP_LIGHT, SKY_LIGHT, strict=True)
     return tuple(

@@ -56,7 +56,7 @@ def cast_box(origin: wp.vec2, direction: wp.vec2, center: wp.vec2, half: wp.vec2
 
 @wp.func
 def cast_upright_box(start: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float):
-    """Returns what `cast_box` does for a box about the origin with its sides along the axes."""
+    """Returns the result of `cast_box` for a box about the origin with its sides along the axes."""
     inverse_x = 1.0 / wp.where(wp.abs(way[0]) < SMALLEST, SMALLEST, way[0])
     inverse_y = 1.0 / wp.where(wp.abs(way[1]) < SMALLEST, SMALLEST, way[1])
     x = -start[0] * inverse_x
@@ -75,7 +75,8 @@ def cast_upright_box(start: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float)
 
 @wp.func
 def cast_past(start: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float):
-    """Returns what `cast_upright_box` does, MISS for a box that the circle touches at its start, as in Unity."""
+    """Returns the result of `cast_upright_box`, but MISS for a box that the circle touches at its start, as in
+    Unity."""
     if touches_box(start, half, radius):
         return MISS
     return cast_upright_box(start, way, half, radius)

@@ -29,7 +29,7 @@ def set_truth(env: WarpEnv, state: bool) -> None:
 
 
 def numbers_of(parts: Sequence[tuple[str, int]]) -> int:
-    """Returns how many numbers there are in parts of an observation, each given by its words and its size."""
+    """Returns the number of values in parts of an observation, each given by its description and its size."""
     return sum(size for _, size in parts)
 
 
@@ -58,8 +58,8 @@ def tell_one(truth: wp.array2d(dtype=wp.float32), row: int, at: int, number: flo
 def tell_motion(
     truth: wp.array2d(dtype=wp.float32), row: int, place: wp.vec2, ahead: wp.vec2, velocity: wp.vec2, units: wp.vec2
 ):
-    """Writes the first six numbers of every world but soccer: an agent's place, heading and velocity, ahead and to the
-    left, in the `units` of length and speed; returns the column after them.
+    """Writes the first six numbers of every world except soccer: an agent's position, heading and velocity, ahead and
+    to the left, in `units` of length and speed; returns the next column.
     """
     at = tell(truth, row, 0, place, units[0])
     at = tell(truth, row, at, ahead, 1.0)

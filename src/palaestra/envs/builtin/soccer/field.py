@@ -72,7 +72,7 @@ def beyond_corner(place: wp.vec2, corner: wp.vec2, radius: float):
 
 @wp.func
 def end_wall(place: wp.vec2, radius: float, end: int, closed: bool, which: int):
-    """Returns what `wall` does for a net's side or the block (2) and a net's back (3), at positive coordinates."""
+    """Returns the result of `wall` for a net's side or the block (2) and a net's back (3), at positive coordinates."""
     if closed:
         if which == 3:
             return wp.vec2(1.0, 0.0), float(MISS)
@@ -211,7 +211,7 @@ def cast_corner(eye: wp.vec2, way: wp.vec2, radius: float):
 
 @wp.func
 def cast_walls(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool):
-    """Returns what `cast_field` does also from a wall that is touched, which the ray passes through."""
+    """Returns the result of `cast_field`, but the ray passes through a wall that it touches at its start."""
     side = wp.vec2(0.0, sign_of(way[1]) * (SIDE + WALL_HALF))
     far = cast_past(eye - side, way, wp.vec2(SIDE_HALF, WALL_HALF), radius)
     what = int(WALL)

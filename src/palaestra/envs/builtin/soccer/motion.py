@@ -5,10 +5,10 @@ turning takes effect on the next tick's direction. The ball weighs 3 kg, has a d
 axis. Both stay at one height. Contacts are those of the places before the tick: they bounce if the ball approaches at 2
 m/s or more, rub with a coefficient of 0.6, and part what overlaps by eight tenths. What would pass a wall stops at it.
 
-The ball always reaches 0.12 m into the floor. PhysX pushes it out in each tick, in vain as its height is fixed, and
-friction then holds the ball back. Both last for the tick's motion only: its velocity is as before. (This follows from
-PhysX's order of steps. Against random actions, Unity's model wins 98.0 +- 0.1 % of games with it, after 34 decisions on
-average, and 97.4 +- 0.2 %, after 37, without.)
+The ball always reaches 0.12 m into the floor. PhysX pushes it out in each tick, without effect as its height is fixed,
+and friction then holds the ball back. Both last for the tick's motion only: its velocity is as before. (This follows
+from PhysX's order of steps. Against random actions, Unity's model wins 98.0 +- 0.1 % of games with it, after 34
+decisions on average, and 97.4 +- 0.2 %, after 37, without.)
 
 A player who runs ahead as it first touches the ball kicks it: 13.3 m/s more from the next tick on, in the direction
 from the player after the tick's motion to the point of contact before it.

@@ -189,7 +189,7 @@ class Sorter(WarpEnv):
 
     behavior = "Sorter"
     summary = "An agent in a round room touches numbered tiles in rising order."
-    rewards = ("-0.0002 a physics tick", "+1 at the tile that is next", "-1 at any other that was not touched yet")
+    rewards = ("-0.0002 a physics tick", "+1 at the tile that is next", "-1 at any other untouched tile")
     episode = "ends when all are touched, or a wrong one, and is truncated after 1,000 decisions (5,000 physics ticks)"
     benchmark = 9.8  # with up to 20 tiles, 10.5 on average: what Unity's own model earns
     default_areas = 16

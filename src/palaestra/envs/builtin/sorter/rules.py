@@ -90,8 +90,8 @@ def tile_position(place: int):
 def observe_tiles(world: World, i: int):
     """Writes the rows of the tiles.
 
-    A tile's number n sets column n, so column 0 stays empty, and the offset in column 20 takes the place of number 20's
-    mark, as in Unity.
+    A tile's number n sets column n, so column 0 stays empty, and the offset in column 20 overwrites number 20's mark,
+    as in Unity.
     """
     position = world.position[i]
     touched = world.touched[i]

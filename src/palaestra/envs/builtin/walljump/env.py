@@ -180,11 +180,11 @@ class WallJump(WarpEnv):
 
     behavior = "WallJump"
     behavior_names = ("SmallWallJump", "BigWallJump")
-    summary = "An agent jumps over a wall to a goal; a high one it climbs from a block that it pushes there."
+    summary = "An agent jumps over a wall to a goal; it climbs a high wall from a block that it pushes to the wall."
     rewards = (
         "-0.0005 a physics tick",
         "1 for the decision that reaches the goal",
-        "-1 for that in which it or its block falls",
+        "-1 for the decision in which the agent or its block falls",
     )
     episode = "ends at the goal or by a fall, and is truncated after 2,000 physics ticks (400 decisions)"
     benchmark = 0.8

@@ -93,7 +93,8 @@ def is_behind(to: wp.vec2, half: wp.vec2, reach: float, ahead: wp.vec2):
 
 @wp.func
 def level_box(eye: wp.vec2, ahead: wp.vec2, center: wp.vec2, half: wp.vec2, gap: float):
-    """Returns a box as level rays meet it that pass `gap` meters above or below its extent; below 0 within it."""
+    """Returns a box for level rays that pass `gap` meters above or below it; a negative gap means that they cross
+    it."""
     box = Box()
     box.to = eye - center
     box.half = half
@@ -291,7 +292,7 @@ def store_scene(world: World, i: int, scene: Scene):
 
 @wp.func
 def is_in_goal(scene: Scene):
-    """Returns whether the agent is in the goal, whatever is beneath."""
+    """Returns whether the agent is in the goal, at any height."""
     if scene.height + motion.AGENT_HALF < GOAL_BOTTOM or scene.height - motion.AGENT_HALF > GOAL_TOP:
         return False
     to = scene.agent.position - GOAL_PLACE

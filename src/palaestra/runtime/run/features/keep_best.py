@@ -104,7 +104,7 @@ class KeepBest(RunPart):
             self._summaries.append(summary)
 
     def round_ended(self) -> None:
-        """Measures the behaviors whose turn it is."""
+        """Evaluates the behaviors that are due."""
         summaries = self._summaries
         self._summaries = []
         for summary in summaries:
@@ -184,8 +184,8 @@ class KeepBest(RunPart):
             raise
         except BaseException as error:  # a user's environment may raise anything, and the run trains in another
             run.console.warning(
-                f"'{learner.name}' could not be evaluated at step {learner.step:,}: {reason_of(error)}; training goes "
-                "on"
+                f"'{learner.name}' could not be evaluated at step {learner.step:,}: {reason_of(error)}; training "
+                f"continues"
             )
             return None, False
         run.console.info(
@@ -205,7 +205,7 @@ class KeepBest(RunPart):
                 folder = run.folder.path / file_name(learner.name) / FOLDER
                 folder.mkdir(parents=True, exist_ok=True)
                 Checkpoints(folder / "checkpoints", 1).save(run.step, state)
-                run.console.detail(f"The best '{learner.name}' so far ({value:.3f}): {path}")
+                run.console.detail(f"The best '{learner.name}' up to now ({value:.3f}): {path}")
 
         run.group.first(write)
 
@@ -224,7 +224,9 @@ class KeepBest(RunPart):
                 last = "; the last was not measured"
             else:
                 last = (
-                    "; the last: nothing to measure" if best.latest is None else f"; the last: {readable(best.latest)}"
+                    "; the last model: nothing to evaluate"
+                    if best.latest is None
+                    else f"; the last: {readable(best.latest)}"
                 )
             yield "best", f"{path} (step {best.step:,}, {what} {readable(best.value)}{count}{last})"
 
@@ -285,12 +287,12 @@ def _hindrance(learner: Learner, wanted: KeepBestSettings, *, possible: bool) ->
         return None
     if learner.settings.self_play is not None:
         return (
-            "keep_best would evaluate the policy against itself, which says nothing; choose a metric, such as "
+            "keep_best would evaluate the policy against itself, which is meaningless; choose a metric, such as "
             "metric: Self-play/ELO"
         )
     if not possible:
         return (
-            "keep_best evaluates in an environment of its own, and this one cannot be opened twice; choose a "
+            "keep_best evaluates in a separate environment, and this environment cannot be opened twice; choose a "
             "metric of the training, such as metric: Environment/Cumulative Reward, or give train() a function "
             "that makes one"
         )

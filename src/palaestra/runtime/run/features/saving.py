@@ -153,7 +153,7 @@ class Saving(RunPart):
         run = self._run
         if not run.inference and (steps := self._checkpoints.steps()) and steps[-1]:
             again = continue_command(run)
-            run.console.info(f"The run is saved as it was at step {steps[-1]:,}; to go on from there: {again}")
+            run.console.info(f"The run is saved in its state of step {steps[-1]:,}; to continue from there: {again}")
 
     def conclude(self) -> dict[str, Path]:
         """Saves a last time and writes what belongs to the end, whatever fails. Returns models by behavior."""

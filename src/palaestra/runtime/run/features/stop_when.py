@@ -96,14 +96,14 @@ class Callbacks(RunPart):
             self._stop()
 
     def report(self) -> Iterator[tuple[str, str]]:
-        """Yields what `stop_at_reward` had too few episodes for."""
+        """Yields a sentence for each `stop_at_reward` that had too few episodes."""
         for callback in self._callbacks:
             if isinstance(callback, StopAtReward) and (sentence := callback.lacking()):
                 yield "note", sentence
 
 
 def called(callback: Callback, summary: Summary) -> object:
-    """Calls a callback. Raises CallbackError for whatever it raises."""
+    """Calls a callback. Raises CallbackError for any exception of a callback."""
     try:
         return callback(summary)
     except STOPS:

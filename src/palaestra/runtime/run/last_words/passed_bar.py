@@ -77,7 +77,7 @@ def passed_bar(folder: Path, behavior: str, benchmark: float | None) -> PassedBa
 
 
 def _values(folder: Path, behavior: str) -> list[_Value]:
-    """Returns what --stop-at would have compared at each summary."""
+    """Returns the reward that --stop-at would have compared at each summary."""
     settings = StopSettings(at_least=0.0, episodes=EPISODES)
     course = Course()
     values = []

@@ -236,7 +236,7 @@ def test_any_error_of_the_environment_of_evaluations_is_told_and_the_run_goes_on
     sentences = [f"{type(ERRORS[where]).__name__}: no such level (", "could not be evaluated at step"]
     assert [out.count(text) for text in sentences] == [2, 2]
     assert f"{Path(__file__).name}, line" in out
-    assert "training goes on" in out
+    assert "training continues" in out
     assert list(result.folder.glob("*.onnx")) == [*result.models.values()]
 
 

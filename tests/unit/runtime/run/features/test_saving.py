@@ -71,12 +71,12 @@ def take_over(run: Path) -> None:
     ],
 )
 def test_a_run_whose_folder_goes_is_saved_beside_it_and_resumes_exactly(act, message, whole, tmp_path):
-    lost = rf"the folder of the run 'run' \(.*\) {message} while the run was training\. What"
+    lost = rf"the folder of the run 'run' \(.*\) {message} while the run was training\. The training"
     with pytest.raises(FolderLost, match=lost) as caught:
         train(tmp_path, act)
     saved = caught.value.saved
     assert saved.parent == tmp_path
-    assert f'is saved in {saved}; to go on from there: palaestra.train(run_id="{saved.name}"' in str(caught.value)
+    assert f'is saved in {saved}; to continue from there: palaestra.train(run_id="{saved.name}"' in str(caught.value)
     resumed = palaestra.train(run_id=saved.name, results_dir=str(tmp_path), resume=True, quiet=True)
     assert resumed.finished
     assert differences(state(resumed.folder), whole) == []
@@ -106,7 +106,7 @@ def test_a_folder_that_went_is_noticed_before_the_next_summary(tmp_path, monkeyp
     config = settings("Basic", 100_000, summary_freq=300)
     with pytest.raises(FolderLost) as caught:
         train(tmp_path, shutil.rmtree, config=config)
-    match = re.search(r"until step ([\d,]+)", str(caught.value))
+    match = re.search(r"up to step ([\d,]+)", str(caught.value))
     assert int(match[1].replace(",", "")) < 600
 
 
@@ -122,7 +122,7 @@ def test_a_command_whose_folder_is_deleted_says_so_once_and_fails(tmp_path, monk
     message = capsys.readouterr()
     assert message.err.count("error:") == 1
     assert "WARNING" not in message.out
-    match = re.search(r"to go on from there: palaestra (.*)$", message.err, re.MULTILINE)
+    match = re.search(r"to continue from there: palaestra (.*)$", message.err, re.MULTILINE)
     assert main([*match[1].split(), "--env=Basic"]) == 0
     assert not (tmp_path / "results" / "first").exists()
 
