@@ -31,10 +31,14 @@ def export(
     >>> exported.files
     {'CartPole': PosixPath('pole.onnx')}
 
-    run: a run id, a run's folder, or the `Result` of a training. behavior: write this behavior only; None: all. out:
-    file to write, for a single behavior; None: NAME.onnx in the run's folder. force: overwrite the file that `out`
-    names. step: step of the checkpoint; None: the last. policy_inputs: leave out the model inputs for the critic alone
-    (`critic_only`), for Unity builds without those sensors. results_dir, trust: as for `evaluate`.
+    run: a run id, a run's folder, or the `Result` of a training.
+    behavior: write this behavior only; None: all.
+    out: file to write, for a single behavior; None: NAME.onnx in the run's folder.
+    force: overwrite the file that `out` names.
+    step: step of the checkpoint; None: the last.
+    policy_inputs: leave out the model inputs for the critic alone (`critic_only`), for Unity builds without those
+        sensors.
+    results_dir, trust: as for `evaluate`.
 
     Returns the `Export`: files, and how well they agree with the networks. Raises PalaestraError.
     """

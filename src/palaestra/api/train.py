@@ -78,30 +78,41 @@ def train(
 
     config: a settings file in ML-Agents' format, or a dictionary of the same shape. With `resume`, the run's own file.
     env: where agents learn. A name: a built-in such as "3DBall", "gymnasium:ID", "pettingzoo:MODULE",
-    "python:MODULE:FUNCTION", the file of a Unity build; None: the Unity Editor. A function or class that makes a
-    Gymnasium environment is called once for each of `num_areas` copies. An environment object is one copy; a list, or a
-    vector environment, has one copy for each element. Close the environments that you made yourself. max_steps:
-    decisions of all copies together until training ends. trainer: "ppo", "sac", "poca" (groups of agents), "bc"
-    (imitation), or your own: its class, or "module:Class". learning_rate: step size of the optimizer. batch_size:
-    decisions in one gradient step. buffer_size: decisions of all copies before each update (ppo, poca), or kept in the
-    replay (sac). hidden_units, num_layers: size of the network. summary_freq: decisions between two summaries, which
-    are printed, drawn, and given to callbacks; without settings of your own, a run too short for three has five.
-    stop_at: mean reward of 100 episodes at which training ends. stop_without_progress: end after this many decisions
-    without a better reward. keep_best: keep the best policy too: True, or the decisions between two evaluations. seed:
-    seed of all random numbers; with the same seed a run gives the same results. num_areas: copies of the environment
-    that are simulated in this process. num_envs: processes that share the copies. `env` is then a name, or a function
-    or class, also one that the script or the notebook defines. device: "cpu", "cuda", "cuda:1" ...; None: the GPU if
-    there is one. run_id: name of the run, and of its folder in `results_dir`; None: the environment's and the time, so
-    that a notebook's cell can run twice. results_dir: folder of all runs ("results"). resume: continue the run `run_id`
-    exactly where it was saved; without `run_id`, the newest run of this environment that has an automatic name. force:
-    start again although a run of that name exists; its files are replaced. initialize_from: start from the networks of
-    another run: its name, its folder or its `Result`. callbacks: functions that are given each `Summary` (behavior,
-    step, reward, values); one that returns True ends the run, saved. track: send metrics to one more place: "wandb",
-    "wandb:project=walkers", or {"wandb": {"project": "walkers"}}. settings: any other settings, nested or with dots:
-    {"time_horizon": 128, "hyperparameters.beta": 0.01}. Keys of a behavior apply to every behavior. quiet: print
-    nothing. trust: a resumed run may run the code that its settings name, although you did not write its folder here.
+        "python:MODULE:FUNCTION", the file of a Unity build; None: the Unity Editor. A function or class that makes a
+        Gymnasium environment is called once for each of `num_areas` copies. An environment object is one copy; a list,
+        or a vector environment, has one copy for each element. Close the environments that you made yourself.
+    max_steps: decisions of all copies together until training ends.
+    trainer: "ppo", "sac", "poca" (groups of agents), "bc" (imitation), or your own: its class, or "module:Class".
+    learning_rate: step size of the optimizer.
+    batch_size: decisions in one gradient step.
+    buffer_size: decisions of all copies before each update (ppo, poca), or kept in the replay (sac).
+    hidden_units, num_layers: size of the network.
+    summary_freq: decisions between two summaries, which are printed, drawn, and given to callbacks; without settings of
+        your own, a run too short for three has five.
+    stop_at: mean reward of 100 episodes at which training ends.
+    stop_without_progress: end after this many decisions without a better reward.
+    keep_best: keep the best policy too: True, or the decisions between two evaluations.
+    seed: seed of all random numbers; with the same seed a run gives the same results.
+    num_areas: copies of the environment that are simulated in this process.
+    num_envs: processes that share the copies. `env` is then a name, or a function or class, also one that the script or
+        the notebook defines.
+    device: "cpu", "cuda", "cuda:1" ...; None: the GPU if there is one.
+    run_id: name of the run, and of its folder in `results_dir`; None: the environment's and the time, so that a
+        notebook's cell can run twice.
+    results_dir: folder of all runs ("results").
+    resume: continue the run `run_id` exactly where it was saved; without `run_id`, the newest run of this environment
+        that has an automatic name.
+    force: start again although a run of that name exists; its files are replaced.
+    initialize_from: start from the networks of another run: its name, its folder or its `Result`.
+    callbacks: functions that are given each `Summary` (behavior, step, reward, values); one that returns True ends the
+        run, saved.
+    track: send metrics to one more place: "wandb", "wandb:project=walkers", or {"wandb": {"project": "walkers"}}.
+    settings: any other settings, nested or with dots: {"time_horizon": 128, "hyperparameters.beta": 0.01}. Keys of a
+        behavior apply to every behavior.
+    quiet: print nothing.
+    trust: a resumed run may run the code that its settings name, although you did not write its folder here.
     others: further keys of `env_settings`, `engine_settings`, `torch_settings` and `checkpoint_settings`, such as
-    time_scale=1.
+        time_scale=1.
 
     Returns the `Result`: folder, models, rewards. Raises PalaestraError. Ctrl-C, the stop button of a notebook and
     SIGTERM save the run; Ctrl-C then raises KeyboardInterrupt, SIGTERM ends the program.

@@ -57,8 +57,7 @@ class Graph:
         array = np.ascontiguousarray(array, np.float32) if array.dtype.kind == "f" else array.astype(np.int64)
         if not np.isfinite(array).all():
             raise ExportError(
-                f"weights '{name}' hold {array[~np.isfinite(array)][0]}: training has diverged, and use an older "
-                f"checkpoint"
+                f"weights '{name}' hold {array[~np.isfinite(array)][0]}: training has diverged; use an older checkpoint"
             )
         self.constants[name] = array.reshape(np.shape(value))
         return name
