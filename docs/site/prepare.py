@@ -46,7 +46,7 @@ BOOST = {
 }
 """How much more, or less, the search thinks of a page, or of the pages of a folder."""
 SEARCH = {"pipeline": ["trimmer"], "separator": r"""[\s\-_,:;!?=\[\](){}<>|"'`/+*]+|\.(?!\d)"""}
-"""How English words are found: also `not`, which is left out otherwise, and each word of `learning_rate` and `actions[0]`."""
+"""How English words are found: also `not`, which is left out otherwise, and each word of `learning_rate`, `a[0].b`."""
 FENCE = re.compile(r"^ *(`{3,}).*?^ *\1 *$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 COPIED = {".png", ".webp", ".gif", ".svg", ".mp4", ".ipynb"}
