@@ -47,7 +47,7 @@ class DecisionColumns(NamedTuple):
 
     @property
     def of_groups(self) -> GroupDecisions:
-        """Returns them with their ticks, where group ticks are kept."""
+        """Returns the decisions with their ticks, if group ticks are kept."""
         assert self.tick is not None
         assert self.group is not None
         return GroupDecisions(self.tick, self.group, self.sample, self.state)

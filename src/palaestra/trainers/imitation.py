@@ -111,7 +111,7 @@ class Imitation:
     def __init__(
         self, student: Student, parameters: Sequence[Tensor], generator: torch.Generator, group: RankGroup = ALONE
     ) -> None:
-        """`parameters`: the student's, or the one tensor that they are views of (`models.flat_parameters.flatten`)."""
+        """`parameters`: the student's, or the flat tensor behind them (`models.flat_parameters.flatten`)."""
         self.student = student
         self.optimizer = Adam(parameters, 0.0)
         self.generator = generator

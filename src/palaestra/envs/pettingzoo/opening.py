@@ -133,7 +133,7 @@ _EXAMPLE = "pettingzoo:mpe2.simple_spread_v3"
 
 
 def _module(given: str, name: str) -> ModuleType:
-    """Imports a module, also one of pettingzoo by its short name (classic.chess_v6). Raises EnvError."""
+    """Imports a module, also a module of pettingzoo by its short name (classic.chess_v6). Raises EnvError."""
     place = given.replace("/", ".").removeprefix("pettingzoo.")
     published = _published(given)
     top = place.partition(".")[0]

@@ -86,8 +86,8 @@ class GroupCritic(nn.Module):
         return self._attended_features(attended, groups.of(embedded).flatten(0, 1), agents)
 
     def _mean(self, features: Tensor, groups: Groups, attended: Tensor | None) -> Tensor:
-        """Returns means over the agents of groups, (M, K), of own values and of contexts, from features (N, inputs)
-        and those of attention (M * P, inputs).
+        """Returns means over the agents of groups, (M, K), of own values and of contexts, from features (N, inputs) and
+        attention's features (M * P, inputs).
         """
         agents = groups.present.sum(1, keepdim=True)
         value = self.own_value(groups.of(features), agents.expand_as(groups.present))

@@ -97,7 +97,7 @@ def write_vector(world: World, slot: int, at: int, v: wp.vec2):
 
 @wp.func
 def observe(world: World, i: int, slot: int):
-    """Writes an agent's observation: itself, the ring, and the others from the next one on, or zeros."""
+    """Writes an agent's observation: itself, the ring, and the other agents in order, or zeros."""
     position = world.position[slot]
     velocity = world.velocity[slot]
     write_vector(world, slot, 0, position)

@@ -200,7 +200,8 @@ def simulate(world: Any, i: int, players: int):
 
 @wp.func
 def wait(world: Any, i: int, players: int, end: int, passed: int):
-    """Runs what is left of a decision after its episode's end. Time is up before its tick's motion, left too."""
+    """Runs what is left of a decision after its episode's end. After the time limit, the motion of its last tick is
+    also left."""
     left = TICKS - passed
     world.lead[i] = left
     for _ in range(left + wp.where(end == TIME_OUT, 1, 0)):
