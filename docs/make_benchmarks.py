@@ -25,6 +25,8 @@ and trust ratios: a figure of one machine says little about another machine.
 
 """
 READING = """
+CleanRL was not measured.
+
 Each section says where and when its figures were measured, how large the networks are, how often each sample is used
 (PPO: passes over a rollout; SAC: size and number of gradient steps), and what was tuned for it on both sides. A dash is
 a cell without a measurement.

@@ -79,7 +79,7 @@ def make_in_group(kind: Callable[..., T], group: RankGroup, what: str, *argument
     if group.size > 1:
         raise ConfigError(
             f"{what} cannot learn in {group.size} processes: its constructor has no parameter 'group', with which "
-            "it would average its gradients (docs/guides/extend/own-trainer.md, Several processes); give it one, or "
+            "it would average its gradients (the guide 'Write a trainer', Several processes); give it one, or "
             "train in one process"
         )
     return kind(*arguments)

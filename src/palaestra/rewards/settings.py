@@ -217,4 +217,4 @@ def signal_class(name: str) -> type[Any]:
         )
     title = f"reward signal '{name}'"
     base = Settings if name in REWARDS else SignalSettings
-    return find_class("rewards", title, name, MEMBERS, "docs/guides/extend/own-reward.md", base)
+    return find_class("rewards", title, name, MEMBERS, "the guide 'Add a reward of your own'", base)

@@ -44,7 +44,7 @@ def _pack(argv: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, metavar="FILE", help="the launcher (default: next to the game)")
     arguments = parser.parse_args(argv)
     out = pack(arguments.game, arguments.out)
-    print(f"Wrote {out}; train with: mlagents-learn SETTINGS.yaml --env={arguments.out or out}")
+    print(f"Wrote {out}; train with: palaestra learn SETTINGS.yaml --env={arguments.out or out}")
     return 0
 
 

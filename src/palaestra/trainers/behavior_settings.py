@@ -244,7 +244,7 @@ def settings_like(trainer: str) -> str:
     return next((ours for ours, settings in TRAINERS.items() if issubclass(kind, settings)), trainer)
 
 
-GUIDE = "docs/guides/extend/own-trainer.md"
+GUIDE = "the guide 'Write a trainer'"
 OF_A_CLASS = ("Settings", "make_network", "update", "state_dict", "load_state_dict")
 OF_AN_INSTANCE = ("network", "policy", "rollout_size", "needs")
 
@@ -280,7 +280,7 @@ def _unknown_trainer(name: str, known: Sequence[str]) -> str:
     alike = [point for point in points if point.name.casefold() == name.casefold()]
     packages = ", ".join(dict.fromkeys(point.dist.name if point.dist else point.module for point in alike or points))
     what = (
-        "made of ML-Agents' own classes and does not run here; docs/guides/extend/own-trainer.md shows how to write it "
+        "made of ML-Agents' own classes and does not run here; the guide 'Write a trainer' shows how to write it "
         "as one class"
     )
     if alike:

@@ -133,7 +133,7 @@ NUMBER = 3
     [
         (
             f"{__name__}:Half",
-            "lacks Settings, learn, learn_statistics; docs/guides/extend/own-reward.md explains each of them",
+            "lacks Settings, learn, learn_statistics; the guide 'Add a reward of your own' explains each of them",
         ),
         (
             f"{__name__}:Unset",

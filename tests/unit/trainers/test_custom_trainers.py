@@ -184,7 +184,7 @@ class Unset(Half):
     [
         (
             f"{__name__}:Half",
-            "lacks Settings, make_network, state_dict, load_state_dict; docs/guides/extend/own-trainer.md explains",
+            "lacks Settings, make_network, state_dict, load_state_dict; the guide 'Write a trainer' explains",
         ),
         (
             f"{__name__}:Unset",
@@ -231,7 +231,7 @@ class Empty(Bare):
 
 
 @pytest.mark.parametrize(
-    ("cls", "message"), [(Bare, "lacks policy; docs/guides"), (Empty, "rollout_size is 0; expected a whole number")]
+    ("cls", "message"), [(Bare, "lacks policy; the guide"), (Empty, "rollout_size is 0; expected a whole number")]
 )
 def test_an_instance_without_its_members_is_refused(cls: type, message: str):
     given = BehaviorSettings.model_validate({"trainer_type": f"{__name__}:{cls.__name__}", "hyperparameters": {}})

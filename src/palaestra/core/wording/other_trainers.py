@@ -26,15 +26,18 @@ NEAREST = (
         "ppo is nearest; --processes, --gpus and --set threaded=true make it faster",
     ),
     ("mappo maddpg qmix vdn coma matd3 masac hatrpo happo mat", "poca is nearest: groups of agents share a reward"),
-    ("reinforce vpg pg policygradient", "ppo is nearest; docs/guides/extend/reinforce.md writes a REINFORCE"),
-    ("gail airl", "gail is a reward signal here, for any trainer: docs/guides/training/imitation.md"),
-    ("amp deepmimic ase", "amp is a reward signal here, for any trainer: docs/guides/training/motion-priors.md"),
+    (
+        "reinforce vpg pg policygradient",
+        "ppo is nearest; the guide 'Write a trainer, step by step: REINFORCE' writes one",
+    ),
+    ("gail airl", "gail is a reward signal here, for any trainer: see the guide 'Imitation learning'"),
+    ("amp deepmimic ase", "amp is a reward signal here, for any trainer: see the guide 'Motion priors'"),
     ("icm curiosity rnd", "curiosity and rnd are reward signals here, for any trainer"),
-    ("dagger", "bc with a teacher is DAgger: docs/guides/training/imitation.md"),
+    ("dagger", "bc with a teacher is DAgger: see the guide 'Imitation learning'"),
     ("bcq cql iql awac td3bc crr marwil decisiontransformer dt", "bc is nearest: it learns from demonstrations"),
     (
         "dreamer dreamerv3 muzero alphazero mbpo planet es ars cmaes her",
-        "docs/guides/extend/own-trainer.md shows how to add one",
+        "the guide 'Write a trainer' shows how to add one",
     ),
 )
 """Names without case and punctuation, and a sentence about what comes nearest."""

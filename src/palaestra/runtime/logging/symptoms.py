@@ -19,7 +19,7 @@ from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.settings import BCSettings, SACSettings
 from palaestra.trainers.update_metrics import AT_BOUNDS, explained_tag
 
-GUIDE = "docs/guides/training/it-does-not-learn.md"
+GUIDE = "the guide 'It does not learn'"
 """The guide that says what to do."""
 ENTROPY = "Policy/Entropy"
 LEARNING_RATE = "Policy/Learning Rate"

@@ -255,7 +255,7 @@ class RunFolder:
         for folder in (self.checkpoints, *self.path.glob("*/snapshots")):
             shutil.rmtree(folder, ignore_errors=True)
         found = [*self.path.glob("*.onnx"), *self.path.glob("*/*.onnx")]
-        models = [path for path in found if _MODEL.fullmatch(path.relative_to(self.path).as_posix())]
+        models = [path for path in found if path.is_file() and _MODEL.fullmatch(path.relative_to(self.path).as_posix())]
         for path in (*models, self.path / "metrics.jsonl", self.path / "run_logs/training_status.json"):
             path.unlink(missing_ok=True)
 

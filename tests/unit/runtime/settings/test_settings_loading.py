@@ -466,7 +466,9 @@ def test_a_plug_in_trainer_brings_its_own_hyperparameters(plug_in, write):
     assert "unknown key; did you mean 'depth'?" in refused(write(text % "dept"))
 
 
-OTHERS = "of the plug-in their-agents is made of ML-Agents' own classes and does not run here; docs/guides/extend"
+OTHERS = (
+    "of the plug-in their-agents is made of ML-Agents' own classes and does not run here; the guide 'Write a trainer'"
+)
 
 
 @pytest.mark.parametrize(
