@@ -192,7 +192,7 @@ def _signal_name(number: int) -> str:
         name = f"signal {signal.Signals(number).name}"
     except ValueError:
         return f"signal {number}"
-    return f"{name}, as the system does when memory runs out" if name == "signal SIGKILL" else name
+    return f"{name} (the system does that when memory runs out)" if name == "signal SIGKILL" else name
 
 
 def _launch(command: list[str], output: BinaryIO | None, retry_after: float = 0.5) -> subprocess.Popen[bytes]:

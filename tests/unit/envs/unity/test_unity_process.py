@@ -130,7 +130,7 @@ def test_an_exit_is_reported(play: Play, script: str, code: int, words: str):
 @pytest.mark.parametrize(
     ("code", "system", "words"),
     [
-        (-9, "linux", "was killed by signal SIGKILL, as the system does when memory runs out"),
+        (-9, "linux", "was killed by signal SIGKILL (the system does that when memory runs out)"),
         (-63, "linux", "was killed by signal 63"),
         (255, "linux", "exited with code 255"),
         (1, "win32", "exited with code 1"),
