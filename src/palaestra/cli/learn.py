@@ -189,7 +189,7 @@ def check(options: argparse.Namespace) -> None:
         raise ConfigError("--env is empty: name an environment, or leave it out to wait for the Unity Editor")
     if options.config is not None and options.config.suffix == ".py":
         raise ConfigError(f"{options.config} is a Python file; did you mean --env={options.config}?")
-    if options.config is not None and not options.config.exists():
+    if options.config is not None and not os.path.exists(options.config):
         _refuse_as_settings(str(options.config))
     if options.gpus and surely_no_gpu():
         flag = "--multi-gpu" if options.gpus == -1 else f"--gpus={options.gpus}"

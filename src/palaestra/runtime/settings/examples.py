@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -53,7 +54,10 @@ def example_like(path: Path) -> str | None:
 def here_or_shipped(file: Path) -> Path:
     """Returns a settings file; outside a clone, `configs/ppo/3DBall.yaml` is the shipped file."""
     shipped = configs_folder().parent / file
-    return shipped if file.parts[:1] == ("configs",) and not file.exists() and shipped.is_file() else file
+    with suppress(OSError):  # of a folder that may not be read: reading the file says so
+        if file.parts[:1] == ("configs",) and not file.exists() and shipped.is_file():
+            return shipped
+    return file
 
 
 def made_for(name: str, trainer: str | None = None) -> Path | None:

@@ -30,15 +30,9 @@ UNSAVED_SECONDS = 600.0
 """Seconds of training after which a run must have saved a checkpoint: one is due every minute, between two updates."""
 HALF = ".*.tmp-*"
 """Pattern of the names that files have until they are complete and renamed."""
-
-
 _MODEL = re.compile(r"([^/]+)/\1-\d+\.onnx|[^/]+-best\.onnx")  # of a checkpoint, or the best
-
-
 THEIRS = "checkpoint.pt"
 """Name of ML-Agents' file of a behavior's networks."""
-
-
 EVENTS = "events.out.tfevents.*"
 """Pattern of the names of TensorBoard's files."""
 
