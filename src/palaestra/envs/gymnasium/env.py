@@ -29,6 +29,7 @@ from palaestra.envs.gymnasium.self_resets import SelfResetDetector
 from palaestra.envs.gymnasium.single_envs import BatchedObs, SingleEnvs, Tick
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs, adapted
 from palaestra.envs.spaces.conventions import UNSAID, Conventions, tick_seconds
+from palaestra.envs.spaces.observation_bounds import BoundsWatch
 from palaestra.envs.spaces.observation_leaves import NUMBERS, WrongObservation, as_float32, check_form, given_shape
 from palaestra.envs.traits import EnvTraits
 
@@ -99,6 +100,7 @@ class GymnasiumEnv:
         )
         self.tick_seconds = tick_seconds(envs.metadata)
         self._leaves = envs.leaves
+        self._bounds = BoundsWatch(envs.leaves, name)
         self._actions = envs.actions
         self.behavior = id.rpartition(":")[2].replace("/", "-")  # names a folder
         spec = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec, steady=envs.steady)
@@ -156,7 +158,8 @@ class GymnasiumEnv:
         """Simulates a tick. If all agents go on, fills `arrays` and returns None, else as `step`."""
         own = arrays[self.behavior]
         tick = self._envs.step(self._actions.batch_arrays(own["continuous"], own["discrete"]))
-        if len(tick.ended) or tick.acting is not None or tick.mask is not None or self._acting is not self._all_true:
+        all_act = tick.acting is None and self._acting is self._all_true
+        if len(tick.ended) or not all_act or tick.mask is not None or self._bounds.active:
             return self._tables(tick)
         with np.errstate(over="ignore"):
             own["reward"][...] = tick.reward
@@ -252,6 +255,7 @@ class GymnasiumEnv:
             # A sum is cheap and detects every NaN and infinity; very large finite numbers may overflow it too.
             if kind == "f" and not math.isfinite(column.sum()):
                 self._refuse(f"observation '{leaf.spec.name}'", observation, agents)
+            self._bounds.add(leaf, observation)
             columns.append(column)
         return tuple(columns)
 

@@ -18,6 +18,7 @@ from palaestra.core.timestep import Action
 from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.conventions import Conventions
 from palaestra.envs.spaces.mask_source import MaskSource
+from palaestra.envs.spaces.observation_bounds import BoundsWatch
 from palaestra.envs.spaces.observation_leaves import NUMBERS, Leaf, WrongObservation, pick, wrong_observation
 from palaestra.envs.spaces.observation_spaces import entry_names, observation_leaves
 
@@ -47,6 +48,7 @@ class AgentSpaces:
                 self._leaves += _state_leaves(state, [leaf.spec.name for leaf in leaves])
         except EnvError as error:
             raise EnvError(f"{where}: {error}") from error
+        self._bounds = BoundsWatch(self._leaves, where)
         self.spec = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec)
 
     def columns(self, observations: Sequence[Any], agents: Sequence[str], behavior: str) -> tuple[Tensor, ...]:
@@ -76,6 +78,7 @@ class AgentSpaces:
                 raise NotFinite(
                     behavior, agents[at[0]], f"observation '{leaf.spec.name}'{at[1:]}", float(column[tuple(bad[0])])
                 )
+            self._bounds.add(leaf, values)
             columns.append(column)
         return tuple(columns)
 

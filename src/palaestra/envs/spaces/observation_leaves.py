@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from numbers import Number
 from operator import getitem
@@ -48,6 +48,8 @@ class Leaf:
 
     path: tuple[Hashable, ...]
     spec: ObsSpec
+    box: spaces.Box | None = field(default=None, kw_only=True, compare=False)
+    """The space of a vector or image, for its bounds; None: it has none."""
 
     def gather(self, values: Any) -> np.ndarray:
         """Returns N values, batched or listed, as an array (N, ...)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 from gymnasium import spaces
@@ -97,8 +98,9 @@ def _leaves(
             "learned from: make it smaller with a wrapper (gymnasium.wrappers.ResizeObservation for images)"
         )
     elif 0 not in space.shape:
-        image = _image(path, name, space) if isinstance(space, spaces.Box) else None
-        yield image or _vector(path, name, space.shape)
+        box = space if isinstance(space, spaces.Box) else None
+        image = _image(path, name, box) if box else None
+        yield replace(image or _vector(path, name, space.shape), box=box)
 
 
 def _refusal(name: str, space: spaces.Space, *, may_leave_out: bool) -> str:
