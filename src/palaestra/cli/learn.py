@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.cli.flags import ENVIRONMENTS, given, option, repeated, switch, trust
-from palaestra.cli.game_flags import add_game_flags, given_flags
+from palaestra.cli.game_flags import FLAGS, add_game_flags, given_flags
 from palaestra.cli.old_flags import IN_EVERY_BEHAVIOR, add_old_flags, settle
 from palaestra.cli.parser import Parser
 from palaestra.core.display import escaped
@@ -55,6 +55,10 @@ SECTIONS = {
     "torch_settings": "device threads processes gpus rank_timeout",
 }
 """Section of the settings for each flag that is not about games; a flag's `dest` is its key in the YAML."""
+OF_ML_AGENTS = (
+    "env run_id resume force initialize_from inference deterministic results_dir seed num_areas debug torch_device"
+)
+"""Flags of mlagents-learn beside those for games; it accepts any prefix of a flag, which scripts may rely on."""
 FIRST = ("max_steps", "stop_at")
 """Settings among the flags that most runs need."""
 BESIDE_FIRST = [key for key in MOST_CHANGED if key not in FIRST]
@@ -73,10 +77,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _seed_flags(parser.add_argument_group("Several seeds of one setting"))
     _hardware_flags(parser.add_argument_group("More copies, cores, GPUs and machines"))
     add_game_flags(parser, without=("num_envs",), remainder=", a later --set too")
-    old = add_old_flags(parser)
+    add_old_flags(parser)
     if isinstance(parser, Parser):
-        newer = (*(_flag(key) for key in MOST_CHANGED), "--seeds", "--side-by-side", "--one-seed", "--gpus")
-        parser.unabbreviated = (*newer, *old)
+        of_games = (key for key, *_ in FLAGS if key not in ("editor_port", "bind"))
+        parser.abbreviated = [_flag(key) for key in (*OF_ML_AGENTS.split(), *of_games)]
 
 
 def _first_flags(group: argparse._ArgumentGroup) -> None:

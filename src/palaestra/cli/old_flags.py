@@ -26,9 +26,8 @@ WITHOUT_EFFECT = {
 }
 
 
-def add_old_flags(parser: argparse.ArgumentParser) -> tuple[str, ...]:
-    """Adds the flags, which --help does not list. Returns them."""
-    before = set(parser._option_string_actions)
+def add_old_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags, which --help does not list."""
 
     def flag(name: str, **options: object) -> None:
         parser.add_argument(name, help=argparse.SUPPRESS, **options)  # type: ignore[arg-type]
@@ -47,7 +46,6 @@ def add_old_flags(parser: argparse.ArgumentParser) -> tuple[str, ...]:
         flag(f"--{key.replace('_', '-')}")
     for name in ("--curriculum", "--sampler", "--docker-target-name"):
         flag(name)
-    return tuple(name for name in parser._option_string_actions if name not in before)
 
 
 def settle(options: argparse.Namespace) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from math import isfinite
@@ -18,8 +18,6 @@ from palaestra.core.display import escaped_lines, shortened
 from palaestra.core.wording.error_topics import pointed
 
 _FLAG = re.compile(r"--?[a-zA-Z][\w-]*=--")
-FOREIGN = ("--gpu",)
-"""Flags of other libraries that abbreviate one of ours and mean something else."""
 _NEAR = 0.7
 """Least share of equal characters of a flag that may be meant."""
 VALUES = {"N": "4", "S": "60", "ENV": "gymnasium:CartPole-v1", "ID": "first", "DIR": "results", "DEVICE": "cpu"}
@@ -68,8 +66,8 @@ def number(text: str) -> float:
 class Parser(argparse.ArgumentParser):
     """Parser whose errors are one sentence, without the usage: the flag, the value, and where all flags are listed."""
 
-    unabbreviated: Sequence[str] = ()
-    """Flags that an abbreviation matches only if no other flag does: they are newer than scripts that abbreviate."""
+    abbreviated: Collection[str] = ()
+    """Flags that a prefix stands for, as in ML-Agents; where there are some, also the hidden flags."""
     sections: Sequence[HelpPart] = ()
     """Parts of the help after the flags, such as examples."""
     commands: Sequence[HelpPart] = ()
@@ -92,7 +90,6 @@ class Parser(argparse.ArgumentParser):
         names = " and ".join(str(group.title) for group in known)
         everything = f"also explain the flags of {names}" if names else argparse.SUPPRESS
         group.add_argument("--help-all", action=HelpAll, nargs=0, help=everything)
-        self.unabbreviated = (*self.unabbreviated, "--help-all")
 
     def format_help(self, *, everything: bool = False) -> str:
         """Returns the help: `everything`, or without the flags of groups that are only named."""
@@ -160,16 +157,16 @@ class Parser(argparse.ArgumentParser):
         listed = [flag for flag, action in self._option_string_actions.items() if action.help != argparse.SUPPRESS]
         alike = {flag.strip("-"): flag for flag in listed}
         plain = shortened(word).strip("-").lower().replace("_", "-")
-        near = get_close_matches(plain, alike, n=1, cutoff=_NEAR)
-        return f"; did you mean '{alike[near[0]]}'?" if near else ""
+        whole = [name for name in alike if name.startswith(plain)] if len(plain) > 1 else []
+        near = whole[:3] or get_close_matches(plain, alike, n=1, cutoff=_NEAR)
+        return f"; did you mean {' or '.join(repr(alike[name]) for name in near)}?" if near else ""
 
     def _get_option_tuples(self, option_string: str) -> list[Any]:
-        """Returns the flags that an abbreviation may mean."""
+        """Returns the flags that a prefix means: current ones of ML-Agents, else old ones if no other begins so."""
         meant = super()._get_option_tuples(option_string)
-        older = [found for found in meant if not set(found[0].option_strings) & set(self.unabbreviated)]
-        if meant and not older and option_string.partition("=")[0] in FOREIGN:
-            return []  # the error names our flag for it
-        return older if older and len(meant) > 1 else meant
+        current = [found for found in meant if set(found[0].option_strings) & set(self.abbreviated)]
+        old = self.abbreviated and all(found[0].help == argparse.SUPPRESS for found in meant)
+        return current or (meant if old else [])
 
 
 class HelpAll(argparse.Action):

@@ -49,7 +49,7 @@ def test_learn_answers_flags_of_other_libraries(line: str, message: str, termina
 WRONG = {
     "learn --max-steps": "--max-steps: expected a value, such as --max-steps=1e5, got none (see:",
     "learn --resume=yes": "--resume: expected no value, got 'yes'; write --resume alone",
-    "learn --m=3": "'--m=3' may mean one of --multi-gpu, --max-lifetime-restarts; write out",
+    "learn --n=3": "'--n=3' may mean one of --num-areas, --num-envs, --no-graphics, --no-graphics-monitor; write out",
     "record first --fps": "--fps: expected a value, such as --fps=30, got none",
     "plot a --x=foo": "--x: expected step or time, got 'foo'",
     "doctor --ticks=5 --seconds=4": "--seconds and --ticks exclude each other; leave out one",

@@ -117,6 +117,34 @@ def test_abbreviations_of_older_flags_mean_what_they_meant(abbreviated, key, cap
 
 
 @pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("learn --max-step=5", "--max-step=5 is --max-steps=5 here"),
+        ("learn --hidden 5", "unknown flag '--hidden'; did you mean '--hidden-units'?"),
+        ("learn --keep 5", "unknown flag '--keep'; did you mean '--keep-best'?"),
+        ("tune --max-st=5", "unknown flag '--max-st'; did you mean '--max-steps'?"),
+        ("evaluate first --res x", "did you mean '--results-dir' or '--restarts-rate-limit-n' or"),
+        ("--vers", "unknown flag '--vers'; did you mean '--version'?"),
+    ],
+)
+def test_a_prefix_of_a_flag_that_ml_agents_does_not_have_is_refused(line: str, message: str, capsys):
+    with pytest.raises(SystemExit):
+        parse(make_parser(line.split()[0] if line[0] != "-" else None), line.split())
+    assert message in capsys.readouterr().err
+
+
+def test_prefixes_of_all_flags_of_mlagents_learn_are_accepted():
+    words = "--env=x --run=x --init=x --inf --det --resul=x --see=3 --deb --num-a=3 --num-e=3 --torch-d=cpu --base=3 --timeo=3 --time-s=3"
+    more = (
+        "--restarts-rate-limit-p=3 --wid=3 --heig=3 --qual=3 --targ=3 --capt=3 --no-graphics-m --resum --forc --env-a y"
+    )
+    options = parse(make_parser("learn"), ["learn", *words.split(), *more.split()])
+    assert (options.seed, options.num_areas, options.device, options.env_args) == (3, 3, "cpu", ["y"])
+    assert options.force
+    assert options.resume
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("hidden_units=64", "did you mean 'behaviors.Ball.network_settings.hidden_units'?"),
