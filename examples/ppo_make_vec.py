@@ -27,17 +27,15 @@ def main(seed: int = 0, most_steps: int = 6_000_000) -> float:
     """Trains until the mean of the last 100 episodes reaches BAR, and returns it."""
     torch.manual_seed(seed)
     envs = gymnasium.make_vec("palaestra/3DBall-v0", num_envs=AGENTS, tensors=True)
-    actor = network(2)
-    critic = network(1)
+    scale = nn.BatchNorm1d(8, momentum=None, affine=False)  # by mean and spread of all observations so far
+    actor, critic = network(2), network(1)
     log_std = nn.Parameter(torch.full((2,), -0.5))
     parameters = [*actor.parameters(), *critic.parameters(), log_std]
-    optimizer = torch.optim.Adam(parameters, lr=1e-3)
-    obs, _ = envs.reset(seed=seed)
-    sums = torch.zeros(AGENTS)
-    returns = list[float]()
-    mean = 0.0
+    optimizer = torch.optim.Adam(parameters, lr=3e-4)
+    obs = scale(envs.reset(seed=seed)[0])
+    sums, returns = torch.zeros(AGENTS), list[float]()
     begin = time.perf_counter()
-    updates = 0
+    mean, updates = 0.0, 0
     while updates * AGENTS * STEPS < most_steps and mean < BAR:
         rows: list[list[Tensor]] = []
         for _ in range(STEPS):
@@ -47,9 +45,11 @@ def main(seed: int = 0, most_steps: int = 6_000_000) -> float:
                 value = critic(obs)[:, 0]
                 after, reward, terminated, truncated, infos = envs.step(action)
                 ended = terminated | truncated
+                scale.train()(after)
+                after = scale.eval()(after)
                 following = critic(after)[:, 0]
                 if "final_obs" in infos:  # the episode that goes on is another one
-                    following = torch.where(ended, critic(infos["final_obs"])[:, 0], following)
+                    following = torch.where(ended, critic(scale(infos["final_obs"]))[:, 0], following)
             delta = reward + GAMMA * following * ~terminated - value
             rows.append([obs, action, policy.log_prob(action).sum(1), value, delta, ended])
             sums += reward

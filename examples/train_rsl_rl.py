@@ -50,13 +50,14 @@ SETTINGS = {
     "num_steps_per_env": 32,
     "save_interval": 1000,
     "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
-    "algorithm": {"class_name": "PPO", "learning_rate": 1e-3, "entropy_coef": 0.0},
+    "algorithm": {"class_name": "PPO", "learning_rate": 1e-3, "entropy_coef": 0.0, "schedule": "fixed"},
     "actor": {
         "class_name": "MLPModel",
         "hidden_dims": [64, 64],
+        "obs_normalization": True,
         "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 0.6, "std_type": "scalar"},
     },
-    "critic": {"class_name": "MLPModel", "hidden_dims": [64, 64]},
+    "critic": {"class_name": "MLPModel", "hidden_dims": [64, 64], "obs_normalization": True},
 }
 
 if __name__ == "__main__":

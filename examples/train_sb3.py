@@ -9,7 +9,7 @@ import sys
 import gymnasium
 import numpy as np
 from stable_baselines3 import PPO
-from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 import palaestra.gymnasium  # noqa: F401 - Gymnasium knows its environments from here on
 
@@ -77,7 +77,10 @@ class SB3VectorEnv(VecEnv):
 if __name__ == "__main__":
     seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0
     envs = SB3VectorEnv(gymnasium.make_vec("palaestra/3DBall-v0", num_envs=64), seed)
-    model = PPO("MlpPolicy", envs, n_steps=128, batch_size=512, n_epochs=4, learning_rate=1e-3, seed=seed, device="cpu")
+    envs = VecNormalize(envs, norm_reward=False)  # observations by their mean and spread
+    settings = {"n_steps": 128, "batch_size": 512, "n_epochs": 4, "learning_rate": 1e-3}
+    narrow = {"log_std_init": -0.5}  # of the policy's first Gaussian: actions go from -1 to 1
+    model = PPO("MlpPolicy", envs, **settings, policy_kwargs=narrow, seed=seed, device="cpu")
     model.learn(STEPS)
     print(f"mean reward {np.mean([episode['r'] for episode in model.ep_info_buffer]):.1f}")
     envs.close()
