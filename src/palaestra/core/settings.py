@@ -6,7 +6,7 @@ Names follow the ML-Agents YAML. The docstring under a field is its documentatio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from types import UnionType
 from typing import Any, ClassVar, Union, get_args, get_origin
 
@@ -40,26 +40,27 @@ class Settings(BaseModel):
     ignores_unknown: ClassVar[bool] = False
     """Whether ML-Agents ignores unknown keys of this section, so that files of its users may contain unknown keys."""
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _refuse_unknown_keys(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping):
-            return data
-        kind = IGNORED_KEY if cls.ignores_unknown else UNKNOWN_KEY
-        unknown_keys = [key for key in data if key not in cls.model_fields]
-        unknown = [
-            InitErrorDetails(
-                type=PydanticCustomError(
-                    kind, "unknown key{hint}", {"hint": nearest(str(key), cls.model_fields) if i < _MAX_HINTS else ""}
-                ),
-                loc=(key if isinstance(key, str | int) else str(key),),
-                input=data[key],
-            )
-            for i, key in enumerate(unknown_keys)
-        ]
-        if unknown:
-            raise ValidationError.from_exception_data(cls.__name__, unknown)
-        return data
+    def _name_unknown_keys(cls, data: Any, handler: Callable[[Any], Any]) -> Any:
+        try:
+            return handler(data)
+        except ValidationError as error:
+            errors = error.errors()
+        unknown = [error["loc"] for error in errors if error["type"] in ("extra_forbidden", "invalid_key")]
+        hints = {loc: nearest(str(loc[0]), cls.model_fields) for loc in unknown[:_MAX_HINTS]}
+        found = []
+        for error in errors:
+            kind: Any = error["type"]
+            words = error["msg"]
+            if error["loc"] in unknown:
+                kind = IGNORED_KEY if cls.ignores_unknown else UNKNOWN_KEY
+                words = f"unknown key{hints.get(error['loc'], '')}"
+            elif kind == "missing" and any(f"'{error['loc'][0]}'" in hint for hint in hints.values()):
+                continue  # a key was misspelt
+            made = PydanticCustomError(kind, "{message}", {**error.get("ctx", {}), "message": words})
+            found.append(InitErrorDetails(type=made, loc=error["loc"], input=error["input"]))
+        raise ValidationError.from_exception_data(cls.__name__, found)
 
     @field_validator("*", mode="before")
     @classmethod

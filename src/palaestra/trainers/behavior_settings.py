@@ -43,11 +43,17 @@ class UnreadHyperparameters(Settings):
     model_config = ConfigDict(extra="allow")
 
 
+class OfNoTrainer(dict[str, Any]):
+    """Hyperparameters in a block that names no trainer."""
+
+
 class BehaviorSettings(Settings):
     """Settings of one behavior: how the agents that share its policy learn."""
 
     trainer_type: str = "ppo"
-    """The algorithm: ppo, sac, poca, bc, your own class as `package.module:Class`, or the name of a plug-in."""
+    """The algorithm: ppo, sac, poca, bc, your own class as `package.module:Class`, or the name of a plug-in; required
+    in a block with hyperparameters.
+    """
     hyperparameters: PPOSettings | SACSettings | POCASettings | BCSettings | SerializeAsAny[Settings] = PPOSettings()
     """The algorithm's own settings, which depend on trainer_type."""
     checkpoint_interval: int = Field(default=500000, gt=0)
@@ -94,11 +100,10 @@ class BehaviorSettings(Settings):
     def _has_hyperparameters(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
-        if any(key not in cls.model_fields for key in data):
-            return data  # which is an error of its own: it may be a trainer_type that is spelt wrong
-        if isinstance(data.get("hyperparameters"), dict) and "trainer_type" not in data:
-            sentence = f"given without a trainer_type; add one, such as {', '.join(TRAINERS)}"
-            raise field_error(cls, "hyperparameters", sentence, data["hyperparameters"])
+        given = data.get("hyperparameters")
+        if isinstance(given, dict) and "trainer_type" not in data:
+            misspelt = any(nearest(str(key), ["trainer_type"]) for key in data if key not in cls.model_fields)
+            return {**data, "hyperparameters": None if misspelt else OfNoTrainer(given)}
         return {"hyperparameters": {}, **data}
 
     @field_validator("trainer_type", mode="before")
@@ -127,6 +132,8 @@ class BehaviorSettings(Settings):
     def _of_its_trainer(cls, value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, Settings):
             return value
+        if isinstance(value, OfNoTrainer):
+            raise ValueError(f"given without a trainer_type; add one, such as {', '.join(TRAINERS)}")
         if "trainer_type" not in info.data:  # which is an error of its own
             return PPOSettings()
         trainer = info.data["trainer_type"]

@@ -134,11 +134,10 @@ def test_a_prefix_of_a_flag_that_ml_agents_does_not_have_is_refused(line: str, m
 
 
 def test_prefixes_of_all_flags_of_mlagents_learn_are_accepted():
-    words = "--env=x --run=x --init=x --inf --det --resul=x --see=3 --deb --num-a=3 --num-e=3 --torch-d=cpu --base=3 --timeo=3 --time-s=3"
-    more = (
-        "--restarts-rate-limit-p=3 --wid=3 --heig=3 --qual=3 --targ=3 --capt=3 --no-graphics-m --resum --forc --env-a y"
-    )
-    options = parse(make_parser("learn"), ["learn", *words.split(), *more.split()])
+    words = "--env=x --run=x --init=x --inf --det --resul=x --see=3 --deb --num-a=3 --num-e=3 --torch-d=cpu --base=3"
+    more = "--timeo=3 --time-s=3 --restarts-rate-limit-p=3 --wid=3 --heig=3 --qual=3 --targ=3 --capt=3 --no-graphics-m"
+    words = [*words.split(), *more.split(), "--resum", "--forc", "--env-a", "y"]
+    options = parse(make_parser("learn"), ["learn", *words])
     assert (options.seed, options.num_areas, options.device, options.env_args) == (3, 3, "cpu", ["y"])
     assert options.force
     assert options.resume

@@ -77,6 +77,11 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest():
     assert errors({"planet": 3, "moons": 1}) == [(("planet",), "unknown_key"), (("moons",), "unknown_key")]
 
 
+def test_an_unknown_key_hides_no_other_mistake_of_its_section():
+    found = errors({"planet": 3, "mass": "much", 5: 1})
+    assert found == [(("mass",), "float_type"), (("planet",), "unknown_key"), ((5,), "unknown_key")]
+
+
 def test_a_section_that_ignores_unknown_keys_says_so_and_its_parts_do_not():
     assert errors({"moon": 1}, Sky) == [(("moon",), "ignored_key")]
     assert errors({"sun": {"moon": 1}}, Sky) == [(("sun", "moon"), "unknown_key")]

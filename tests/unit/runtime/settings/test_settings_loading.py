@@ -181,6 +181,18 @@ def test_a_file_that_makes_no_run_is_refused(write, text, message):
     assert refused(write(text)).startswith(f"x.yaml:{message}")
 
 
+def test_hyperparameters_without_a_trainer_do_not_hide_other_mistakes(write):
+    message = refused(write("behaviors:\n  Ball: {max_stepz: 5, summary_freq: no, hyperparameters: {beta: 1}}"))
+    assert "3 settings cannot be used" in message
+    for part in ("max_stepz: unknown key", "summary_freq: expected", "hyperparameters: given without a trainer_type"):
+        assert part in message
+
+
+def test_a_misspelt_trainer_type_is_the_only_mistake_of_its_block(write):
+    message = refused(write("behaviors: {Ball: {trainer_typ: sac, hyperparameters: {tau: 0.01}}}"))
+    assert message == "x.yaml:1: behaviors.Ball.trainer_typ: unknown key; did you mean 'trainer_type'?"
+
+
 UNIFORM = "{sampler_type: uniform, sampler_parameters: %s}"
 LATE = "{curriculum: [{name: a, value: 1, completion_criteria: {behavior: B, measure: progress, threshold: 2}}]}"
 
