@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 
+import psutil
 import torch
 from torch import Tensor, nn
 
@@ -19,6 +21,10 @@ from palaestra.runtime.collect.learner import Learner
 
 MUCH_WORK = 30_000_000
 """Multiplications in one forward pass from which a second core pays off."""
+SPAN = 5.0
+"""Seconds of a run after which it looks whether its threads have the cores to themselves."""
+ENOUGH = 0.75
+"""Cores for each thread below which threads mostly wait for one another."""
 
 
 class ComputeThreads:
@@ -42,6 +48,7 @@ class ComputeThreads:
         """Threads during an update."""
         self.acting = 1
         """Threads between updates."""
+        self._began: tuple[float, float, float] | None = None
 
     def choose(self, info: Callable[[str], object], saved: int | None = None) -> None:
         """Chooses the number unless the settings do, and prints it. `saved`: the number of a resumed run."""
@@ -58,6 +65,26 @@ class ComputeThreads:
         self.learning = self.number or 1
         self.acting = 1 if threaded or self._cores_are_busy else self.learning
         torch.set_num_threads(self.acting)
+        alone = self._group.size == 1 and not threaded and not self._cores_are_busy
+        self._began = _clocks() if self.learning > 1 and alone else None
+
+    def look_for_company(self, warn: Callable[[str], object]) -> None:
+        """Warns once, after some seconds, if other programs leave fewer cores than there are threads."""
+        if self._began is None or time.perf_counter() - self._began[0] < SPAN:
+            return
+        seconds, own, idle = (now - before for now, before in zip(_clocks(), self._began, strict=True))
+        self._began = None
+        if (cores := (own + idle) / seconds) < ENOUGH * self.learning:
+            warn(
+                f"other programs on this machine leave about {cores:.1f} cores for {self.learning} threads, which wait "
+                "for one another: --torch-threads=1 may be several times as fast, also with --resume"
+            )
+
+
+def _clocks() -> tuple[float, float, float]:
+    """Returns the time, this process's time on all cores, and the idle time of all cores, in seconds."""
+    times = psutil.cpu_times()
+    return time.perf_counter(), time.process_time(), times.idle + getattr(times, "iowait", 0.0)
 
 
 def threads_for(work: int, group: RankGroup) -> tuple[int, str]:

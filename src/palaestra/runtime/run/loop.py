@@ -37,6 +37,7 @@ def train(run: Run) -> None:
         if perf_counter() >= pause:
             for part in run.parts:
                 part.paused()
+            run.threads.look_for_company(run.console.warning)
             pause = perf_counter() + PAUSE
     if run.clock.rounds:
         for part in run.parts:
