@@ -40,7 +40,7 @@ def _find(name: str, options: Mapping[str, Any]) -> Callable[..., Tracker]:
         raise PluginError(
             f"no tracker is named '{name}'{nearest(name, registry('trackers').names())} (there are: "
             f"{', '.join(registry('trackers').names())}); to send metrics elsewhere, name your own class as "
-            "module:Class (the guide 'Send metrics to a tracker' shows how to write it)"
+            "module:Class (the guide 'TensorBoard and other trackers' shows how to write it)"
         )
     found = find_plugin("trackers", title, name)
     if not callable(found):
