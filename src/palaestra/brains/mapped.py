@@ -14,6 +14,7 @@ from palaestra.brains.mapped_tensors import MappedTensors
 from palaestra.brains.names import Mask, MemoryTensors, ObservationInput, Source, UniformInput, Value, read_names
 from palaestra.brains.session import Arrays, Session
 from palaestra.core.errors import PolicyError
+from palaestra.core.files import MODEL_FILES, near_files
 
 
 class MappedModel:
@@ -22,7 +23,7 @@ class MappedModel:
     def __init__(self, model: Path, names: Path, role: Role) -> None:
         """Raises PolicyError if the names do not fit the model, or the tensors do not fit the behavior."""
         if not model.is_file():
-            raise PolicyError(f"{model} does not exist; expected a model file")
+            raise PolicyError(f"{model} does not exist{near_files(model, MODEL_FILES)}")
         self._session = Session(str(model), str(model), role.seed)
         self._tensors = MappedTensors(self._session, read_names(names), role)
         self._inputs = self._tensors.names.inputs

@@ -14,6 +14,7 @@ from palaestra.brains.model_layout import MASK, MEMORY_IN, MEMORY_OUT, ModelLayo
 from palaestra.brains.observations import Inputs, floats, turn, turned_inputs
 from palaestra.brains.session import Arrays, Session
 from palaestra.core.errors import PolicyError
+from palaestra.core.files import MODEL_FILES, near_files
 from palaestra.core.onnx_models.onnx_metadata import read_notes
 from palaestra.core.wording.short_errors import short_errors
 from palaestra.hub.hub_names import is_hub_name
@@ -63,7 +64,8 @@ class Policy:
         path = Path(path)
         if not path.is_file():
             what = "is a folder" if path.is_dir() else "does not exist"
-            raise PolicyError(f"{path} {what}; expected a model file such as results/ID/NAME.onnx")
+            near = near_files(path, MODEL_FILES) or "; expected a model file such as results/ID/NAME.onnx"
+            raise PolicyError(f"{path} {what}{near}")
         self.path = path
         self.seed = seed
         self.rng = np.random.default_rng(seed)

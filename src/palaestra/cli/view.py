@@ -22,6 +22,7 @@ from palaestra.cli.flags import env_options, given_env_options, option, results_
 from palaestra.cli.game_flags import add_game_flags, given_flags, refuse_flags
 from palaestra.core.display import is_terminal, print_now
 from palaestra.core.errors import ConfigError, EnvError, PluginError, RunError
+from palaestra.core.files import MODEL_FILES, near_files
 from palaestra.core.plugins import nearest, registry
 
 if TYPE_CHECKING:
@@ -156,6 +157,9 @@ def _site(options: argparse.Namespace) -> Site:
     if (options.results_dir / what).is_dir() or path.is_dir():
         folder = run_folder(what, options.results_dir)
         return Site(folder.results, run=folder.run_id, trust=options.trust)
+    if path.suffix in (*MODEL_FILES, ".demo"):
+        missing = f"the file {path} does not exist{near_files(path, [path.suffix])}"
+        raise RunError(f"{path} is a file; expected a run, a folder or an environment" if path.exists() else missing)
     known = registry("envs").names()
     if (
         what not in known

@@ -24,7 +24,7 @@ from palaestra.convert.source_check import checked_gap, compare, compare_recorde
 from palaestra.convert.source_graph import source_graph
 from palaestra.convert.source_network import SourcePolicy, check_shapes
 from palaestra.core.errors import ConfigError, ExportError
-from palaestra.core.files import explain, must_be_new, write_whole
+from palaestra.core.files import explain, must_be_new, near_files, write_whole
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.torch_files import arrays_of, check_archive, read_saved
 
@@ -173,7 +173,8 @@ def _compare_nn(policy: BarracudaPolicy, path: Path) -> float:
 
 def _check_target(source: Path, target: Path, force: bool) -> None:
     if not source.exists():
-        raise ExportError(f"there is no file {source}; expected a model of one of these:{SOURCES}")
+        near = near_files(source, [source.suffix]) or f"; expected a model of one of these:{SOURCES}"
+        raise ExportError(f"there is no file {source}{near}")
     if source.is_dir():
         raise ExportError(f"{source} is a folder; expected a model file of one of these:{SOURCES}")
     if source.suffix.lower() == ".onnx":

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 LETTERS = "font-family:monospace;font-size:13px;line-height:1.3;padding-left:8px"
@@ -48,6 +49,13 @@ def shortened(text: str, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[: most // 2]}...{text[-(most // 4) :]} ({len(text):,} characters)"
 
 
+def shown_path(path: object) -> str:
+    """Returns a path as people type it: relative if it is in the current folder."""
+    with suppress(ValueError, OSError):
+        return str(Path(str(path)).relative_to(Path.cwd()))
+    return str(path)
+
+
 def listed(names: Sequence[object], most: int = 5) -> str:
     """Returns the first names with commas, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
@@ -75,7 +83,7 @@ def duration(seconds: float) -> str:
     if seconds == math.inf:
         return "never"
     if seconds < 180:
-        return f"{seconds:.1f} s"
+        return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds:.2g} s" if seconds > 0.001 else "under 1 ms"
     return f"{seconds / 60:.1f} min" if seconds < 3 * 3600 else f"{seconds / 3600:.1f} h"
 
 

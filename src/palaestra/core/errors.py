@@ -33,7 +33,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-from palaestra.core.display import escaped_lines, indented
+from palaestra.core.display import escaped_lines, indented, shown_path
 from palaestra.core.wording.error_topics import POINTER, topic_of
 
 _OURS = f"{Path(__file__).parents[1]}{os.sep}"
@@ -209,7 +209,7 @@ STOPS = (KeyboardInterrupt, GeneratorExit)
 def exception_summary(error: BaseException) -> str:
     """Describes an exception from code outside Palaestra in one line: its type, message, file and line."""
     if isinstance(error, SyntaxError):
-        return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
+        return f"{type(error).__name__}: {error.msg} ({shown_path(error.filename)}, line {error.lineno})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
     misfit = isinstance(error, TypeError) and frames and frames[-1].filename.startswith(_OURS)  # a call of ours
     place = user_code_location(error) or (_location(frames[-1]) if frames and not misfit else "")
@@ -238,4 +238,4 @@ def user_code_location(error: BaseException) -> str:
 def _location(frame: traceback.FrameSummary) -> str:
     """Returns ' (file, line N)' of a frame; or 'cell of the notebook', as its file name is meaningless."""
     is_cell = re.search(r"[/\\]ipykernel_\d+[/\\]\d+\.py$", frame.filename)
-    return f" ({'cell of the notebook' if is_cell else frame.filename}, line {frame.lineno})"
+    return f" ({'cell of the notebook' if is_cell else shown_path(frame.filename)}, line {frame.lineno})"

@@ -9,9 +9,10 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from difflib import get_close_matches
 from itertools import chain, count
 from pathlib import Path
 from typing import IO, TextIO
@@ -73,6 +74,20 @@ def belongs_to_run(behavior: str) -> bool:
     some file system."""
     name = behavior.strip(" .").casefold()
     return name in RUN_FILES or name.endswith(".onnx")
+
+
+def near_files(missing: Path, ends: Collection[str]) -> str:
+    """Returns "; did you mean X?" with up to three files of a similar name and one of these endings, which are in the
+    folder of a missing file, in the current folder or in a run; '' if there is none.
+    """
+    alike: dict[str, list[str]] = {}
+    with suppress(OSError, ValueError):  # no such folder, or no name of a file
+        for path in dict.fromkeys((*missing.parent.glob("*.*"), *Path().glob("*.*"), *Path("results").glob("*/*.*"))):
+            if path.suffix in ends:
+                alike.setdefault(path.stem.casefold(), []).append(str(path))
+    near = get_close_matches(missing.name.removesuffix(missing.suffix).casefold(), alike, n=3)
+    found = [path for stem in near for path in alike[stem]][:3]
+    return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
 
 
 def explain(error: OSError) -> str:

@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from palaestra.core.display import listed, shown_path
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, PluginError, exception_summary, user_code_location
 
 _NEAR = 0.66  # least share of equal characters: 'batch' is near 'batch_size' (0.67), 'mass' not near 'max_steps' (0.62)
@@ -128,7 +129,7 @@ def import_installed_module(module: str, name: str, error_class: type[PalaestraE
     except ModuleNotFoundError as error:
         if error.name and (module == error.name or module.startswith(error.name + ".")):
             raise error_class(
-                f"{name}: there is no module '{module}', neither in {Path.cwd()} nor installed"
+                f"{name}: there is no module '{module}', neither in {Path.cwd()} nor installed{near_module(module)}"
             ) from error
         if (needed := missing_package(error)) is not None:
             raise error_class(f"{name}: module '{module}' {needed}") from error
@@ -137,6 +138,16 @@ def import_installed_module(module: str, name: str, error_class: type[PalaestraE
         raise
     except BaseException as error:  # a user's module may raise anything
         raise error_class(f"{name}: module '{module}' cannot be imported: {exception_summary(error)}") from error
+
+
+def near_module(missing: str) -> str:
+    """Returns "; did you mean 'X'?" for a module of a similar name in the current folder, or ''."""
+    package, dot, _ = missing.removesuffix(".py").rpartition(".")
+    with suppress(OSError, ValueError):
+        paths = [*Path(*package.split(".")).glob("*.py"), *Path(*package.split(".")).glob("*/__init__.py")]
+        names = [path.parent.name if path.stem == "__init__" else path.stem for path in paths]
+        return nearest(missing.removesuffix(".py"), [f"{package}{dot}{name}" for name in names])
+    return ""
 
 
 def missing_package(error: BaseException) -> str | None:
@@ -189,8 +200,11 @@ def lacks(module: Any, attribute: str) -> str:
     note = (
         f"; the '{top}' in the current folder is hidden by the installed one, so give it another name" if hidden else ""
     )
-    place = getattr(module, "__file__", None) or module.__name__
-    return f"module '{module.__name__}' ({place}) has no '{attribute}'{nearest(attribute, vars(module))}{note}"
+    place = shown_path(getattr(module, "__file__", None) or module.__name__)
+    names = [name for name, value in vars(module).items() if callable(value) and name[0] != "_"]
+    own = [name for name in names if getattr(vars(module)[name], "__module__", "") == module.__name__]
+    hint = nearest(attribute, names) or (f" (it has: {listed(own)})" if own and not hidden else "")
+    return f"module '{module.__name__}' ({place}) has no '{attribute}'{hint}{note}"
 
 
 class Registry:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from palaestra.core.errors import DemoError, EmptyDemo, EnvError
-from palaestra.core.files import regular
+from palaestra.core.files import near_files, regular
 from palaestra.demos.format import HEADER, LONGEST_BRAIN, Brain, DemoMeta, ReadTiming, read_brain, read_meta
 from palaestra.demos.old_headers import correct_action, infer_action, timing_of
 from palaestra.demos.old_records import OldRecords, is_old
@@ -100,7 +100,8 @@ def read_demo(path: Path | str) -> Demo:
     except IsADirectoryError:
         raise DemoError(f"{path} is a folder; expected a demonstration file (.demo)") from None
     except OSError as error:
-        raise DemoError(f"{path} cannot be read: {error.strerror or error}") from error
+        near = near_files(path, [".demo"]) if isinstance(error, FileNotFoundError) else ""
+        raise DemoError(f"{path} cannot be read: {error.strerror or error}{near}") from error
 
 
 def _open(path: Path, file: BinaryIO) -> Demo:

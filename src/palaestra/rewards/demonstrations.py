@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.errors import DemoError, EmptyDemo
-from palaestra.core.files import expanded, scratch_folder
+from palaestra.core.files import expanded, near_files, scratch_folder
 from palaestra.core.specs import ActionSpec, BehaviorSpec, differences
 from palaestra.core.system_memory import format_bytes, free_memory
 from palaestra.datasets import MINARI, is_minari, read_demo
@@ -170,7 +170,7 @@ def demo_files(
         elif path.exists():
             files.append(path)
         else:
-            raise DemoError(f"{key} {path}: there is no such file or folder{_hint(path)}")
+            raise DemoError(f"{key} {path}: there is no such file or folder{_hint(path, ends)}")
     if not files:
         raise DemoError(
             f"{key} is empty; expected a demonstration file ({', '.join(ends)}), a folder of them, minari:ID, or "
@@ -225,15 +225,12 @@ def _paths(demo_path: str | Sequence[str]) -> Iterator[Path | str]:
                 yield name if is_minari(name) else expanded(Path(name))
 
 
-def _hint(path: Path) -> str:
+def _hint(path: Path, ends: Sequence[str]) -> str:
     """Returns the path that may have been meant, or the folder it was looked for in."""
     if (named := path.with_name(f"{path.name}.demo")).is_file():
-        return f"; did you mean {named}?"
-    return (
-        ""
-        if path.is_absolute()
-        else f" in {Path.cwd()}; a path is relative to the folder in which palaestra is started"
-    )
+        return f"; did you mean '{named}'?"
+    here = f" in {Path.cwd()}; a path is relative to the folder in which palaestra is started"
+    return near_files(path, ends) or ("" if path.is_absolute() else here)
 
 
 def _typed(demo_path: str | Sequence[str]) -> str:

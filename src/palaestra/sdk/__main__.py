@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from palaestra.core.errors import EnvError, PalaestraError, exception_summary
+from palaestra.core.files import near_files
 from palaestra.core.wording.error_topics import pointed
 from palaestra.sdk.game import Game
 from palaestra.sdk.launch import run
@@ -78,7 +79,7 @@ def _split(place: str) -> tuple[str, str]:
 
 def _file(file: Path) -> ModuleType:
     if not file.is_file():
-        raise EnvError(f"there is no file {file}")
+        raise EnvError(f"there is no file {file}{near_files(file, ['.py'])}")
     sys.path.insert(0, str(file.resolve().parent))  # as if it were run as a script
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
@@ -111,7 +112,8 @@ def pack(game: Path, out: Path | None = None, platform: str = sys.platform) -> P
     Raises EnvError if the game does not exist, or the script cannot be written or could not be started.
     """
     if not game.is_file():
-        raise EnvError(f"there is no file {game}; expected a Python file that ends in play(game)")
+        near = near_files(game, [".py"]) or "; expected a Python file that ends in play(game)"
+        raise EnvError(f"there is no file {game}{near}")
     suffix = {"win32": ".cmd", "darwin": ".app"}.get(platform, ".x86_64")
     out = out or game.with_suffix(suffix)
     if platform == "win32" and out.suffix.lower() == ".exe":

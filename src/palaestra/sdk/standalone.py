@@ -12,6 +12,7 @@ import numpy as np
 
 from palaestra.core.display import print_now
 from palaestra.core.errors import EnvError
+from palaestra.core.files import MODEL_FILES, near_files
 from palaestra.sdk.areas import STEP_SECONDS, Areas
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 
@@ -121,5 +122,5 @@ def _named(model: str) -> tuple[str, Path]:
     if not name or not equals or not file:
         raise EnvError(f"--model is '{model}'; expected BEHAVIOR=FILE.onnx, such as Ball=results/first/Ball.onnx")
     if not Path(file).is_file():
-        raise EnvError(f"--model {model}: there is no file {file}")
+        raise EnvError(f"--model {model}: there is no file {file}{near_files(Path(file), MODEL_FILES)}")
     return name, Path(file)

@@ -232,6 +232,22 @@ def test_a_run_without_a_model_is_told_how_to_get_one(command: str, capsys: pyte
     assert "there is no model file no.onnx" in refused(capsys, f"{command} no.onnx")
 
 
+@pytest.mark.parametrize("command", ["evaluate", "record", "view", "export", "plot", "publish", "league", "distill"])
+@pytest.mark.usefixtures("place")
+def test_a_missing_model_file_is_named_as_a_file_with_files_like_it(command: str, capsys: pytest.CaptureFixture[str]):
+    output = refused(capsys, f"{command} Basik.onnx")
+    assert "Basik.onnx" in output
+    assert "did you mean 'results/first/Basic.onnx'?" in output
+    assert "no run" not in output
+
+
+@pytest.mark.usefixtures("place")
+def test_a_model_file_is_no_run(capsys: pytest.CaptureFixture[str]):
+    shutil.copy("results/first/Basic.onnx", ".")
+    assert "the file Basic.onnx is a model file; expected a run" in refused(capsys, "plot Basic.onnx")
+    assert "Basic.onnx is a file; expected a run, a folder or an environment" in refused(capsys, "view Basic.onnx")
+
+
 @pytest.mark.parametrize(
     "run_id", ["", "..", ".", "../up", "/tmp/x", "a//b", "-x", ".hidden", "a\\b", "x" * 300, "a\x1b[31mb", " "]
 )

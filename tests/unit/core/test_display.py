@@ -1,6 +1,17 @@
+import math
+
 import pytest
 
-from palaestra.core.display import decimals_of, escaped, escaped_lines, indented, readable, shortened
+from palaestra.core.display import (
+    decimals_of,
+    duration,
+    escaped,
+    escaped_lines,
+    indented,
+    readable,
+    shortened,
+    shown_path,
+)
 from palaestra.core.errors import ConfigError, EnvError, exception_summary
 
 
@@ -37,6 +48,18 @@ def test_errors_hold_no_control_characters():
         str(EnvError("it broke off: " + exception_summary(ValueError("two\nlines"))))
         == "it broke off: ValueError: two\n  lines"
     )
+
+
+def test_a_duration_is_never_0_seconds():
+    times = (math.inf, 0.0002, 0.03456, 0.5, 12.34, 200, 20_000)
+    shown = ["never", "under 1 ms", "0.035 s", "0.5 s", "12.3 s", "3.3 min", "5.6 h"]
+    assert [duration(seconds) for seconds in times] == shown
+
+
+def test_a_path_in_the_current_folder_is_shown_as_people_type_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    paths = (tmp_path / "results" / "first", "results/first", tmp_path.parent, tmp_path)
+    assert [shown_path(path) for path in paths] == ["results/first", "results/first", str(tmp_path.parent), "."]
 
 
 def test_numbers_that_people_read_have_no_exponent_and_those_of_a_column_the_same_decimals():

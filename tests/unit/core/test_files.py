@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.core.files import explain, file_name, write_whole
+from palaestra.core.files import explain, file_name, near_files, write_whole
 
 
 @pytest.mark.parametrize("name", ["3DBall", "My Behavior", "Wall-Jump_2.0", "日本", "a(b)"])
@@ -22,6 +22,18 @@ def test_any_other_gets_a_likeness_that_is_one_safe_part_of_a_path(name: str):
     assert not set(safe) & set('<>:"/\\|?*\n')
     assert safe.strip(" .") == safe
     assert len(safe) <= 100
+
+
+def test_files_near_a_missing_one_have_its_kind_of_ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("results/first").mkdir(parents=True)
+    for name in ("Ball.onnx", "Ball.txt", "results/first/Ball3.onnx", "other.yaml"):
+        Path(name).touch()
+    meant = "; did you mean 'Ball.onnx' or 'results/first/Ball3.onnx'?"
+    assert near_files(Path("ball.nn"), [".onnx"]) == meant
+    assert near_files(Path("gone/Bal.onnx"), [".onnx"]) == meant
+    assert near_files(Path("othe"), [".yaml"]) == "; did you mean 'other.yaml'?"
+    assert near_files(Path("x.onnx"), [".onnx"]) == ""
 
 
 def test_likenesses_differ_where_names_do():

@@ -161,8 +161,10 @@ def test_what_is_missing_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch)
     (folder / "none").mkdir()
     with pytest.raises(DemoError, match=r"demo_path c.demo: there is no such file or folder in .*a path is relative"):
         load("a.demo,c.demo")
-    with pytest.raises(DemoError, match=r"did you mean a.demo\?"):
+    with pytest.raises(DemoError, match=r"did you mean 'a.demo'\?"):
         load("a")
+    with pytest.raises(DemoError, match=r"no such file or folder; did you mean 'a.demo'\?"):
+        load("aa.demo")
     with pytest.raises(DemoError, match="demo_path none: the folder has no demonstration files"):
         load("none")
     with pytest.raises(DemoError, match="demo_path is empty"):

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
-from palaestra.core.plugins import import_installed_module, import_user_module, nearest
+from palaestra.core.plugins import import_installed_module, import_user_module, near_module, nearest
 from palaestra.envs.screens import draw_in_memory
 from palaestra.envs.spaces.option_names import OF_RUN, ZOO_OPTIONS
 
@@ -154,7 +154,7 @@ def _unknown(given: str, place: str, name: str) -> EnvError:
     """Returns the error for a module that is neither installed nor in the current folder."""
     known = _known()
     hint = _close(place, known) or _absent(place, known)
-    where = "" if hint else f", neither in {Path.cwd()} nor installed"
+    where = "" if hint else f", neither in {Path.cwd()} nor installed{near_module(place)}"
     return EnvError(
         f"{name}: there is no module '{given}'{hint or where} (such as {_EXAMPLE}; pettingzoo:module:function for "
         "yours)"

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from palaestra.brains.model import load_policy
+from palaestra.core.display import duration
 from palaestra.core.errors import EnvError
 from palaestra.core.files import file_name
 from palaestra.core.specs import BehaviorSpec
@@ -117,7 +118,7 @@ class Trials:
     def _must_have_time(self) -> None:
         self._go_on()
         if self._until is not None and perf_counter() + self._took > self._until:
-            raise LeftOut(f"the run was stopped, and the last evaluation took {self._took:.0f} s")
+            raise LeftOut(f"the run was stopped, and the last evaluation took {duration(self._took)}")
         if self._until is not None and self._env is None and self._is_game:
             raise LeftOut("the run was stopped, and the game of evaluations has not been started")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from palaestra.brains.model import Policy, load_policy
 from palaestra.core.errors import ConfigError, EnvError, PalaestraError, RunError
-from palaestra.core.files import MODEL_FILES, best_file, file_name
+from palaestra.core.files import MODEL_FILES, best_file, file_name, near_files
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.hub.contents import models
 from palaestra.hub.hub_names import is_hub_name, read_name
@@ -147,7 +147,7 @@ def _of_hub(run: str, trust: bool, step: int | str | None) -> Models:
 
 def _of_file(file: Path, trust: bool) -> Models:
     if not file.is_file():
-        raise RunError(f"there is no model file {file}")
+        raise RunError(f"there is no model file {file}{near_files(file, MODEL_FILES)}")
     behavior = OF_RUN.sub("", file.stem)
     alone = Models({behavior: file}, None, str(file))
     for place in file.absolute().parents[:2]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from palaestra.core.display import escaped
+from palaestra.core.display import duration, escaped
 from palaestra.core.errors import ConfigError
 from palaestra.core.plugins import nearest
 from palaestra.runtime.play.evaluation import SideEpisodes, as_json, cells
@@ -165,7 +165,7 @@ class Evaluation(Shown):
                 cell += [str(count) if len(played.returns) else "-" for count in played.outcomes]
             rows.append(cell)
         rate = self.decisions / max(self.seconds, 1e-9)
-        speed = f"{self.decisions:,} decisions in {self.seconds:.1f} s ({rate:,.0f} per second)"
+        speed = f"{self.decisions:,} decisions in {duration(self.seconds)} ({rate:,.0f} per second)"
         return [ResultTable(head, rows, left=2, notes=[speed] if brains and self.seconds else ())]
 
 

@@ -7,7 +7,7 @@ import html
 from dataclasses import dataclass
 from pathlib import Path
 
-from palaestra.core.display import escaped
+from palaestra.core.display import duration, escaped
 from palaestra.runtime.presentation.shown import Shown
 
 MOST_BYTES = 20_000_000
@@ -35,7 +35,7 @@ class Recording(Shown):
 
     def _line(self) -> str:
         pictures = f"{self.pictures} picture{'' if self.pictures == 1 else 's'}"
-        return f"{escaped(str(self.file))} ({pictures}, {self.seconds:.1f} s, {self.bytes / 1e6:.2f} MB)"
+        return f"{escaped(str(self.file))} ({pictures}, {duration(self.seconds)}, {self.bytes / 1e6:.2f} MB)"
 
     def _inline(self) -> str:
         below = "<br>".join(html.escape(line) for line in str(self).split("\n"))

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from palaestra.core.errors import ConfigError
-from palaestra.core.files import regular
+from palaestra.core.files import near_files, regular
 from palaestra.core.settings import unusable_text
 from palaestra.runtime.settings.examples import example_like
 from palaestra.runtime.settings.look_alikes import syntax_hint
@@ -88,7 +88,8 @@ def read(path: Path, repeats: list[tuple[str, int]] | None = None) -> Document:
             data = file.read(MAX_BYTES + 1)
         text = _decoded(data) if len(data) <= MAX_BYTES else ""
     except FileNotFoundError:
-        raise ConfigError(f"there is no settings file {path.absolute()}{_shipped(path)}") from None
+        near = near_files(path, [".yaml", ".yml"]) or ("" if path.is_absolute() else f" in {Path.cwd()}")
+        raise ConfigError(f"there is no settings file {path}{near}{_shipped(path)}") from None
     except IsADirectoryError:
         raise ConfigError("is a folder; expected a YAML file of settings", path) from None
     except UnicodeDecodeError as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from palaestra.core.display import listed, shortened
 from palaestra.core.errors import ConfigError, FolderLost, RunError
-from palaestra.core.files import MODEL_FILES, explain, file_name, read_end, tensorflow_files, write_whole
+from palaestra.core.files import MODEL_FILES, explain, file_name, near_files, read_end, tensorflow_files, write_whole
 from palaestra.hub.fetching import checkpoint_folder
 from palaestra.hub.hub_names import is_hub_name, read_name
 from palaestra.runtime.settings import RunSettings, to_yaml
@@ -148,6 +148,11 @@ class RunFolder:
             raise RunError(
                 f"cannot {purpose}: {self.run_id} is on the Hub: 'palaestra pull {repo}' brings the run's folder here"
             )
+        cannot = "" if purpose == "open" else f"cannot {purpose}: "
+        if self.run_id.endswith(MODEL_FILES) and not self.path.exists():
+            file = Path(self.run_id)
+            what = "is a model file; expected a run" if file.is_file() else "does not exist"
+            raise RunError(f"{cannot}the file {file} {what}{'' if file.is_file() else near_files(file, MODEL_FILES)}")
         leave = f"{asked} asks for it: give --set checkpoint_settings.resume=false" if asked else "leave out --resume"
         if self.path.is_dir() and not self._is_bare():
             anew = f"; {leave}, and choose another --run-id, to start a new run" if purpose == "resume" else ""
@@ -170,7 +175,6 @@ class RunFolder:
                     f"cannot {purpose}: {old} is a run of ML-Agents before release 3, which saved TensorFlow's "
                     f"networks; train it again into {self.path}{anew}"
                 )
-        cannot = "" if purpose == "open" else f"cannot {purpose}: "
         raise RunError(f"{cannot}there is no run '{self.run_id}' in {self.results}{hint}{there}{anew}")
 
     def must_be_free(self, force: bool, go_on: str = "--resume") -> None:

@@ -117,8 +117,11 @@ def test_a_factory_of_the_current_directory_gets_what_its_signature_takes(game: 
     ("place", "message"),
     [
         ("no_such_module:make", "there is no module 'no_such_module', neither in"),
+        ("{game}_:make", "nor installed; did you mean '{game}'"),
+        ("{game}.py:make", "nor installed; did you mean '{game}'"),
         ("{game}", "expected python:module:Class"),
         ("{game}:maek", "has no 'maek'; did you mean 'make'"),
+        ("{game}:Zzz", r"module 'game_.*' \(game_.*.py\) has no 'Zzz' \(it has: .*make"),
         ("{game}:number", "'number' is an instance of int; expected a function or class"),
         ("{game}:wrong", "returned an instance of object, which has neither `reset` nor `step`"),
         ("{game}:broken", r"could not be made: KeyError: 'key' \(.*game_.*py, line 28\)"),
@@ -127,7 +130,7 @@ def test_a_factory_of_the_current_directory_gets_what_its_signature_takes(game: 
     ],
 )
 def test_a_factory_that_does_not_do_is_told_why(game: str, place: str, message: str):
-    with pytest.raises(EnvError, match=message):
+    with pytest.raises(EnvError, match=message.replace("{game}", game)):
         make_env("python:" + place.format(game=game))
 
 

@@ -557,3 +557,13 @@ def test_away_from_a_clone_a_shipped_file_is_taken_by_its_place_in_one(tmp_path,
     for missing in ("configs/ppo/CartPoles.yaml", "ppo/Basic.yaml", str(tmp_path / "configs/ppo/Basic.yaml")):
         with pytest.raises(ConfigError, match="there is no settings file"):
             load(Path(missing))
+
+
+def test_a_missing_settings_file_is_answered_with_files_like_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("cartpole.yaml").touch()
+    for missing in ("cartpol.yaml", "cartpole", "sub/CartPole.yml"):
+        with pytest.raises(ConfigError, match=f"no settings file {missing}; did you mean 'cartpole.yaml'"):
+            load(Path(missing))
+    with pytest.raises(ConfigError, match=f"no settings file other.yaml in {tmp_path}"):
+        load(Path("other.yaml"))
