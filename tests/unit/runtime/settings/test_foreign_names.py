@@ -44,17 +44,17 @@ def test_a_program_is_answered_with_keywords():
 def test_every_answer_exists():
     commands = ("learn", "tune", "evaluate", "record")
     flags = {flag for name in commands for flag in subparser(make_parser(name), name)._option_string_actions}
-    answers = {answer(name) or "" for row in (*SETTINGS, *FLAGS) for name in row[-2].split()}
+    answers = {answer(name) or "" for row in (*SETTINGS, *FLAGS) for name in row[1].split()}
     assert {flag for text in answers for flag in re.findall(r"--[a-z][\w-]*", text)} <= flags
-    for path, example, _, _ in SETTINGS:
+    for setting, _, _ in SETTINGS:
         of_sac = r"sac|tau|steps_per_update|buffer_init|init_entcoef|policy_delay|critic_bins"
-        trainer = "sac" if re.search(of_sac, path) else "ppo"
-        load({"default_settings": {"trainer_type": trainer}}, sets=[f"behaviors.*.{path}={example}"])
+        trainer = "sac" if re.search(of_sac, setting) else "ppo"
+        load({"default_settings": {"trainer_type": trainer}}, sets=[f"behaviors.*.{setting}"])
 
 
 def test_no_name_has_two_answers():
-    rows = [*(row[2] for row in SETTINGS), *(row[1] for row in FLAGS), *(row[1] for row in SENTENCES)]
-    for table in (rows, [row[0] for row in NEAREST], [row[1] for row in IN_PYTHON]):
+    rows = [row[1] for row in (*SETTINGS, *FLAGS, *SENTENCES)]
+    for table in (rows, [row[1] for row in NEAREST], [row[1] for row in IN_PYTHON]):
         names = [name for row in table for name in row.split()]
         assert len(names) == len(set(names))
     assert all(answer(name) for row in rows for name in row.split())
