@@ -18,7 +18,7 @@ FEW = 3
 HEAD = """\
 # Benchmarks
 
-What was measured and compared, on which machine, with which command, and what was tuned. Compare the rows of one table
+This page says what was measured, on which machine, with which command, and what was tuned. Compare the rows of one table
 and trust ratios: a figure of one machine says little about another machine.
 
 ## In short
@@ -73,7 +73,7 @@ def section(one: Mapping[str, Any], machines: Mapping[str, str]) -> str:
     for note in one.get("notes", ()):
         lines += item(note)
     lines += item(f"**Measured**: {one['measured']}, {machines[one['machine']]}; {one['load']}. {one['versions']}.")
-    tuned = (what if who in ("all", "both") else f"{who} {what}" for who, what in one["tuned"].items())
+    tuned = (what if who in ("all", "both") else f"{who}: {what}" for who, what in one["tuned"].items())
     lines += item(f"**Tuned**: {'. '.join(tuned)}.")
     lines += [*sizes(one["sizes"]), "", "```bash", *one["commands"], "```", ""]
     if "does" in one:
