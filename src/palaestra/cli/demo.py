@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Shows each file; returns 1 if one cannot be read or differs from its model. Raises DemoError if there is none."""
+    """Shows each file; returns 1 if one is unreadable or no model played it. Raises DemoError if there is none."""
     from palaestra.datasets import read_demo
     from palaestra.demos.summary import summarize
 
@@ -96,7 +96,7 @@ def main(options: argparse.Namespace) -> int:
         _draw(summaries, options.plot)
         if not options.json:
             print(f"Wrote {options.plot}")
-    other = any(each["model"]["verdict"] != "plays" for each in shown if "model" in each)
+    other = bool(models) and any(each.get("model", {}).get("verdict") != "plays" for each in shown)
     return 1 if failed or other else 0
 
 

@@ -243,6 +243,13 @@ def test_a_game_that_plays_the_model_is_told_so(tmp_path, capsys, deterministic)
     assert "warning       is cut off" in capsys.readouterr().out
 
 
+def test_an_empty_recording_does_not_pass_as_one_that_plays_the_model(tmp_path):
+    model = made(SEEING, tmp_path / "Agent.onnx")
+    DemoWriter(tmp_path / "empty.demo", "empty", "Agent", SEEING).close()
+    assert main(["demo", str(tmp_path / "empty.demo")]) == 0
+    assert main(["demo", str(tmp_path / "empty.demo"), "--model", str(model)]) == 1
+
+
 def test_drawn_actions_of_an_undecided_model_are_said_to_prove_little(tmp_path, capsys):
     model = made(SEEING, tmp_path / "Agent.onnx", sharp=1)
     obs = seen(SEEING)
