@@ -65,7 +65,7 @@ class ComputeThreads:
         self.learning = self.number or 1
         self.acting = 1 if threaded or self._cores_are_busy else self.learning
         torch.set_num_threads(self.acting)
-        alone = self._group.size == 1 and not threaded and not self._cores_are_busy
+        alone = self._group.local_size == 1 and not threaded and not self._cores_are_busy
         self._began = _clocks() if self.learning > 1 and alone else None
 
     def look_for_company(self, warn: Callable[[str], object]) -> None:
