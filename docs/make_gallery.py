@@ -167,7 +167,8 @@ def page(name: str) -> str:
     lines += ["", picture(name), "", f"*{FILMS[name].words()}*", ""]
     lines += [*wrapped(said["about"]), "", *what(facts)]
     lines += observations(facts, said) + actions(facts, said) + rewards(facts) + parameters(facts)
-    lines += training(name) + curve(name, said) + unity.section(name)
+    more = f"{said['more']}\n".split("\n")[:-1] if "more" in said else []
+    lines += training(name) + curve(name, said) + more + unity.section(name)
     return "\n".join([*lines, following(name), ""])
 
 
