@@ -71,28 +71,18 @@ _TYPES = """
     return count;
 #else
     const int last = areas - 1;  // lanes beyond it repeat the last area
-    const char* from[WIDTH];
-    for (int n = 0; n < WIDTH; ++n)
-        from[n] = (const char*)joint_row + (n < last ? n : last) * joints.strides[0];
-    for (int k = 0; k < num_joints * JOINT_SIZE; ++k) {
-        Lanes all;
-        for (int n = 0; n < WIDTH; ++n) all[n] = ((const float*)from[n])[k];
-        joint_lanes[k] = all;
-    }
-    for (int n = 0; n < WIDTH; ++n)
-        from[n] = (const char*)inertia_row + (n < last ? n : last) * inertia.strides[0];
-    for (int k = 0; k < num_parts * 9; ++k) {
-        Lanes all;
-        for (int n = 0; n < WIDTH; ++n) all[n] = ((const float*)from[n])[k];
-        inertia_lanes[k] = all;
-    }
-    for (int n = 0; n < WIDTH; ++n)
-        from[n] = (const char*)grip_row + (n < last ? n : last) * grips.strides[0];
-    for (int k = 0; k < num_parts * GRIP_SIZE; ++k) {
-        Lanes all;
-        for (int n = 0; n < WIDTH; ++n) all[n] = ((const float*)from[n])[k];
-        grip_lanes[k] = all;
-    }
+    auto transpose = [&](const void* rows, size_t stride, int count, Stored* to) {
+        const char* from[WIDTH];
+        for (int n = 0; n < WIDTH; ++n) from[n] = (const char*)rows + (n < last ? n : last) * stride;
+        for (int k = 0; k < count; ++k) {
+            Lanes all;
+            for (int n = 0; n < WIDTH; ++n) all[n] = ((const float*)from[n])[k];
+            to[k] = all;
+        }
+    };
+    transpose(joint_row, joints.strides[0], num_joints * JOINT_SIZE, joint_lanes);
+    transpose(inertia_row, inertia.strides[0], num_parts * 9, inertia_lanes);
+    transpose(grip_row, grips.strides[0], num_parts * GRIP_SIZE, grip_lanes);
     // each slot holds a contact of the same two parts in some areas, and nothing in the others; an area's contacts keep
     // their order
     int next[WIDTH];

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from palaestra.envs.builtin.creatures.anatomy import BoxShape, Capsule, Creature, Drive, JointPlan, Part, RoundShape
+from palaestra.envs.builtin.creatures.anatomy import (
+    BoxShape,
+    Capsule,
+    Creature,
+    Drive,
+    JointPlan,
+    Part,
+    RoundShape,
+    Vector,
+)
 
 X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 BACK = (0.0, 0.0, -1.0)
+CENTER = (0.0, 0.0, 0.0)
 
 
 def _leg(number: int, right: int, front: int, yaw: float) -> tuple[Part, Part]:
@@ -21,7 +31,7 @@ def _leg(number: int, right: int, front: int, yaw: float) -> tuple[Part, Part]:
 
 CRAWLER = Creature(
     parts=(
-        Part("body", None, 20.0, RoundShape(0.5), (0.0, 0.0, 0.0), falls=True),
+        Part("body", None, 20.0, RoundShape(0.5), CENTER, falls=True),
         *_leg(0, 1, -1, -45.0),
         *_leg(1, -1, -1, 45.0),
         *_leg(2, -1, 1, 135.0),
@@ -42,55 +52,27 @@ CRAWLER = Creature(
 )
 
 
-def _bend(anchor: tuple[float, float, float], secondary: tuple[float, float, float]) -> JointPlan:
-    return JointPlan(anchor, X, secondary, x=(-60.0, 60.0), y=60.0, on_parent=True)
+def _segment(
+    number: int, radius: float, height: float, place: Vector, anchor: Vector, secondary: Vector, turn: Vector = CENTER
+) -> Part:
+    """Returns a segment behind the first, with a joint that the segment before it carries."""
+    joint = JointPlan(anchor, X, secondary, x=(-60.0, 60.0), y=60.0, on_parent=True)
+    shape = Capsule(radius, height, 1)
+    return Part(f"seg{number}", f"seg{number - 1}", 10.0, shape, place, turn, joint, hunts=False)
 
 
 MOUTH = RoundShape(0.311, (-0.0202, -0.0344, 0.9859))
+FACE = (  # the eyes, which hang loosely at their middles, and the mouth
+    (1.0, RoundShape(0.1257, (0.289, 0.04, 0.648))),
+    (1.0, RoundShape(0.1257, (-0.27, 0.101, 0.598))),
+    (1.0, MOUTH),
+)
 WORM = Creature(
     parts=(
-        Part(
-            "seg0",
-            None,
-            10.0,
-            Capsule(0.37, 2.0, 2),
-            (0.0, 0.0, 0.0),
-            extras=(  # the eyes, which hang loosely at their middles, and the mouth
-                (1.0, RoundShape(0.1257, (0.289, 0.04, 0.648))),
-                (1.0, RoundShape(0.1257, (-0.27, 0.101, 0.598))),
-                (1.0, MOUTH),
-            ),
-            snout=MOUTH,
-            hunts=False,
-        ),
-        Part(
-            "seg1",
-            "seg0",
-            10.0,
-            Capsule(0.33, 1.5, 1),
-            (0.0, 0.0001, -1.3163),
-            (89.98, 0.0, 0.0),
-            _bend((0.0, 0.0, -0.8), Y),
-            hunts=False,
-        ),
-        Part(
-            "seg2",
-            "seg1",
-            10.0,
-            Capsule(0.28, 1.48, 1),
-            (0.0, -1.1247, -0.0003),
-            joint=_bend((0.0, -0.55, 0.0), BACK),
-            hunts=False,
-        ),
-        Part(
-            "seg3",
-            "seg2",
-            10.0,
-            Capsule(0.26, 1.46, 1),
-            (0.0, -1.116, -0.0004),
-            joint=_bend((0.0, -0.55, 0.0), BACK),
-            hunts=False,
-        ),
+        Part("seg0", None, 10.0, Capsule(0.37, 2.0, 2), CENTER, extras=FACE, snout=MOUTH, hunts=False),
+        _segment(1, 0.33, 1.5, (0.0, 0.0001, -1.3163), (0.0, 0.0, -0.8), Y, (89.98, 0.0, 0.0)),
+        _segment(2, 0.28, 1.48, (0.0, -1.1247, -0.0003), (0.0, -0.55, 0.0), BACK),
+        _segment(3, 0.26, 1.46, (0.0, -1.116, -0.0004), (0.0, -0.55, 0.0), BACK),
     ),
     start=(0.0, 1.65, 0.0),
     drive=Drive(3000.0, 30.0, 10000.0),
@@ -123,28 +105,17 @@ def _walker_leg(side: str, right: int) -> tuple[Part, Part, Part]:
 def _walker_arm(side: str, right: int) -> tuple[Part, Part, Part]:
     axis = (0.0, 1.0 * right, 0.0)
     shoulder = JointPlan((-0.18 * right, 0.0, 0.0), axis, Z, x=(-60.0, 120.0), y=100.0)
-    wrist = JointPlan((0.0, 0.0, 0.0), X, Z)
+    wrist = JointPlan(CENTER, X, Z)
     elbow = JointPlan((-0.16 * right, 0.0, 0.0), axis, Z, x=(0.0, 160.0))
+    arm, forearm = f"arm{side}", f"forearm{side}"
     return (
-        Part(
-            f"arm{side}", "chest", 4.0, Capsule(0.08, 0.33, 0), (0.4125 * right, 0.0, 0.0), joint=shoulder, falls=True
-        ),
-        Part(
-            f"forearm{side}",
-            f"arm{side}",
-            3.0,
-            Capsule(0.08, 0.3, 0),
-            (0.33 * right, 0.0, 0.0),
-            joint=elbow,
-            falls=True,
-        ),
-        Part(
-            f"hand{side}", f"forearm{side}", 2.0, RoundShape(0.08), (0.231 * right, 0.0, 0.0), joint=wrist, falls=True
-        ),
+        Part(arm, "chest", 4.0, Capsule(0.08, 0.33, 0), (0.4125 * right, 0.0, 0.0), joint=shoulder, falls=True),
+        Part(forearm, arm, 3.0, Capsule(0.08, 0.3, 0), (0.33 * right, 0.0, 0.0), joint=elbow, falls=True),
+        Part(f"hand{side}", forearm, 2.0, RoundShape(0.08), (0.231 * right, 0.0, 0.0), joint=wrist, falls=True),
     )
 
 
-_HIPS = Part("hips", None, 15.0, Capsule(0.1, 0.42, 0), (0.0, 0.0, 0.0), falls=True)
+_HIPS = Part("hips", None, 15.0, Capsule(0.1, 0.42, 0), CENTER, falls=True)
 _WAIST = JointPlan((0.0, -0.1, 0.0), X, BACK, x=(-20.0, 20.0), y=20.0, z=15.0)
 _SPINE = Part("spine", "hips", 10.0, Capsule(0.08, 0.36, 0), (0.0, 0.2254, 0.0), joint=_WAIST, falls=True)
 _RIBS = JointPlan((0.0, -0.16, 0.0), X, BACK, x=(-20.0, 20.0), y=20.0, z=15.0)

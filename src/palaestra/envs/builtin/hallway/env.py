@@ -22,22 +22,6 @@ from palaestra.envs.builtin.base.program import Program
 from palaestra.envs.builtin.base.world_columns import Rows, checked_choice, save_final_obs
 from palaestra.envs.builtin.drawing import figures
 from palaestra.envs.builtin.hallway import rules
-from palaestra.envs.builtin.hallway.rules import (
-    BETWEEN,
-    FORWARD,
-    FRAME,
-    FRAMES,
-    GOAL_X,
-    GOAL_Y,
-    LEFT,
-    LENGTH,
-    RAYS,
-    RIGHT,
-    SEEN,
-    SYMBOL,
-    World,
-    observe,
-)
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.truth import set_truth
 from palaestra.envs.ray_fans import RayFan, unity_order
@@ -55,9 +39,11 @@ def go_to_matching_goal(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
     place = columns["place"]
     symbol = columns["symbol_place"]
     on_left = columns["left_goal"] == columns["symbol"]
-    goal = torch.stack([torch.where(on_left, -GOAL_X, GOAL_X), torch.full_like(place[:, 0], GOAL_Y)], 1)
+    goal = torch.stack(
+        [torch.where(on_left, -rules.GOAL_X, rules.GOAL_X), torch.full_like(place[:, 0], rules.GOAL_Y)], 1
+    )
     # the box that it goes around is square: as deep as the symbol is wide
-    target = detour(place, goal, symbol, torch.full_like(place[:, :1], SYMBOL[0] + AROUND))
+    target = detour(place, goal, symbol, torch.full_like(place[:, :1], rules.SYMBOL[0] + AROUND))
     # the change of velocity to make
     ahead = SPEED * torch.nn.functional.normalize(target - place, dim=1) - columns["velocity"]
     return steer(place, columns["angle"], place + ahead, SLACK)
@@ -67,7 +53,7 @@ def steer(place: torch.Tensor, angle: torch.Tensor, target: torch.Tensor, slack:
     """Returns choices (S, 1) that lead to targets (S, 2): turn until within `slack` radians, then go forward."""
     to = target - place
     off = torch.remainder(torch.atan2(to[:, 1], to[:, 0]) - angle + torch.pi, 2 * torch.pi) - torch.pi
-    return torch.where(off.abs() <= slack, FORWARD, torch.where(off > 0, LEFT, RIGHT))[:, None]
+    return torch.where(off.abs() <= slack, rules.FORWARD, torch.where(off > 0, rules.LEFT, rules.RIGHT))[:, None]
 
 
 def detour(place: torch.Tensor, target: torch.Tensor, block: torch.Tensor, half: torch.Tensor) -> torch.Tensor:
@@ -109,20 +95,20 @@ COST = wp.constant(1.0 / 3000.0)  # of a physics tick
 
 
 @wp.kernel
-def begin(world: World):
+def begin(world: rules.World):
     """Starts a new episode in every area."""
     i = wp.tid()
     rules.start(world, i)
-    observe(world, i, 1)
+    rules.observe(world, i, 1)
 
 
 @wp.func
-def finish(world: World, i: int, reward: float, terminated: bool):
+def finish(world: rules.World, i: int, reward: float, terminated: bool):
     """Ends the episode: saves its final observation, and starts the next."""
     world.reward[i] = reward
     world.terminated[i] = terminated
     world.truncated[i] = not terminated
-    observe(world, i, world.age[i])
+    rules.observe(world, i, world.age[i])
     save_final_obs(world.obs, world.final_obs, i)
     save_final_obs(world.obs_time, world.final_obs_time, i)
     save_final_obs(world.obs_truth, world.final_obs_truth, i)
@@ -130,7 +116,7 @@ def finish(world: World, i: int, reward: float, terminated: bool):
 
 
 @wp.func
-def simulate(world: World, i: int, choice: int):
+def simulate(world: rules.World, i: int, choice: int):
     """Runs a decision's ticks; after an episode's end the remaining ticks pass in the next episode."""
     body = rules.load_body(world, i)
     height = world.height[i]
@@ -170,7 +156,7 @@ def simulate(world: World, i: int, choice: int):
 
 
 @wp.kernel
-def tick(world: World, report: wp.array(dtype=wp.int32)):
+def tick(world: rules.World, report: wp.array(dtype=wp.int32)):
     """Advances every area by one decision."""
     i = wp.tid()
     choice = checked_choice(world, i, 0, rules.CHOICES, report)
@@ -178,7 +164,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     world.truncated[i] = False
     if simulate(world, i, choice):
         report[0] = 1
-    observe(world, i, world.age[i] + 1)  # Unity counts the coming tick before it observes
+    rules.observe(world, i, world.age[i] + 1)  # Unity counts the coming tick before it observes
 
 
 def draw_hall(rows: Rows, behavior: str) -> Drawing:
@@ -236,11 +222,19 @@ class Hallway(WarpEnv):
     tick_seconds = TICKS * SECONDS
     parameter_ranges: ClassVar = {"gravity": (19.62, 1.0, 100.0)}
     ray_fans: ClassVar = {
-        behavior: (RayFan(RAY_SENSOR, unity_order(RAYS, BETWEEN), LENGTH, SEEN, first=(FRAMES - 1) * FRAME),)
+        behavior: (
+            RayFan(
+                RAY_SENSOR,
+                unity_order(rules.RAYS, rules.BETWEEN),
+                rules.LENGTH,
+                rules.SEEN,
+                first=(rules.FRAMES - 1) * rules.FRAME,
+            ),
+        )
     }
-    program = Program(World, begin, tick)
+    program = Program(rules.World, begin, tick)
     spec = BehaviorSpec(
-        (ObsSpec(RAY_SENSOR, (FRAMES * FRAME,)), ObsSpec(TIME_SENSOR, (FRAMES,))),
+        (ObsSpec(RAY_SENSOR, (rules.FRAMES * rules.FRAME,)), ObsSpec(TIME_SENSOR, (rules.FRAMES,))),
         ActionSpec(branches=(rules.CHOICES,)),
         steady=True,
     )

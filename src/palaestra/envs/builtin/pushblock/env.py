@@ -27,29 +27,15 @@ from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.pushblock.rules import (
-    AGENT_HALF,
-    AGENT_REST,
-    BLOCK_REST,
-    FRAME,
-    FRAMES,
-    GOAL_EDGE,
-    MOST_TICKS,
-    PROGRAM,
-    RAY_LENGTH,
-    RAY_STEP,
-    RAYS,
-    TICKS,
-    WALL_AT,
-)
+from palaestra.envs.builtin.pushblock import rules
 from palaestra.envs.ray_fans import RayFan, unity_order
 from palaestra.envs.solids import GOLD, GREEN, Drawing, on_plane, solids
 
-OBS = FRAMES * FRAME
-OFFSET_SENSOR = f"StackingSensor_size{FRAMES}_OffsetRayPerceptionSensor"
-LEVEL_SENSOR = f"StackingSensor_size{FRAMES}_RayPerceptionSensor"
+OBS = rules.FRAMES * rules.FRAME
+OFFSET_SENSOR = f"StackingSensor_size{rules.FRAMES}_OffsetRayPerceptionSensor"
+LEVEL_SENSOR = f"StackingSensor_size{rules.FRAMES}_RayPerceptionSensor"
 SEEN = ("block", "goal", "wall")
-ANGLES = unity_order(RAYS, RAY_STEP)
+ANGLES = unity_order(rules.RAYS, rules.RAY_STEP)
 EYE_UP = 1.5  # height of the offset rays above the agent's middle
 HEIGHT = 1.5  # of walls and goal
 
@@ -73,7 +59,7 @@ def shove(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
     off = torch.remainder(columns["agent_angle"] + 0.5 * torch.pi + torch.pi, 2 * torch.pi) - torch.pi
     is_behind = y > torch.where(x.abs() > clear, clear, half + 0.55)  # sidesteps lead a little ahead where it is turned
     is_beside = (x.abs() > clear) & (rest.abs() > clear)
-    at_wall = block[:, 0].abs() + clear + 1.0 > WALL_AT
+    at_wall = block[:, 0].abs() + clear + 1.0 > rules.WALL_AT
     side = torch.where(at_wall, -block[:, 0].sign(), torch.where(rest < 0, -1.0, 1.0))
     onward = torch.where(rest.abs() < 0.9 * half + 0.35, 1, torch.where(rest > 0, 6, 5))
     around = torch.where(is_beside, 2, torch.where(side < 0, 6, 5))
@@ -87,17 +73,17 @@ def shove(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
 def draw_room(rows: Rows, behavior: str) -> Drawing:
     """Draws the room with the goal, a low shelf so that one sees over it, the block, and the agent."""
     side = rows["parameters"][:, :1]
-    tall = 2 * BLOCK_REST
+    tall = 2 * rules.BLOCK_REST
     size = np.stack([side, np.full_like(side, tall), side], -1)
     up = rows["block_fall"][:, None, 0]
-    feet = rows["agent_fall"][:, None, 0] - AGENT_REST
+    feet = rows["agent_fall"][:, None, 0] - rules.AGENT_REST
     shapes = (
-        *figures.room(rows.areas, (WALL_AT, WALL_AT), wall=HEIGHT, thick=0.5),
+        *figures.room(rows.areas, (rules.WALL_AT, rules.WALL_AT), wall=HEIGHT, thick=0.5),
         figures.plate(
             "goal",
             rows.areas,
-            (0.0, (GOAL_EDGE - WALL_AT) / 2),
-            (WALL_AT, (GOAL_EDGE + WALL_AT) / 2),
+            (0.0, (rules.GOAL_EDGE - rules.WALL_AT) / 2),
+            (rules.WALL_AT, (rules.GOAL_EDGE + rules.WALL_AT) / 2),
             GREEN,
             top=HEIGHT,
             thick=HEIGHT,
@@ -106,13 +92,13 @@ def draw_room(rows: Rows, behavior: str) -> Drawing:
         *figures.agent(
             rows["agent_position"][:, None],
             rows["agent_angle"][:, None],
-            AGENT_HALF,
+            rules.AGENT_HALF,
             (behavior, rows.slots),
             shape="box",
             height=feet,
         ),
     )
-    return Drawing(shapes, (WALL_AT + 0.6, 1.6, WALL_AT + 0.6), center=(0.0, 0.8, 0.0))
+    return Drawing(shapes, (rules.WALL_AT + 0.6, 1.6, rules.WALL_AT + 0.6), center=(0.0, 0.8, 0.0))
 
 
 class PushBlock(WarpEnv):
@@ -125,8 +111,8 @@ class PushBlock(WarpEnv):
     benchmark = 4.5
     default_areas = 32
     areas_per_core = 256
-    most_decisions = MOST_TICKS // TICKS
-    tick_seconds = TICKS * SECONDS
+    most_decisions = rules.MOST_TICKS // rules.TICKS
+    tick_seconds = rules.TICKS * SECONDS
     parameter_ranges: ClassVar = {
         "block_scale": (2.0, 0.5, 4.0),
         "dynamic_friction": (0.0, 0.0, 1.0),
@@ -136,11 +122,11 @@ class PushBlock(WarpEnv):
     }
     ray_fans: ClassVar = {
         behavior: (
-            RayFan(OFFSET_SENSOR, ANGLES, RAY_LENGTH, SEEN, first=OBS - FRAME, height=EYE_UP),
-            RayFan(LEVEL_SENSOR, ANGLES, RAY_LENGTH, SEEN, first=OBS - FRAME),
+            RayFan(OFFSET_SENSOR, ANGLES, rules.RAY_LENGTH, SEEN, first=OBS - rules.FRAME, height=EYE_UP),
+            RayFan(LEVEL_SENSOR, ANGLES, rules.RAY_LENGTH, SEEN, first=OBS - rules.FRAME),
         )
     }
-    program = PROGRAM
+    program = rules.PROGRAM
     spec = BehaviorSpec(
         (ObsSpec(OFFSET_SENSOR, (OBS,)), ObsSpec(LEVEL_SENSOR, (OBS,))), ActionSpec(branches=(7,)), steady=True
     )

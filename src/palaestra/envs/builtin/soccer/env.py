@@ -30,19 +30,6 @@ from palaestra.envs.builtin.sensors.truth import set_truth, tell, tell_one
 from palaestra.envs.builtin.soccer import rules
 from palaestra.envs.builtin.soccer.field_drawing import draw_field
 from palaestra.envs.builtin.soccer.heuristic import chase
-from palaestra.envs.builtin.soccer.rules import (
-    AHEAD,
-    AHEAD_SENSOR,
-    AHEAD_TURN,
-    BEHIND,
-    BEHIND_SENSOR,
-    BEHIND_TURN,
-    FieldColumns,
-    Tags,
-    field_fans,
-    observe_fan,
-    width_of,
-)
 from palaestra.envs.solids import BLUE, VIOLET
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -51,13 +38,13 @@ PLAYERS = wp.constant(4)
 MATES = wp.constant(2)  # players of a team
 START = wp.constant(wp.vec2(8.19, 1.2))  # places where the players of the right team start, about the middle line
 SEEN = ("ball", "own goal", "their goal", "wall", "mate", "opponent")
-LEFT_TEAM_TAGS = wp.constant(Tags(6, 2, 1, 3, 0, 4, 4, 5, 5))
-RIGHT_TEAM_TAGS = wp.constant(Tags(6, 1, 2, 3, 0, 5, 5, 4, 4))
-AHEAD_OBS, BEHIND_OBS = (width_of(int(rays), len(SEEN)) for rays in (AHEAD, BEHIND))
+LEFT_TEAM_TAGS = wp.constant(rules.Tags(6, 2, 1, 3, 0, 4, 4, 5, 5))
+RIGHT_TEAM_TAGS = wp.constant(rules.Tags(6, 1, 2, 3, 0, 5, 5, 4, 4))
+AHEAD_OBS, BEHIND_OBS = (rules.width_of(int(rays), len(SEEN)) for rays in (rules.AHEAD, rules.BEHIND))
 
 
 @world_struct
-class World(EndColumns, ParameterColumns, FieldColumns):
+class World(EndColumns, ParameterColumns, rules.FieldColumns):
     """Columns of SoccerTwos; observations have a row per player."""
 
     obs_ahead: wp.array2d(dtype=wp.float32)
@@ -108,8 +95,8 @@ def observe(world: World, i: int, ticks: int):
     for slot in range(i * PLAYERS, (i + 1) * PLAYERS):
         ahead = heading(world.angle[slot])
         seen = wp.where(slot - i * PLAYERS < MATES, LEFT_TEAM_TAGS, RIGHT_TEAM_TAGS)
-        observe_fan(world, PLAYERS, slot, ahead, AHEAD_TURN, seen, world.obs_ahead, slot)
-        observe_fan(world, PLAYERS, slot, -ahead, BEHIND_TURN, seen, world.obs_behind, slot)
+        rules.observe_fan(world, PLAYERS, slot, ahead, rules.AHEAD_TURN, seen, world.obs_ahead, slot)
+        rules.observe_fan(world, PLAYERS, slot, -ahead, rules.BEHIND_TURN, seen, world.obs_behind, slot)
     if world.obs_truth.shape[1] > 0:
         for k in range(PLAYERS):
             tell_truth(world, i, k, ticks)
@@ -185,10 +172,10 @@ class SoccerTwos(WarpEnv):
     most_decisions = rules.MOST_TICKS // rules.TICKS
     tick_seconds = rules.TICKS * SECONDS
     parameter_ranges: ClassVar = rules.PARAMETER_RANGES
-    ray_fans: ClassVar = {behavior: field_fans(SEEN)}
+    ray_fans: ClassVar = {behavior: rules.field_fans(SEEN)}
     program = Program(World, begin, tick, area_columns=rules.AREA_COLUMNS)
     spec = BehaviorSpec(
-        (ObsSpec(AHEAD_SENSOR, (AHEAD_OBS,)), ObsSpec(BEHIND_SENSOR, (BEHIND_OBS,))),
+        (ObsSpec(rules.AHEAD_SENSOR, (AHEAD_OBS,)), ObsSpec(rules.BEHIND_SENSOR, (BEHIND_OBS,))),
         ActionSpec(branches=(3, 3, 3)),
         steady=True,
     )

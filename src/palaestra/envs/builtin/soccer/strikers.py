@@ -31,21 +31,6 @@ from palaestra.envs.builtin.soccer import rules
 from palaestra.envs.builtin.soccer.env import SoccerTwos
 from palaestra.envs.builtin.soccer.field_drawing import draw_field
 from palaestra.envs.builtin.soccer.heuristic import chase
-from palaestra.envs.builtin.soccer.rules import (
-    AHEAD,
-    AHEAD_SENSOR,
-    AHEAD_TURN,
-    BEHIND,
-    BEHIND_SENSOR,
-    BEHIND_TURN,
-    FRAMES,
-    FieldColumns,
-    Tags,
-    fan,
-    field_fans,
-    observe_fan,
-    width_of,
-)
 from palaestra.envs.ray_fans import unity_order
 from palaestra.envs.solids import BLUE, VIOLET
 
@@ -56,21 +41,21 @@ STRIKERS = wp.constant(2)  # the first players of an area
 START = wp.constant(wp.vec2(8.19, 1.2))  # places where Strikers start, about the middle line, to the left
 GOALIE_START = wp.constant(9.0)  # and the Goalie, to the right
 # the net behind the block has no tag, which is a tag beyond the last
-STRIKER_TAGS = wp.constant(Tags(5, 1, 5, 2, 0, 3, 3, 4, 4))
-GOALIE_TAGS = wp.constant(Tags(4, 1, 5, 2, 0, 3, 3, 4, 4))
+STRIKER_TAGS = wp.constant(rules.Tags(5, 1, 5, 2, 0, 3, 3, 4, 4))
+GOALIE_TAGS = wp.constant(rules.Tags(4, 1, 5, 2, 0, 3, 3, 4, 4))
 STRIKER_SEEN = ("ball", "goal", "wall", "Striker", "Goalie")
 GOALIE_SEEN = STRIKER_SEEN[:4]
 GOALIE_RAYS = wp.constant(41)
 GOALIE_STEP = wp.constant(0.15707963267948966)  # 9 degrees
 GOALIE_TURN = wp.constant(wp.vec2(math.cos(GOALIE_STEP), math.sin(GOALIE_STEP)))
-GOALIE_SENSOR = f"StackingSensor_size{FRAMES}_PurpleGoalieRayPerceptionSensor"
-AHEAD_OBS, BEHIND_OBS = (width_of(int(rays), len(STRIKER_SEEN)) for rays in (AHEAD, BEHIND))
+GOALIE_SENSOR = f"StackingSensor_size{rules.FRAMES}_PurpleGoalieRayPerceptionSensor"
+AHEAD_OBS, BEHIND_OBS = (rules.width_of(int(rays), len(STRIKER_SEEN)) for rays in (rules.AHEAD, rules.BEHIND))
 ACTION = ActionSpec(branches=(3, 3, 3))
-GOALIE_OBS = width_of(GOALIE_RAYS, len(GOALIE_SEEN))
+GOALIE_OBS = rules.width_of(GOALIE_RAYS, len(GOALIE_SEEN))
 
 
 @world_struct
-class World(EndColumns, ParameterColumns, FieldColumns):
+class World(EndColumns, ParameterColumns, rules.FieldColumns):
     """Columns of StrikersVsGoalie; observations have a row per Striker or Goalie."""
 
     striker_obs_ahead: wp.array2d(dtype=wp.float32)
@@ -85,11 +70,11 @@ def observe(world: World, i: int):
         slot = i * PLAYERS + k
         row = i * STRIKERS + k
         ahead = heading(world.angle[slot])
-        observe_fan(world, PLAYERS, slot, ahead, AHEAD_TURN, STRIKER_TAGS, world.striker_obs_ahead, row)
-        observe_fan(world, PLAYERS, slot, -ahead, BEHIND_TURN, STRIKER_TAGS, world.striker_obs_behind, row)
+        rules.observe_fan(world, PLAYERS, slot, ahead, rules.AHEAD_TURN, STRIKER_TAGS, world.striker_obs_ahead, row)
+        rules.observe_fan(world, PLAYERS, slot, -ahead, rules.BEHIND_TURN, STRIKER_TAGS, world.striker_obs_behind, row)
     slot = i * PLAYERS + STRIKERS
     ahead = heading(world.angle[slot])
-    observe_fan(world, PLAYERS, slot, ahead, GOALIE_TURN, GOALIE_TAGS, world.goalie_obs, i)
+    rules.observe_fan(world, PLAYERS, slot, ahead, GOALIE_TURN, GOALIE_TAGS, world.goalie_obs, i)
 
 
 @wp.func
@@ -149,7 +134,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 
 SPECS = {
     "Striker": BehaviorSpec(
-        (ObsSpec(AHEAD_SENSOR, (AHEAD_OBS,)), ObsSpec(BEHIND_SENSOR, (BEHIND_OBS,))), ACTION, steady=True
+        (ObsSpec(rules.AHEAD_SENSOR, (AHEAD_OBS,)), ObsSpec(rules.BEHIND_SENSOR, (BEHIND_OBS,))), ACTION, steady=True
     ),
     "Goalie": BehaviorSpec((ObsSpec(GOALIE_SENSOR, (GOALIE_OBS,)),), ACTION, steady=True),
 }
@@ -175,8 +160,8 @@ class StrikersVsGoalie(WarpEnv, like=SoccerTwos):
         "to a player who touches the ball: 0.2 * ball_touch, which is 0 unless it is set",
     )
     ray_fans: ClassVar = {
-        "Striker": field_fans(STRIKER_SEEN),
-        "Goalie": (fan(GOALIE_SENSOR, GOALIE_SEEN, unity_order(GOALIE_RAYS, GOALIE_STEP)),),
+        "Striker": rules.field_fans(STRIKER_SEEN),
+        "Goalie": (rules.fan(GOALIE_SENSOR, GOALIE_SEEN, unity_order(GOALIE_RAYS, GOALIE_STEP)),),
     }
     program = Program(World, begin, tick, area_columns=rules.AREA_COLUMNS)
     spec = SPECS

@@ -30,21 +30,7 @@ from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.walljump import motion
-from palaestra.envs.builtin.walljump.rules import (
-    EYE_UP,
-    FRAME,
-    FRAMES,
-    GOAL_HALF,
-    GOAL_PLACE,
-    MOST_TICKS,
-    PROGRAM,
-    RAY_STEP,
-    RAYS,
-    SELF,
-    SIGHT,
-    TICKS,
-)
+from palaestra.envs.builtin.walljump import motion, rules
 from palaestra.envs.ray_fans import RayFan, unity_order
 from palaestra.envs.solids import GOLD, GRAY, INK, Drawing, on_plane, solids
 from palaestra.envs.solids import GREEN as LEAF
@@ -106,8 +92,8 @@ def plan(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     """Returns where to go (S, 2), whether to run ahead instead, and whether to jump."""
     (x, y), (block_x, block_y), height = columns["agent"].unbind(1), columns["block"].unbind(1), columns["height"]
     needs_block = columns["wall"] > 2.6
-    goal_x = GOAL_PLACE[0]
-    goal_y = GOAL_PLACE[1]
+    goal_x = rules.GOAL_PLACE[0]
+    goal_y = rules.GOAL_PLACE[1]
     past = y > motion.WALL_Y + 0.5
     free = torch.where(
         (goal_x - block_x).abs() > LANE, goal_x, torch.where(block_x > 4.0, block_x - LANE, block_x + LANE)
@@ -129,13 +115,13 @@ def plan(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     return target, ahead, jump
 
 
-RAY_SIZE = FRAMES * FRAME
-SELF_SIZE = FRAMES * SELF
-OFFSET_SENSOR = f"StackingSensor_size{FRAMES}_OffsetRayPerceptionSensor"
-LEVEL_SENSOR = f"StackingSensor_size{FRAMES}_RayPerceptionSensor"
-VECTOR_SENSOR = f"StackingSensor_size{FRAMES}_VectorSensor_size{SELF}"
+RAY_SIZE = rules.FRAMES * rules.FRAME
+SELF_SIZE = rules.FRAMES * rules.SELF
+OFFSET_SENSOR = f"StackingSensor_size{rules.FRAMES}_OffsetRayPerceptionSensor"
+LEVEL_SENSOR = f"StackingSensor_size{rules.FRAMES}_RayPerceptionSensor"
+VECTOR_SENSOR = f"StackingSensor_size{rules.FRAMES}_VectorSensor_size{rules.SELF}"
 SEEN = ("wall", "goal", "block")
-ANGLES = unity_order(RAYS, RAY_STEP)
+ANGLES = unity_order(rules.RAYS, rules.RAY_STEP)
 HALF_LENGTH = (motion.FAR_END - motion.NEAR_END) / 2
 MIDDLE = np.array([0.0, (motion.FAR_END + motion.NEAR_END) / 2])
 HIGHEST_WALL = 5.0  # above the floor
@@ -144,7 +130,7 @@ HIGHEST_WALL = 5.0  # above the floor
 def draw_scene(rows: Rows, _behavior: str) -> Drawing:
     """Draws the floor, the goal, the wall, darker the higher it is, the block, and the agent."""
     zero = np.zeros((rows.areas, 1, 2))
-    goal = (GOAL_PLACE[0], float(GOAL_PLACE[1] - MIDDLE[1]))
+    goal = (rules.GOAL_PLACE[0], float(rules.GOAL_PLACE[1] - MIDDLE[1]))
     wall = np.maximum(rows["wall"][:, None] - motion.FLOOR, 0.0)
     wall_place = zero + (0.0, motion.WALL_Y - MIDDLE[1])
     wall_size = np.stack(
@@ -156,7 +142,7 @@ def draw_scene(rows: Rows, _behavior: str) -> Drawing:
     feet = rows["height"][:, None] - motion.FLOOR - motion.AGENT_HALF
     shapes = (
         figures.floor(rows.areas, (motion.HALF_WIDTH, HALF_LENGTH)),
-        figures.plate("goal", rows.areas, goal, (GOAL_HALF[0], GOAL_HALF[1]), LEAF),
+        figures.plate("goal", rows.areas, goal, (rules.GOAL_HALF[0], rules.GOAL_HALF[1]), LEAF),
         solids("wall", "box", on_plane(wall_place, wall / 2), wall_size, shade),
         solids("block", "box", on_plane(rows["block"][:, None] - MIDDLE, tall / 2), (side, tall, side), GOLD),
         *figures.agent(
@@ -190,8 +176,8 @@ class WallJump(WarpEnv):
     benchmark = 0.8
     default_areas = 24
     areas_per_core = 256
-    most_decisions = MOST_TICKS // TICKS
-    tick_seconds = TICKS * SECONDS
+    most_decisions = rules.MOST_TICKS // rules.TICKS
+    tick_seconds = rules.TICKS * SECONDS
     parameter_ranges: ClassVar = {
         "no_wall_height": (0.0, 0.0, 10.0),
         "small_wall_height": (4.0, 0.0, 10.0),
@@ -201,11 +187,11 @@ class WallJump(WarpEnv):
     ray_fans: ClassVar = dict.fromkeys(
         behavior_names,
         (
-            RayFan(OFFSET_SENSOR, ANGLES, SIGHT, SEEN, RAY_SIZE - FRAME, EYE_UP, EYE_UP),
-            RayFan(LEVEL_SENSOR, ANGLES, SIGHT, SEEN, RAY_SIZE - FRAME),
+            RayFan(OFFSET_SENSOR, ANGLES, rules.SIGHT, SEEN, RAY_SIZE - rules.FRAME, rules.EYE_UP, rules.EYE_UP),
+            RayFan(LEVEL_SENSOR, ANGLES, rules.SIGHT, SEEN, RAY_SIZE - rules.FRAME),
         ),
     )
-    program = PROGRAM
+    program = rules.PROGRAM
     spec = BehaviorSpec(
         (ObsSpec(OFFSET_SENSOR, (RAY_SIZE,)), ObsSpec(LEVEL_SENSOR, (RAY_SIZE,)), ObsSpec(VECTOR_SENSOR, (SELF_SIZE,))),
         ActionSpec(branches=(3, 3, 3, 2)),
