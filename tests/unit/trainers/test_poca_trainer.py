@@ -391,7 +391,7 @@ FURTHER = {"max_grad_norm": 0.5, "value_coef": 1.0, "joint_ratio": True}
 ONE_BODY = {"shared_critic": True, "individual_values": True}
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("hyper", "network"),
     [

@@ -35,7 +35,8 @@ def best_of(result: Result) -> dict[str, Any]:
     return json.loads((result.folder / "run_logs/training_status.json").read_text())["Basic"]["best_checkpoint"]
 
 
-@pytest.mark.parametrize("threaded", [False, True])
+@pytest.mark.few(1)
+@pytest.mark.parametrize("threaded", [True, False])
 def test_a_run_learns_the_same_with_and_without(tmp_path, threaded):
     random.seed(1), np.random.seed(1)
     # threaded, it is evaluated only at its end, when its last update waits to take effect
