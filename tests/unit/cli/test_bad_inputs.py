@@ -136,7 +136,7 @@ def test_a_file_that_holds_no_settings_is_refused(text: str, output: str, capsys
         (". --env=Basic", "."),
         ("good.yaml --env=Basik", "did you mean 'Basic'?"),
         ("good.yaml --env=gymnasium:CartPol-v1", "did you mean 'CartPole-v1'?"),
-        ("ball.yaml --env=Basic", "the behavior 'Basic', which has no settings (the settings list '3DBall'"),
+        ("ball.yaml --env=Basic", "the behavior 'Basic', which has no settings (the settings list '3DBall'); list"),
         ("good.yaml --env=Basic --torch-device=tpu", "torch device 'tpu' is not there: this machine has cpu"),
         ("good.yaml --env=Basic --torch-device=cuda:99", "torch device 'cuda:99' is not there"),
         ("good.yaml --env=Basic --torch-threads=0", "--torch-threads: torch_settings.threads: expected a number"),

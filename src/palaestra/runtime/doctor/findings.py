@@ -18,6 +18,7 @@ from palaestra.rewards.chosen_numbers import choose_numbers
 from palaestra.rewards.settings import AMPSettings
 from palaestra.runtime.doctor.meters import FAR, BehaviorReport, ObservationReport
 from palaestra.runtime.settings import BehaviorSettings, RunSettings
+from palaestra.runtime.settings.loading import UNITY_NAME
 from palaestra.trainers.symmetry.mirror import Mirror
 
 ENOUGH = 10
@@ -127,26 +128,24 @@ def normalizes(around: Circumstances, behavior: str) -> bool:
 
 def of_settings(settings: RunSettings, behaviors: Mapping[str, BehaviorSpec], *, is_unity: bool) -> Iterator[Finding]:
     """Compares the behaviors of the environment with those of a settings file."""
-    listed = ", ".join(map(repr, settings.behaviors)) or "none"
-    there = ", ".join(map(repr, behaviors))
-    both = f"(the settings list {listed}; the environment has {there})"
+    both = f"(the settings list {', '.join(map(repr, settings.behaviors)) or 'none'})"
+    meant = list[str]()
+    where = UNITY_NAME if is_unity else ""
     for name in behaviors:
         if name not in settings.behaviors and settings.default_settings is None:
-            what = f"behavior '{name}' has no settings{nearest(name, settings.behaviors)} {both}"
-            yield Finding("error", what, "list it under behaviors with exactly this name, or add default_settings")
+            meant += [other for other in settings.behaviors if nearest(name, [other])][:1]
+            what = f"behavior '{name}' has no settings{nearest(name, settings.behaviors) or f' {both}'}"
+            yield Finding("error", what, f"list it under behaviors by this exact name{where}, or add default_settings")
         elif name not in settings.behaviors:
             yield Finding("note", f"behavior '{name}' is not listed {both}", "it is trained with default_settings")
         if (own := settings.behaviors.get(name, settings.default_settings)) is not None:
             yield from _of_names(name, behaviors[name], own)
     for name in settings.behaviors:
-        if name not in behaviors:
-            what = f"the settings list '{name}', which did not appear{nearest(name, behaviors)} {both}"
-            own = (
-                "the Behavior Name in the agents' Behavior Parameters"
-                if is_unity
-                else "a name of the environment's own"
-            )
-            yield Finding("warning", what, f"it must be {own}; ignore this if the behavior appears later")
+        if name not in behaviors and name not in meant:
+            there = nearest(name, behaviors) or f" (the environment has {', '.join(map(repr, behaviors))})"
+            what = f"the settings list '{name}', which did not appear{there}"
+            advice = f"it must be the environment's own name{where}; ignore this if the behavior appears later"
+            yield Finding("warning", what, advice)
 
 
 def _of_names(behavior: str, spec: BehaviorSpec, settings: BehaviorSettings) -> Iterator[Finding]:

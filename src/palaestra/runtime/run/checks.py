@@ -21,6 +21,7 @@ def check(run: Run, loaded: Loaded) -> None:
     for name, text in unused_blocks(run, "in this environment" if _shows_all(run) else "so far"):
         where = loaded.sourced.source(("behaviors", name)).where if loaded.sourced else ""
         run.console.warning(f"{where}: {text}" if where else text)
+    run.unused = {name for name, _ in unused_blocks(run, "", only_near=True)}
 
 
 def _check_lessons(run: Run, loaded: Loaded) -> None:
@@ -70,23 +71,22 @@ def unused_blocks(run: Run, when: str, *, only_near: bool = False) -> Iterator[t
     known = ", ".join(map(repr, there))
     in_unity = run.kind in ("game", "editor")
     own = "the Behavior Name in the agents' Behavior Parameters" if in_unity else "the environment's own name"
-    must = f"it must be {own} (there are: {known})"
     left = list[str]()
     for name in absent:
         near = next((other for other in others if nearest(other, [name])), None)
         if near is None:
             left.append(name)
             continue
-        trains = f", and '{near}' trains with default_settings" if run.settings.default_settings else ""
-        hint = f"is it meant for '{near}'? Then write '{near}' in the settings"
-        yield name, f"no behavior '{name}' has appeared {when}, so its settings are not used{trains}; {hint}: {must}"
+        meant = f"'{near}'{', which trains with default_settings' if run.settings.default_settings else ''}"
+        hint = f"if they are meant for {meant}: the name in the settings must be {own}"
+        yield name, f"no behavior '{name}' has appeared {when}, so its settings are not used; {hint}"
     if only_near:
         return
     if len(left) == 1:
         yield (
             left[0],
             f"no behavior '{left[0]}' has appeared {when}, so its settings are not used; check its name in the "
-            f"settings: {must}",
+            f"settings: it must be {own} (there are: {known})",
         )
     elif left:
         named = ", ".join(map(repr, left[:MOST_NAMED])) + (" ..." if len(left) > MOST_NAMED else "")

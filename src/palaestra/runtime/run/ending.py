@@ -61,8 +61,9 @@ def _report(run: Run, finals: Mapping[str, Path], endings: Mapping[str, Course])
         run.console.warning(
             f"'{student}' has learned nothing in this session: its teacher's behavior, '{absent}', never appeared"
         )
-    for _, text in unused_blocks(run, "in this session", only_near=True):
-        run.console.warning(text)
+    for name, text in unused_blocks(run, "in this session", only_near=True):
+        if name not in run.unused:
+            run.console.warning(text)
     if lines := closing_lines(run, finals, endings):
         run.console.info("\n  ".join(lines))
         run.console.detail("\n  ".join(details(run)))

@@ -74,6 +74,8 @@ class Run:
         """Whether it collects; before that, what can never work is refused."""
         self.at_work: Mapping[str, Sequence[RunPart]] = {}
         """By moment, the parts that take part in it and are not idle, as of when the last behavior joined."""
+        self.unused: set[str] = set()
+        """Blocks of settings that a warning has named, together with the behavior that they may be meant for."""
         self.students: dict[str, list[Learner]] = {}
         """By behavior, the learners that learn from its rollouts."""
         self.updating: list[Learner] = []

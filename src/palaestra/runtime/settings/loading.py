@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from palaestra.core.display import shortened
 from palaestra.core.errors import ConfigError
 from palaestra.core.files import belongs_to_run
-from palaestra.core.plugins import nearest
+from palaestra.core.plugins import nearest, registry
 from palaestra.core.settings import IGNORED_KEY, SKIP_USER_CODE
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.criteria import missing_lessons, never_met
@@ -124,15 +124,18 @@ def behavior_settings(settings: RunSettings, name: str, present: Iterable[str] =
     of_team = next((other for other in settings.behaviors if other.partition("?team=")[0] == name), None)
     if of_team is not None:
         raise ConfigError(f"rename '{of_team}' to '{name}' in the settings: all teams of a behavior share its settings")
-    has = ", ".join(f"'{other}'" for other in dict.fromkeys([*present, name]))
-    near = [other for other in settings.behaviors if nearest(name, [other])]
-    meant = f"; is it '{near[0]}' in the settings? Both names must be equal" if near else ""
-    in_unity = "" if ":" in (settings.env_settings.env_path or "") else UNITY_NAME
-    raise ConfigError(
-        f"the environment has the behavior '{name}', which has no settings{meant} (the settings list "
-        f"{', '.join(map(repr, settings.behaviors))}; the environment has {has}); list it under behaviors by this "
-        f"exact name{in_unity}, or add default_settings"
-    )
+    near = next((other for other in settings.behaviors if nearest(name, [other])), None)
+    listed = ", ".join(repr(other) for other in settings.behaviors if other != near)
+    more = ", ".join(repr(other) for other in dict.fromkeys(present) if other != name)
+    facts = [f"the settings list {listed}{' too' * (near is not None)}"] * bool(listed)
+    facts += [f"the environment also has {more}"] * bool(more)
+    env = settings.env_settings.env_path or ""
+    in_unity = "" if ":" in env or env in registry("envs") else UNITY_NAME
+    what = f"list it under behaviors by this exact name{in_unity}, or add default_settings"
+    if near is not None:
+        what = f"is it '{near}' in the settings? Both names must be equal{in_unity}"
+    around = f" ({'; '.join(facts)})" if facts else ""
+    raise ConfigError(f"the environment has the behavior '{name}', which has no settings{around}; {what}")
 
 
 def behavior_seed(behavior: str, settings: RunSettings) -> int:

@@ -156,10 +156,14 @@ def test_behaviors_are_compared_with_those_of_the_settings(tmp_path: Path):
     wrong = doctor(build, config={"behaviors": {"ball": PPO}})
     texts = [finding.what for finding in wrong.findings]
     assert not wrong.healthy
-    assert texts[0].startswith("behavior 'Ball' has no settings; did you mean 'ball'?")
-    assert "the settings list 'ball'; the environment has 'Ball'" in texts[0]
-    assert texts[1].startswith("the settings list 'ball', which did not appear")
-    assert "the agents' Behavior Parameters" in wrong.findings[1].advice
+    assert texts[0] == "behavior 'Ball' has no settings; did you mean 'ball'?"
+    assert "the agents' Behavior Parameters" in wrong.findings[0].advice
+    assert not any("ball" in text for text in texts[1:])
+    other = [finding.what for finding in doctor(build, config={"behaviors": {"Cube": PPO}}).findings]
+    assert other[:2] == [
+        "behavior 'Ball' has no settings (the settings list 'Cube')",
+        "the settings list 'Cube', which did not appear (the environment has 'Ball')",
+    ]
     assert "Behavior Parameters" not in "".join(
         one.advice for one in doctor("Basic", config={"behaviors": {"b": PPO}}).findings
     )

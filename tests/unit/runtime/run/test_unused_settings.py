@@ -1,4 +1,4 @@
-"""Settings of a behavior that never comes are named, at the start and at the end, in any kind of environment."""
+"""Settings of a behavior that never comes are named once, in any kind of environment."""
 
 from typing import Any
 
@@ -24,23 +24,31 @@ def misspelt(name: str, steps: int = 200) -> dict[str, Any]:
 def test_a_misspelt_block_is_named_with_its_line(env, name, typed, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     palaestra.train(write("x.yaml", misspelt(typed)), env=env, num_areas=4)
-    first, last = [line for line in capsys.readouterr().out.splitlines() if f"no behavior '{typed}'" in line]
-    assert first.startswith("[WARNING] x.yaml:")
+    [line] = [line for line in capsys.readouterr().out.splitlines() if f"'{typed}'" in line]
+    assert line.startswith("[WARNING] x.yaml:")
     assert (
-        f"'{typed}' has appeared in this environment, so its settings are not used, and '{name}' trains with "
-        "default_settings" in first
+        f"'{typed}' has appeared in this environment, so its settings are not used; if they are meant for '{name}', "
+        "which trains with default_settings: the name in the settings must be the environment's own name" in line
     )
-    assert f"Then write '{name}' in the settings: it must be the environment's own name (there are: '{name}')" in first
-    assert "has appeared in this session" in last
+    assert [line.count(each) for each in (f"'{typed}'", f"'{name}'")] == [1, 1]
 
 
 def test_a_game_is_given_time_to_show_its_behaviors(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     palaestra.train(misspelt("Bal", 60), env=str(make_build(tmp_path, "Ball")))
-    first, last = [line for line in capsys.readouterr().out.splitlines() if "no behavior 'Bal'" in line]
-    assert "'Bal' has appeared so far, so its settings are not used, and 'Ball' trains with default_settings" in first
-    assert "it must be the Behavior Name in the agents' Behavior Parameters" in first
-    assert "in this session" in last
+    [line] = [line for line in capsys.readouterr().out.splitlines() if "no behavior 'Bal'" in line]
+    assert "'Bal' has appeared so far, so its settings are not used; if they are meant for 'Ball', which trains" in line
+    assert "must be the Behavior Name in the agents' Behavior Parameters" in line
+
+
+def test_a_behavior_like_a_block_that_comes_late_is_named_at_the_end(tmp_path, capsys):
+    env = Scripted({"Early": {}, "Later": {}}, appears={"Later": 5})
+    block = settings("Early", 100)["behaviors"]["Early"]
+    tree = {"default_settings": block, "behaviors": {"Early": block, "Latter": block}}
+    palaestra.train(tree, env=env, results_dir=str(tmp_path))
+    first, last = [line for line in capsys.readouterr().out.splitlines() if "behavior 'Latter'" in line]
+    assert "so far" in first
+    assert "in this session, so its settings are not used; if they are meant for 'Later', which trains" in last
 
 
 def test_a_behavior_that_comes_late_is_not_named_at_the_end(tmp_path, capsys):
@@ -60,7 +68,7 @@ def test_settings_that_all_fit_are_not_named(tmp_path, capsys):
 def test_a_behavior_without_settings_is_told_of_the_block_that_may_be_meant():
     with pytest.raises(
         ConfigError,
-        match=r"is it '3DBal' in the settings\? .* Behavior Name in the agents' Behavior Parameters",
+        match=r"is it '3DBal' in the settings\? Both names must be equal \(in Unity: Behavior Name in the agents'",
     ):
         behavior_settings(load(settings("3DBal")).settings, "3DBall")
 

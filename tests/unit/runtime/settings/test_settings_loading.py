@@ -381,7 +381,8 @@ def test_a_behavior_without_settings_is_an_error_that_names_both_lists(write):
     with pytest.raises(ConfigError) as caught:
         behavior_settings(settings, "Bal", present=["Bal", "Cone"])
     assert "is it 'Ball' in the settings?" in str(caught.value)
-    assert "the settings list 'Ball', 'Cube'; the environment has 'Bal', 'Cone'" in str(caught.value)
+    assert "(the settings list 'Cube' too; the environment also has 'Cone')" in str(caught.value)
+    assert [str(caught.value).count(f"'{name}'") for name in ("Bal", "Ball", "Cube", "Cone")] == [1, 1, 1, 1]
     with_default = load(write("default_settings: {max_steps: 3}\nbehaviors: {Ball: }")).settings
     assert behavior_settings(with_default, "Other").max_steps == 3
 
