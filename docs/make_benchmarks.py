@@ -18,8 +18,8 @@ FEW = 3
 HEAD = """\
 # Benchmarks
 
-This page says what was measured, on which machine, with which command, and what was tuned. Compare the rows of one table
-and trust ratios: a figure of one machine says little about another machine.
+This page says what was measured, on which machine, with which command, and what was tuned. Compare the rows of one
+table and trust ratios: a figure of one machine says little about another machine.
 
 ## In short
 

@@ -47,8 +47,8 @@ GROUPS = ("ppo", "poca", "sac", "bc", "imitation")
 SHEET = """\
 # Gallery
 
-The {count} built-in environments, each with a page: what agents observe, do and are rewarded for, the commands
-that train it, and how close it is to Unity's example of that name. The pages of {curves} environments have a learning
+The gallery has a page for each of the {count} built-in environments: what agents observe, what they do and what they
+are rewarded for, the commands that train them, and how close the environment is to Unity's example of that name. The pages of {curves} environments have a learning
 curve. The environments run inside the training process, without Unity.
 
 ```bash
@@ -56,7 +56,8 @@ palaestra envs
 palaestra envs 3DBall
 ```
 
-The first command lists them in the terminal, the second shows one. In `palaestra learn` their names follow `--env=`.
+The first command lists the environments in the terminal, the second shows one of them. Pass the name of an environment
+to `palaestra learn` with `--env=`.
 
 """
 AFTER = """
@@ -254,8 +255,8 @@ def parameters(facts: Declared) -> list[str]:
             "## Parameters",
             "",
             *wrapped(
-                "Numbers that `environment_parameters` of a settings file sets, randomizes, or changes in a "
-                "[curriculum](../guides/training/curriculum.md)."
+                "`environment_parameters` of a settings file sets these numbers, draws them at random, or changes them "
+                "in a [curriculum](../guides/training/curriculum.md)."
             ),
             "",
             "| parameter | default | least | most |",
@@ -268,7 +269,7 @@ def parameters(facts: Declared) -> list[str]:
         lines.append("")
     if facts.options:
         lines += [
-            "Options, which `--set env_settings.env_options.NAME=VALUE` sets:",
+            "These options are set by `--set env_settings.env_options.NAME=VALUE`:",
             "",
             "| option | default |",
             "|---|---|",
@@ -298,7 +299,7 @@ def training(name: str) -> list[str]:
     )
     if not found:
         return [*lines, "", "No settings file is shipped for it: the run says which settings it chose.", ""]
-    told = "Settings files that are shipped for it. A comment at the top of most files gives the measured results:"
+    told = "These settings files are shipped for it. A comment at the top of most files gives the measured results:"
     lines += ["", told, "", "| file | algorithm | decisions |", "|---|---|---|"]
     return [*lines, *map(settings_row, found), ""]
 

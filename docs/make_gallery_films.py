@@ -63,10 +63,10 @@ class Film:
         """Returns a sentence that says what plays."""
         if self.of_unity:
             return f"Played by Unity's own model, {self.player}."
-        before = f"After {self.random:g} seconds of random actions played" if self.random else "Played"
-        if self.player:
-            return f"{before} by a policy that was trained here with the settings file below."
-        return f"{before} by the environment's heuristic, a policy of fixed rules: none was trained for this picture."
+        who = "a policy that was trained here with the settings file below"
+        if not self.player:
+            who = "the environment's heuristic, a policy of fixed rules (no policy was trained for this picture)"
+        return f"Random actions for {self.random:g} seconds, then {who}." if self.random else f"Played by {who}."
 
 
 YARD = (12.6, 1.2, 12.6)

@@ -15,9 +15,9 @@ OVERVIEW = """\
 Most built-in environments have the name of one of Unity's examples, with its observations, actions and rewards. The
 physics are near enough that Unity's own model earns what Unity states in {enough} of the {stated} environments in which
 such a model was played and Unity states a figure. In the other {short} ([below](#unitys-models-play-here)) the model
-earns less, so do not expect models to cross over there. This page shows for all environments together what Unity's own
-models earn here, and what was learned here with the settings files of ML-Agents. The page of each environment in
-[the gallery](README.md) lists what is the same and what differs.
+earns less, so do not expect a model that was trained in one to play well in the other. This page shows for all
+environments together what Unity's own models earn here, and what was learned here with the settings files of ML-Agents.
+The page of each environment in [the gallery](README.md) lists what is the same and what differs.
 
 The first command prints the first table from the recorded figures, and measures nothing. The second prints what this
 site says of one environment. The third plays a model and prints the mean of its episodes, with sampled actions; the
@@ -29,14 +29,14 @@ palaestra envs 3DBall --unity
 palaestra evaluate Crawler.onnx --env=Crawler --episodes=200
 ```
 
-The figures were recorded in November 2026; day and machine of each were not noted. Worlds changed during that month, so
-a new measurement can differ from a figure here.
+The figures were recorded in November 2026; day and machine of each were not noted. The environments changed during that
+month, so a new measurement can differ from a figure here.
 
 ## Unity's models play here
 
-Unity trained each model in its own example. Here it plays with sampled actions, as in Unity. A model that earns what
-Unity states finds its own world here. Figures are means with their standard errors; a dash means that Unity states no
-figure.
+Unity trained each model in its own example. Here it plays with sampled actions, as in Unity. If a model earns here what
+Unity states, the environment is close enough to Unity's. Figures are means with their standard errors; a dash means
+that Unity states no figure.
 
 """
 SHORT = """
@@ -46,10 +46,11 @@ figure in them has solved the world here, which is not Unity's; the second table
 
 ## Unity's settings learn here
 
-The mean reward of an episode in training, where the note says nothing else, with the settings files that ML-Agents has
-for its examples, unchanged. Decisions are in millions until the run was stopped, *of* the decisions that the file asks
-for. *Solved* is a run with at least 95 % of what Unity states; *not finished* is a run that was stopped before without
-reaching it. *Solved here* is such a run in an environment in which Unity's own model earns less than Unity states.
+The table shows trainings with the settings files that ML-Agents has for its examples, unchanged. *Reward* is the mean
+reward of an episode in training, unless the note says something else. *Decisions* are in millions, until the run was
+stopped; *of* is the number that the file asks for. *Solved* is a run that earned at least 95 % of what Unity states.
+*Not finished* is a run that was stopped early and had earned less. *Solved here* is a solved run in an environment in
+which Unity's own model earns less than Unity states.
 
 """
 KNOWING = """
@@ -58,7 +59,7 @@ KNOWING = """
 {}
 can also tell what their agents do not see. With `env_options: {{state: true}}` each agent has one more observation,
 `truth`, for [a critic that sees more than the agents](../guides/training/critic-only.md). The page of each environment
-lists its numbers; all are about 1 in size.
+lists its numbers; all lie roughly within -1 to 1.
 
 Next: [the gallery](README.md), [the reasons behind the physics](../decisions/unity-physics.md)
 """
@@ -100,7 +101,8 @@ def section(name: str) -> list[str]:
     else:
         lines += ["No model of Unity's was played here.", ""]
     if agreement.learned:
-        lines += ["With the settings files of ML-Agents, unchanged (decisions in millions):", ""]
+        lines += ["Trainings here with ML-Agents' own settings files, unchanged. *Decisions* are in millions; *of* is"]
+        lines += ["the number that the file asks for:", ""]
         lines += ["| ML-Agents' settings | reward | decisions | of | seeds | status | Unity states | note |"]
         lines += ["|---" * 8 + "|", *(f"| {' | '.join(row)} |" for row in run_rows(agreement)), ""]
     lines += ["The same as in Unity:", "", *(f"- {fact}" for fact in agreement.same), ""]

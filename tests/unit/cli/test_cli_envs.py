@@ -123,8 +123,8 @@ def test_what_unitys_settings_learn_is_told_with_decisions_and_seeds(capsys: pyt
     run("WallJump", "--unity")
     said = " ".join(capsys.readouterr().out.split())
     assert (
-        "ppo/WallJump.yaml: 0.93 (of 400 episodes afterwards) in SmallWallJump after 1.38 of 5 million decisions (one "
-        "seed)" in said
+        "ppo/WallJump.yaml: 0.93 (mean of 400 episodes after the training) in SmallWallJump after 1.38 of 5 million "
+        "decisions (one seed)" in said
     )
     assert "(one seed); Unity states 0.8" in said
     run("SoccerTwos", "--unity")
