@@ -8,6 +8,7 @@ started again; its open episodes are `lost`.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -35,6 +36,9 @@ from palaestra.parallel.worker import Listener
 
 DEFAULT_TIMEOUT = 60.0
 """Seconds after which a copy that does not answer has hung."""
+
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d+)?")
+"""A number in a warning; warnings that differ in numbers alone are told once."""
 
 ABLE = dict.fromkeys(
     ("asynchronous", "interruptible", "uses_cores", "reports_busy_time", "measures", "run_aware", "timed"), True
@@ -136,8 +140,8 @@ class EnvPool(EnvOfCopies[EnvCopy]):
 
     def _take_in(self, copy: EnvCopy, reply: CopyReply) -> None:
         for text in reply.warnings or ():
-            if text not in self._warned:
-                self._warned.add(text)
+            if (alike := NUMBER.sub("0", text)) not in self._warned:
+                self._warned.add(alike)
                 self._log("warning", text)
         for name, spec in (reply.behaviors or {}).items():
             own = BehaviorSpec(spec.obs, spec.action, steady=False)

@@ -1,6 +1,7 @@
 """Observations outside of their space are told once; those that rounding alone moves are not."""
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -14,6 +15,9 @@ from palaestra.core.timestep import Action
 from palaestra.envs.gymnasium import GymnasiumEnv
 from palaestra.envs.pettingzoo.env import PettingZooEnv
 from palaestra.envs.spaces import observation_bounds
+from palaestra.envs.unity.options import UnityOptions
+from palaestra.runtime.environments.make import make_env
+from palaestra.runtime.environments.unity_games import GameSettings
 
 
 class Shows(gymnasium.Env):
@@ -105,6 +109,27 @@ def test_only_the_first_observations_are_compared(monkeypatch: pytest.MonkeyPatc
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         env.step({env.behavior: NOTHING})
+
+
+@pytest.mark.slow
+def test_copies_that_differ_in_the_number_alone_tell_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    module = """
+import os, numpy as np
+from gymnasium import Env, spaces
+
+class Loud(Env):
+    observation_space, action_space = spaces.Box(-1.0, 1.0, (2,)), spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return np.full(2, 5 + os.getpid() % 1000, np.float32), {}
+"""
+    (tmp_path / "loud.py").write_text(module + "    def step(self, action): pass\n")
+    monkeypatch.chdir(tmp_path)
+    env = make_env("python:loud:Loud", areas=4, games=GameSettings(UnityOptions(copies=2)))
+    with pytest.warns(UserWarning, match="its space says -1 to 1") as told:
+        env.reset(0)
+    env.close()
+    assert len(told) == 1
 
 
 def test_agents_of_pettingzoo_are_told_of_too():
