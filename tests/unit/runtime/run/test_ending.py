@@ -53,6 +53,25 @@ def test_the_closing_mean_is_that_of_the_last_summary_with_its_count_of_episodes
     assert result.episodes == {"Basic": last.episodes}
 
 
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({}, ": buffer_size 128 is more than 100 decisions\n"),
+        ({"trainer": "sac", "buffer_init_steps": 101, "steps_per_update": 1}, ": buffer_init_steps 101 is more than 1"),
+        ({"trainer": "sac", "batch_size": 128}, ": batch_size 128 is more than 1"),
+    ],
+)
+def test_a_run_without_an_update_says_so_and_why(more: dict[str, Any], why: str, tmp_path: Path, capsys):
+    kind = more.pop("trainer", "ppo")
+    hyper = {"batch_size": 32, "buffer_size": 128, **more}
+    train(tmp_path, config=settings("Basic", 100, trainer_type=kind, hyperparameters=hyper), num_areas=1)
+    assert f"; nothing was learned, since no update was made{why}" in capsys.readouterr().out
+    train(
+        tmp_path, 300, num_areas=1, resume=True, config=settings("Basic", 300, trainer_type=kind, hyperparameters=hyper)
+    )
+    assert "nothing was learned" not in capsys.readouterr().out
+
+
 def test_without_a_summary_the_closing_mean_is_of_all_episodes_so_far(tmp_path, capsys):
     result = train(tmp_path, 300, summary_freq=1000)
     assert result.episodes["Basic"] > 0

@@ -19,6 +19,7 @@ from palaestra.runtime.run.commands import next_commands
 from palaestra.runtime.run.last_words.passed_bar import passed_bar
 from palaestra.runtime.run.resuming import steps_in
 from palaestra.runtime.run.training_run import Run, setup_of
+from palaestra.trainers.settings import SACSettings
 
 MOST_MODELS = 4
 """Models that are listed; of more, their folder is."""
@@ -53,9 +54,20 @@ def _outcome(run: Run, endings: Mapping[str, Course]) -> str:
 def _reward(run: Run, learner: Learner) -> str:
     saved = run.saved.checkpoint
     before = 0 if saved is None else steps_in(saved).get(learner.name, 0)
-    asleep = not learner.updates and before < min(learner.step, learner.settings.max_steps) and not run.inference
-    idle = "" if not asleep else "; no update in this session" if before else "; nothing learned yet"
+    had_to_learn = before < min(learner.step, learner.settings.max_steps) and not run.inference
+    idle = _idle(learner, learner.step - before) if had_to_learn else ""
     return last_reward(run.statistics.last_reward(learner.name), learner) + idle
+
+
+def _idle(learner: Learner, decisions: int) -> str:
+    """Returns the end of a sentence if no update was made: so much, and the setting that asks for more decisions."""
+    hyper = learner.settings.hyperparameters
+    fills = isinstance(hyper, SACSettings)  # its first updates only fill the replay
+    keys, made = (("buffer_init_steps", "batch_size"), learner.step) if fills else (("buffer_size",), decisions)
+    asked = ((key, getattr(hyper, key, 0)) for key in keys)
+    why = next((f": {key} {size:,} is more than {made:,} decisions" for key, size in asked if size > made), "")
+    none = not learner.updates or (fills and why)
+    return f"; nothing was learned, since no update was made{why}" if none else ""
 
 
 def last_reward(last: LastReward | None, learner: Learner) -> str:
