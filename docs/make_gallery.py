@@ -48,8 +48,8 @@ SHEET = """\
 # Gallery
 
 The gallery has a page for each of the {count} built-in environments: what agents observe, what they do and what they
-are rewarded for, the commands that train them, and how close the environment is to Unity's example of that name. The pages of {curves} environments have a learning
-curve. The environments run inside the training process, without Unity.
+are rewarded for, the commands that train them, and how close the environment is to Unity's example of that name. The
+pages of {curves} environments have a learning curve. The environments run inside the training process, without Unity.
 
 ```bash
 palaestra envs

@@ -138,8 +138,8 @@ CHOOSERS = {"ppo": "trainer", "reward_signals": "signal", "sampler_parameters": 
 INDEX = """\
 # Settings
 
-Every key of a settings file: what it does, its usual values, and its name in other libraries. For everyone who changes
-a run.
+These pages explain every key of a settings file: what it does, its usual values, and its name in other libraries. They
+are for everyone who changes a run.
 
 ## How settings are read
 
@@ -160,7 +160,7 @@ blocks, all of them optional:
 - `palaestra schema` writes a JSON schema, with which an editor completes and explains the keys.
 - Steps are decisions: one decision is one action of one agent.
 
-On the pages, **Usual** is a range to start from, as ML-Agents' documentation and the users of these algorithms have it.
+On the pages, **Usual** is a range to start from: ML-Agents' documentation and users of these algorithms recommend it.
 **Our files** is the range in the files of [`configs`](../../../configs/README.md). **Elsewhere** is the name in
 Stable-Baselines3 (SB3) and CleanRL; a key without it has no counterpart there. *Not in ML-Agents* marks keys that
 ML-Agents refuses or ignores.

@@ -9,10 +9,10 @@ from palaestra.core.settings import Settings, field_error
 
 
 class StopSettings(Settings):
-    """When a behavior is good enough, or no longer improves. A run ends, saved, once each of its behaviors is, or has
-    reached max_steps.
+    """When a behavior is good enough, or no longer improves. Once this holds for each behavior, or it has reached
+    max_steps, the run is saved and ends.
 
-    Rewards are means over the newest `episodes`, other metrics over as many summaries as have so many.
+    A mean reward covers the newest `episodes`, another metric the newest summaries that have so many episodes.
     """
 
     metric: str = Field(default=REWARD, min_length=1)
@@ -22,9 +22,9 @@ class StopSettings(Settings):
     at_most: float | None = None
     """Value down to which it is good enough, for metrics that should fall; null: no such value."""
     episodes: int = Field(default=100, gt=0)
-    """Number of episodes in the mean reward. For `no_progress`: fewer, if its decisions have fewer."""
+    """Number of episodes in the mean reward. With `no_progress` fewer count, if fewer ended in its decisions."""
     summaries: int = Field(default=1, gt=0)
-    """Smallest number of whole summaries in a mean; 1: only `episodes` counts for rewards."""
+    """Smallest number of whole summaries that a mean covers; 1: a mean reward covers only `episodes`."""
     no_progress: int | None = Field(default=None, gt=0)
     """Training also ends after this many decisions without a new best value; null: never."""
 
@@ -49,7 +49,7 @@ class StopSettings(Settings):
 
 
 class KeepBestSettings(Settings):
-    """Which model of a behavior is kept as its best, `<Behavior>-best.onnx`, with the checkpoint that it is of."""
+    """Which model of a behavior is kept as its best, `<Behavior>-best.onnx`, together with its checkpoint."""
 
     metric: str | None = None
     """Metric of a summary to compare by; null: the mean reward of `episodes` separate evaluation episodes."""

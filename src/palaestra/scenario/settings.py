@@ -209,15 +209,15 @@ class PrioritySettings(Settings):
     floor: float = Field(default=0.1, ge=0, le=1)
     """Share of the draws in which all copies are equally likely, so that each is judged again; usually 0.05 to 0.3."""
     prior: float = Field(default=0.5, ge=0, le=1)
-    """Win rate that is assumed before the first game, and counts as two games; less draws new copies more often."""
+    """Win rate that is assumed before the first game, and counts as two games; a low one draws new copies more."""
 
 
 class ExploiterSettings(Settings):
     """A second learner of the behavior, which plays only against the newest policy. Copies of it join the pool."""
 
     share: float = Field(default=0.25, gt=0, lt=1)
-    """Share of the episodes that it plays, from which no policy learns; usually 0.1 to 0.4. Exploiters of several
-    behaviors together play 0.9 at most.
+    """Share of the episodes that it plays; the policy does not learn from them; usually 0.1 to 0.4. Exploiters of
+    several behaviors together play 0.9 at most.
     """
     win_rate: float = Field(default=0.7, gt=0, le=1)
     """Win rate against the newest policy at which a copy of the exploiter joins the pool and the exploiter starts

@@ -57,8 +57,8 @@ class BehaviorSettings(Settings):
     hyperparameters: PPOSettings | SACSettings | POCASettings | BCSettings | SerializeAsAny[Settings] = PPOSettings()
     """The algorithm's own settings, which depend on trainer_type."""
     checkpoint_interval: int = Field(default=500000, gt=0)
-    """Decisions between checkpoints. Some are left out where saving would take over a tenth of the time; then one is
-    saved every minute.
+    """Decisions between checkpoints. If saving would take more than a tenth of the time, only one a minute is saved,
+    and the others are left out.
     """
     network_settings: NetworkSettings = NetworkSettings()
     """Architecture of the policy's network and of the critic's network."""
@@ -69,7 +69,7 @@ class BehaviorSettings(Settings):
     init_path: str | None = None
     """A run's folder, a checkpoint or a `checkpoint.pt` of ML-Agents to start from; null: a fresh policy."""
     keep_checkpoints: int = 5
-    """Checkpoints kept, the oldest going first; 0 or less: all."""
+    """Number of checkpoints kept; the oldest is deleted first; 0 or less: all."""
     even_checkpoints: bool = False
     """Spread keep_checkpoints evenly over max_steps, which sets checkpoint_interval."""
     max_steps: int = Field(default=500000, gt=0)

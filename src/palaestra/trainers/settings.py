@@ -51,13 +51,13 @@ class OnPolicyFields(BaseModel):
     learning_rate_schedule: Schedule = "linear"
     """How the step size falls until max_steps; `linear` ends near zero."""
     beta_schedule: Schedule = "linear"
-    """How the entropy coefficient falls. Unset: as learning_rate_schedule says, where that is set."""
+    """How the entropy coefficient falls. Unset: the same as learning_rate_schedule, if that is set."""
     epsilon_schedule: Schedule = "linear"
-    """How the clip range falls, to 0.1. Unset: as learning_rate_schedule says, where that is set."""
+    """How the clip range falls, to 0.1. Unset: the same as learning_rate_schedule, if that is set."""
     max_grad_norm: float | None = Field(default=None, gt=0)
     """Gradient clipping by the global norm; null: none."""
     value_coef: float = Field(default=0.5, ge=0)
-    """Weight of the value loss; with poca the baseline's weighs half of it."""
+    """Weight of the value loss; with poca the baseline's loss has half of this weight."""
     joint_ratio: bool = False
     """One policy ratio for the whole action, instead of one for each of its components, as ML-Agents has it."""
     initial_deviation: float = Field(default=1.0, gt=0, le=100)
@@ -82,7 +82,7 @@ class PPOSettings(OnPolicyFields, Settings):
     """Each agent's reward is its own plus its group's, without any credit to single agents of a group."""
 
     clip_value: bool = False
-    """Value clipping: bound how far a value moves from the old one, by the clip range. ML-Agents' has no effect."""
+    """Value clipping: a value moves from the old one by the clip range at most. In ML-Agents it has no effect."""
 
 
 class POCASettings(OnPolicyFields, Settings):
@@ -134,8 +134,8 @@ class SACSettings(Settings):
     policy_delay: int = Field(default=1, gt=0, le=MOST)
     """Gradient steps of the critics for each gradient step of the policy and the temperatures."""
     target_deviation: float | None = Field(default=None, gt=0, le=1)
-    """Standard deviation of continuous actions, within -1..1, that the temperature aims at, by its entropy; null: an
-    entropy of -1 for each number, which is a deviation of 0.09.
+    """Standard deviation of continuous actions, within -1..1, whose entropy is the target of the temperature; null: a
+    target entropy of -1 for each number, which is a deviation of 0.09.
     """
     noise_hold: int = Field(default=1, gt=0, le=10000)
     """Largest number of decisions for which an agent keeps the same noise in its continuous actions; the number is
@@ -226,13 +226,13 @@ class BehavioralCloningSettings(Settings):
     demo_path: DemoPath
     """A demonstration file, a folder of them, `minari:ID`, or several of these: a list, or with commas between."""
     steps: int = Field(default=0, ge=0)
-    """Decisions until its step size has fallen to zero; 0: it never falls."""
+    """Decisions until the step size of cloning has fallen to zero; 0: it never falls."""
     strength: float = Field(default=1.0, ge=0)
     """Factor on the policy's learning rate."""
     samples_per_update: int | None = Field(default=None, ge=0)
     """Demonstrated decisions used in one update (with sac: with each gradient step); 0 or null: all."""
     num_epoch: int | None = Field(default=None, gt=0)
-    """Epochs over them in one update; null: 3. With sac, if samples_per_update is not set either: 4 minibatches."""
+    """Passes over these decisions; null: 3. With sac, if samples_per_update is unset too: 4 minibatches."""
     batch_size: int | None = Field(default=None, gt=0)
     """Minibatch size; null: the policy's."""
 

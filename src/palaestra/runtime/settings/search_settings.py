@@ -75,7 +75,7 @@ class SearchSettings(Settings):
     jobs: int = Field(default=1, gt=0, le=10_000)
     """Trials that this command runs at the same time, each in its own process."""
     seeds: int = Field(default=1, gt=0, le=1000)
-    """Trainings of each trial, with different seeds; its value is their mean. The later trainings run only if
+    """Trainings of each trial, with different seeds; the trial's value is their mean. Later trainings run only if
     the pruner did not end the first.
     """
     seed: int = Field(default=1, ge=0, le=2**31 - 1000)
@@ -91,15 +91,15 @@ class SearchSettings(Settings):
     whole groups.
     """
     behavior: str | None = None
-    """Behavior whose metric counts; null: the mean of all, and the last of them to reach the bar."""
+    """Behavior whose metric counts; null: the mean of all behaviors, and the last of them to reach the bar."""
     episodes: int = Field(default=100, gt=0)
-    """Smallest number of episodes in a mean, if there are as many."""
+    """Smallest number of episodes in a mean reward; all episodes count, if fewer have ended."""
     pruner: Literal["median", "hyperband", "none"] | None = None
     """The rule that ends bad trials early, by the reward with the first seed; null: median with one objective,
     none otherwise.
     """
     report_every: int | None = Field(default=None, gt=0)
-    """Decisions between two looks of the pruner; null: a tenth of max_steps."""
+    """Decisions between two checks by the pruner; null: a tenth of max_steps."""
     prune_after: int | None = Field(default=None, gt=0)
     """Decisions before which no trial is pruned; null: twice report_every."""
     start_values: bool = True

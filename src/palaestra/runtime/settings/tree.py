@@ -48,12 +48,12 @@ class EnvSettings(Settings):
     num_areas: int | None = Field(default=None, gt=0, le=1_000_000)
     """Areas of each copy of a Unity build, else of all copies together; null: the environment's default."""
     first_lesson: int = Field(default=0, ge=0)
-    """Number of the lesson that every curriculum starts with; 0: the first. One with fewer lessons starts with its
-    last.
+    """Number of the lesson that every curriculum starts with; 0: the first. A curriculum with fewer lessons starts
+    with its last one.
     """
     stagger_episodes: bool = False
-    """Let first episodes end at different times, so that a rollout shows all parts of one. Only built-in environments
-    can.
+    """Let first episodes end at different times, so that a rollout contains all parts of an episode. Only for
+    built-in environments.
     """
     timeout_wait: float | None = Field(default=None, gt=0)
     """Seconds to wait for an answer of a game or a copy; null: 60, no limit for the Editor."""
@@ -163,7 +163,7 @@ class TorchSettings(Settings):
     processes: int | None = Field(default=None, gt=0, le=10_000)
     """Processes on CPUs that train the run together; null: one, or as many as torchrun starts."""
     gpus: int | None = Field(default=None, ge=-1)
-    """GPUs that train the run together, a process each; -1: all; null: one, or as torchrun starts processes."""
+    """GPUs that train the run together, one process for each; -1: all; null: one, or one for each torchrun process."""
     rank_timeout: float = Field(default=600.0, gt=0)
     """With several processes: seconds after which a process that does not join a common update counts as lost."""
 

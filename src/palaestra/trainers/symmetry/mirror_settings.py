@@ -28,7 +28,7 @@ Place = Annotated[int | str, BeforeValidator(must_be_place)]
 
 
 class MirrorRule(Settings):
-    """Change of one observation, of the continuous actions, or of a branch's choices; a list is its `order`."""
+    """Change of one observation, of the continuous actions, or of a branch's choices; a list alone means `order`."""
 
     order: tuple[Place, ...] | None = None
     """Index of the number that moves to each position, such as [0, 2, 1], in place of swap and negate; "-1": number
@@ -68,7 +68,7 @@ class MirrorActions(Settings):
 
 
 class MirrorSettings(Settings):
-    """A mirror of a behavior: twice applied, it changes nothing."""
+    """A mirror of a behavior. If it is applied twice, nothing changes."""
 
     observations: dict[str, MirrorRule] = Field(min_length=1)
     """Change of each observation, by its name or a pattern such as `Ray*`; `same`: no change."""
