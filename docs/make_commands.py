@@ -30,8 +30,8 @@ PROSE = ("and/or", "TCP/IP")
 INDEX = """\
 # Commands
 
-Every command of `palaestra`: what it does, its flags, examples with their output. The pages say the same as
-`palaestra help COMMAND`.
+These pages describe every command of `palaestra`: what it does, its flags, and examples with their output.
+`palaestra help COMMAND` shows the same in the terminal.
 
 {groups}
 
@@ -39,8 +39,9 @@ Every command of `palaestra`: what it does, its flags, examples with their outpu
 
 - `palaestra COMMAND --help` explains a command. `--help-all` also explains the [flags of Unity games](unity.md).
 - A value follows its flag after `=` or a space: `--run-id=first` or `--run-id first`. `1e6` is a number.
-- A flag may be shortened as long as it is clear: `--results` for `--results-dir`.
-- A flag of another library, such as `--lr`, is answered with its name here.
+- A flag of `learn` that `mlagents-learn` has too may be shortened as long as it is clear: `--results` for
+    `--results-dir`. All other flags are written in full.
+- For a flag of another library, such as `--lr`, the error names our flag.
 - Errors are one sentence, with what to do. `palaestra help errors`, or [the page of errors](../errors/README.md),
     explains them.
 - `learn` prints to standard output. Other commands print results there, and progress and notes to standard error.
@@ -60,7 +61,8 @@ The exit code of a command, also called its exit status, tells a script whether 
 | 3 | `learn` ended for lack of progress (`--stop-without-progress`) |
 | 130 | any other command was interrupted by Ctrl-C |
 
-Other signals: 128 plus the number of the signal. The page of each command names the codes that it uses.
+After any other signal the exit code is 128 plus the number of the signal. The page of each command names the codes that
+it uses.
 
 Next: [learn](learn.md), [Settings](../settings/README.md), [Python](../python/README.md)
 

@@ -45,12 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "To check that a game plays the trained model",
         "Recordings of a game that plays a model itself are compared with the model's actions for the same "
-        "observations. The exit status is 1 if they differ; the difference is named.",
+        "observations. If they differ, the command names the difference, and the exit status is 1.",
     )
     model = "the model (.onnx or .nn) that the game plays; others, or a folder, are tried if the first does not fit"
     repeated(group, "--model", "FILE", model)
     group = parser.add_argument_group(
-        "To write one file of them", "Everything named, which must be of one behavior, becomes one recording."
+        "To write one file of them", "All named files, which must be of one behavior, are joined."
     )
     option(group, "--to-demo", "FILE.demo", "write a demonstration file", type=Path)
 

@@ -1,8 +1,8 @@
 """Train a small network that imitates a trained one.
 
 The small network plays the environment, and learns what its teacher, the run's model, would have done (behavioral
-cloning with `teacher`). At the end: rewards, time of a decision and size of both. The students are a separate run,
-which resumes, exports and evaluates like any other run.
+cloning with `teacher`). At the end it prints rewards, time of a decision and size of both. The students are a separate
+run, which resumes, exports and evaluates like any other run.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ Unity games: the Editor and builds.
 Without --env, palaestra learn waits for the Editor: press Play. --env=PATH starts a build, such as
 --env=builds/Game.x86_64.
 
-The flags below are also those of tune, run, evaluate, record, league, view, doctor and envs; some leave out a few, as
-their --help says. In a settings file they are keys of `env_settings` and `engine_settings`. Other environments refuse
+The flags below are also those of tune, run, evaluate, record, league, view, doctor and envs; some have fewer, as their
+--help says. In a settings file they are keys of `env_settings` and `engine_settings`. Other environments refuse
 them, except for --num-envs, --timeout-wait and restarts of gymnasium: and python: copies. --time-scale has no effect on
 their training.
 """

@@ -44,7 +44,7 @@ palaestra learn --env=gymnasium:CartPole-v1 --run-id=pole --seeds=5 --side-by-si
 NOTES = """\
 Settings files are ML-Agents' YAML. A default is overridden by the file, the file by a flag, a flag by --set.
 
-A second Ctrl-C ends at once. SIGTERM saves and ends as the first one does.
+A second Ctrl-C ends at once. SIGTERM saves and ends, like the first Ctrl-C.
 
 Exit status: 0 finished, good enough or stopped; 1 error; 2 wrong command; 3 no progress.
 """
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds every flag of mlagents-learn, and Palaestra's own."""
     parser.set_defaults(**dict.fromkeys(" ".join(SECTIONS.values()).split()))
     _first_flags(parser.add_argument_group("Most used flags"))
-    others = "They apply to every behavior; --set changes single behaviors, and any other setting."
+    others = "These flags apply to every behavior; --set changes single behaviors, and any other setting."
     changed = parser.add_argument_group("Settings that are changed most", others)
     _most_changed(changed, BESIDE_FIRST)
     best = "keep the best model too, <Behavior>-best.onnx, by evaluations at summaries and at the end (keep_best)"

@@ -1,8 +1,8 @@
 """Write a run as a static page: recorded episodes, learning curves, the model, and the policy live in the browser.
 
 The page needs neither a server nor the internet: open its index.html, put the folder on any web host, or show it on
-Hugging Face. A slider shows how the run played after fewer decisions. Small worlds (3DBall, Basic,
-CartPole, GridWorld, RingOut) are played live by the model, next to the visitor.
+Hugging Face. A slider shows how the run played after fewer decisions. In small environments (3DBall, Basic,
+CartPole, GridWorld, RingOut) the model also plays live in the browser.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Record a GIF or a video of trained agents, or demonstration files of any brains.
 
 Plays the run's newest models in the environment that it was trained in, and draws several areas side by side, with the
-reward so far. --steps, or several runs, show several models side by side. The end of --out chooses a GIF, MP4 or WebM
+reward so far. --steps, or several runs, show several models side by side. The ending of --out chooses GIF, MP4 or WebM
 (the latter two: extra video). With --demo, writes a demonstration file (.demo) per behavior instead, of the run's
 models or of any brains of `palaestra run`.
 """
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     results_dir(parser)
     trust(parser)
     demo = parser.add_argument_group(
-        "To write demonstrations in place of a picture", "They are observations and actions, to learn from."
+        "To write demonstrations in place of a picture", "They hold observations and actions to learn from."
     )
     switch(demo, "--demo", "write demonstration files (.demo) instead of a picture")
     demo_out = (

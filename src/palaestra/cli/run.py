@@ -1,11 +1,12 @@
 """Play an environment with brains of your choice, and report the results of each.
 
-A brain decides for one behavior, for one team of it (BEHAVIOR?team=N), or, if no behavior is named, for all other
-  behaviors: model:FILE.onnx a model, ours or one of ML-Agents (model:FILE.onnx,NAMES.yaml if its tensors have other
-  names) model:RUN the newest model of the behavior in a run, such as model:first heuristic the environment's own rule,
-  if it has one random random actions python:MODULE:FUNCTION your function (obs, mask), or a class with a method
-  decide(seen) player you, with keyboard, gamepad or buttons, on a page in the browser (player:KEYS.yaml: keys of your
-  own)
+A brain decides for one behavior, for one team of it (BEHAVIOR?team=N), or, if it names none, for all other behaviors:
+  model:FILE.onnx         a model, ours or one of ML-Agents (model:FILE.onnx,NAMES.yaml if its tensors have other names)
+  model:RUN               the newest model of the behavior in a run, such as model:first
+  heuristic               the environment's own rule, if it has one
+  random                  random actions
+  python:MODULE:FUNCTION  your function (obs, mask), or a class with a method decide(seen)
+  player                  you, with keyboard, gamepad or screen buttons, in the browser (player:KEYS.yaml: your keys)
 """
 
 from __future__ import annotations

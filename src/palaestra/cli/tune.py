@@ -1,8 +1,8 @@
 """Search settings: many trainings with different values, of which the best become a settings file.
 
 The ranges are in the block 'search' of FILE or in a separate file (--search); without either, Palaestra's ranges for
-the trainer apply. Each trial is a training in results/STUDY/trials. A study that was stopped or killed continues with
---resume, and so does a second process that shares it. At the end: best.yaml, trials.csv and pictures.
+the trainer apply. Each trial is a training in results/STUDY/trials. With --resume a study continues after a
+stop or a crash, and a second process joins it. At its end the search writes best.yaml, trials.csv and pictures.
 """
 
 from __future__ import annotations
