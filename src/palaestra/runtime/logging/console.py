@@ -44,6 +44,7 @@ class ProgressRow:
     step: int  # agent-steps so far
     max_steps: int | None  # None: unlimited, as in inference
     reward: float | None  # mean return of the last episodes
+    whose: str = ""  # of whom, if not the policy's
 
 
 class Console:
@@ -290,7 +291,7 @@ def sentence(row: ProgressRow, rate: float | None) -> str:
     if rate is not None:
         parts.append(f"{rate:,.0f} agent-steps/s")
     if row.reward is not None:
-        parts.append(f"mean reward {row.reward:.3f}")
+        parts.append(f"mean reward {row.reward:.3f}{f' ({row.whose})' if row.whose else ''}")
     if left := _left(row, rate):
         parts.append(f"{left} left")
     return f"{escaped(row.behavior)}: {', '.join(parts)}"
@@ -310,7 +311,7 @@ def live_line(
         "share": (1, f"{_share(row):.0%}" if row.max_steps else "", ""),
         "step": (5, f"{row.step:,}/{row.max_steps:,}" if row.max_steps else f"{row.step:,}", "dim"),
         "rate": (3, f"{rate:,.0f} agent-steps/s" if rate is not None else "", ""),
-        "reward": (1, f"reward {row.reward:.3f}" if row.reward is not None else "", "green"),
+        "reward": (1, f"{row.whose} reward {row.reward:.3f}".lstrip() if row.reward is not None else "", "green"),
         "left": (2, f"{left} left" if left else "", ""),
         "shares": (6, " ".join(f"{name} {share:.0%}" for name, share in shares.items()), "dim"),
     }

@@ -53,7 +53,9 @@ def check_records(file: Path, at: int = 0) -> int:
         while len(head := opened.read(12)) == 12:
             length, checksum = struct.unpack("<QI", head)
             if length > MOST_RECORD:
-                if _checksum(head[:8]) != checksum:
+                from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
+
+                if masked_crc32c(head[:8]) != checksum:
                     return at
                 raise OSError(
                     errno.EINVAL,
@@ -64,9 +66,3 @@ def check_records(file: Path, at: int = 0) -> int:
                 return at
             at = opened.seek(at + 16 + length)
     return at
-
-
-def _checksum(data: bytes) -> int:
-    from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
-
-    return masked_crc32c(data)

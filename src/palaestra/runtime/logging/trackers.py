@@ -23,6 +23,7 @@ from palaestra.core.errors import RunError
 from palaestra.core.files import MOST_LINES, explain, file_name, read_whole, write_whole
 from palaestra.core.metrics import ELO, GROUP_REWARD, SUCCESS
 from palaestra.runtime.logging.tracker import Summary, TrackedRun
+from palaestra.runtime.settings import whose_reward
 from palaestra.scenario.standing import standing_in_words
 
 if TYPE_CHECKING:
@@ -201,7 +202,8 @@ class ConsoleTracker:
         if summary.episodes:
             if self._rank is not None:
                 parts.append(f"Rank: {self._rank}")
-            parts.append(f"Mean Reward: {summary.mean:.3f}")
+            whose = whose_reward(self._run.settings, summary.behavior)
+            parts.append(f"Mean Reward: {summary.mean:.3f}{f' ({whose})' if whose else ''}")
             group = summary.values.get(GROUP_REWARD)
             parts.append(f"Std of Reward: {summary.std:.3f}" if group is None else f"Mean Group Reward: {group:.3f}")
         else:

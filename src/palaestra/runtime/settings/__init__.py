@@ -9,6 +9,7 @@ from palaestra.runtime.settings.loading import behavior_seed as behavior_seed
 from palaestra.runtime.settings.loading import behavior_settings as behavior_settings
 from palaestra.runtime.settings.loading import load as load
 from palaestra.runtime.settings.loading import to_yaml as to_yaml
+from palaestra.runtime.settings.loading import whose_reward as whose_reward
 from palaestra.runtime.settings.tree import CheckpointSettings as CheckpointSettings
 from palaestra.runtime.settings.tree import EngineSettings as EngineSettings
 from palaestra.runtime.settings.tree import EnvSettings as EnvSettings

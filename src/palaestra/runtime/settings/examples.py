@@ -22,7 +22,7 @@ def example_names() -> list[str]:
     return [
         f"{folder}/{path.stem}"
         for folder in FOLDERS
-        for path in sorted((configs_folder() / folder).glob("*.yaml"), key=_alphabetically)
+        for path in sorted((configs_folder() / folder).glob("*.yaml"), key=lambda path: path.stem.casefold())
     ]
 
 
@@ -97,7 +97,3 @@ def _aliases(name: str) -> list[str]:
 
 def _plain(name: str) -> str:
     return name.replace("\\", "/").strip("/").removeprefix("configs/").removesuffix(".yaml").casefold()
-
-
-def _alphabetically(path: Path) -> str:
-    return path.stem.casefold()

@@ -161,6 +161,7 @@ IN_PYTHON = (
     ('settings={"env_settings.env_options.render_mode": "human"}', "render render_mode human"),
 )
 """Arguments of a program in place of those of other libraries: ours, and the names that it answers."""
+_IN_PYTHON = {name: ours for ours, names in IN_PYTHON for name in names.split()}
 
 
 def plain(name: str) -> str:
@@ -191,7 +192,7 @@ def answer(name: str, *, in_python: bool = False, value: str | None = None) -> s
     """Returns our counterpart of another library's flag or argument, in the command line's words; None if the name is
     unknown, or ours. `value`: the given value.
     """
-    if in_python and (own := _in_python().get(plain(name))) is not None:
+    if in_python and (own := _IN_PYTHON.get(plain(name))) is not None:
         return own
     ours = counterpart(name)
     if ours is None:
@@ -231,8 +232,3 @@ def _is_number(value: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-@cache
-def _in_python() -> dict[str, str]:
-    return {name: ours for ours, names in IN_PYTHON for name in names.split()}

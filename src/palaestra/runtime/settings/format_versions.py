@@ -118,7 +118,7 @@ def misplaced(tree: Mapping[str, Any]) -> Iterator[tuple[Key, str]]:
                 else "begin the file with `behaviors:` and the behavior's name"
             )
             yield (key,), f"{_BELONGS}; {sentence}"
-        elif _is_behavior(value):
+        elif isinstance(value, Mapping) and any(each in _OF_BEHAVIOR for each in value):
             yield (key,), "looks like a behavior: indent it, with all that belongs to it, below `behaviors:`"
     for key in blocks if isinstance(blocks, Mapping) else ():
         if key in _OF_RUN:
@@ -129,7 +129,3 @@ def misplaced(tree: Mapping[str, Any]) -> Iterator[tuple[Key, str]]:
                 "is a setting of a behavior: indent it below the behavior's name; did you mean "
                 f"'behaviors.{name}.{key}'?",
             )
-
-
-def _is_behavior(value: Any) -> bool:
-    return isinstance(value, Mapping) and any(key in _OF_BEHAVIOR for key in value)

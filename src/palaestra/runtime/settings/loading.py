@@ -30,6 +30,7 @@ from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.warnings import remarks
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.trainers.behavior_settings import BehaviorSettings
+from palaestra.trainers.settings import BCSettings
 
 MOST_HINTS = 50  # unknown keys that are looked up in the whole tree
 RESERVED_NAME = "no behavior can have this name, which a run uses for its own files"
@@ -136,6 +137,14 @@ def behavior_settings(settings: RunSettings, name: str, present: Iterable[str] =
         what = f"is it '{near}' in the settings? Both names must be equal{in_unity}"
     around = f" ({'; '.join(facts)})" if facts else ""
     raise ConfigError(f"the environment has the behavior '{name}', which has no settings{around}; {what}")
+
+
+def whose_reward(settings: RunSettings, name: str) -> str:
+    """Returns "the teacher's" for a behavior that a teacher plays while the student watches, '' for any other."""
+    own = behavior_settings(settings, name).hyperparameters
+    if not isinstance(own, BCSettings) or own.teacher is None or settings.checkpoint_settings.inference:
+        return ""
+    return "the teacher's" if own.teacher_plays and own.teacher_behavior in (None, name) else ""
 
 
 def behavior_seed(behavior: str, settings: RunSettings) -> int:

@@ -93,7 +93,7 @@ def test_an_unknown_tracker_is_refused_with_the_nearest():
 
 def test_a_service_without_a_tracker_is_refused_with_the_way_to_write_one():
     wanted = load({**settings("Basic"), "trackers": {"mlflow": {"tracking_uri": "http://host:5000"}}}).settings
-    with pytest.raises(PluginError, match=r"'mlflow'.*module:Class \(the guide 'Send metrics"):
+    with pytest.raises(PluginError, match=r"'mlflow'.*module:Class \(the guide 'TensorBoard and"):
         find_trackers(wanted)
 
 

@@ -21,6 +21,7 @@ from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.play.brain_assignment import BrainSpec
 from palaestra.runtime.play.evaluation import evaluate
 from palaestra.runtime.play.teachers import teacher_spec
+from palaestra.runtime.settings import load, whose_reward
 
 
 class Tilts:
@@ -57,10 +58,23 @@ def test_a_student_becomes_its_teacher_in_its_own_behavior(plays, tmp_path, caps
     assert returns.mean() > 90
 
 
+@pytest.mark.parametrize("plays", [True, False])
+def test_a_reward_that_the_teacher_earned_says_so(plays: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    config = tree("Basic", 2000, teacher="heuristic", teacher_plays=plays)
+    train(config, "Basic", tmp_path)
+    out = capsys.readouterr().out
+    assert ("Mean Reward: 0.930 (the teacher's). Std of Reward: 0.000" in out) == plays
+    assert ("reward 0.930 (the teacher's, last" in out) == plays
+    assert ("the teacher's" in out) == plays
+    assert whose_reward(load(config).settings, "Basic") == ("the teacher's" if plays else "")
+    assert whose_reward(load(config, {"checkpoint_settings": {"inference": True}}).settings, "Basic") == ""
+
+
 def test_a_pupil_learns_from_another_behavior(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     done = train(tree("Pupil", 6000, teacher_behavior="Expert"), School(), tmp_path)
     out = capsys.readouterr().out
     assert "heuristic plays 'Expert', and 'Pupil' learns from it" in out
+    assert "the teacher's" not in out
     assert list(done.models) == ["Pupil"]
     losses = read_history(done.folder)["Pupil"]["Losses/Cloning Loss"].value
     assert losses[-1] < 0.1 * losses[0]

@@ -12,6 +12,7 @@ from palaestra.runtime.logging.symptoms import Symptoms, seekers
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.parts.part import RunPart, endings_of
 from palaestra.runtime.run.training_run import Run, setup_of
+from palaestra.runtime.settings import whose_reward
 
 LONG = 60.0
 """Seconds of a session after which a run says once what holds it up."""
@@ -62,7 +63,11 @@ class Report(RunPart):
             return
         rows = [
             ProgressRow(
-                name, learner.step, None if run.inference else learner.settings.max_steps, run.statistics.reward(name)
+                name,
+                learner.step,
+                None if run.inference else learner.settings.max_steps,
+                run.statistics.reward(name),
+                whose_reward(run.settings, name),
             )
             for name, learner in run.learners.items()
         ]

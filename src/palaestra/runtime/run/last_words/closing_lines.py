@@ -19,6 +19,7 @@ from palaestra.runtime.run.commands import next_commands
 from palaestra.runtime.run.last_words.passed_bar import passed_bar
 from palaestra.runtime.run.resuming import steps_in
 from palaestra.runtime.run.training_run import Run, setup_of
+from palaestra.runtime.settings import whose_reward
 from palaestra.trainers.settings import SACSettings
 
 MOST_MODELS = 4
@@ -56,7 +57,8 @@ def _reward(run: Run, learner: Learner) -> str:
     before = 0 if saved is None else steps_in(saved).get(learner.name, 0)
     had_to_learn = before < min(learner.step, learner.settings.max_steps) and not run.inference
     idle = _idle(learner, learner.step - before) if had_to_learn else ""
-    return last_reward(run.statistics.last_reward(learner.name), learner) + idle
+    whose = whose_reward(run.settings, learner.name)
+    return last_reward(run.statistics.last_reward(learner.name), learner, whose) + idle
 
 
 def _idle(learner: Learner, decisions: int) -> str:
@@ -70,8 +72,8 @@ def _idle(learner: Learner, decisions: int) -> str:
     return f"; nothing was learned, since no update was made{why}" if none else ""
 
 
-def last_reward(last: LastReward | None, learner: Learner) -> str:
-    """Returns the rewards of the newest summary with an episode, as text."""
+def last_reward(last: LastReward | None, learner: Learner, whose: str = "") -> str:
+    """Returns the rewards of the newest summary with an episode, as text. `whose`: of whom, if not the policy's."""
     if last is None:
         return "no episode ended"
     group = "" if last.group is None else f", group reward {last.group:.3f}"
@@ -83,7 +85,7 @@ def last_reward(last: LastReward | None, learner: Learner) -> str:
     else:
         newer = learner.next_summary - last.step > learner.settings.summary_freq  # without an episode
         which = f"last {count}{f', until step {last.step:,}' if newer else ''}"
-    return f"reward {last.mean:.3f}{group}{rating}{success} ({which})"
+    return f"reward {last.mean:.3f}{group}{rating}{success} ({whose}{', ' * bool(whose)}{which})"
 
 
 def _files(run: Run, finals: Mapping[str, Path]) -> Iterator[str]:
@@ -112,6 +114,8 @@ def _notes(run: Run) -> Iterator[str]:
     learners = list(run.learners.values())
     of_one = len(learners) == 1 and learners[0].settings.stop_when is None and learners[0].settings.self_play is None
     if not of_one or last_lessons(run.settings) or not (run.folder.path / METRICS).exists():
+        return
+    if whose_reward(run.settings, learners[0].name):
         return
     with warning_of_failure("the look back at the rewards", run.console.warning):
         traits = run.env.traits
