@@ -8,27 +8,12 @@ from typing import TYPE_CHECKING
 
 from palaestra.runtime.comparison.intervals import Estimate, band
 from palaestra.runtime.comparison.scores import ComparedRuns, resampled
-from palaestra.runtime.plots.chart_style import (
-    COLORS,
-    GRID,
-    INK,
-    SOFT,
-    add_title,
-    drawable,
-    dress,
-    dress_x,
-    label_ends,
-    legend_beside,
-    looks_of,
-    new_figure,
-    time_unit,
-)
+from palaestra.runtime.plots import chart_style as style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from palaestra.runtime.plots.chart_style import Look
 
 WIDEST = 3
 """Panels beside one another."""
@@ -40,7 +25,7 @@ NAMES_BETWEEN = 1.45
 
 def comparison_figure(found: ComparedRuns, *, by_time: bool = False) -> Figure:
     """Draws a panel with bands for each task, and a panel with the estimates, over all tasks or of each."""
-    looks = looks_of([group.name for group in found.groups])
+    looks = style.looks_of([group.name for group in found.groups])
     estimates = (
         {"over all tasks": found.overall} if found.overall else {task: _scores(found, task) for task in found.tasks}
     )
@@ -49,7 +34,7 @@ def comparison_figure(found: ComparedRuns, *, by_time: bool = False) -> Figure:
     rows = math.ceil(panels / columns)
     room = _room(looks) if panels == 2 else 0.0
     width = 5.6 * columns + room
-    figure = new_figure(width, 4.1 * rows)
+    figure = style.new_figure(width, 4.1 * rows)
     grid = figure.add_gridspec(rows, columns, width_ratios=(3, 2) if panels == 2 else None)
     places = iter([figure.add_subplot(grid[at // columns, at % columns]) for at in range(panels)])
     for task in found.tasks:
@@ -60,13 +45,13 @@ def comparison_figure(found: ComparedRuns, *, by_time: bool = False) -> Figure:
     between = NAMES_BETWEEN + room
     figure.subplots_adjust(wspace=2 * between / (drawn - between) if panels == 2 else 0.3, hspace=0.6)
     if panels > 2:
-        legend_beside(figure, looks)
+        style.legend_beside(figure, looks)
     return figure
 
 
 def _room(names: Iterable[str]) -> float:
     """Returns the additional inches that long names need between two panels."""
-    longest = max(len(drawable(name)) for name in names)
+    longest = max(len(style.drawable(name)) for name in names)
     return min(max(0.0, 0.3 + 0.094 * longest - NAMES_BETWEEN), 3.0)
 
 
@@ -75,11 +60,11 @@ def _scores(found: ComparedRuns, task: str) -> dict[str, Estimate]:
 
 
 def _bands(
-    axes: Axes, found: ComparedRuns, task: str, looks: Mapping[str, Look], *, by_time: bool, single: bool
+    axes: Axes, found: ComparedRuns, task: str, looks: Mapping[str, style.Look], *, by_time: bool, single: bool
 ) -> None:
     results = {group.name: one for group in found.groups if (one := found.results.get((group.name, task)))}
     curves = [run.curve for one in results.values() for run in one.runs]
-    seconds, unit = time_unit(curves) if by_time else (1.0, "")
+    seconds, unit = style.time_unit(curves) if by_time else (1.0, "")
     ends = []
     last = 0.0
     for name, one in results.items():
@@ -92,40 +77,40 @@ def _bands(
         ends.append((name, look.color, float(middle[-1])))
         last = max(last, float(x[-1] / seconds))
     if found.measure.bar is not None:
-        axes.axhline(found.measure.bar, color=SOFT, linewidth=1.0, linestyle=(0, (4, 3)))
+        axes.axhline(found.measure.bar, color=style.SOFT, linewidth=1.0, linestyle=(0, (4, 3)))
         place = {
             "xycoords": ("axes fraction", "data"),
             "textcoords": "offset points",
             "va": "top" if found.measure.lower else "bottom",
         }
-        axes.annotate(f"{found.measure.bar:g}", (0, found.measure.bar), (3, 0), fontsize=9, color=SOFT, **place)
-    dress(axes, 9.5)
-    dress_x(axes, last, 9.5, f"training time ({unit})" if by_time else "decisions")
+        axes.annotate(f"{found.measure.bar:g}", (0, found.measure.bar), (3, 0), fontsize=9, color=style.SOFT, **place)
+    style.dress(axes, 9.5)
+    style.dress_x(axes, last, 9.5, f"training time ({unit})" if by_time else "decisions")
     metric = found.metrics[task].rpartition("/")[2]
-    add_title(axes, metric, (task, f"interquartile mean, {100 * found.measure.confidence:g} % interval"))
-    if single and 1 < len(ends) <= len(COLORS):
-        label_ends(axes, ends)
+    style.add_title(axes, metric, (task, f"interquartile mean, {100 * found.measure.confidence:g} % interval"))
+    if single and 1 < len(ends) <= len(style.COLORS):
+        style.label_ends(axes, ends)
 
 
 def _estimates(
-    axes: Axes, task: str, values: Mapping[str, Estimate], looks: Mapping[str, Look], found: ComparedRuns
+    axes: Axes, task: str, values: Mapping[str, Estimate], looks: Mapping[str, style.Look], found: ComparedRuns
 ) -> None:
     for row, (name, one) in enumerate(values.items()):
         color = looks[name].color
         if one.low is not None and one.high is not None:
             axes.plot([one.low, one.high], [row, row], color=color, linewidth=7, alpha=0.3, solid_capstyle="butt")
         axes.plot([one.value], [row], color=color, marker="o", markersize=8, linestyle="")
-    dress(axes, 9.5)
+    style.dress(axes, 9.5)
     axes.margins(x=0.06)
     beside = len(values) > MOST_ABOVE
-    axes.set_yticks(range(len(values)) if beside else [], [drawable(name) for name in values] if beside else [])
+    axes.set_yticks(range(len(values)) if beside else [], [style.drawable(name) for name in values] if beside else [])
     for label in axes.get_yticklabels():
-        label.set(parse_math=False, color=INK)
+        label.set(parse_math=False, color=style.INK)
     for row, name in enumerate([] if beside else values):
         place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-        axes.annotate(drawable(name), (0, row), (0, 8), fontsize=9.5, color=INK, parse_math=False, **place)
+        axes.annotate(style.drawable(name), (0, row), (0, 8), fontsize=9.5, color=style.INK, parse_math=False, **place)
     axes.set_ylim(max(len(values), 4) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
-    axes.grid(axis="x", color=GRID, linewidth=0.8)
+    axes.grid(axis="x", color=style.GRID, linewidth=0.8)
     span = f"last {100 * found.measure.last:g} %" if found.measure.last else "last value"
-    add_title(axes, "Score", (task, span, "normalized" if found.ranges else ""))
+    style.add_title(axes, "Score", (task, span, "normalized" if found.ranges else ""))

@@ -13,24 +13,7 @@ import numpy as np
 from palaestra.core.errors import PalaestraError, RunError
 from palaestra.core.metrics import ELO, GROUP_REWARD, LENGTH, REWARD, SUCCESS
 from palaestra.runtime.logging.history import History, read_history, tags
-from palaestra.runtime.plots.chart_style import (
-    COLORS,
-    INK,
-    SEPARATOR,
-    SOFT,
-    Look,
-    add_entries,
-    add_title,
-    drawable,
-    dress,
-    dress_x,
-    label_ends,
-    legend_beside,
-    looks_of,
-    new_figure,
-    save,
-    time_unit,
-)
+from palaestra.runtime.plots import chart_style as style
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 from palaestra.scenario.standing import WORST_RATE
@@ -104,17 +87,17 @@ def learning_curves(
             f"{len(metrics):,} metrics are requested; a picture shows at most {MOST_PANELS}: name fewer with --metric"
         )
     labels = _labels(keys)
-    looks = looks_of(keys)
+    looks = style.looks_of(keys)
     columns = 2 if len(metrics) == 4 else min(len(metrics), 3)
     rows = math.ceil(len(metrics) / columns)
-    figure = new_figure(8.0, 4.5) if len(metrics) == 1 else new_figure(5.6 * columns, 3.9 * rows)
+    figure = style.new_figure(8.0, 4.5) if len(metrics) == 1 else style.new_figure(5.6 * columns, 3.9 * rows)
     order = dict.fromkeys(keys, -math.inf)  # where lines end in the first panel
-    apart = len(metrics) == 1 and 1 < len(keys) <= len(COLORS)
+    apart = len(metrics) == 1 and 1 < len(keys) <= len(style.COLORS)
     names = _named(runs, keys, environment)
     for at, metric in enumerate(metrics):
         axes = figure.add_subplot(rows, columns, at + 1)
         curves = {(run, name): runs[run][name][metric] for run, name in keys if metric in runs[run][name]}
-        seconds, unit = time_unit(curves.values()) if by_time else (1.0, "")
+        seconds, unit = style.time_unit(curves.values()) if by_time else (1.0, "")
         weight = smooth or 0.0
         line = partial(smoothed, weight=weight)
         if smooth is None:
@@ -126,18 +109,18 @@ def learning_curves(
             x = points.seconds / seconds if by_time else points.step
             ends[key] = _draw(axes, x, points.value, looks[key], line if weight else None)
             last = max(last, float(x.max()))
-        dress(axes, 9.5)
-        dress_x(axes, last, 9.5, f"training time ({unit})" if by_time else "decisions")
+        style.dress(axes, 9.5)
+        style.dress_x(axes, last, 9.5, f"training time ({unit})" if by_time else "decisions")
         how = f"smoothed {weight:g}" if smooth else "smoothed"
         below = (UNITS.get(metric, ""), *names, how if weight else "")
-        add_title(axes, metric.rpartition("/")[2], below)
+        style.add_title(axes, metric.rpartition("/")[2], below)
         if apart:
-            label_ends(axes, [(labels[key], looks[key].color, end) for key, end in ends.items()])
+            style.label_ends(axes, [(labels[key], looks[key].color, end) for key, end in ends.items()])
         order |= ends if at == 0 else {}
     if len(metrics) > 1:
         figure.subplots_adjust(wspace=0.22, hspace=0.62)
     if len(keys) > 1 and not apart:
-        legend_beside(figure, {labels[key]: looks[key] for key in sorted(keys, key=lambda key: -order[key])})
+        style.legend_beside(figure, {labels[key]: looks[key] for key in sorted(keys, key=lambda key: -order[key])})
     return figure
 
 
@@ -153,8 +136,8 @@ def overview(history: History, run: str = "", environment: str = "") -> Figure:
     width = 3.9 * columns + 0.3
     header = 1.1 + 0.2 * math.ceil(len(history) / LEGEND_COLUMNS) if len(history) > 1 else 1.0
     height = 2.6 * rows - 0.3 + header
-    figure = new_figure(width, height)
-    looks = looks_of([*history])
+    figure = style.new_figure(width, height)
+    looks = style.looks_of([*history])
     last = max(float(points.step.max()) for tagged in history.values() for points in tagged.values())
     for at, tag in enumerate(panels):
         axes = figure.add_subplot(rows, columns, at + 1)
@@ -163,20 +146,22 @@ def overview(history: History, run: str = "", environment: str = "") -> Figure:
         line = partial(smoothed_both_ways, weight=weight) if weight else None
         for name, points in shown.items():
             _draw(axes, points.step, points.value, looks[name], line)
-        dress(axes, 8.0)
-        dress_x(axes, last, 8.0)
+        style.dress(axes, 8.0)
+        style.dress_x(axes, last, 8.0)
         title = "Elo" if tag == ELO else tag.rpartition("/")[2]
-        letters = {"fontsize": 10.5, "fontweight": "bold", "color": INK}
-        axes.set_title(drawable(title), loc="left", pad=9, parse_math=False, **letters)
-        axes.set_title(UNITS.get(tag, ""), loc="right", pad=9, fontsize=8, color=SOFT)
+        letters = {"fontsize": 10.5, "fontweight": "bold", "color": style.INK}
+        axes.set_title(style.drawable(title), loc="left", pad=9, parse_math=False, **letters)
+        axes.set_title(UNITS.get(tag, ""), loc="right", pad=9, fontsize=8, color=style.SOFT)
     space = {"wspace": 0.28, "hspace": 0.62}
     figure.subplots_adjust(0.75 / width, 0.6 / height, 1 - 0.25 / width, 1 - (header + 0.05) / height, **space)
     below = (*_named({run: history}, [(run, name) for name in history], environment)[1:], f"{last:,.0f} decisions")
     left = figure.subplotpars.left
     letters = {"ha": "left", "va": "baseline", "parse_math": False}
-    figure.text(left, 1 - 0.34 / height, drawable(run), fontsize=14, fontweight="bold", color=INK, **letters)
-    text = SEPARATOR.join(drawable(part) for part in below if part)
-    figure.text(left, 1 - 0.56 / height, text, fontsize=9.5, color=SOFT, **letters)
+    figure.text(
+        left, 1 - 0.34 / height, style.drawable(run), fontsize=14, fontweight="bold", color=style.INK, **letters
+    )
+    text = style.SEPARATOR.join(style.drawable(part) for part in below if part)
+    figure.text(left, 1 - 0.56 / height, text, fontsize=9.5, color=style.SOFT, **letters)
     if len(history) > 1:
         _legend(figure, looks)
     return figure
@@ -187,7 +172,7 @@ def save_curves(run: Path) -> Path:
     file = run / "curves.png"
     history = read_history(run)
     wide = len(history) > LEGEND_COLUMNS or sum(map(len, history)) > LEGEND_LETTERS or len(run.name) > LEGEND_LETTERS
-    save(overview(history, run.resolve().name, environment_name([run])), file, crop=wide)
+    style.save(overview(history, run.resolve().name, environment_name([run])), file, crop=wide)
     return file
 
 
@@ -241,7 +226,7 @@ def smoothed_both_ways(values: np.ndarray, weight: float) -> np.ndarray:
 
 
 def _draw(
-    axes: Axes, x: np.ndarray, y: np.ndarray, look: Look, smooth: Callable[[np.ndarray], np.ndarray] | None
+    axes: Axes, x: np.ndarray, y: np.ndarray, look: style.Look, smooth: Callable[[np.ndarray], np.ndarray] | None
 ) -> float:
     """Draws one line and returns the height of its end."""
     if smooth is not None:
@@ -252,14 +237,14 @@ def _draw(
     return float(y[-1])
 
 
-def _legend(figure: Figure, looks: Mapping[str, Look]) -> None:
+def _legend(figure: Figure, looks: Mapping[str, style.Look]) -> None:
     """Adds a legend above all panels."""
     place = {
         "loc": "upper left",
         "bbox_to_anchor": (figure.subplotpars.left - 0.012, 1 - 0.62 / figure.get_figheight()),
         "ncols": min(len(looks), LEGEND_COLUMNS),
     }
-    add_entries(figure, looks, fontsize=10, handlelength=1.0 if len(looks) <= len(COLORS) else 2.6, **place)
+    style.add_entries(figure, looks, fontsize=10, handlelength=1.0 if len(looks) <= len(style.COLORS) else 2.6, **place)
 
 
 def _named(runs: Mapping[str, History], keys: Sequence[Key], environment: str) -> list[str]:
@@ -277,4 +262,4 @@ def _labels(keys: Sequence[Key]) -> dict[Key, str]:
         return {key: key[1] for key in keys}
     if len(behaviors) == 1 and len(keys) > 1:
         return {key: key[0] for key in keys}
-    return {key: SEPARATOR.join(key) for key in keys}
+    return {key: style.SEPARATOR.join(key) for key in keys}
