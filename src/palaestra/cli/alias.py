@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> None:
     """Writes or removes the commands. Raises RunError."""
-    folder = expanded(options.dir or commands_folder()).absolute()
+    folder = expanded(options.dir or Path(sysconfig.get_path("scripts"))).absolute()
     if options.remove:
         for path, restored in remove(folder).items():
             print(f"Removed {path}" + (", and brought back what it had replaced" if restored else ""))
@@ -54,11 +54,6 @@ def main(options: argparse.Namespace) -> None:
             print(f"  {folder} is not in PATH: add it, or call the command by its whole path")
         elif not found.samefile(path):
             print(f"  {found} comes first in PATH, so the name runs it")
-
-
-def commands_folder() -> Path:
-    """Returns the folder that has the commands of this Python environment."""
-    return Path(sysconfig.get_path("scripts"))
 
 
 def install(folder: Path, *, force: bool = False) -> dict[Path, str]:

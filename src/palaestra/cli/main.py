@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         with whole_streams():
             return run_command(argv)
-    at_once_on_interrupt()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends the process as SIGTERM does, without a traceback
     atexit.register(ignore_signals)  # the first hook runs last
     from palaestra.cli.streams import open_missing, settle, shorten_warnings
     from palaestra.core.thread_waits import shorten_thread_waits
@@ -52,11 +52,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     status = settle(status)
     end_in_time(status)
     return status
-
-
-def at_once_on_interrupt() -> None:
-    """Makes Ctrl-C end the process as SIGTERM does, without a traceback."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def ignore_signals() -> None:

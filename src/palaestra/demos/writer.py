@@ -58,7 +58,8 @@ class DemoWriter:
         self.records = 0
         self.ends = 0
         self._total = np.float32(0)  # Unity's precision
-        self._reward = 0.0
+        self.reward = 0.0
+        """Sum of the rewards of all records so far."""
         self._compressed = frozenset(compressed)
         if unknown := self._compressed - {obs.name for obs in spec.obs if obs.is_visual}:
             raise DemoError(
@@ -81,11 +82,6 @@ class DemoWriter:
         return DemoMeta(1, self.name, self.records, episodes, float(self._total / np.float32(episodes)))
 
     @property
-    def reward(self) -> float:
-        """Sum of the rewards of all records so far."""
-        return self._reward
-
-    @property
     def closed(self) -> bool:
         """Whether the file is closed or discarded."""
         return self._file.closed
@@ -102,7 +98,7 @@ class DemoWriter:
         self.records += 1
         self.ends += done
         self._total += np.float32(reward)
-        self._reward += reward
+        self.reward += reward
         if done:
             self._put_header()
 

@@ -159,18 +159,13 @@ def _fetch(name: HubName, contents: Contents, wanted: Iterable[str]) -> Path:
     must_fit(chosen.size, Path(cache()), f"{name.repo} on {host()}")
     root: Path | None = None
     for file in sorted(chosen.files, key=lambda file: file.size):
-        if root is None:  # by the name of the branch, which the cache then remembers
-            _remember(name, file, listing)
+        if root is None and name.revision != listing.commit:
+            download(listing.repo, file.path, name.revision or "main")  # the cache then remembers the branch
         local = download(listing.repo, file.path, listing.commit)
         root = Path(*local.parts[: len(local.parts) - len(file.path.split("/"))])
     if root is None:
         raise HubError(f"{name.repo} has none of the files that are needed")
     return root
-
-
-def _remember(name: HubName, file: RemoteFile, listing: Listing) -> None:
-    if name.revision != listing.commit:
-        download(listing.repo, file.path, name.revision or "main")
 
 
 def _cached(name: HubName) -> Listing | None:

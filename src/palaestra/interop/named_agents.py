@@ -80,10 +80,6 @@ class Agents:
             self._spaces[behavior] = BehaviorSpaces(specs[behavior], always_dict=several)
         return self._spaces[behavior]
 
-    def has_masks(self, behavior: str) -> bool:
-        """Whether the environment forbids some of a behavior's choices at times."""
-        return self.env.tables[behavior].action_mask is not None
-
     def reset(self, seed: int | None, *, anew: bool = False) -> dict[str, NamedView]:
         """Begins new episodes. Without a seed, episodes that have just begun are used, unless `anew` is set."""
         self.env.check_open()

@@ -103,19 +103,14 @@ class OpenedEnv:
             raise
 
     @property
-    def env(self) -> EnvWrapper:
-        """The environment."""
-        return self._env
-
-    @property
     def has_fixed_agents(self) -> bool:
         """Whether every agent is known from the start, as in built-in environments."""
-        return not self._env.traits.shared_areas
+        return not self.env.traits.shared_areas
 
     @property
     def can_draw(self) -> bool:
         """Whether `render` may return a picture; a game that is another process draws in its own window."""
-        return not self._game and self._env.traits.renders
+        return not self._game and self.env.traits.renders
 
     def reset(self, seed: int) -> Tables:
         """Resets the environment. A game takes a seed only when it starts, so it may be started again."""
@@ -137,29 +132,29 @@ class OpenedEnv:
     def step(self, actions: Mapping[str, Action]) -> Tables:
         """Simulates one tick."""
         self._is_fresh = False
-        self.tables = self._env.step(actions)
+        self.tables = self.env.step(actions)
         return self.tables
 
     def set_parameters(self, values: Mapping[str, Any]) -> None:
         """Sets parameters from the next episode on: a number for all areas, or one for each. Raises EnvError."""
         self.check_open()
-        areas = self._env.num_areas
+        areas = self.env.num_areas
         columns = {}
         for name, value in values.items():
             try:
-                columns[name] = torch.as_tensor(value, dtype=torch.float32).expand(areas).to(self._env.device)
+                columns[name] = torch.as_tensor(value, dtype=torch.float32).expand(areas).to(self.env.device)
             except (TypeError, ValueError, RuntimeError) as error:
                 raise EnvError(
                     f"{self.name}, parameter '{name}' is {value!r}; expected a number, or one for each of {areas} areas"
                 ) from error
-        self._env.set_parameters(columns)
+        self.env.set_parameters(columns)
         self._is_fresh = False
         self._parameters |= values
 
     def render(self) -> np.ndarray:
         """Returns a picture of the first area, (H, W, 3) uint8."""
         self.check_open()
-        return self._env.render(0)
+        return self.env.render(0)
 
     def check_open(self) -> None:
         """Raises gymnasium.error.ClosedEnvironmentError once the environment is closed."""
@@ -172,21 +167,21 @@ class OpenedEnv:
         self._close()
 
     def __getstate__(self) -> dict[str, Any]:
-        saved = {} if self.closed else self._env.state_dict()
+        saved = {} if self.closed else self.env.state_dict()
         if not saved:
             why = "it is closed" if self.closed else "it has no state that can be saved; make another one instead"
             raise EnvError(f"{self.name} cannot be copied or pickled: {why}")
-        return {**{key: value for key, value in self.__dict__.items() if key != "_close"}, "_env": saved}
+        return {**{key: value for key, value in self.__dict__.items() if key != "_close"}, "env": saved}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._take(self._open())
-        self._env.load_state_dict(state["_env"])
+        self.env.load_state_dict(state["env"])
 
     def _take(self, env: EnvWrapper) -> None:
         """Holds an environment, which is closed with this object, at the latest when it is garbage-collected or
         Python ends."""
-        self._env, self._close = env, weakref.finalize(self, env.close)
+        self.env, self._close = env, weakref.finalize(self, env.close)
 
     def _open(self) -> EnvWrapper:
         return guarded(make_env(self.name, **self._given, options=self._options), self.name)
@@ -202,4 +197,4 @@ class OpenedEnv:
         self._seed = seed
         if self._parameters:
             self.set_parameters(self._parameters)
-        return self._env.reset(seed)
+        return self.env.reset(seed)

@@ -109,7 +109,8 @@ class AgentsEnv(ParallelEnv[str, Any, Any]):
         self._window.close()
 
     def _shows_mask(self, behavior: str) -> bool:
-        return self._agents.has_masks(behavior) and not self._agents.spaces(behavior).spec.action.continuous
+        has_masks = self._agents.env.tables[behavior].action_mask is not None
+        return has_masks and not self._agents.spaces(behavior).spec.action.continuous
 
     def _observe(self, view: NamedView) -> Any:
         behavior = view.info["behavior"]

@@ -105,7 +105,7 @@ class Server:
         try:
             for host in hosts:
                 if host != "::1" or has_ipv6():
-                    self._server.add_insecure_port(f"{bracketed(host)}:{port}")
+                    self._server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
         except RuntimeError:  # another process took the port first
             self._server.stop(None)
             return False
@@ -203,11 +203,6 @@ def has_ipv6() -> bool:
         trial.bind(("::1", 0))
         return True
     return False
-
-
-def bracketed(host: str) -> str:
-    """Returns the host as it is written before a port: IPv6 addresses in brackets."""
-    return f"[{host}]" if ":" in host else host
 
 
 def holder_of(port: int) -> str | None:

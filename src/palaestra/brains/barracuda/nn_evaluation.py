@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 
 import numpy as np
 
@@ -140,13 +141,7 @@ def _scale_bias(layer: Layer, inputs: list[np.ndarray]) -> np.ndarray:
 
 
 def _chain(function: np.ufunc) -> Callable[[Layer, list[np.ndarray]], np.ndarray]:
-    def run_chain(layer: Layer, inputs: list[np.ndarray]) -> np.ndarray:
-        result = inputs[0]
-        for each in inputs[1:]:
-            result = function(result, each)
-        return np.asarray(result, np.float32)
-
-    return run_chain
+    return lambda layer, inputs: np.asarray(reduce(function, inputs), np.float32)
 
 
 def channel_axis(layer: Layer) -> None:

@@ -41,7 +41,8 @@ class VectorEnvs:
         self._envs = envs
         self._name = name
         check_methods(envs, name)
-        self._count = count_of(envs, name)
+        self.count = count_of(envs, name)
+        """Number of environments."""
         self.metadata = metadata_of(envs, name)
         observation, action = (
             space_of(envs, each, name) for each in ("single_observation_space", "single_action_space")
@@ -53,11 +54,6 @@ class VectorEnvs:
         self.parameters = VectorParameters(envs, conventions.parameters, name, resets=self.resets)
         self._errors = VectorErrors(envs, name)
         self._mask_method = self._find_mask_method()
-
-    @property
-    def count(self) -> int:
-        """Number of environments."""
-        return self._count
 
     def reset(self, seed: int) -> Start:
         """Resets every environment."""

@@ -34,8 +34,9 @@ class EpisodeParameters:
         environment does not take."""
         for name, column in values.items():
             check_taken(name, self.targets.of, self.targets.refused, self._title, HOW)
-            for own, value in zip(self._values, _decimals(column), strict=True):
-                own[name] = value
+            # a float32 as the shortest decimal that stands for it: 9.8, not 9.800000190734863
+            for own, value in zip(self._values, column.detach().cpu().numpy().astype(np.float32), strict=True):
+                own[name] = float(str(value))
 
     def begin(self, area: int) -> dict[str, Any]:
         """Hands over the values of an area's next episode. Returns keywords for `reset`. Raises EnvError."""
@@ -84,8 +85,3 @@ def check_taken(name: str, taken: Iterable[str], refused: Mapping[str, str], tit
         raise EnvError(refused[name])
     has = ", ".join(known) or "none"
     raise EnvError(f"{title} has no parameter '{name}'{nearest(name, known)} (it has: {has}){how}")
-
-
-def _decimals(column: Tensor) -> list[float]:
-    """Returns float32 numbers (N,) as the shortest decimals that stand for them: 9.8, not 9.800000190734863."""
-    return [float(str(one)) for one in column.detach().cpu().numpy().astype(np.float32)]

@@ -79,7 +79,8 @@ def pull(
     contents = contents_of(list_files(name))
     must_be_run(contents)
     if models_only:
-        contents = contents.only(path for path in contents.paths if _is_model_part(path))
+        kept = (CONFIGURATION, STATUS, *METRICS)
+        contents = contents.only(path for path in contents.paths if path in kept or path.endswith((".onnx", ".nn")))
     staging = folder.path.with_name(f".{folder.path.name}.pull")
     must_fit(contents.size, folder.results, f"{name.repo}{'' if models_only else ' (--models-only needs less)'}")
     if report is not None:
@@ -104,10 +105,6 @@ def _must_be_free(folder: RunFolder, force: bool) -> None:
         raise RunError(
             f"{folder.path} exists already: pull under another name with --run-id=ID, or replace it with --force"
         )
-
-
-def _is_model_part(path: str) -> bool:
-    return path in (CONFIGURATION, STATUS, *METRICS) or path.endswith((".onnx", ".nn"))
 
 
 @contextmanager

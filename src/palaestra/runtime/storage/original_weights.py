@@ -183,7 +183,7 @@ class _NetworkState:
         encoder = source.within(ENCODER)
         for place, i in enumerate(network.images):
             self._image(network, f"{prefix}encoders.{index}.{place}", place, encoder.within(f"processors.{i}."))
-        columns, goals = self._columns(network, self._hidden_units(network))
+        columns, goals = self._columns(network)
         if network.entities:
             self._attention(network, f"{prefix}attentions.{index}.", encoder, columns)
             columns = [*columns, *range(len(columns), len(columns) + EMBEDDING)]
@@ -216,11 +216,9 @@ class _NetworkState:
         weights, biases = zip(*layers, strict=True)
         self.put_linear("action_head", (torch.cat(weights), torch.cat(biases)))
 
-    def _hidden_units(self, network: Trunk) -> int:
-        return network.width if network.memory is None else network.memory.lstm(0).input_size
-
-    def _columns(self, network: Trunk, hidden: int) -> tuple[list[int], list[int]]:
+    def _columns(self, network: Trunk) -> tuple[list[int], list[int]]:
         """Returns for each column of our encoding, without entities, the number of theirs; the same for goals."""
+        hidden = network.width if network.memory is None else network.memory.lstm(0).input_size
         starts = {}
         goal_starts = {}
         at = 0

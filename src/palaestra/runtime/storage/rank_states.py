@@ -23,7 +23,7 @@ def with_other_ranks(state: dict[str, Any], group: RankGroup) -> dict[str, Any]:
     """Returns the state of a checkpoint: rank 0's, with the decisions of all ranks, and the differences of the other
     ranks. All ranks take part.
     """
-    others = gather_states(state, group)
+    others = group.of_others(lambda: _differing(state, group))
     if not others:
         return state
     run = state["run"]
@@ -56,12 +56,8 @@ def state_of_rank(state: Mapping[str, Any], group: RankGroup) -> dict[str, Any]:
     return {**state, "run": {**run, "collector": {**run["collector"], "behaviors": behaviors}}}
 
 
-def gather_states(state: Mapping[str, State], group: RankGroup) -> list[RankState]:
-    """Returns the other ranks' states on rank 0, else nothing. Each sends only tensors that rank 0 does not have."""
-    return group.of_others(lambda: _differing(state, group))
-
-
 def _differing(state: Mapping[str, State], group: RankGroup) -> RankState:
+    """Returns this rank's state for rank 0, with only the tensors that rank 0 does not have."""
     tensors: dict[str, Tensor] = {}
     content = flatten(_plain(state), tensors)
     digests = {name: _digest(tensor) for name, tensor in tensors.items()}

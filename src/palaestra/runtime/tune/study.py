@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,6 @@ from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.search_settings import SearchSettings
 from palaestra.runtime.storage.run_folder import check_run_id
 from palaestra.runtime.storage.trust import sign
-from palaestra.runtime.tune.dimensions import Dimension
 from palaestra.runtime.tune.objectives import DIRECTIONS, Ending, missed
 from palaestra.runtime.tune.study_plan import StudyPlan
 
@@ -155,8 +154,8 @@ class TuneStudy:
                     pruner=pruner_of(optuna, plan),
                     load_if_exists=True,
                 )
-                if not self.all() and plan.start is not None:
-                    near = {each.path: each.nearest(plan.start[each.path]) for each in self._of_start(plan.start)}
+                if not self.all() and (start := plan.start) is not None:
+                    near = {each.path: each.nearest(start[each.path]) for each in plan.dimensions if each.path in start}
                     self.optuna.enqueue_trial(near, user_attrs={START: True})
             except Exception as error:  # of SQLAlchemy, sqlite3 or Optuna
                 lines = str(error).splitlines() or [type(error).__name__]
@@ -165,9 +164,6 @@ class TuneStudy:
     def all(self) -> list[FrozenTrial]:
         """Returns all trials, as they are now."""
         return self.optuna.get_trials(deepcopy=False)
-
-    def _of_start(self, start: Mapping[str, Any]) -> list[Dimension]:
-        return [each for each in self.plan.dimensions if each.path in start]
 
     def values(self, trial: FrozenTrial | Trial) -> dict[str, Any]:
         """Returns the values that a trial trains with, by path. The file's values may lie outside the ranges: Optuna

@@ -60,8 +60,10 @@ def draw_study(study: TuneStudy) -> list[str]:
         if names[number] not in (objective, AT_END):
             jobs = [("history", _plot_history_to_bar, {"of": study, "number": number}, 7.0)]
         if varied:
+            from optuna.importance import PedAnovaImportanceEvaluator as Evaluator  # needs no other library
+
             jobs += [
-                ("importance", drawing.plot_param_importances, {**of, "evaluator": _evaluator()}, 7.0),
+                ("importance", drawing.plot_param_importances, {**of, "evaluator": Evaluator()}, 7.0),
                 ("slices", drawing.plot_slice, of, wide),
                 ("parallel", drawing.plot_parallel_coordinate, of, wide),
             ]
@@ -121,13 +123,6 @@ def _plot_history_to_bar(_: Any, of: TuneStudy, number: int) -> None:
     label = f"{of.plan.search.bar:g} not reached"
     axes.plot(short, [high] * len(short), "x", color="#d1495b", clip_on=False, label=label)
     axes.legend()
-
-
-def _evaluator() -> Any:
-    """Returns the evaluator of importances without another library (PED-ANOVA, https://arxiv.org/abs/2304.10255)."""
-    from optuna.importance import PedAnovaImportanceEvaluator
-
-    return PedAnovaImportanceEvaluator()
 
 
 def _draw(pyplot: Any, study: TuneStudy, file: Path, plot: Any, keywords: dict[str, Any], width: float) -> str:

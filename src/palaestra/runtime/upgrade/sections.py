@@ -56,7 +56,7 @@ def sections(old: OldFile, report: UpgradeReport) -> dict[str, Section]:
     there = {
         name: value
         for name, value in (old.tree["behaviors"] if above else old.tree).items()
-        if above or _is_section(name, value)
+        if above or (name not in RunSettings.model_fields and (value is None or isinstance(value, Mapping | str)))
     }
     if not above:
         for name in old.tree.keys() - there.keys() - RunSettings.model_fields.keys():
@@ -68,10 +68,6 @@ def sections(old: OldFile, report: UpgradeReport) -> dict[str, Section]:
         values = _values(old, there, above, str(at[-1]), report)
         found[name] = Section(old, at, values, {} if at[-1] == DEFAULT else default)
     return found
-
-
-def _is_section(name: str, value: Any) -> bool:
-    return name not in RunSettings.model_fields and (value is None or isinstance(value, Mapping | str))
 
 
 def _end_of(old: OldFile, there: Mapping[str, Any], above: Key, name: str) -> str:

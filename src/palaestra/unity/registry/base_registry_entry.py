@@ -13,24 +13,10 @@ class BaseRegistryEntry(ABC):
 
     def __init__(self, identifier: str, expected_reward: float | None, description: str | None) -> None:
         """Takes the id, the episode return at which it counts as solved, and a description."""
-        self._identifier = identifier
-        self._expected_reward = expected_reward
-        self._description = description
-
-    @property
-    def identifier(self) -> str:
-        """Id of the entry."""
-        return self._identifier
-
-    @property
-    def expected_reward(self) -> float | None:
+        self.identifier = identifier
+        self.expected_reward = expected_reward
         """Episode return at which the environment counts as solved; None: unknown."""
-        return self._expected_reward
-
-    @property
-    def description(self) -> str | None:
-        """Description of the environment."""
-        return self._description
+        self.description = description
 
     @abstractmethod
     def make(self, **kwargs: Any) -> BaseEnv:

@@ -243,6 +243,8 @@ def _chosen(there: list[int], wanted: Sequence[int]) -> list[int | None]:
 
 
 def _page(folder: RunFolder, world: str, models: Models, scripts: Sequence[str], curve: str) -> str:
+    from palaestra.web.layout import ICON
+
     files, settings = models.files, models.settings
     kind = registry("envs").get(world) if world in registry("envs").names() else None
     summary = getattr(kind, "summary", "") or f"Agents of {world}"
@@ -261,7 +263,7 @@ def _page(folder: RunFolder, world: str, models: Models, scripts: Sequence[str],
         for name in files
     )
     pad = "".join(f"<button data-key='{key}'>{key.upper()}</button>" for key in PLAYABLE.get(world, "").split())
-    icon = "data:image/svg+xml;base64," + base64.b64encode(_icon().encode()).decode()
+    icon = "data:image/svg+xml;base64," + base64.b64encode(ICON.encode()).decode()
     return Template((FILES / "page.html").read_text(encoding="utf-8")).substitute(
         title=html.escape(f"{folder.run_id}"),
         summary=html.escape(summary),
@@ -325,10 +327,3 @@ def _curve(folder: RunFolder, steps: Sequence[int | None]) -> tuple[str, list[fl
     below = f"<span>0</span><span>{last:,.0f} decisions</span>"
     chart = f"<div class='chart'><div class='scale'>{scale}</div>{picture}<div class='below'>{below}</div></div>"
     return chart, [x(last if step is None else min(step, last)) for step in steps]
-
-
-@cache
-def _icon() -> str:
-    from palaestra.web.layout import ICON
-
-    return ICON

@@ -9,7 +9,6 @@ import time
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -106,8 +105,5 @@ class Frames:
             return None
         share = 1.0 if lasts <= 1 / RATE else min((time.monotonic() - made) / lasts, 1.0)
         self._done = share >= 1
-        return _numbered(tick, blend(self._before, self._now, share, self._extent))
-
-
-def _numbered(tick: int, numbers: NDArray[np.float32]) -> bytes:
-    return np.array([tick & 0xFFFFFFFF], np.uint32).tobytes() + numbers.tobytes()
+        numbers = blend(self._before, self._now, share, self._extent)
+        return np.array([tick & 0xFFFFFFFF], np.uint32).tobytes() + numbers.tobytes()

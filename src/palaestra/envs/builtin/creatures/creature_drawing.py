@@ -20,7 +20,7 @@ def draw_creature(creature: Creature, rows: Rows, behavior: str) -> Drawing:
     root = rows["position"][:, :1] * (1.0, 0.0, 1.0)
     floor = np.array([0.0, creature.floor, 0.0], np.float32)
     place = mirrored(rows["position"] - root - floor)
-    turn = mirrored_turn(rows["rotation"])
+    turn = (rows["rotation"] * (-1.0, -1.0, 1.0, 1.0)).astype(np.float32)  # Unity's quaternions in a drawing's axes
     shapes = (
         *ground(root, far),
         target(rows, creature, root + floor, far),
@@ -32,11 +32,6 @@ def draw_creature(creature: Creature, rows: Rows, behavior: str) -> Drawing:
 def mirrored(place: NDArray[np.floating]) -> NDArray[np.float32]:
     """Returns Unity's positions (..., 3) in a drawing's axes."""
     return (place * (1.0, 1.0, -1.0)).astype(np.float32)
-
-
-def mirrored_turn(turn: NDArray[np.floating]) -> NDArray[np.float32]:
-    """Returns Unity's quaternions (..., 4) in a drawing's axes."""
-    return (turn * (-1.0, -1.0, 1.0, 1.0)).astype(np.float32)
 
 
 def ground(root: NDArray[np.floating], far: float) -> tuple[Solids, ...]:
