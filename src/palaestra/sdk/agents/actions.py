@@ -22,7 +22,7 @@ class Actions:
 
 
 class ActionMask:
-    """Discrete actions that are forbidden at one decision of an agent."""
+    """Says which choices of its discrete actions an agent may take at its next decision."""
 
     def __init__(self, spec: ActionSpec) -> None:
         self._branches = spec.branches
@@ -31,7 +31,7 @@ class ActionMask:
         self._allowed: bytearray | None = None
 
     def set_action_enabled(self, branch: int, action: int, enabled: bool) -> None:
-        """Allows or forbids a choice, counted from 0. All are allowed at the start of each decision."""
+        """Allows or forbids a choice, counted from 0. Before each decision all choices are allowed again."""
         if not 0 <= branch < len(self._branches):
             have = f"branches 0 to {len(self._branches) - 1}" if self._branches else "no discrete branches"
             raise EnvError(
@@ -47,8 +47,8 @@ class ActionMask:
         self._allowed[self._begins[branch] + action] = bool(enabled)
 
     def take(self) -> bytearray | None:
-        """Returns a byte a choice, 1: allowed; None: all are. Then allows all. Raises EnvError if a branch has no
-        allowed choice."""
+        """Returns a byte for each choice, 1 if it is allowed, or None if all are; then allows all choices again.
+        Raises EnvError if a branch has no allowed choice."""
         allowed = self._allowed
         self._allowed = None
         if allowed is not None:
