@@ -23,8 +23,9 @@ def parallel_env(
     """Opens a built-in, a Unity build, a game in Python or the Editor, as `palaestra learn --env` means the name; all
     agents act at once.
 
-    `seed` is the seed that a game starts with (0 by default), and that of the first episode elsewhere (by default drawn
-    at random); `options` go to the environment, except `parameters`, environment parameters by name. Raises EnvError.
+    A game starts with `seed` (0 by default). In other environments it is the seed of the first episode (by default
+    drawn at random). `options` go to the environment, except `parameters`, environment parameters by name. Raises
+    EnvError.
     """
     try:
         from palaestra.interop.parallel_env import AgentsEnv

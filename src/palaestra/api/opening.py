@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @python_call
 def make(name: str, *, areas: int | None = None, device: str = "cpu", **options: Any) -> Env:
-    """Opens an environment with `areas` copies, or its own number of them.
+    """Opens an environment with `areas` copies, or with its default number of copies.
 
     >>> import palaestra
     >>> env = palaestra.make("CartPole", areas=8)

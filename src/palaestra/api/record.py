@@ -58,8 +58,8 @@ def record(
     force: overwrite the file that `out` names.
     seed, results_dir, trust, env_options: as for `evaluate`.
 
-    Returns the `Recording`, which plays in a notebook. Raises PalaestraError, also for Unity games, which draw in their
-    own window only.
+    Returns the `Recording`, which plays in a notebook. Raises PalaestraError. A Unity game
+    cannot be recorded: it draws only in its own window.
     """
     film = Film(areas, seconds, episodes, fps, width, sampled, seed, titles, title, force, env_options or {})
     own = next((run.env for run in listed(runs) if isinstance(run, Result)), None)

@@ -73,8 +73,8 @@ def train(
     >>> result = palaestra.train(run_id="pendulum", resume=True, max_steps=60_000)
     >>> result = palaestra.train("configs/ppo/3DBall.yaml", env="3DBall", callbacks=[palaestra.stop_at_reward(90)])
 
-    What is not given comes from `config`, from the settings that are shipped for the environment, or fits its
-    observations and actions.
+    Settings that are not given come from `config`, or else from the file that is shipped for the environment. Without
+    such a file, settings are chosen that fit its observations and actions.
 
     config: a settings file in ML-Agents' format, or a dictionary of the same shape. With `resume`, the run's own file.
     env: where agents learn. A name: a built-in such as "3DBall", "gymnasium:ID", "pettingzoo:MODULE",

@@ -35,14 +35,14 @@ def train_seeds(
     >>> import palaestra
     >>> print(palaestra.train_seeds(env="gymnasium:CartPole-v1", seeds=5, side_by_side=2, max_steps=100_000))
 
-    config, env, further keywords: as for `palaestra.train`. With `resume`, seeds whose runs exist go on.
+    config, env, further keywords: as for `palaestra.train`. With `resume`, seeds whose runs exist continue.
     seeds: how many, a list of them, or a text such as "3,7,9" or "11-15".
     side_by_side: how many train at once, each in a process of its own; their output goes to their log files only. A
         script needs `if __name__ == "__main__":` where `trainer` is a class of its own.
     quiet: print nothing.
 
-    Returns the results, the errors of seeds that failed, and their mean with its interval. A seed that fails does not
-    stop the others; RunError is raised if all fail. Signals act as in `palaestra.train`.
+    Returns the results with their mean and its interval, and the errors of seeds that failed. A seed that fails does
+    not stop the others; RunError is raised if all fail. Signals act as in `palaestra.train`.
     """
     given = dict(options)
     settings, callbacks, trust = given.pop("settings", None), given.pop("callbacks", ()), given.pop("trust", False)

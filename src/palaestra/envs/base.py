@@ -25,7 +25,7 @@ class Env(Protocol):
     """An environment that steps many agents at once and returns one table for each behavior.
 
     An episode restarts on the tick on which it ends (Gymnasium's SAME_STEP): `obs` is already the first observation of
-    the new one. A returned TimeStep is never modified.
+    the new episode. A returned TimeStep is never modified.
     """
 
     device: torch.device  # where its tables are

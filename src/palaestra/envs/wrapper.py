@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 class EnvWrapper:
     """Has all members of `Env` and all optional ones, and passes each on to the environment that it wraps.
 
-    A method that the wrapped environment lacks does nothing, or returns an empty value, unless it names a trait that it
-    needs. Subclasses override the methods that they change; to change a tick, `send` and `receive` (`step` is both).
+    A method that the wrapped environment lacks does nothing, or returns an empty value, unless its description names a
+    trait that it needs. Subclasses override the methods that they change; to change a tick, `send` and `receive`
+    (`step` is both).
     """
 
     def __init__(self, env: Env) -> None:

@@ -29,9 +29,9 @@ def make_single(
 ) -> SingleEnv:
     """Opens a built-in, a Unity build, a game in Python or the Editor, as `palaestra learn --env` means the name.
 
-    `seed` is the seed that a game starts with (0 by default), and that of the first episode elsewhere (by default drawn
-    at random); `options` go to the environment, except `parameters`, environment parameters by name. Raises EnvError,
-    also for an environment with several agents.
+    A game starts with `seed` (0 by default). In other environments it is the seed of the first episode (by default
+    drawn at random). `options` go to the environment, except `parameters`, environment parameters by name. Raises
+    EnvError, also for an environment with several agents.
     """
     if not env:
         raise EnvError(

@@ -38,10 +38,10 @@ def make_vector(
 ) -> TableVectorEnv:
     """Opens a built-in environment with as many areas as give `num_envs` agents.
 
-    `tensors`: actions, observations, rewards and ends are torch tensors on `device`. `seed` is that of the first reset
-    without one, by default drawn at random. `options` go to the environment, except `parameters`, environment
-    parameters by name, one number or one for each area. Raises EnvError, also for agents that cannot be stepped as one
-    batch.
+    `tensors`: actions, observations, rewards and ends are torch tensors on `device`. `seed` is used by the first reset
+    that has no seed of its own; by default it is drawn at random. `options` go to the environment, except `parameters`,
+    environment parameters by name, one number or one for each area. Raises EnvError, also for agents that cannot be
+    stepped as one batch.
     """
     if isinstance(num_envs, bool) or not isinstance(num_envs, int | np.integer) or num_envs < 1:
         raise EnvError(f"{env}: num_envs is {num_envs!r}; expected a whole number of at least 1")

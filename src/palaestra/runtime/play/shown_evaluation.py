@@ -38,8 +38,8 @@ class Evaluation(Shown):
     """Episodes of one or several runs and behaviors.
 
     `mean`, `returns` and similar attributes describe one behavior of one run. If there are several, choose by run, by
-    behavior or by both: `evaluation["first"]["Striker"].mean`. Iterating gives the names to choose from. With groups,
-    the rewards are rewards of whole groups, and `frame` has each agent's.
+    behavior or by both: `evaluation["first"]["Striker"].mean`. Iterating gives the names to choose from. If agents
+    share rewards in groups, `returns` has the rewards of whole groups, and `frame` those of single agents, too.
     """
 
     rows: tuple[EvaluatedSide, ...]  # by run and behavior, or team

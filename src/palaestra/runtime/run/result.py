@@ -31,7 +31,7 @@ class Result(Shown):
     """Results of a training: models, steps, rewards and the run's folder.
 
     It can be given to `evaluate`, `record`, `plot`, `export`, `compare`, `distill` and `load_policy`, and to
-    settings that name a run, in place of its name.
+    settings that name a run, instead of the run's name.
     """
 
     folder: Path

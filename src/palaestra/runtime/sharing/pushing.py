@@ -83,7 +83,7 @@ def push(  # noqa: PLR0913 - keywords for the flags of the command
 ) -> Pushed:
     """Uploads a run to `user/repository`, which is made unless it exists.
 
-    An existing repository gets a new commit if it holds the same behaviors; another one is refused unless `force` is
+    An existing repository gets a new commit if it holds the same behaviors; any other is refused unless `force` is
     given.
 
     >>> import palaestra

@@ -29,7 +29,7 @@ MAX_SILENT_STEPS = 10_000
 
 
 class Agent:
-    """Base class of agents, as Unity's Agent. Derive from it, set `behavior`, override the methods you need."""
+    """Base class of agents, like Unity's Agent. Derive from it, set `behavior`, override the methods you need."""
 
     behavior: Behavior
     decision_period: int | None = 5
