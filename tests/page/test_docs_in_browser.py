@@ -41,6 +41,7 @@ FINDS = {
     "learning_rate": "reference/settings/ppo",
     "multi-GPU": "guides/machines/processes",
     "not learning": "guides/training/it-does-not-learn",
+    "ONNX Runtime": "guides/results/onnx",
     "Optuna": "guides/training/tune",
     "resume": "guides/training/keep-and-stop",
     "reward does not rise": "guides/training/it-does-not-learn",
