@@ -6,7 +6,7 @@ import warp as wp
 
 from palaestra.envs.builtin.ball.motion import DEGREE, Sphere, has_fallen, step_ball, tilt_block
 from palaestra.envs.builtin.ball.picture import paint_scene
-from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
+from palaestra.envs.builtin.base.program import EndColumns, EpisodeColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
 from palaestra.envs.builtin.sensors.rays import clear_frames, shift_frames
 
@@ -21,12 +21,10 @@ COLORS = wp.constant(3)  # channels of a picture
 
 
 @world_struct
-class World(EndColumns, ParameterColumns):
+class World(EndColumns, EpisodeColumns, ParameterColumns):
     """Columns of games with a ball, a row per area. Observations that a variant of the game lacks have width
     0."""
 
-    rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # physics ticks of this episode
     tilt: wp.array(dtype=wp.quat)
     position: wp.array(dtype=wp.vec3)  # position of the ball, from the block's center
     velocity: wp.array(dtype=wp.vec3)

@@ -142,7 +142,7 @@ class WarpEnv:
         spec = self.spec
         self.behaviors: Mapping[str, BehaviorSpec] = spec if isinstance(spec, Mapping) else dict.fromkeys(names, spec)
         self._started = False
-        rows = dict.fromkeys(("pending", "episodes", *program.area_columns), self.num_areas)
+        rows = dict.fromkeys(("rng", "age", "pending", "episodes", *program.area_columns), self.num_areas)
         rows |= rows_of_roles(program.world.vars, self.roles, self.num_areas)
         slots = self.num_areas * self.agents
         sizes = shapes_from(program, self.behaviors, bool(self.roles), len(self.parameter_ranges), self.sizes)

@@ -29,6 +29,13 @@ class EndColumns:
     truncated: wp.array(dtype=wp.bool)
 
 
+class EpisodeColumns:
+    """Columns of worlds whose episodes are random and have a time limit: a row per area."""
+
+    rng: wp.array(dtype=wp.uint32)
+    age: wp.array(dtype=wp.int32)  # of this episode; a decision adds `age_per_decision`
+
+
 class ParameterColumns:
     """Columns of worlds with parameters: a row per area."""
 

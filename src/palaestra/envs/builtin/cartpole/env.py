@@ -15,7 +15,7 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base.env import WarpEnv
-from palaestra.envs.builtin.base.program import EndColumns, Program, world_struct
+from palaestra.envs.builtin.base.program import EndColumns, EpisodeColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import Rows, checked_choice, save_final_obs
 from palaestra.envs.builtin.drawing.figures import QUARTER, fixed
 from palaestra.envs.solids import BLUE, FLOOR, GOLD, GRAY, INK, Drawing, solids
@@ -36,11 +36,9 @@ START_RANGE = wp.constant(0.05)  # of each number of the state
 
 
 @world_struct
-class World(EndColumns):
+class World(EndColumns, EpisodeColumns):
     """Columns of CartPole, one row per area."""
 
-    rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # decisions of this episode
     state: wp.array2d(dtype=wp.float64)  # x (m), velocity (m/s), angle (rad), angular velocity (rad/s)
     action: wp.array2d(dtype=wp.int64)  # 0: push left, 1: push right
     obs: wp.array2d(dtype=wp.float32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, world_struct
+from palaestra.envs.builtin.base.program import EndColumns, EpisodeColumns, ParameterColumns, world_struct
 
 
 @wp.struct
@@ -137,13 +137,11 @@ class Scratch:
 
 
 @world_struct
-class World(EndColumns, ParameterColumns):
+class World(EndColumns, EpisodeColumns, ParameterColumns):
     """Columns, one row per area. Axes are Unity's; a part's position is its center of mass."""
 
     anatomy: Anatomy
     scratch: Scratch
-    rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # decisions of this episode
     early: wp.array(dtype=wp.int32)  # ticks of this episode before its first decision
     pull: wp.array(dtype=float)  # m/s that gravity adds in a tick of this episode
     position: wp.array2d(dtype=wp.vec3)

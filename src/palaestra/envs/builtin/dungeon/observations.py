@@ -6,7 +6,7 @@ from math import cos, radians, sin
 
 import warp as wp
 
-from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, world_struct
+from palaestra.envs.builtin.base.program import EndColumns, EpisodeColumns, ParameterColumns, world_struct
 from palaestra.envs.builtin.physics.contact_solver import ContactColumns
 from palaestra.envs.builtin.physics.pusher import HALF, observe_body
 from palaestra.envs.builtin.physics.rigid_bodies import cross
@@ -55,11 +55,9 @@ RAY_SIN = wp.constant(Reaches(*(sin((k - 7) * RAY_STEP) for k in range(RAYS))))
 
 
 @world_struct
-class World(EndColumns, ParameterColumns, ContactColumns):
+class World(EndColumns, EpisodeColumns, ParameterColumns, ContactColumns):
     """Columns of DungeonEscape: a row per area or, from `holds_key` on, per agent. Places are from the middle."""
 
-    rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # decisions of this episode
     lead: wp.array(dtype=wp.int32)  # physics ticks of this episode before its first decision
     pull: wp.array(dtype=wp.float32)  # m/s that gravity adds in a tick of this episode
     dragon: wp.array(dtype=wp.vec2)

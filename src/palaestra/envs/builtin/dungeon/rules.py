@@ -348,11 +348,5 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
             observe(world, i, agent, ticks_passed(world, i))
 
 
-BY_AREA = (
-    "rng",
-    "age",
-    "lead",
-    "pull",
-    *(name for name in World.vars if name.startswith(("dragon", "stone", "body_", "patch"))),
-)
+BY_AREA = ("lead", "pull", *(name for name in World.vars if name.startswith(("dragon", "stone", "body_", "patch"))))
 PROGRAM = Program(World, begin, tick, area_columns=(*BY_AREA, "key", "key_angle", "key_lies"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, world_struct
+from palaestra.envs.builtin.base.program import EndColumns, EpisodeColumns, ParameterColumns, world_struct
 from palaestra.envs.builtin.physics.contact_solver import ContactColumns
 from palaestra.envs.builtin.physics.rigid_bodies import GRAVITY, SECONDS
 from palaestra.envs.builtin.sensors.camera import add_ball, add_box, add_room, make_sight
@@ -53,11 +53,9 @@ IS_BLUE, IS_GRAY, IS_GREEN, IS_RED = (wp.constant(look) for look in range(4))
 
 
 @world_struct
-class World(EndColumns, ParameterColumns, ContactColumns):
+class World(EndColumns, EpisodeColumns, ParameterColumns, ContactColumns):
     """Columns of FoodCollector: per area, from `frozen` on per agent. Heights are above the place of rest."""
 
-    rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # decisions of this episode
     lead: wp.array(dtype=wp.int32)  # physics ticks of this episode before its first decision
     food: wp.array2d(dtype=wp.vec2)  # where each ball is, the good ones first
     food_height: wp.array2d(dtype=wp.float32)

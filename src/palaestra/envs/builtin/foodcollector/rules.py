@@ -333,7 +333,7 @@ def draw(world: World):
             paint_row(last, y, 0, SKY, FLOOR)
 
 
-BY_AREA = ("rng", "age", "lead", "parameters", "owner", "bounds")
+BY_AREA = ("lead", "parameters", "owner", "bounds")
 BY_AREA += tuple(name for name in World.vars if name.startswith(("food", "body_", "patch")))
 GRID = Program(World, begin, tick, area_columns=BY_AREA)
 VISUAL = Program(World, begin, tick, draw, draw_rows=BAND, image_columns=("plain",), area_columns=BY_AREA)

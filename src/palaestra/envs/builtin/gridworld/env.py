@@ -25,7 +25,7 @@ from torch.nn.functional import pad
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base.env import WarpEnv
-from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
+from palaestra.envs.builtin.base.program import EndColumns, EpisodeColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import Rows, checked_choice, next_parameter, save_final_obs
 from palaestra.envs.builtin.drawing import figures
 from palaestra.envs.builtin.gridworld.board_picture import AGENT, GREEN, RED, SHADOW, paint
@@ -42,11 +42,9 @@ LONGEST_WAY = 2 * LONGEST + 8  # cells to a goal, around up to four goals of the
 
 
 @world_struct
-class World(EndColumns, ParameterColumns):
+class World(EndColumns, EpisodeColumns, ParameterColumns):
     """Columns of GridWorld, one row per area."""
 
-    rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # decisions of this episode
     edge: wp.array(dtype=wp.int32)  # cells along an edge of this episode's board
     agent: wp.array(dtype=wp.int32)  # the agent's cell: row * edge + column, row 0 at the top
     painted_episode: wp.array2d(dtype=wp.int32)  # the episode of what each row of the image shows

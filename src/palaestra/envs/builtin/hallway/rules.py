@@ -15,7 +15,7 @@ import math
 
 import warp as wp
 
-from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, world_struct
+from palaestra.envs.builtin.base.program import EndColumns, EpisodeColumns, ParameterColumns, world_struct
 from palaestra.envs.builtin.base.world_columns import next_parameter
 from palaestra.envs.builtin.physics.pressing import MOST_SPIN, rub_sole
 from palaestra.envs.builtin.physics.rigid_bodies import (
@@ -70,11 +70,9 @@ CHOICES = wp.constant(5)
 
 
 @world_struct
-class World(EndColumns, ParameterColumns):
+class World(EndColumns, EpisodeColumns, ParameterColumns):
     """Columns of Hallway, one row per area."""
 
-    rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # physics ticks of this episode
     place: wp.array(dtype=wp.vec2)  # of the agent
     angle: wp.array(dtype=wp.float32)
     velocity: wp.array(dtype=wp.vec2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.base.program import EndColumns, world_struct
+from palaestra.envs.builtin.base.program import EndColumns, EpisodeColumns, world_struct
 
 ROWS = wp.constant(9)  # of the largest board
 COLUMNS = wp.constant(8)
@@ -24,13 +24,11 @@ NONE = wp.constant(-2)
 
 
 @world_struct
-class World(EndColumns):
+class World(EndColumns, EpisodeColumns):
     """Columns of Match3, one row per area."""
 
     planes: wp.bool  # True: observations have one board per type, as images; False: the types cell by cell
     largest: wp.bool  # True: every board is of the largest size
-    rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # decisions of this episode
     rows: wp.array(dtype=wp.int32)  # of this episode's board
     columns: wp.array(dtype=wp.int32)
     kind: wp.array2d(dtype=wp.int32)  # the color in each cell; OUTSIDE beyond the board

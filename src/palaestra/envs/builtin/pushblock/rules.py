@@ -6,7 +6,7 @@ import math
 
 import warp as wp
 
-from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
+from palaestra.envs.builtin.base.program import EndColumns, EpisodeColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import checked_choice, next_parameter, save_final_obs
 from palaestra.envs.builtin.physics.pressing import MARGIN, fall, grown, press, press_on_plane
 from palaestra.envs.builtin.physics.rigid_bodies import (
@@ -47,11 +47,9 @@ OFFSET_REACH = wp.constant(0.0)
 
 
 @world_struct
-class World(EndColumns, ParameterColumns):
+class World(EndColumns, EpisodeColumns, ParameterColumns):
     """Columns of PushBlock, one row per area."""
 
-    rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # decisions of this episode
     lead: wp.array(dtype=wp.int32)  # physics ticks of this episode before its first decision
     agent_position: wp.array(dtype=wp.vec2)  # from the room's middle
     agent_velocity: wp.array(dtype=wp.vec2)

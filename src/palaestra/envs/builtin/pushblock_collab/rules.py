@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
+from palaestra.envs.builtin.base.program import EndColumns, EpisodeColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import checked_choice, next_parameter, save_final_image, save_final_obs
 from palaestra.envs.builtin.physics.contact_solver import (
     ContactColumns,
@@ -49,11 +49,9 @@ WALL_TAG, AGENT_TAG, GOAL_TAG, BLOCK_TAG = (wp.constant(tag) for tag in range(4)
 
 
 @world_struct
-class World(EndColumns, ParameterColumns, ContactColumns):
+class World(EndColumns, EpisodeColumns, ParameterColumns, ContactColumns):
     """Columns of CooperativePushBlock: a row per area or, from `action` on, per agent. Places are from the middle."""
 
-    rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # decisions of this episode
     lead: wp.array(dtype=wp.int32)  # physics ticks of this episode before its first decision
     pull: wp.array(dtype=wp.float32)  # m/s that gravity adds in a tick of this episode
     gone: wp.array2d(dtype=wp.bool)  # whether a block is in the goal
@@ -303,7 +301,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     observe(world, i)
 
 
-BY_AREA = ("rng", "age", "lead", "pull", "gone", "owner", "bounds")
+BY_AREA = ("lead", "pull", "gone", "owner", "bounds")
 PROGRAM = Program(
     World, begin, tick, area_columns=(*BY_AREA, *(name for name in World.vars if name.startswith(("body_", "patch"))))
 )

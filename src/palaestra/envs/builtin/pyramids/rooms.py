@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.base.program import EndColumns, world_struct
+from palaestra.envs.builtin.base.program import EndColumns, EpisodeColumns, world_struct
 
 SECONDS = wp.constant(0.02)
 GRAVITY = wp.constant(9.81)
@@ -58,11 +58,9 @@ CUBE_Y = wp.constant(Offsets(*_RING_Y, *_SECOND_Y, 0.131, 0.131, 1.375, 1.375, 0
 
 
 @world_struct
-class World(EndColumns):
+class World(EndColumns, EpisodeColumns):
     """Columns of Pyramids, one row per area."""
 
-    rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # physics ticks of this episode
     place: wp.array(dtype=wp.vec2)  # position of the agent's middle
     height: wp.array(dtype=wp.float32)
     angle: wp.array(dtype=wp.float32)

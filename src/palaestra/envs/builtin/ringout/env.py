@@ -27,7 +27,7 @@ from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base.env import WarpEnv
-from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
+from palaestra.envs.builtin.base.program import EndColumns, EpisodeColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
 from palaestra.envs.builtin.drawing.figures import fixed
 from palaestra.envs.builtin.physics.rigid_bodies import (
@@ -62,11 +62,9 @@ OBS = OWN + (AGENTS - 1) * OF_EACH
 
 
 @world_struct
-class World(EndColumns, ParameterColumns):
+class World(EndColumns, EpisodeColumns, ParameterColumns):
     """Columns of RingOut: a row per slot, except for `AREA_COLUMNS`."""
 
-    rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # decisions of this episode
     parameters: wp.array2d(dtype=wp.float32)  # bounce, drag of this episode
     position: wp.array(dtype=wp.vec2)  # from the ring's middle
     velocity: wp.array(dtype=wp.vec2)
@@ -78,7 +76,7 @@ class World(EndColumns, ParameterColumns):
     obs: wp.array2d(dtype=wp.float32)
 
 
-AREA_COLUMNS = ("rng", "age", "parameters")
+AREA_COLUMNS = ("parameters",)
 
 
 @wp.func

@@ -22,7 +22,7 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base.env import WarpEnv
-from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
+from palaestra.envs.builtin.base.program import EndColumns, EpisodeColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.rays import clear_frames, heading
@@ -44,7 +44,7 @@ AHEAD_OBS, BEHIND_OBS = (rules.width_of(int(rays), len(SEEN)) for rays in (rules
 
 
 @world_struct
-class World(EndColumns, ParameterColumns, rules.FieldColumns):
+class World(EndColumns, EpisodeColumns, ParameterColumns, rules.FieldColumns):
     """Columns of SoccerTwos; observations have a row per player."""
 
     obs_ahead: wp.array2d(dtype=wp.float32)

@@ -99,7 +99,7 @@ def observe_fan(
         aside = next_turn(aside, ray, turn)
 
 
-AREA_COLUMNS = ("rng", "age", "lead", "ball", "ball_velocity", "ball_spin", "kick", "ball_touch")
+AREA_COLUMNS = ("lead", "ball", "ball_velocity", "ball_spin", "kick", "ball_touch")
 PARAMETER_RANGES = {"ball_touch": (0.0, 0.0, 1.0), "gravity": (9.81, 1.0, 100.0)}
 """Gravity changes nothing, as in Unity, where heights are fixed."""
 TICKS = wp.constant(5)  # physics ticks per decision
@@ -115,8 +115,6 @@ class FieldColumns:
     """Columns of the soccer games: a row per area up to `ball_touch`, then per player."""
 
     strikers: wp.int32  # how many of the players are Strikers; 0: all are alike
-    rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # decisions of this episode
     lead: wp.array(dtype=wp.int32)  # ticks of this episode before its first decision
     ball: wp.array(dtype=wp.vec2)
     ball_velocity: wp.array(dtype=wp.vec2)

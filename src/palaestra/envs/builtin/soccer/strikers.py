@@ -24,7 +24,7 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base.env import WarpEnv
-from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
+from palaestra.envs.builtin.base.program import EndColumns, EpisodeColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import save_final_obs
 from palaestra.envs.builtin.sensors.rays import clear_frames, heading
 from palaestra.envs.builtin.soccer import rules
@@ -55,7 +55,7 @@ GOALIE_OBS = rules.width_of(GOALIE_RAYS, len(GOALIE_SEEN))
 
 
 @world_struct
-class World(EndColumns, ParameterColumns, rules.FieldColumns):
+class World(EndColumns, EpisodeColumns, ParameterColumns, rules.FieldColumns):
     """Columns of StrikersVsGoalie; observations have a row per Striker or Goalie."""
 
     striker_obs_ahead: wp.array2d(dtype=wp.float32)

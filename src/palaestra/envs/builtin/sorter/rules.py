@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, world_struct
+from palaestra.envs.builtin.base.program import EndColumns, EpisodeColumns, ParameterColumns, world_struct
 from palaestra.envs.builtin.base.world_columns import next_parameter
 from palaestra.envs.builtin.physics.rigid_bodies import (
     GRAVITY,
@@ -51,11 +51,9 @@ SCALE = wp.constant(20.0)  # meters that an observation shows as 1
 
 
 @world_struct
-class World(EndColumns, ParameterColumns):
+class World(EndColumns, EpisodeColumns, ParameterColumns):
     """Columns of Sorter, one row per area. Rows of `obs_tiles` beyond `tiles` are all zero."""
 
-    rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # physics ticks of this episode
     tiles: wp.array(dtype=wp.int32)  # number of tiles in this episode
     touched: wp.array(dtype=wp.int32)  # number of touched tiles: the first ones, since they are in order
     number: wp.array2d(dtype=wp.int32)  # number of each tile, 1..20, rising

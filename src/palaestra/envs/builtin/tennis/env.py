@@ -66,7 +66,7 @@ class World(EndColumns, ParameterColumns):
     obs: wp.array2d(dtype=wp.float32)
 
 
-AREA_COLUMNS = ("rng", "ball", "ball_velocity", "striker", "floor", "over", "contacts", "strokes", "parameters")
+AREA_COLUMNS = ("ball", "ball_velocity", "striker", "floor", "over", "contacts", "strokes", "parameters")
 
 
 @wp.func

@@ -6,7 +6,7 @@ import math
 
 import warp as wp
 
-from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
+from palaestra.envs.builtin.base.program import EndColumns, EpisodeColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import checked_choice, direction_of, next_parameter, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import box_body, box_box, fixed_box
 from palaestra.envs.builtin.sensors.rays import MISS, clear_frames, heading, shift_frames, wrapped, write_ray
@@ -48,11 +48,9 @@ MIDDLE_Y = wp.constant(-4.0)  # of the ground, where the observed position begin
 
 
 @world_struct
-class World(EndColumns, ParameterColumns):
+class World(EndColumns, EpisodeColumns, ParameterColumns):
     """Columns of WallJump, one row per area."""
 
-    rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # decisions of this episode
     lead: wp.array(dtype=wp.int32)  # physics ticks of this episode before its first decision
     agent: wp.array(dtype=wp.vec2)
     agent_speed: wp.array(dtype=wp.vec2)
