@@ -175,9 +175,8 @@ class UnityGame(GameBackend):
 
     def _check_process(self) -> None:
         if self._process is not None and (code := self._process.code()) is not None:
-            raise UnityEnvironmentException(
-                f"the game {self._process.describe_exit()} (return code {code}){self._tail()}"
-            )
+            ended = self._process.describe_exit(f" (return code {code})")
+            raise UnityEnvironmentException(f"the game {ended}{self._tail()}")
 
     def _raise_disconnected(self) -> None:
         """Raises the error for a connection that broke while the game waited for an answer."""

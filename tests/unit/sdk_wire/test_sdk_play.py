@@ -219,6 +219,8 @@ def test_the_error_for_a_file_that_does_not_play_says_how_to(tmp_path: Path):
     (tmp_path / "mute.py").write_text("from palaestra import sdk\n", "utf-8")
     with (
         opened(executable=str(tmp_path / "mute.py")) as env,
-        pytest.raises(EnvError, match=r"code 0 before it connected .*mute\.py\); a game in Python must play"),
+        pytest.raises(
+            EnvError, match=r"code 0 before it connected .*mute\.py\)\. It wrote no log; a game in Python must"
+        ),
     ):
         env.reset(0)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from palaestra.core.display import shown_path
+
 SUFFIXES = (".x86_64", ".x86", ".app", ".exe")
 SCRIPT = ".py"
 """Suffix of a game written in Python (palaestra.sdk), which is started with the interpreter of this process."""
@@ -67,7 +69,7 @@ def explain_missing(name: str, platform: str = sys.platform) -> str:
     """Explains why `find` returned None: where it looked, what is there instead, and what to do."""
     if not name.strip():
         return "the name of the build is empty"
-    path = _path(name)
+    path = Path(shown_path(_path(name)))
     system = _system(platform)
     stem = _stem(path)
     script = is_script(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from palaestra.core.display import indented
+from palaestra.core.display import indented, shown_path
 from palaestra.core.errors import EnvError, GameGone, NotFinite, ProtocolError
 from palaestra.envs.copies import CopyFailed
 from palaestra.envs.unity import executable
@@ -102,9 +102,10 @@ class GameInstance:
         """See `Copy`. Also reminds the user of a silent game, and empties logs that have grown too long."""
         process = self.process
         if process is not None and process.code() is not None:
-            raise CopyFailed(
-                GameGone(f"it {process.describe_exit()}{self._early()}{self._unplayed()}{self.log_tail()}")
-            )
+            tail = self.log_tail()
+            early = "" if self.conversation.game else f" before it connected ({shown_path(self._context.build)})"
+            early += ". It wrote no log" if early and not tail else ""
+            raise CopyFailed(GameGone(f"it {process.describe_exit(early)}{self._unplayed()}{tail}"))
         talk = self.conversation
         decided = talk.game is not None and talk.game.decided
         if why := talk.silence.check(None if talk.call is None else talk.call.arrived, decided, self.title):
@@ -117,13 +118,6 @@ class GameInstance:
                 self._context.warn(
                     f"{self.title}: {log} has grown to {size >> 20} MiB; only what is written from now on is kept"
                 )
-
-    def _early(self) -> str:
-        """Names a build that has ended before it connected, and says if it wrote no log."""
-        if self.conversation.game is not None:
-            return ""
-        silent = "" if self.log_tail() else " and wrote no log"
-        return f" before it connected{silent} ({self._context.build})"
 
     def _unplayed(self) -> str:
         """Returns a hint for a game in Python that ends without playing."""
@@ -143,7 +137,7 @@ class GameInstance:
     def log_tail(self) -> str:
         """Returns the end of the game's log, if it has one."""
         tail = self.process.tail(LAST_LINES) if self.process is not None else ""
-        where = "" if self.options.logs is None else f" ({self._context.logs})"
+        where = "" if self.options.logs is None else f" ({shown_path(self._context.logs)})"
         return indented(f"; the end of its log{where}:\n{tail}") if tail else ""
 
     def stop(self) -> None:

@@ -20,6 +20,7 @@ from palaestra.core.files import regular
 from palaestra.envs.unity.executable import is_script
 from palaestra.envs.unity.options import UnityOptions
 
+KILLED = (-9, 137)  # exit codes after SIGKILL
 TERMINATE_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 _TAIL_BYTES = 256 * 1024
 _TAIL_LINES = 200
@@ -116,10 +117,13 @@ class GameProcess:
             self._sweep()
         return code
 
-    def describe_exit(self) -> str:
-        """Returns how the process exited, as a predicate for 'the game'."""
+    def describe_exit(self, when: str = "") -> str:
+        """Returns how the process exited, as a predicate for 'the game' with `when`, and a likely cause."""
         code = self.code()
-        return "is still running" if code is None else describe(code)
+        cause = (
+            ". The system kills programs so when memory runs out" if code in KILLED and sys.platform != "win32" else ""
+        )
+        return "is still running" if code is None else f"{describe(code)}{when}{cause}"
 
     def tail(self, lines: int = 15) -> str:
         """Returns the last lines of the Player log, or of the printed output if this start wrote no log.
@@ -189,10 +193,9 @@ def describe(code: int, platform: str = sys.platform) -> str:
 
 def _signal_name(number: int) -> str:
     try:
-        name = f"signal {signal.Signals(number).name}"
+        return f"signal {signal.Signals(number).name}"
     except ValueError:
         return f"signal {number}"
-    return f"{name} (the system does that when memory runs out)" if name == "signal SIGKILL" else name
 
 
 def _launch(command: list[str], output: BinaryIO | None, retry_after: float = 0.5) -> subprocess.Popen[bytes]:

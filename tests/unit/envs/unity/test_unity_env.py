@@ -209,6 +209,19 @@ def test_a_silent_game_is_named_long_before_it_is_an_error(tmp_path: Path, monke
     assert "for it to connect: it runs but has not connected" in log.lines[0][2]
 
 
+def test_a_build_that_dies_before_it_connects_is_named_in_two_sentences(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    build = tmp_path / "Dead.x86_64"
+    build.write_text("#!/bin/sh\nkill -9 $$\n")
+    build.chmod(0o755)
+    words = (
+        r"it was killed by signal SIGKILL before it connected \(Dead\.x86_64\)\. It wrote no log\. "
+        r"The system kills programs so when memory runs out$"
+    )
+    with opened(executable="Dead", timeout_wait=20.0) as env, pytest.raises(GameGone, match=words):
+        env.reset(1)
+
+
 @pytest.mark.parametrize(("game", "said"), [("Empty", "for an agent"), ("Endings", "for a decision to be asked for")])
 def test_a_game_that_answers_without_decisions_is_named_once(
     game: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -130,7 +130,7 @@ def test_nothing_is_found_where_nothing_is_and_the_explanation_says_so(platform:
 def test_the_explanation_names_what_was_looked_for_and_the_nearest_name():
     lay("Gameplay.x86_64")
     message = explain_missing("Gameplya.x86_64", "linux")
-    assert str(Path.cwd() / "Gameplya.x86,") in message
+    assert "(looked for Gameplya.x86_64, Gameplya.x86, Gameplya)" in message
     assert message.endswith("did you mean Gameplay.x86_64?")
     assert "there is no folder" in explain_missing("builds/Game", "linux")
     Path("builds").mkdir()
