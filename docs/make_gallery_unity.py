@@ -88,7 +88,7 @@ def section(name: str) -> list[str]:
     agreement = agreements().get(name)
     lines = ["## Compared with Unity's example", ""]
     if agreement is None:
-        return [*lines, "It is none of Unity's examples.", "", *truth(name)]
+        return [*lines, f"{name} is none of Unity's examples.", "", *truth(name)]
     if agreement.models:
         lines += ["| Unity's model | earns here | Unity states |", "|---|---|---|"]
         lines += [*(f"| {' | '.join(row)} |" for row in model_rows(agreement)), ""]

@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     results_dir(parser)
     trust(parser)
     demo = parser.add_argument_group(
-        "To write demonstrations in place of a picture", "They hold observations and actions to learn from."
+        "To write demonstrations in place of a picture", "Demonstrations are observations and actions to learn from."
     )
     switch(demo, "--demo", "write demonstration files (.demo) instead of a picture")
     demo_out = (
