@@ -15,6 +15,7 @@ import sysconfig
 from pathlib import Path
 
 from palaestra.cli.flags import option, switch
+from palaestra.core.display import shown_path
 from palaestra.core.errors import RunError
 from palaestra.core.files import expanded, explain, regular, write_whole
 from palaestra.core.plugins import own_python
@@ -45,13 +46,13 @@ def main(options: argparse.Namespace) -> None:
     folder = expanded(options.dir or Path(sysconfig.get_path("scripts"))).absolute()
     if options.remove:
         for path, restored in remove(folder).items():
-            print(f"Removed {path}" + (", and brought back what it had replaced" if restored else ""))
+            print(f"Removed {shown_path(path)}" + (", and brought back what it had replaced" if restored else ""))
         return
     for path, command in install(folder, force=options.force).items():
-        print(f"Wrote {path} (runs `palaestra {command}`)")
+        print(f"Wrote {shown_path(path)} (runs `palaestra {command}`)")
         found = _found(path.stem)
         if found is None:
-            print(f"  {folder} is not in PATH: add it, or call the command by its whole path")
+            print(f"  {shown_path(folder)} is not in PATH: add it, or call the command by its whole path")
         elif not found.samefile(path):
             print(f"  {found} comes first in PATH, so the name runs it")
 

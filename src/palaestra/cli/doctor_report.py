@@ -245,11 +245,8 @@ def masks(report: BehaviorReport) -> str:
 
 def copies(number: int) -> str:
     """Returns the number of copies to start."""
-    return (
-        "one is enough on this machine"
-        if number == 1
-        else f"up to {number} are worth starting on this machine: --num-envs={number}"
-    )
+    several = f"up to {number} are worth starting on this machine: --num-envs={number}"
+    return several if number > 1 else "one alone is worth starting on this machine"
 
 
 def _span(least: int, most: int) -> str:

@@ -289,15 +289,12 @@ def worth_starting(timing: Timing, processors: int | None = None) -> CopiesAdvic
     busy = 1.0 if timing.cores is None else max(0.05, min(timing.cores, 1.0))
     by_processors = max(1, int((here - 1) / busy))
     by_trainer = max(1, round(1 / max(1 - game, 1e-3)))
-    number = min(by_processors, by_trainer)
-    keeps = (
-        "is assumed to keep one core busy"
-        if timing.cores is None
-        else f"keeps {busy:.0%} of a core busy while it is waited for"
-    )
-    return CopiesAdvice(
-        number,
-        f"a copy {keeps}, and this machine has {here}, of which one is for the trainer; "
-        f"reading and answering take {1 - game:.0%} of a tick, so about {by_trainer} would keep the trainer busy, "
-        "learning aside",
-    )
+    share = "" if timing.cores is None else f"{busy:.0%} of "
+    keeps = f"a copy keeps {share}a core busy{' (assumed)' if timing.cores is None else ''}"
+    if by_processors < by_trainer:
+        why = f"{keeps}, and one of the {here} cores here is for the trainer, so more copies would wait for a core"
+        more = f"with more cores, up to about {by_trainer} would be worth starting"
+        return CopiesAdvice(by_processors, f"{why}; {more}")
+    enough = "one copy keeps" if by_trainer == 1 else f"about {by_trainer} copies keep"
+    why = f"reading and answering take {1 - game:.0%} of a tick, so {enough} the trainer busy, learning not counted"
+    return CopiesAdvice(by_trainer, f"{why}; {keeps}, and the {here} cores here have room for {by_processors}")

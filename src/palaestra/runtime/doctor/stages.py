@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from palaestra.core.display import shown_path
 from palaestra.core.errors import EnvError, GameGone, PalaestraError
 from palaestra.core.specs import describe
 from palaestra.envs.unity import executable
@@ -174,7 +175,7 @@ def found(name: str) -> list[str]:
     file = executable.find(name) or Path(name)
     marked = "" if os.access(file, os.X_OK) else "not "
     how = "run by Python" if executable.is_script(file) else f"{marked}marked as a program"
-    return [f"{file} ({size(file.stat().st_size)}, {how})"]
+    return [f"{shown_path(file)} ({size(file.stat().st_size)}, {how})"]
 
 
 def listening(copy: GameInstance) -> list[str]:

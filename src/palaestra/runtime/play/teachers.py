@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from palaestra.core.display import shown_path
 from palaestra.core.errors import ConfigError, EnvError
 from palaestra.core.files import MODEL_FILES
 from palaestra.core.plugins import nearest
@@ -153,12 +154,12 @@ class Teachers:
             learner.collector.rollout_size = None
             return self._watching_another(name, str(bc.teacher_behavior), bc.teacher)
         teacher = self._make_teacher(bc, name, learner.spec)
-        more = _seen_more(learner, teacher)
+        title, more = shown_path(bc.teacher), _seen_more(learner, teacher)
         if bc.teacher_plays:
             learner.collector.policy = TeacherPolicy(teacher, self._env.device)
-            return f"{bc.teacher} plays '{name}', so the rewards are the teacher's; the student only watches{more}"
+            return f"{title} plays '{name}', so the rewards are the teacher's; the student only watches{more}"
         learner.collector.policy = LabelledPolicy(learner.trainer.policy, teacher)
-        return f"'{name}' plays, and learns what {bc.teacher} would have done{more}"
+        return f"'{name}' plays, and learns what {title} would have done{more}"
 
     def check_specs_match(self, learners: Mapping[str, Learner]) -> None:
         """Raises EnvError if a student and the behavior of its teacher have different specs."""
@@ -196,7 +197,7 @@ class Teachers:
             if there in self._env.behaviors
             else f"; it is not there yet (the environment has {', '.join(self._env.behaviors)})"
         )
-        return f"{teacher} plays '{there}', and '{name}' learns from it{present}"
+        return f"{shown_path(teacher)} plays '{there}', and '{name}' learns from it{present}"
 
     def _make_teacher(self, bc: BCSettings, behavior: str, spec: BehaviorSpec) -> BrainPolicy:
         assert bc.teacher is not None
