@@ -75,19 +75,13 @@ def main(options: argparse.Namespace) -> int:
 
 def _beside(options: argparse.Namespace) -> int:
     """Serves the page of a run that is about to begin, until the process that trains it closes this one's input."""
+    from palaestra.runtime.control.os_signals import act_on_closed_input
     from palaestra.web.site import Site
 
     with suppress(AttributeError, OSError):
         os.nice(10)  # the training goes first
     over = threading.Event()
-
-    def wait() -> None:
-        with suppress(OSError):
-            while os.read(0, 1):  # not by sys.stdin, whose lock would be held when the interpreter shuts down
-                pass
-        over.set()
-
-    threading.Thread(target=wait, daemon=True).start()
+    act_on_closed_input(over.set)
     path = f"/watch?{urlencode({'run': options.what, 'areas': 16, 'begins': 1})}" if options.what else "/"
     return open_page(Site(options.results_dir, run=options.what), path=path, browser=False, ended=over.is_set)
 

@@ -7,19 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from palaestra.convert.source_network import (
-    ConstantStd,
-    Continuous,
-    Convolution,
-    Dense,
-    Discrete,
-    Flatten,
-    Layer,
-    LearnedStd,
-    SourceObs,
-    SourcePolicy,
-    Spread,
-)
+from palaestra.convert import source_network as network
 from palaestra.core.onnx_models.onnx_graph import BATCH, Graph
 from palaestra.core.onnx_models.onnx_metadata import write_notes
 from palaestra.core.onnx_models.onnx_policy import continuous_outputs, discrete_outputs, form_outputs
@@ -27,14 +15,14 @@ from palaestra.core.onnx_models.onnx_policy import continuous_outputs, discrete_
 FLOAT = 1  # of ONNX's TensorProto.DataType
 
 
-def source_graph(policy: SourcePolicy) -> Graph:
+def source_graph(policy: network.SourcePolicy) -> Graph:
     """Returns the model of version 3."""
     graph = Graph(metadata=write_notes(policy.spec))
     form_outputs(graph, 0)
     parts = [encoded(graph, each, i) for i, each in enumerate(policy.seen)]
     features = parts[0] if len(parts) == 1 else graph.add("Concat", *parts, axis=1)
     features = run(graph, policy.body, "body", features)
-    if isinstance(policy.head, Continuous):
+    if isinstance(policy.head, network.Continuous):
         continuous(graph, policy.head, features)
         continuous_outputs(graph, policy.action.continuous)
     else:
@@ -42,7 +30,7 @@ def source_graph(policy: SourcePolicy) -> Graph:
     return graph
 
 
-def encoded(graph: Graph, seen: SourceObs, index: int) -> str:
+def encoded(graph: Graph, seen: network.SourceObs, index: int) -> str:
     """Declares an observation and writes the layers that turn it into a row of numbers."""
     x = graph.input(f"obs_{index}", (BATCH, *seen.spec.shape))
     if seen.factor != 1:
@@ -55,13 +43,13 @@ def encoded(graph: Graph, seen: SourceObs, index: int) -> str:
     return run(graph, seen.layers, f"encoder_{index}", x)
 
 
-def run(graph: Graph, layers: Sequence[Layer], name: str, x: str) -> str:
+def run(graph: Graph, layers: Sequence[network.Layer], name: str, x: str) -> str:
     """Writes layers one after another."""
     for i, layer in enumerate(layers):
         at = f"{name}.{i}"
-        if isinstance(layer, Dense):
+        if isinstance(layer, network.Dense):
             x = graph.add("Gemm", x, *_weights(graph, at, layer), alpha=1.0, beta=1.0, transB=1)
-        elif isinstance(layer, Convolution):
+        elif isinstance(layer, network.Convolution):
             sides = list(layer.weight.shape[2:])
             stride = [layer.stride] * 2
             x = graph.add(
@@ -74,14 +62,14 @@ def run(graph: Graph, layers: Sequence[Layer], name: str, x: str) -> str:
                 pads=[0] * 4,
                 strides=stride,
             )
-        elif isinstance(layer, Flatten):
+        elif isinstance(layer, network.Flatten):
             x = graph.add("Flatten", x, axis=1)
         else:
             x = WRITERS[layer.name](graph, at, x)
     return x
 
 
-def continuous(graph: Graph, head: Continuous, features: str) -> None:
+def continuous(graph: Graph, head: network.Continuous, features: str) -> None:
     """Writes sampled and deterministic actions, both within -1..1 where the environment's bounds are known."""
     mean = run(graph, head.mean, "action.mean", features)
     drawn = mean
@@ -92,7 +80,7 @@ def continuous(graph: Graph, head: Continuous, features: str) -> None:
         graph.add("Identity", within(graph, head, name, value), output=name)
 
 
-def within(graph: Graph, head: Continuous, name: str, value: str) -> str:
+def within(graph: Graph, head: network.Continuous, name: str, value: str) -> str:
     """Writes actions as Unity gets them: the range low..high becomes -1..1. Squashed actions already are."""
     if head.squashed:
         return graph.add("Tanh", value)
@@ -107,11 +95,11 @@ def within(graph: Graph, head: Continuous, name: str, value: str) -> str:
     return graph.add("Clip", scaled, min=-1.0, max=1.0)
 
 
-def deviation(graph: Graph, spread: Spread, features: str) -> str:
+def deviation(graph: Graph, spread: network.Spread, features: str) -> str:
     """Writes the standard deviations of the noise, (N, continuous) or (1, continuous)."""
-    if isinstance(spread, ConstantStd):
+    if isinstance(spread, network.ConstantStd):
         return graph.constant("action.std", spread.std[None])
-    if isinstance(spread, LearnedStd):
+    if isinstance(spread, network.LearnedStd):
         raw = run(graph, (spread.layer,), "action.log_std", features)
         if not spread.squashed:
             return graph.add("Exp", graph.add("Clip", raw, min=spread.least, max=spread.most))
@@ -125,7 +113,7 @@ def deviation(graph: Graph, spread: Spread, features: str) -> str:
     return graph.add("Sqrt", graph.add("Add", variance, graph.constant("action.least_variance", 1e-6)))
 
 
-def discrete(graph: Graph, head: Discrete, branches: Sequence[int], features: str) -> None:
+def discrete(graph: Graph, head: network.Discrete, branches: Sequence[int], features: str) -> None:
     """Writes choices, of which the mask forbids some."""
     logits = run(graph, head.logits, "action.logits", features)
     mask = graph.input("action_masks", (BATCH, sum(branches)))
@@ -137,7 +125,7 @@ def discrete(graph: Graph, head: Discrete, branches: Sequence[int], features: st
     discrete_outputs(graph, parts, branches, mask, greedy=head.greedy)
 
 
-def _weights(graph: Graph, name: str, layer: Dense | Convolution) -> tuple[str, str]:
+def _weights(graph: Graph, name: str, layer: network.Dense | network.Convolution) -> tuple[str, str]:
     return graph.constant(f"{name}.weight", layer.weight), graph.constant(f"{name}.bias", layer.bias)
 
 

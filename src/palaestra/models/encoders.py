@@ -135,10 +135,12 @@ class ResidualBlock(nn.Module):
 OURS = (SimpleEncoder, NatureEncoder, ResNetEncoder, Match3Encoder, FullyConnectedEncoder)
 
 
-def dense(inputs: int, hidden: int) -> nn.Linear:
-    """Returns a dense layer as in ML-Agents' visual encoders: normal with std gain / sqrt(inputs), biases 0."""
-    layer = nn.Linear(inputs, hidden)
-    nn.init.normal_(layer.weight, std=DENSE_GAIN / math.sqrt(inputs))
+def dense(inputs: int, outputs: int, gain: float = DENSE_GAIN) -> nn.Linear:
+    """Returns a dense layer, by default as in ML-Agents' visual encoders: normal with std gain / sqrt(inputs), biases
+    0.
+    """
+    layer = nn.Linear(inputs, outputs)
+    nn.init.normal_(layer.weight, std=gain / math.sqrt(inputs))
     nn.init.zeros_(layer.bias)
     return layer
 

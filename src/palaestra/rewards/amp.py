@@ -12,13 +12,14 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.specs import BehaviorSpec, ObsSpec
 from palaestra.core.system_memory import format_bytes, free_memory
 from palaestra.data.transitions import Transitions
+from palaestra.models.encoders import dense
 from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Trunk
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.chosen_numbers import choose_numbers
 from palaestra.rewards.clips import Clips, load_clips
 from palaestra.rewards.settings import AMPSettings
-from palaestra.rewards.signal_optimizer import SignalOptimizer, of_signal, scaled_linear
+from palaestra.rewards.signal_optimizer import SignalOptimizer, of_signal
 
 OBSERVATIONS = "reward_signals.amp.observations"
 VERDICT_GAIN = 0.2
@@ -123,7 +124,7 @@ class PairDiscriminator(nn.Module):
         states = BehaviorSpec((ObsSpec("states", (2 * numbers,)),), spec.action)
         plain = of_signal(settings).model_copy(update={"normalize": False})
         self.trunk = Trunk(states, plain, 1)
-        self.verdict = scaled_linear(self.trunk.width, 1, VERDICT_GAIN)
+        self.verdict = dense(self.trunk.width, 1, VERDICT_GAIN)
 
     def forward(self, pairs: Tensor) -> Tensor:
         """Maps (N, 2 k) to (N,)."""

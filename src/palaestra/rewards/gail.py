@@ -14,12 +14,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.data.transitions import Transitions
+from palaestra.models.encoders import dense
 from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Inputs, Trunk
 from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.settings import GAILSettings
-from palaestra.rewards.signal_optimizer import SignalOptimizer, flat, of_signal, scaled_linear
+from palaestra.rewards.signal_optimizer import SignalOptimizer, flat, of_signal
 
 CODE = 128
 """Width of the bottleneck's code."""
@@ -129,7 +130,7 @@ class Discriminator(nn.Module):
         numbers = spec.action.continuous + spec.action.choices + 1 if actions else 0
         self.trunk = Trunk(spec, of_signal(settings), 1, extra=numbers)
         self.bottleneck = Bottleneck(self.trunk.width) if bottleneck else None
-        self.verdict = scaled_linear(CODE if bottleneck else self.trunk.width, 1, VERDICT_GAIN)
+        self.verdict = dense(CODE if bottleneck else self.trunk.width, 1, VERDICT_GAIN)
 
     def evidence(self, obs: tuple[Tensor, ...], action: Action, ended: Tensor) -> Inputs:
         """Returns inputs for N decisions: prepared observations, and the action (N, numbers) if it sees actions."""
@@ -158,7 +159,7 @@ class Bottleneck(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.mean = scaled_linear(width, CODE, CODE_GAIN)
+        self.mean = dense(width, CODE, CODE_GAIN)
         self.log_deviation = nn.Parameter(torch.zeros(CODE))
 
     def drawn(self, mean: Tensor, generator: torch.Generator) -> Tensor:

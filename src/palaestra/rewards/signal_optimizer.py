@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -76,11 +75,3 @@ def flat(action: Action, spec: ActionSpec) -> Tensor:
         for i, size in enumerate(spec.branches)
     )
     return torch.cat([action.continuous, *one_hot], 1)
-
-
-def scaled_linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
-    """Returns a layer with normal weights of deviation gain / sqrt(inputs) and no bias to start with."""
-    layer = nn.Linear(inputs, outputs)
-    nn.init.normal_(layer.weight, std=gain / math.sqrt(inputs))
-    nn.init.zeros_(layer.bias)
-    return layer

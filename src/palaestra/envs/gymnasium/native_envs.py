@@ -55,8 +55,11 @@ def native_envs(
     single = rendered or bool(conventions.parameters)
     if spec.entry_point is not None and not _preferred(creator, spec, options, single=single):
         return None
+    name = f"gymnasium:{spec.id}"
     if _is_atari(creator):
-        _check_atari(f"gymnasium:{spec.id}", creator, options)
+        if "batch_size" in options:
+            raise EnvError(f"{name} takes no option 'batch_size': every game acts on every tick")
+        check_option_types(name, creator, options, RANGES)
     if "autoreset_mode" in signature(creator).parameters:
         options = {"autoreset_mode": AutoresetMode.SAME_STEP, **options}
     if rendered and not _is_atari(creator):
@@ -64,7 +67,7 @@ def native_envs(
     envs = _made(spec, count, options)
     if rendered and _is_atari(creator):
         envs = WithScreens(envs, _made(spec, count, {**options, **WHOLE_SCREEN}))
-    return adapted(envs, f"gymnasium:{spec.id}", conventions)
+    return adapted(envs, name, conventions)
 
 
 def vector_options(spec: EnvSpec) -> list[str]:
@@ -115,13 +118,6 @@ def _mode(creator: Callable[..., Any]) -> Any:
 def _is_atari(creator: Callable[..., Any]) -> bool:
     """Whether an entry point makes the Arcade Learning Environment's vector environment, which cannot draw."""
     return getattr(creator, "__module__", "") == "ale_py.vector_env"
-
-
-def _check_atari(name: str, creator: Callable[..., Any], options: dict[str, Any]) -> None:
-    """Raises EnvError for an option of Atari's vector environment of a wrong type or out of its range."""
-    if "batch_size" in options:
-        raise EnvError(f"{name} takes no option 'batch_size': every game acts on every tick")
-    check_option_types(name, creator, options, RANGES)
 
 
 class WithScreens(VectorWrapper):

@@ -119,7 +119,9 @@ class BehaviorTable:
         Episodes of agents of `lost_sources` are lost.
         """
         if not arrivals and not lost_sources:
-            return self._idle_step(), {}
+            if self._idle is None or self._idle.area is not self._membership[0]:
+                self._idle = _TickColumns(self.spec, len(self), self._no_final_obs).step(self._membership, [])
+            return self._idle, {}
         found = [self._find(arrival) for arrival in arrivals]
         lost = list[Ids]()
         new_arrivals = list[Arrival]()
@@ -146,11 +148,6 @@ class BehaviorTable:
         step = rows.step(self._membership, lost)
         self._free(gone, lost_sources)
         return step, waiting
-
-    def _idle_step(self) -> TimeStep:
-        if self._idle is None or self._idle.area is not self._membership[0]:
-            self._idle = _TickColumns(self.spec, len(self), self._no_final_obs).step(self._membership, [])
-        return self._idle
 
     def _find(self, arrival: Arrival) -> Ids | None:
         return self._agents[self._key_number(arrival)].find(arrival.infos)

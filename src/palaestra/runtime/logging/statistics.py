@@ -71,30 +71,26 @@ class Statistics:
         if numbers := _numbers(values):
             sum_and_count = self._periods[behavior].means.setdefault(tag, [0.0, 0])
             _add(sum_and_count, numbers)
-            if self.trackers.watching:
-                self.trackers.values(behavior, tag, numbers, "mean")
+            self.trackers.values(behavior, tag, numbers, "mean")
 
     def total(self, behavior: str, tag: str, value: float) -> None:
         """Adds a value; the summary has the sum over the period."""
         for number in _numbers((value,)):
             totals = self._periods[behavior].totals
             totals[tag] = totals.get(tag, 0.0) + number
-            if self.trackers.watching:
-                self.trackers.values(behavior, tag, [number], "total")
+            self.trackers.values(behavior, tag, [number], "total")
 
     def latest(self, behavior: str, tag: str, value: float) -> None:
         """Sets a value; the summary has the last one."""
         for number in _numbers((value,)):
             self._periods[behavior].latest[tag] = number
-            if self.trackers.watching:
-                self.trackers.values(behavior, tag, [number], "latest")
+            self.trackers.values(behavior, tag, [number], "latest")
 
     def spread(self, behavior: str, tag: str, values: Iterable[float]) -> None:
         """Adds values; the summary has their mean and a histogram."""
         if numbers := _numbers(values):
             self._periods[behavior].spreads.setdefault(tag, []).extend(numbers)
-            if self.trackers.watching:
-                self.trackers.values(behavior, tag, numbers, "spread")
+            self.trackers.values(behavior, tag, numbers, "spread")
 
     def episodes(
         self,

@@ -119,7 +119,8 @@ class DemoRecorder:
         self._acting[behavior] = acting
         if step.lost is not None:
             for slot in np.flatnonzero(step.lost.cpu().numpy()).tolist():
-                self._lose(takes, slot)
+                if (broken := takes.pop(slot, None)) is not None:
+                    self._begun[broken.side] -= 1  # another episode is recorded instead
         table = _table(step)
         teams = step.team.cpu().numpy()
         for slot in np.flatnonzero(ended).tolist():
@@ -147,12 +148,6 @@ class DemoRecorder:
             return None
         self._begun[side] += 1
         return _Take(side)
-
-    def _lose(self, takes: dict[int, _Take], slot: int) -> None:
-        """Drops an episode that broke off; another one is recorded instead."""
-        take = takes.pop(slot, None)
-        if take is not None:
-            self._begun[take.side] -= 1
 
     def _record(self, take: _Take, table: _Table, slot: int, spec: BehaviorSpec, *, done: bool) -> None:
         first = not take.records

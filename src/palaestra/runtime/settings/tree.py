@@ -235,6 +235,14 @@ class RunSettings(Settings):
         return {name: {} if block is None else block for name, block in value.items()}
 
 
+def blocks_of(settings: RunSettings) -> Iterator[tuple[tuple[str | int, ...], BehaviorSettings]]:
+    """Yields the path and the block of every behavior, and of default_settings."""
+    for name, block in settings.behaviors.items():
+        yield ("behaviors", name), block
+    if settings.default_settings:
+        yield ("default_settings",), settings.default_settings
+
+
 PACE = {"max_steps", "summary_freq", "checkpoint_interval", "keep_checkpoints", "stop_when", "keep_best"}
 """Settings of a behavior that may change when a run is resumed."""
 SHAPE = {"trainer_type", "network_settings", "critic_bins", "critic_hidden_units", "critic_num_layers", "shared_critic"}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import AMPSettings, CuriositySettings, ExtrinsicSettings, GAILSettings, RNDSettings
 from palaestra.runtime.settings.look_alikes import odd_character
-from palaestra.runtime.settings.tree import RunSettings
+from palaestra.runtime.settings.tree import RunSettings, blocks_of
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.scenario.settings import CurriculumSettings
 from palaestra.trainers.behavior_settings import BehaviorSettings
@@ -27,7 +27,7 @@ FEW_UPDATES = 3
 
 def remarks(settings: RunSettings) -> Iterator[tuple[Key, str]]:
     """Yields the path and the text of each warning."""
-    for at, behavior in _behaviors(settings):
+    for at, behavior in blocks_of(settings):
         if odd := odd_character(str(at[-1])):
             yield at, f"the behavior's name has {odd}"
         yield from _of_behavior(behavior, at)
@@ -41,13 +41,6 @@ def remarks(settings: RunSettings) -> Iterator[tuple[Key, str]]:
         yield ("checkpoint_settings", "train_model"), "deprecated and without effect: training is the default"
     if settings.search is not None:
         yield ("search",), FOR_TUNE
-
-
-def _behaviors(settings: RunSettings) -> Iterator[tuple[Key, BehaviorSettings]]:
-    for name, behavior in settings.behaviors.items():
-        yield ("behaviors", name), behavior
-    if settings.default_settings:
-        yield ("default_settings",), settings.default_settings
 
 
 def _of_behavior(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]]:

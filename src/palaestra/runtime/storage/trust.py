@@ -23,10 +23,10 @@ from palaestra.rewards.settings import REWARDS, RewardSettings
 from palaestra.runtime.environments.make import EDITOR, is_game
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.settings.sourced_settings import Setting, dotted
+from palaestra.runtime.settings.tree import blocks_of
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.runtime.storage.outward import calls, listens
 from palaestra.runtime.storage.user_keys import user_key
-from palaestra.trainers.behavior_settings import BehaviorSettings
 
 CONFIGURATION = "configuration.yaml"
 """Name of the settings file in a run's folder."""
@@ -264,11 +264,3 @@ def signal_modules(name: str, signal: RewardSettings) -> list[str | None]:
         for key in ("vis_encode_type", "body")
     ]
     return found if name in REWARDS else [value if isinstance(value, str) and ":" in value else None for value in found]
-
-
-def blocks_of(settings: RunSettings) -> Iterator[tuple[Key, BehaviorSettings]]:
-    """Yields every behavior's block and its path."""
-    for name, block in settings.behaviors.items():
-        yield ("behaviors", name), block
-    if settings.default_settings:
-        yield ("default_settings",), settings.default_settings

@@ -18,7 +18,6 @@ from palaestra.runtime.settings.warnings import FOR_TUNE
 from palaestra.runtime.storage.trust import Code, learning_code
 from palaestra.runtime.tune.dimensions import Dimension
 from palaestra.runtime.tune.shipped_spaces import read_block, space_for
-from palaestra.trainers.behavior_settings import BehaviorSettings
 
 OF_A_STUDY = ("trials", "jobs")
 """Keys of `search` that may change when a study goes on."""
@@ -122,7 +121,8 @@ def make_plan(
     if len(given) < len(search.space):
         raise loaded.refusal([(("search", "space"), "gives a setting twice: with `behaviors.*` and without")], HEADING)
     if not given:
-        trainers = {block.trainer_type for block in blocks_of(settings)}
+        blocks = settings.behaviors.values() or filter(None, [settings.default_settings])
+        trainers = {block.trainer_type for block in blocks}
         given = dict(SearchSettings.model_validate({"space": space_for(trainers)}).space)
         given = _with_own_choices(given, StudyPlan(tree, settings, search, ()))
     notes = [*loaded.notes, *(warning for warning in loaded.warnings if FOR_TUNE not in warning)]
@@ -133,11 +133,6 @@ def make_plan(
     plan = StudyPlan(tree, settings, search, dimensions)
     start = check_ranges(plan, loaded, own_code)
     return replace(plan, notes=tuple(notes), start=start if search.start_values else None)
-
-
-def blocks_of(settings: RunSettings) -> list[BehaviorSettings]:
-    """Returns the settings of all behaviors, and default_settings where no behavior is listed."""
-    return list(settings.behaviors.values()) or ([settings.default_settings] if settings.default_settings else [])
 
 
 def check_ranges(plan: StudyPlan, loaded: Loaded, own_code: bool = True) -> dict[str, Any]:
