@@ -57,8 +57,8 @@ def main(args: argparse.Namespace) -> None:
         )
     file = args.config if args.example is None else find_example(args.example)
     loaded = load(file, sets=args.sets, own_code=args.trust)
-    for warning in (*loaded.warnings, *unread(loaded.settings)):
-        on_stderr(f"warning: {warning}")
+    for line in (*loaded.notes, *(f"warning: {text}" for text in (*loaded.warnings, *unread(loaded.settings)))):
+        on_stderr(line)
     text = loaded.text if args.example and not args.sets else to_yaml(loaded.settings)
     if args.out is None:
         show(text)

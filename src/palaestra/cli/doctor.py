@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.cli.flags import env_options, given, given_env_options, option, trust
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.core.errors import ConfigError
+from palaestra.runtime.logging.waiting import on_stderr
 
 if TYPE_CHECKING:
     from palaestra.runtime.doctor import Examination
@@ -84,7 +85,10 @@ def main(options: argparse.Namespace) -> int:
     if options.config is not None:
         must_be_trusted_file(options.config, changes, code_in=env_code, trust=options.trust)
     given_env_options(options)  # refuses what is no option of the environment
-    settings = with_channels(load(options.config, changes, options.sets, own_code=False)).settings
+    loaded = load(options.config, changes, options.sets, own_code=False)
+    for note in loaded.notes:
+        on_stderr(note)
+    settings = with_channels(loaded).settings
     limit = Limit(options.ticks or (None if options.seconds else 200), options.seconds)
     listed = options.config is not None
     report = DoctorReport()

@@ -81,6 +81,12 @@ def test_a_settings_file_brings_its_environment_and_its_behaviors(tmp_path: Path
     assert "behavior 'Basic' has no settings; did you mean 'Basik'?" in out
 
 
+def test_a_shipped_settings_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["doctor", "Basic", "--config", "configs/ppo/Basic.yaml", "--ticks", "20"]) == 0
+    assert "There is no configs/ppo/Basic.yaml here: taking the one that comes" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_seconds_end_an_examination(terminal):
     assert "ticks/s" in terminal("doctor Basic --seconds 0.2")

@@ -36,6 +36,14 @@ def test_config_prints_a_file_that_loads_to_the_same_settings(file, tmp_path, ca
     )
 
 
+def test_config_says_on_stderr_that_it_takes_the_shipped_file(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run(config, "configs/ppo/3DBall.yaml")
+    printed = capsys.readouterr()
+    assert printed.out.startswith("default_settings:")
+    assert "There is no configs/ppo/3DBall.yaml here: taking the one that comes with Palaestra" in printed.err
+
+
 def test_config_refuses_what_does_not_load(file: Path):
     with pytest.raises(ConfigError, match="unknown key"):
         run(config, str(file), "--set", "debugg=true")

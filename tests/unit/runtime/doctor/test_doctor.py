@@ -448,12 +448,12 @@ def test_copies_are_bounded_by_cores_and_by_the_trainer(spent: Timing, processor
 
 def test_the_reason_for_a_number_of_copies_names_the_limit_that_counts():
     assert worth_starting(timing(0.75, 0.25, 0.9), 2).why == (
-        "a copy keeps 90% of a core busy, and one of the 2 cores here is for the trainer, so more copies would wait for "
-        "a core; with more cores, up to about 4 would be worth starting"
+        "a copy keeps 90% of a core busy, and one of the 2 cores here is for the trainer, so more copies would wait "
+        "for a core; with more cores, up to about 4 would be worth starting"
     )
     assert worth_starting(timing(0.8, 0.2, 0.1), 16).why == (
-        "reading and answering take 20% of a tick, so about 5 copies keep the trainer busy, learning not counted; a copy "
-        "keeps 10% of a core busy, and the 16 cores here have room for 150"
+        "reading and answering take 20% of a tick, so about 5 copies keep the trainer busy, learning not counted; a "
+        "copy keeps 10% of a core busy, and the 16 cores here have room for 150"
     )
     assert "so one copy keeps the trainer busy" in worth_starting(timing(0.1, 0.9, 1.0), 4).why
     assert "a copy keeps a core busy (assumed)" in worth_starting(timing(0.99, 0.01, None), 8).why
