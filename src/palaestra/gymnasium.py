@@ -1,9 +1,9 @@
-"""Gives Gymnasium the ids of our environments when it is imported.
+"""Registers Palaestra's environments with Gymnasium when this module is imported.
 
 >>> import gymnasium, palaestra.gymnasium
 >>> env = gymnasium.make("palaestra/3DBall-v0")
 
-Nothing heavy may be imported here: only names of environments are read.
+This module imports no large library: it reads only the names of environments.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ VECTOR = "palaestra.interop.vector_env:make_vector"
 
 
 def register_envs() -> None:
-    """Registers `palaestra/<Name>-v0` for every built-in environment, and `palaestra/Game-v0`, unless they are."""
+    """Registers `palaestra/<Name>-v0` for every built-in environment, and `palaestra/Game-v0`, unless they are
+    registered already."""
     if f"palaestra/{GAME}-v0" in registry:
         return
     for name in built_in_names():

@@ -1,4 +1,4 @@
-"""Our environments, Unity games and games in Python for PettingZoo's trainers.
+"""Built-in environments, Unity games and games in Python for PettingZoo's trainers.
 
 >>> env = palaestra.pettingzoo.parallel_env("SoccerTwos")
 >>> env = palaestra.pettingzoo.aec_env("examples/sdk_tag.py")
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 def parallel_env(
     env: str, *, render_mode: str | None = None, device: str = "cpu", seed: int | None = None, **options: Any
 ) -> AgentsEnv:
-    """Opens a built-in, a Unity build, a game in Python or the Editor, as `palaestra learn --env` means the name; all
-    agents act at once.
+    """Opens a built-in environment, a Unity build, a game in Python or the Editor, by its name for `palaestra learn
+    --env`; all agents act at once.
 
-    A game starts with `seed` (0 by default). In other environments it is the seed of the first episode (by default
-    drawn at random). `options` go to the environment, except `parameters`, environment parameters by name. Raises
-    EnvError.
+    A game starts with `seed` (0 by default). In other environments `seed` is the seed of the first episode (by default
+    drawn at random). `options` are the environment's options; `parameters` among them sets environment parameters by
+    name. Raises EnvError.
     """
     try:
         from palaestra.interop.parallel_env import AgentsEnv

@@ -1,1 +1,2 @@
-"""The functions that `import palaestra` offers, one module for each: what `cli` is for the command line."""
+"""The functions that `import palaestra` offers, one module for each function; `cli` has the same for the command
+line."""

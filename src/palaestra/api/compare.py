@@ -43,13 +43,13 @@ def compare(
     groups: which runs belong together: "settings" (equal apart from the seed), "names" (equal apart from a number at
         the end), "runs" (each on its own), or patterns by name: {"ppo": "ppo-*", "sac": "sac-*"}.
     metric: TensorBoard tag to compare, or its last part; None: the reward.
-    behavior: only this one, or these.
+    behavior: compare only this behavior, or these behaviors; None: all.
     bar: also compare the decisions and the time until a summary reaches this value.
     at: compare at this step; None: at the end of each run.
     last: share of the steps, at the end, over which a score is the mean.
     normalize: rewards that are scaled to 0 and 1: "LOW,HIGH", "TASK=LOW,HIGH" or "minmax".
     lower: lower is better, as for a loss.
-    confidence: share of the bootstrap in an interval.
+    confidence: confidence level of the intervals, such as 0.95.
     results_dir: folder of all runs.
 
     Returns the `Comparison`. Raises PalaestraError.

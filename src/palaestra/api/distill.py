@@ -52,14 +52,14 @@ def distill(
     run: the teacher: a run id, RUN@STEP, RUN@best, a run's folder, the `Result` of a training, or a model file.
     hidden_units, num_layers: size of the small network.
     memory_size: numbers it remembers, 0 for none; None: twice its width if the teacher has a memory.
-    vis_encode_type: encoder of images; None: "simple", or "match3" for small ones.
-    max_steps: decisions that it learns from. It plays itself, and learns what the teacher would have done.
-    run_id: name of its run; None: the teacher's, and the size of the network.
+    vis_encode_type: encoder of images; None: "simple", or "match3" for small images.
+    max_steps: decisions to learn from: the student plays, and learns the actions that the teacher would have taken.
+    run_id: name of the student's run; None: the teacher's run id with the size of the student's network.
     env: the environment, as for `palaestra.train`; None: the teacher's.
     num_areas: copies of the environment; None: as many as the teacher's run has.
-    seed: of the student and of the episodes.
-    episodes: episodes that teacher and student play each for the comparison.
-    deterministic: they take the most likely action then, instead of sampling.
+    seed: seed of the student's training, and of the episodes of the comparison.
+    episodes: episodes that the teacher and the student each play for the comparison.
+    deterministic: both take the most likely action in these episodes, instead of sampling.
     settings: any other settings, as for `palaestra.train`: {"hyperparameters.learning_rate": 0.0004}.
     results_dir, trust: as for `evaluate`.
     force: replace a run of that name.

@@ -24,7 +24,7 @@ def export(
     results_dir: str | Path = "results",
     trust: bool = False,
 ) -> Export:
-    """Writes a run's policies as ONNX models, from its checkpoint. Training already writes them once.
+    """Writes a run's policies as ONNX models, from its checkpoint. A training writes these models already when it ends.
 
     >>> import palaestra
     >>> exported = palaestra.export("pole", out="pole.onnx", force=True)
@@ -40,7 +40,7 @@ def export(
         sensors.
     results_dir, trust: as for `evaluate`.
 
-    Returns the `Export`: files, and how well they agree with the networks. Raises PalaestraError.
+    Returns the `Export`: the files, and how well their outputs agree with the networks' outputs. Raises PalaestraError.
     """
     place = None if out is None else Path(out)
     return export_models(
@@ -77,10 +77,11 @@ def publish(
 
     run: a run id, a run's folder, or the `Result` of a training.
     out: the folder of the page.
-    steps: steps of the checkpoints that are shown; none: some, evenly spread.
-    areas: how many are shown; None: up to 9.
-    env: the environment; None: the one of the training. It must be one that describes its solids.
-    play: let the policy play in the browser, where its world's rules are small.
+    steps: show the checkpoints of these steps; empty: some checkpoints, evenly spread.
+    areas: copies of the environment that the page shows; None: up to 9.
+    env: the environment; None: the one of the training. Only environments that describe their solid bodies can be
+        shown.
+    play: let the policy play live in the browser, if the browser can simulate the environment.
     force: replace the folder if it is there.
     results_dir, trust: as for `evaluate`.
 

@@ -67,7 +67,7 @@ def word_of(run: object) -> str:
 
 
 def words_of(runs: object) -> list[str]:
-    """Returns the texts that name runs. Raises CallError if there is none."""
+    """Returns the texts that name runs. Raises CallError if no run is given."""
     if words := [word_of(run) for run in listed(runs)]:
         return words
     raise CallError("no run is given: expected a run id, a run's folder, the Result of a training, or several")

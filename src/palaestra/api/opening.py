@@ -1,4 +1,5 @@
-"""`palaestra.make` and `palaestra.load_policy`. Needs neither torch nor Warp until an environment is made."""
+"""`palaestra.make` and `palaestra.load_policy`. The module imports neither torch nor Warp until an environment is
+made."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ def make(name: str, *, areas: int | None = None, device: str = "cpu", **options:
 
     name: as for `palaestra.train(env=...)`: a built-in such as "3DBall", "gymnasium:ID", the file of a Unity build.
     areas: copies that are simulated together.
-    device: where its tables are, such as "cuda".
-    Further keywords are options of the environment itself, such as render_mode of a Gymnasium one.
+    device: device of the environment's tensors, such as "cuda". Further keywords are options of the environment itself,
+    such as render_mode of a Gymnasium environment.
 
     Returns an `Env`, which steps many agents at once: see the guide to environments of your own. Raises EnvError.
     """
@@ -47,7 +48,8 @@ def load_policy(
     seed: int | None = None,
     results_dir: str | Path = "results",
 ) -> Policy:
-    """Loads a trained policy for the CPU: one of ours or of ML-Agents (ONNX of versions 2 and 3, Barracuda's `.nn`).
+    """Loads a trained policy for the CPU: a policy of Palaestra or of ML-Agents (ONNX of versions 2 and 3, Barracuda's
+    `.nn`).
 
     >>> import numpy as np, palaestra
     >>> policy = palaestra.load_policy("results/pole/CartPole.onnx", seed=1)
@@ -59,7 +61,7 @@ def load_policy(
 
     model: a model file, a run id, a run's folder, RUN@STEP, RUN@best, the `Result` of a training, or
         "hub:user/repository[/FILE.onnx][@REVISION]".
-    behavior: which of several behaviors of a training.
+    behavior: the behavior to load, if the training has several.
     step: the model of this step, or "best": the one that `keep_best` kept; None: the newest.
     seed: with a seed the same calls give the same actions; without one they differ from policy to policy.
     results_dir: folder of all runs.

@@ -1,4 +1,4 @@
-"""Calls from Python: the voice of their messages, and short tracebacks."""
+"""Wraps the functions of the Python API: messages name their keywords, and tracebacks are short."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def python_call(function: Callable[P, T]) -> Callable[P, T]:
 
 def spelled_out(function: Callable[..., object]) -> Signature:
     """Returns a function's signature with the keywords that `**options: Unpack[...]` stands for. The keywords of
-    `**game` stay in their docstring: few programs need them.
+    `**game` stay in the function's docstring: few programs need them.
     """
     form = signature(function)
     forms: list[Parameter] = []
@@ -113,7 +113,7 @@ def converted(given: object, kind: str) -> Any:
 
 
 def bound(name: str, accepted: Signature, args: tuple[object, ...], kwargs: Mapping[str, object]) -> BoundArguments:
-    """Returns the arguments of a call, with Python's own numbers for those of NumPy; None means the default. Raises
+    """Returns the arguments of a call, with NumPy's numbers turned into Python's; None means the default. Raises
     CallError if an argument is unknown, missing, or has a wrong type.
     """
     try:

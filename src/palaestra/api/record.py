@@ -50,10 +50,10 @@ def record(
     areas: copies that are shown side by side; None: 4, or 1 of each of several models.
     seconds: its length.
     episodes: stop when every agent has played this many episodes.
-    fps: pictures per second, one per decision; None: real time where the environment has one, else 10.
+    fps: pictures per second, one per decision; None: as many as give real time if the environment has one, else 10.
     width: width in pixels; None: 640, or 320 for each model.
     sampled: sample actions as in training, instead of the most likely ones.
-    title: its title; None: the run's name.
+    title: title of the recording; None: the run's name.
     titles: draw the title and the reward so far.
     force: overwrite the file that `out` names.
     seed, results_dir, trust, env_options: as for `evaluate`.

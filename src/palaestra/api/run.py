@@ -1,4 +1,4 @@
-"""Plays an environment with brains of the user's choice, from Python."""
+"""Plays an environment with brains of the user's choice (models, rules or functions), from Python."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(
     quiet: bool = False,
     **game: Unpack[GameOptions],
 ) -> Evaluation:
-    """Plays an environment with brains of your choice, and returns the rewards of each.
+    """Plays an environment with brains of your choice (models, rules or functions), and returns the rewards of each.
 
     >>> import palaestra
     >>> games = palaestra.run("CartPole", "random", episodes=20)
@@ -47,9 +47,9 @@ def run(
     env: a name, your own environment, or a function that makes one, as for `palaestra.train`.
     brains: "heuristic" (the environment's own rule), "random", "model:RUN", "model:FILE.onnx",
         "python:MODULE:FUNCTION", a policy, a function of (obs, mask) that returns actions, arrays with a row for each
-        agent, or an object with `decide`. Of several behaviors or teams a dictionary: {"Soccer?team=0": "model:first",
-        "Soccer?team=1": "random"}.
-    episodes: episodes that count for each behavior and team.
+        agent, or an object with `decide`. For several behaviors or teams, give a dictionary: {"Soccer?team=0":
+        "model:first", "Soccer?team=1": "random"}.
+    episodes: episodes to play for each behavior and each team.
     deterministic: models take the most likely action instead of sampling.
     num_areas, seed, results_dir, env_options, quiet: as for `evaluate`.
     Further keywords are for Unity games, as for `evaluate`; time_scale=1 plays any environment in real time.

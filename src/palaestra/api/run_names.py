@@ -1,4 +1,4 @@
-"""Names the runs of programs that give no name: by environment and time, so that a notebook's cell can run twice."""
+"""Chooses a run id where a program gives none: from environment and time, so that a notebook's cell can run twice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def named(
     """Returns a training's overrides with a run id: the given one, else a new one, or with `resume` the id of the
     environment's newest run. `ending`: what follows the run id in the names of folders. Raises RunError.
 
-    The processes of one run must agree on its name: those that torchrun starts keep the default.
+    All processes of one run must use the same name: processes that torchrun starts keep the default name.
     """
     keys = ("run_id", "results_dir", "resume", "inference")
     run_id, results, resume, inference = [
@@ -43,7 +43,7 @@ def named(
 
 
 def new_name(results: Path, name: str, ending: str = "") -> str:
-    """Returns an unused run name: with the time, and a number if needed."""
+    """Returns an unused run name: `name` with the time, and with a number if a run of that name exists."""
     stamped = f"{name}-{time.strftime(STAMP)}"
     number = 1
     while _taken(results, found := stamped if number == 1 else f"{stamped}-{number}", ending):
@@ -74,7 +74,7 @@ def _newest(results: Path, name: str, ending: str) -> str:
 
 
 def given_value(path: tuple[str, str], config: Config, overrides: Mapping[str, Any], sets: Sequence[Setting]) -> Any:
-    """Returns the value of a key in a section that settings, keywords or the file give; None if none does."""
+    """Returns the value that settings, keywords or the file give for a key of a section; None if none of them does."""
     section, key = path
     for setting in reversed(sets):
         if setting.path == ".".join(path):

@@ -87,8 +87,8 @@ def train(
     batch_size: decisions in one gradient step.
     buffer_size: decisions of all copies before each update (ppo, poca), or kept in the replay (sac).
     hidden_units, num_layers: size of the network.
-    summary_freq: decisions between two summaries, which are printed, drawn, and given to callbacks; without settings of
-        your own, a run too short for three has five.
+    summary_freq: decisions between two summaries, which are printed, drawn, and given to callbacks; without a settings
+        file of your own, a run that is too short for three summaries has five.
     stop_at: mean reward of 100 episodes at which training ends.
     stop_without_progress: end after this many decisions without a better reward.
     keep_best: keep the best policy too: True, or the decisions between two evaluations.
@@ -97,7 +97,7 @@ def train(
     num_envs: processes that share the copies. `env` is then a name, or a function or class, also one that the script or
         the notebook defines.
     device: "cpu", "cuda", "cuda:1" ...; None: the GPU if there is one.
-    run_id: name of the run, and of its folder in `results_dir`; None: the environment's and the time, so that a
+    run_id: name of the run, and of its folder in `results_dir`; None: the environment's name and the time, so that a
         notebook's cell can run twice.
     results_dir: folder of all runs ("results").
     resume: continue the run `run_id` exactly where it was saved; without `run_id`, the newest run of this environment
@@ -110,7 +110,7 @@ def train(
     settings: any other settings, nested or with dots: {"time_horizon": 128, "hyperparameters.beta": 0.01}. Keys of a
         behavior apply to every behavior.
     quiet: print nothing.
-    trust: a resumed run may run the code that its settings name, although you did not write its folder here.
+    trust: let a resumed run run the code that its settings name, even if its folder was not written by you.
     others: further keys of `env_settings`, `engine_settings`, `torch_settings` and `checkpoint_settings`, such as
         time_scale=1.
 
@@ -127,7 +127,8 @@ def train(
 
 
 def callbacks_of(given: object) -> Sequence[Callable[[Summary], object]]:
-    """Returns the callbacks: a function, or several. Raises CallError for one that cannot take a Summary."""
+    """Returns the callbacks: a function, or several. Raises CallError for a function that cannot be called with a
+    Summary."""
     several: list[Any] = [] if given is None else [given]
     if not callable(given) and not isinstance(given, str | Mapping) and isinstance(given, Iterable):
         several = [*cast(Iterable[Any], given)]
@@ -171,7 +172,7 @@ def prepared(request: TrainingRequest, ending: str = "") -> TrainingRequest:
 
 
 def trained(request: TrainingRequest) -> Result:
-    """Trains. After a signal has ended the run (which is saved), the signal has its usual effect on the program."""
+    """Trains. When a signal ended the run (which is saved), the signal then has its usual effect on the program."""
     try:
         result = learn(request)
     except Terminated as before_the_run:

@@ -30,7 +30,7 @@ def train_seeds(
     quiet: bool = False,
     **options: Unpack[TrainingOptions],
 ) -> SeedResults:
-    """Trains as `palaestra.train` does, once for each seed, in the runs RUN_ID-seed-1 and so on.
+    """Trains once for each seed, as `palaestra.train` does, in the runs RUN_ID-seed-1, RUN_ID-seed-2 and so on.
 
     >>> import palaestra
     >>> print(palaestra.train_seeds(env="gymnasium:CartPole-v1", seeds=5, side_by_side=2, max_steps=100_000))

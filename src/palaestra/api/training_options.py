@@ -84,8 +84,8 @@ class TrainingOptions(SettingOptions, total=False):
 
 
 def overrides_of(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns keywords that are not None as a part of the settings tree. Raises CallError for a keyword that
-    is no setting; the message names our word for it, or the nearest keyword.
+    """Returns keywords that are not None as a part of the settings tree. Raises CallError for a keyword that is no
+    setting; the message names Palaestra's word for it, or the nearest keyword.
     """
     tree: dict[str, Any] = {}
     for key, given in options.items():
@@ -111,7 +111,7 @@ def _put(tree: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
 
 def class_by_name(trainer: type) -> str:
-    """Returns the name that settings have for a trainer's class. Raises CallError where there is none."""
+    """Returns the name by which settings refer to a trainer's class. Raises CallError if the class has no name."""
     try:
         return trainer_name(trainer)
     except ValueError as error:
@@ -175,8 +175,8 @@ def _leaves(settings: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str,
 
 
 def plain(value: Any) -> Any:
-    """Returns a value as a file could hold it: numbers of NumPy, paths and devices as Python's own types; a training's
-    result becomes its folder.
+    """Returns a value in the types that a settings file can hold: numbers of NumPy, paths and devices become Python's
+    own types; a training's result becomes its folder.
     """
     if isinstance(value, Mapping):
         return {key: plain(one) for key, one in value.items()}
@@ -192,7 +192,8 @@ def plain(value: Any) -> Any:
 
 
 def unknown_argument(function: Callable[..., Any], key: str, value: object) -> CallError:
-    """Returns the error for an unknown keyword: it names our keyword for it, or the nearest one."""
+    """Returns the error for an unknown keyword: its message names Palaestra's keyword for it, or the nearest
+    keyword."""
     forms = signature(function).parameters.values()
     known = [form.name for form in forms if form.kind is not Parameter.VAR_KEYWORD]
     what = f"{function.__name__}() has no argument '{key}'"
@@ -235,7 +236,7 @@ def check_config(function: Callable[..., Any], config: object) -> None:
 def given_env(env: object, config: Config, overrides: dict[str, Any], sets: Sequence[Setting]) -> GivenEnv:
     """Returns the facts about a program's environment, and adds its name to the overrides.
 
-    A function is called once to find out. Raises EnvError.
+    A function that makes an environment is called once, to look at the environment. Raises EnvError.
     """
     if isinstance(env, str | Path) and not str(env).strip():
         raise CallError(f'env is {env!r}; name an environment, such as env="3DBall"')

@@ -61,11 +61,11 @@ def tune(
     config: a settings file or dictionary to start from, with a block `search` or without; None: the file that is
         shipped for the environment, or settings that fit its spaces.
     env: name of the environment, as for `palaestra.train`.
-    study: name of the search and of its folder; None: the environment's and the time.
+    study: name of the search and of its folder; None: the environment's name and the time.
     search: a block `search` as a dictionary, {"space": {"hyperparameters.beta": {"log": [1e-4, 1e-2]}}}, a file with
         this block, or "ppo", "sac" or "poca" for the search space that is shipped with Palaestra.
-    trials, jobs, seeds, method, objectives, bar, pruner, storage: keys of `search`: how many trainings, how many of
-        them at once, seeds of each, the way to search, what counts, and the reward to reach.
+    trials, jobs, seeds, method, objectives, bar, pruner, storage: keys of `search`: number of trainings, how many of
+        them run at once, seeds of each, the search method, the results to optimize, the reward to reach, ...
     resume: continue the study, or join other processes that run it; `config` may be left out then.
     quiet: print nothing.
     Further keywords are the settings that `palaestra.train` takes, and further keys of `search`.

@@ -1,1 +1,2 @@
-"""Command line: `main` finds the command; each is a module with `add_arguments` and `main`, imported when needed."""
+"""Command line: `main` finds the command; each command is a module with `add_arguments` and `main`, imported when
+needed."""

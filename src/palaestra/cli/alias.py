@@ -1,7 +1,7 @@
 """Make `mlagents-learn` run `palaestra learn`, for scripts that call it.
 
-Writes the commands mlagents-learn and mlagents-run-experiment next to this environment's other commands.
-Commands of an installed ML-Agents are not changed without --force, which renames them until --remove.
+Writes the commands mlagents-learn and mlagents-run-experiment next to the other commands of this Python environment.
+Commands of an installed ML-Agents are not changed without --force, which renames them until --remove restores them.
 """
 
 from __future__ import annotations
@@ -58,9 +58,11 @@ def main(options: argparse.Namespace) -> None:
 
 
 def install(folder: Path, *, force: bool = False) -> dict[Path, str]:
-    """Writes all aliases to a folder, or none. Returns their files, and the command of ours that each runs.
+    """Writes all aliases to a folder, or none. Returns the aliases' files, each with the command of Palaestra that it
+    runs.
 
-    Raises RunError if a command of the name exists there or in PATH, unless `force`, which renames one in the folder.
+    Raises RunError if a command of that name exists in the folder or in PATH; with `force`, a command in the folder is
+    renamed instead.
     """
     files = {_file(folder, name): command for name, command in ALIASES.items()}
     for path in files:

@@ -137,7 +137,8 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
 
 
 def is_reported_here(error: PalaestraError) -> bool:
-    """Whether this process reports an error. Only one of several ranks reports: rank 0, or another if it is lost."""
+    """Whether this process reports an error. Only one of several ranks reports: rank 0, or another rank if rank 0 is
+    lost."""
     return is_read() or (error.reports if isinstance(error, RankLost) else reports())
 
 
@@ -152,8 +153,8 @@ def load_libraries(name: str, *, process: bool) -> None:
 def complain(
     message: str, error: BaseException | None = None, prefix: str = "palaestra: error: ", topic: str = ""
 ) -> int:
-    """Prints the message to standard error, after the traceback of `error` if given, and where its topic is explained.
-    Returns the exit status 1.
+    """Prints the message to standard error, after the traceback of `error` if given, and says where its topic is
+    explained. Returns the exit status 1.
     """
     with suppress(OSError):
         if error is not None:
@@ -174,7 +175,7 @@ def refuse_unknown(parser: Parser, arguments: list[str]) -> None:
 
 
 def parse(parser: Parser, arguments: list[str]) -> argparse.Namespace:
-    """Parses arguments; for an unknown one, exits with our name for it or the nearest argument."""
+    """Parses arguments; for an unknown argument, exits with Palaestra's name for it or the nearest argument."""
     options, unknown = parse_known(parser, arguments)
     if unknown:
         child = subparser(parser, options.command) if options.command else parser

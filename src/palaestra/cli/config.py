@@ -102,7 +102,7 @@ def show(text: str) -> None:
 
 
 def write(text: str, file: Path, *, force: bool = False) -> None:
-    """Writes a new file. Raises ConfigError if it exists already, unless `force` is set."""
+    """Writes a new file. Raises ConfigError if the file exists already, unless `force` is set."""
     must_be_new(file, force=force)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

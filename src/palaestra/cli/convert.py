@@ -1,7 +1,7 @@
 """Convert a policy of another library to the ONNX model that Unity reads.
 
 Reads models of Stable-Baselines3 (.zip), CleanRL and rsl_rl (files of weights), and Barracuda files of old ML-Agents
-(.nn). Nothing in a file is ever run. The result is compared with its source.
+(.nn). Code in a file is never run. The new model's actions are compared with the actions of its source.
 """
 
 from __future__ import annotations

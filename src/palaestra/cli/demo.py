@@ -1,5 +1,5 @@
-"""Show what is in demonstrations: behaviors, episodes, rewards, actions, and problems. Join them, and Minari
-datasets, to one file. Compare recorded actions with a model's.
+"""Show what is in demonstrations: behaviors, episodes, rewards, actions, and problems. Join demonstrations, and Minari
+datasets, into one file. Compare recorded actions with a model's.
 
 Reads the files that Unity's recorder and `palaestra record --demo` write, of every version, however large, and Minari
 datasets on this machine (minari:ID, or minari:FOLDER).
@@ -56,7 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Shows each file; returns 1 if one is unreadable or no model played it. Raises DemoError if there is none."""
+    """Shows each file; returns 1 if a file is unreadable or no model could play it. Raises DemoError if there is no
+    file."""
     from palaestra.datasets import read_demo
     from palaestra.demos.summary import summarize
 
@@ -131,7 +132,8 @@ def _convert(sources: list[Path | str], target: Path, *, force: bool) -> int:
 
 
 def demo_files(names: list[str]) -> list[Path | str]:
-    """Returns the named files and Minari datasets, and the files in named folders. Raises DemoError for empty ones."""
+    """Returns the named files and Minari datasets, and the files in named folders. Raises DemoError for a folder
+    without demonstrations."""
     from palaestra.datasets import is_minari
 
     files: list[Path | str] = []

@@ -20,7 +20,7 @@ LISTED = 5
 
 
 def models_of(names: Sequence[str]) -> list[Policy]:
-    """Returns the named models, and those in named folders. Raises PolicyError."""
+    """Returns the named models, and the models in named folders. Raises PolicyError."""
     from palaestra.brains.model import load_policy
     from palaestra.core.files import MODEL_FILES
     from palaestra.hub.hub_names import is_hub_name

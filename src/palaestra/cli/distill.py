@@ -1,8 +1,8 @@
 """Train a small network that imitates a trained one.
 
 The small network plays the environment, and learns what its teacher, the run's model, would have done (behavioral
-cloning with `teacher`). At the end it prints rewards, time of a decision and size of both. The students are a separate
-run, which resumes, exports and evaluates like any other run.
+cloning with `teacher`). At the end the command prints the rewards, the time per decision and the size of both networks.
+The students are a separate run, which resumes, exports and evaluates like any other run.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Trains, and prints both in a table."""
+    """Trains the student, and prints a table of teacher and student."""
     os.environ.setdefault("MPLBACKEND", "Agg")  # curves are written, not shown
     from palaestra.runtime.distill.distillation import as_numbers, distill
     from palaestra.runtime.distill.student_settings import StudentRequest

@@ -1,7 +1,7 @@
 """Check a Unity build, the Editor's scene or another environment for problems.
 
-Starts it, plays random actions and reports each stage, the agents' observations and rewards, and where the time goes.
-The exit status is 1 if training would fail.
+Starts the environment, plays random actions and reports each stage, the agents' observations and rewards, and where the
+time goes. The exit status is 1 if training would fail.
 """
 
 from __future__ import annotations

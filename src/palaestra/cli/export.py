@@ -1,7 +1,7 @@
 """Write a run's policies as ONNX models, from its checkpoint.
 
-Training already writes them. This command writes them again, or from an earlier checkpoint. Each is compared with the
-network.
+Training already writes them. This command writes them again, or from an earlier checkpoint. Each model is compared with
+the network.
 """
 
 from __future__ import annotations

@@ -45,7 +45,8 @@ def section_of(key: str) -> str:
 
 
 def add_game_flags(parser: argparse.ArgumentParser, *, without: Collection[str] = (), remainder: str = "") -> None:
-    """Adds a group of these flags but `without`, which --help only names; `remainder` ends the help of --env-args."""
+    """Adds a group of the flags for Unity games except `without`; --help names only the group; `remainder` ends the
+    help of --env-args."""
     group = parser.add_argument_group(TITLE)
     if isinstance(by_name := getattr(parser, "by_name", None), dict):
         by_name[TITLE] = WHERE

@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Prints the help of a topic. Raises ConfigError for an unknown one."""
+    """Prints the help of a topic. Raises ConfigError for an unknown topic."""
     topic = options.topic
     if options.error is not None and topic != ERRORS:
         raise ConfigError(f"one topic is explained at a time; got '{topic}' and '{options.error}'")
@@ -80,7 +80,7 @@ def main(options: argparse.Namespace) -> None:
 
 
 def explain_errors(topic: str | None) -> None:
-    """Prints causes and cures of errors of a topic, or the list of topics. Raises ConfigError for an unknown one."""
+    """Prints causes and cures of errors of a topic, or the list of topics. Raises ConfigError for an unknown topic."""
     known = topics()
     if topic is not None and topic not in known:
         raise ConfigError(f"there is no topic '{topic}'{nearest(topic, known)} ('palaestra help errors' lists them)")

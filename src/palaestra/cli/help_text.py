@@ -1,4 +1,4 @@
-"""Layout of `--help`: paragraphs wrapped once, flags in groups, groups that are listed by name only."""
+"""Layout of `--help`: each paragraph is wrapped, flags stand in groups, and some groups are listed by name only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def formatter() -> Callable[..., argparse.HelpFormatter]:
         return partial(argparse.RawDescriptionHelpFormatter, **layout)
 
     class Colored(RawDescriptionRichHelpFormatter):
-        """Titles are sentences, and texts have no markup."""
+        """Formatter in which titles of groups are sentences, and help texts are shown without markup."""
 
         group_name_formatter = staticmethod(_sentence)
         text_markup = False
@@ -92,7 +92,7 @@ class HelpPart:
     actions: Sequence[argparse.Action] = ()
 
     def add_to(self, to: argparse.HelpFormatter) -> None:
-        """Adds it to a help."""
+        """Adds this part to a help text."""
         shown = [action for action in self.actions if action.help != argparse.SUPPRESS]
         if not self.text and not shown:
             return
@@ -109,7 +109,7 @@ def examples(text: str) -> HelpPart:
 
 
 def by_name(group: argparse._ArgumentGroup, where: str) -> HelpPart:
-    """Returns a group that lists its flags by name; `where` says how to see the whole."""
+    """Returns a group that lists its flags by name; `where` says how to see their whole help."""
     flags = [action.option_strings[0] for action in group._group_actions if action.help != argparse.SUPPRESS]
     return HelpPart(str(group.title), f"{', '.join(flags)}\n\n{where}" if flags else "")
 

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Plays the matches; prints the table, and writes it unless a signal ended it early."""
+    """Plays the matches; prints the table, and writes it unless a signal ended the matches early."""
     from palaestra.parallel.closing import closing_safely
     from palaestra.runtime.logging.waiting import on_stderr
     from palaestra.runtime.play.run_models import Models, open_for, run_folder
@@ -105,7 +105,8 @@ def main(options: argparse.Namespace) -> int:
 
 
 class Progress:
-    """Prints on stderr how many games have been played: in one line on a terminal, else in a line every tenth."""
+    """Prints on stderr how many games have been played: on one line in a terminal, else a line after every tenth of the
+    games."""
 
     def __init__(self, each: int) -> None:
         self._each = each

@@ -184,8 +184,8 @@ def _flag(key: str) -> str:
 
 
 def check(options: argparse.Namespace) -> None:
-    """Raises ConfigError for what is surely a mistake, before libraries are loaded: GPUs where there are none (later
-    `count_of` finds it), a name of nothing, a setting in the place of the settings file.
+    """Raises ConfigError for mistakes that can be found before slow libraries are loaded: GPUs on a machine without any
+    (`count_of` looks more closely later), an empty name, or a settings file that does not exist.
     """
     from palaestra.core.processes import surely_no_gpu
 
@@ -226,7 +226,8 @@ def main(options: argparse.Namespace) -> int:
 
 
 def train_seeds(options: argparse.Namespace) -> int:
-    """Trains every seed in a separate process and prints a table. Returns 1 if one failed, else as for one run."""
+    """Trains every seed in a separate process and prints a table. Returns 1 if a seed failed, else the exit status of a
+    single run."""
     from palaestra.runtime.seeds.seed_launch import launch_seeds
     from palaestra.runtime.seeds.seed_plan import parse_seeds, plan_seeds
     from palaestra.runtime.seeds.seed_summary import seed_comparison, seed_ending, seed_tables
@@ -245,7 +246,7 @@ def train_seeds(options: argparse.Namespace) -> int:
 
 
 def train(options: argparse.Namespace) -> int:
-    """Trains here, or starts the processes that do."""
+    """Trains in this process, or starts the processes that train."""
     from palaestra.runtime.run.ending import exit_status
     from palaestra.runtime.run.learning import learn
     from palaestra.runtime.run.rank_launch import launch
@@ -264,8 +265,8 @@ def train(options: argparse.Namespace) -> int:
 def page_beside(options: argparse.Namespace) -> Iterator[None]:
     """Serves the page from a separate process while the run is trained within the block.
 
-    That process ends when its input is closed, which happens however this one ends; signals of the terminal do not
-    reach it. With several ranks, the process that starts them serves the page. Raises PluginError if the page's
+    That process ends when its input is closed, which happens in whatever way this process ends; signals of the terminal
+    do not reach it. With several ranks, the process that starts them serves the page. Raises PluginError if the page's
     libraries are not installed.
     """
     from palaestra.cli.view import require_page

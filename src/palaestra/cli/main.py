@@ -1,7 +1,7 @@
 """Runs the command `palaestra` as a process.
 
-Little is imported before signals and streams are set up: an import interrupted by Ctrl-C may swallow it, or end in a
-traceback.
+Few modules are imported before signals and streams are set up: an import that Ctrl-C interrupts may lose the signal, or
+end in a traceback.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command. Returns the exit status: 0, 1 for an error that the message explains, 2 for a wrong command
-    line, 128 plus its number for a signal. `argv` is for programs, whose streams and signals stay as they are.
+    line, 128 plus its number for a signal. Programs pass `argv`; their streams and signals stay as they are.
     """
     if argv is not None:
         from palaestra.cli.commands import run_command
@@ -63,7 +63,8 @@ def ignore_signals() -> None:
 
 
 def end_in_time(status: int, patience: float = PATIENCE) -> None:
-    """Ends the process with its status at a signal, or after `patience` seconds if threads or exit hooks stay."""
+    """Ends the process with its status at a signal, or after `patience` seconds if threads or exit hooks keep
+    running."""
     import threading
     import time
 
@@ -85,7 +86,8 @@ def end_in_time(status: int, patience: float = PATIENCE) -> None:
 
 
 def refuse_style_of_current_folder() -> None:
-    """Undoes a matplotlib style of the current folder: a stranger's may start LaTeX, or fill the memory."""
+    """Undoes a matplotlib style file of the current folder: the style of a stranger may start LaTeX, or fill the
+    memory."""
     from palaestra.runtime.plots.chart_style import load_matplotlib
 
     matplotlib = load_matplotlib()

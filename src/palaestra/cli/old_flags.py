@@ -49,9 +49,9 @@ def add_old_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def settle(options: argparse.Namespace) -> list[str]:
-    """Gives the current flags the values of the old ones, and returns a line for each that should be replaced.
+    """Gives the current flags the values of the old ones, and returns a line for each old flag that should be replaced.
 
-    Raises ConfigError for a flag that something else has replaced; its message is the command to type instead.
+    Raises ConfigError for an old flag that a command has replaced; the message is the command to type instead.
     """
     _refuse(options)
     notes = [f"{flag} has no effect: {why}" for flag, why in WITHOUT_EFFECT.items() if flag in (options.removed or ())]

@@ -92,7 +92,7 @@ class Parser(argparse.ArgumentParser):
         group.add_argument("--help-all", action=HelpAll, nargs=0, help=everything)
 
     def format_help(self, *, everything: bool = False) -> str:
-        """Returns the help: `everything`, or without the flags of groups that are only named."""
+        """Returns the help: `everything`, or without the flags of groups that are listed by name only."""
         text = self._get_formatter()
         text.add_usage(usage(self.prog, self._actions, commands=bool(self.commands)), [], [])
         text.add_text(self.description and fitted(self.description, columns()))
@@ -115,7 +115,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{pointed(text, 'command-line')}\n")
 
     def in_our_words(self, message: str) -> str:
-        """Returns an error of argparse as: the flag, the expected value, the given value, and an example."""
+        """Returns an error of argparse in this form: the flag, the expected value, the given value, and an example."""
         flag = message.removeprefix("argument ").partition(": ")[0].rpartition("/")[2]
         action = self._option_string_actions.get(flag)
         examples = "\n".join(part.text for part in self.sections if part.title == "Examples")
@@ -137,8 +137,8 @@ class Parser(argparse.ArgumentParser):
                 self.error(f"'{shortened(word)}' holds a NUL character")
 
     def refuse(self, word: str, following: str | None) -> NoReturn:
-        """Exits for an unknown argument: the error names our flag for another library's flag, else the nearest flag.
-        `following`: the next word.
+        """Exits for an unknown argument: the error names Palaestra's flag for another library's flag, else the nearest
+        flag. `following`: the next word.
         """
         from palaestra.runtime.settings.foreign_names import answer_flag  # imports what checks settings: 0.3 s
 

@@ -1,6 +1,6 @@
 """Download a run from the Hugging Face Hub.
 
-Brings a run of Palaestra or of ML-Agents into the results folder, whole or not at all. Nothing that is downloaded is
+Copies a run of Palaestra or of ML-Agents into the results folder, whole or not at all. Nothing that is downloaded is
 run or unpickled, and programs, logs and hidden files are left out. An interrupted download continues where it stopped.
 """
 

@@ -1,9 +1,9 @@
-"""Record a GIF or a video of trained agents, or demonstration files of any brains.
+"""Record a GIF or a video of trained agents, or demonstration files of any brains (models, rules or functions).
 
 Plays the run's newest models in the environment that it was trained in, and draws several areas side by side, with the
 reward so far. --steps, or several runs, show several models side by side. The ending of --out chooses GIF, MP4 or WebM
-(the latter two: extra video). With --demo, writes a demonstration file (.demo) per behavior instead, of the run's
-models or of any brains of `palaestra run`.
+(the latter two: extra video). With --demo, it writes a demonstration file (.demo) per behavior instead, played by the
+run's models or by any brains of `palaestra run`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Records the actions of brains as demonstration files, for `palaestra record --demo`."""
+"""Records what brains (models, rules or functions) do as demonstration files, for `palaestra record --demo`."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ BROKEN_PIPE = 141
 
 
 def open_missing() -> None:
-    """Replaces closed standard streams, which services may start programs with, by the null device.
+    """Replaces closed standard streams by the null device: a service may start a program with closed streams.
 
     Otherwise the next file that is opened takes a closed stream's number, and the output of libraries ends up in that
     file.
@@ -51,8 +51,8 @@ class _WholeStream(io.TextIOBase):
 
 @contextmanager
 def whole_streams() -> Iterator[None]:
-    """Lets a command print to whatever a program has put in place of a standard stream, even if that has `write` alone;
-    rich needs more.
+    """Lets a command print to an object that a program has put in place of a standard stream, even if that object has
+    only `write`; the library rich needs more.
     """
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (
@@ -98,7 +98,7 @@ def failed(stream: TextIO, error: OSError) -> int:
 
 
 def shorten_warnings() -> None:
-    """Makes warnings for users (UserWarning) a line without the place in the code that gave them."""
+    """Prints warnings for users (UserWarning) as one line, without the place in the code that gave them."""
     import re
     import warnings
 

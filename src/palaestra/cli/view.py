@@ -1,7 +1,7 @@
 """Open a page in the browser: watch training, compare runs, see agents act, play against them, record demonstrations.
 
-The page runs on this machine's loopback address, and its address has a token that keeps others out. The page ends with
-this command.
+The page runs on this machine's loopback address, and its address has a token that keeps others out. The page is served
+until this command ends.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def require_page() -> None:
 
 
 def announce(listener: PageSocket, path: str = "/") -> None:
-    """Prints the address, and warns if others can reach it."""
+    """Prints the address, and warns if other machines can reach it."""
     if listener.port != listener.wanted:
         print(f"port {listener.wanted} is taken; the page uses {listener.port}")
     print_now(f"page         {listener.address(path)}")

@@ -57,7 +57,8 @@ def _run(place: str, argv: Sequence[str]) -> int:
 
 
 def load(place: str) -> Game:
-    """Returns the game at 'file.py', 'module:name' or 'file.py:name'; several need a name. Raises EnvError."""
+    """Returns the game at 'file.py', 'module:name' or 'file.py:name'; a file with several games needs the name. Raises
+    EnvError."""
     source, name = (place, "") if place.endswith(".py") else _split(place)
     module = _file(Path(source)) if source.endswith(".py") else _module(source)
     games = {each: value for each, value in vars(module).items() if isinstance(value, Game)}

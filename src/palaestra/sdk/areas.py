@@ -1,4 +1,4 @@
-"""Steps several areas of a game together. Each has its own academy."""
+"""Steps several areas of a game together. Each area has its own academy."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Areas:
 
 
 class MakesAreas(Protocol):
-    """A game that can make its areas; `Game` is one."""
+    """Protocol of games that make their own areas, such as `Game`."""
 
     name: str
     summary: str
@@ -75,5 +75,5 @@ class MakesAreas(Protocol):
     options: Mapping[str, Parameter]
 
     def make_areas(self, areas: int = 1, seed: int = 0, **options: Any) -> Areas:
-        """Returns its areas with their agents. Raises EnvError for an error in the author's function."""
+        """Returns the game's areas with their agents. Raises EnvError for an error in the author's function."""
         ...

@@ -143,7 +143,8 @@ class SdkEnv:
         return [Measurement(stat.key, stat.value, KINDS[stat.method]) for stat in stats]
 
     def heuristic(self, behavior: str, slots: Ids | None = None) -> Action | None:
-        """Returns the actions of `heuristic` methods, for whole teams with agents in `slots`, or None."""
+        """Returns the actions of `heuristic` methods, for whole teams that have agents in `slots`; None without such
+        methods."""
         spec = self.behaviors[behavior].action
         size = len(self._tables[behavior])
         action = Action(torch.zeros(size, spec.continuous), torch.zeros(size, len(spec.branches), dtype=torch.int64))
@@ -158,7 +159,8 @@ class SdkEnv:
         return action
 
     def render(self, area: int) -> NDArray[np.uint8]:
-        """Returns the image that `academy.render` draws. Raises EnvError if it is not set, or does not fit."""
+        """Returns the image that `academy.render` draws. Raises EnvError if the game did not set it, or if the image
+        has another shape or type than (H, W, 3) uint8."""
         draw = self._areas.academies[area].render
         if draw is None:
             raise EnvError(
@@ -178,7 +180,7 @@ class SdkEnv:
         return {}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Accepts only the empty state. Raises EnvError for any other area."""
+        """Accepts only the empty state. Raises EnvError for any other state."""
         if state:
             raise EnvError(f"a game in Python cannot be restored from a saved state (this one has {', '.join(state)})")
 

@@ -20,8 +20,8 @@ _NO_PARAMETERS: Mapping[str, float] = MappingProxyType({})
 
 
 class Game:
-    """Game that `@sdk.game` makes from a function. Calling it returns an environment, as `--env python:module:name`
-    does.
+    """Game that `@sdk.game` makes from a function. Calling the game returns an environment, as `--env
+    python:module:name` does.
 
     The function is called once for each area, with the area's Academy and the options that the function declares.
     """
@@ -86,7 +86,8 @@ def game(*, parameters: Mapping[str, float]) -> Callable[[Fill], Game]: ...
 def game(
     fill: Fill | None = None, *, parameters: Mapping[str, float] = _NO_PARAMETERS
 ) -> Game | Callable[[Fill], Game]:
-    """Makes a game from a function that adds agents to an Academy; `parameters`: names with their defaults."""
+    """Makes a game from a function that adds agents to an Academy; `parameters`: environment parameters with
+    defaults."""
     if fill is not None:
         return Game(fill)
 

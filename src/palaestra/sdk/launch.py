@@ -46,7 +46,7 @@ _TRUE, _FALSE = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
 
 
 def run(game: MakesAreas, argv: Sequence[str]) -> int:
-    """Plays and returns the exit code: 1 for an error, 2 for a wrong command line, 128 + N for signal N."""
+    """Plays and returns the exit code: 0, 1 for an error, 2 for a wrong command line, 128 + N for signal N."""
     parser = _parser(game)
     arguments, unknown = parser.parse_known_args([_plain(word) for word in argv])
     mistyped = [word for word in unknown if word.startswith("--")]

@@ -42,7 +42,7 @@ class StandalonePlayer:
         self.episodes = 0
 
     def play(self, episodes: int | None) -> None:
-        """Plays until `episodes` ended; None: forever. Raises EnvError without a model and a heuristic."""
+        """Plays until `episodes` ended; None: forever. Raises EnvError if there is neither a model nor a heuristic."""
         try:
             self._areas.reset()
             begin = time.perf_counter()

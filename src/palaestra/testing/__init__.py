@@ -1,4 +1,4 @@
-"""Contract tests for environments and trainers, ours and those of plug-in authors."""
+"""Contract tests for environments and trainers, those of Palaestra and those of plug-in authors."""
 
 from palaestra.testing.check_env import check_env
 from palaestra.testing.check_trainer import check_trainer

@@ -179,7 +179,8 @@ def _columns(steps: Steps) -> dict[str, Tensor]:
 
 
 def hashes_of(steps: Steps) -> dict[str, bytes]:
-    """Returns a hash of each column. On an accelerator `final_obs` has rows of no meaning."""
+    """Returns a hash of each column. Rows of `final_obs` of episodes that go on are left out: on an accelerator their
+    values are undefined."""
     over = {f"'{name}'": (step.terminated | step.truncated)[step.final_obs.slots] for name, step in steps.items()}
     columns = {
         name: column[over[name.partition(" final_obs")[0]]] if " final_obs" in name else column

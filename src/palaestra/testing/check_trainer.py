@@ -65,7 +65,7 @@ def check_trainer(
     """Raises PluginError for the first rule that `trainer`, a class or a function that makes one, breaks.
 
     Plays six rollouts for each of `specs` (by default `SPECS`): a small `rollout_size` keeps them short. A trainer may
-    refuse some of them with ConfigError, but not all. Returns these refusals. A trainer whose constructor has a
+    refuse some of the specs with ConfigError, but not all. Returns these refusals. A trainer whose constructor has a
     parameter `group` is also tested as one of two ranks.
     """
     place = torch.device(device)
@@ -137,7 +137,7 @@ class _Overrides:
         return method(*arguments, **keywords)
 
     def check(self, where: str) -> None:
-        """Raises PluginError where one was never called, or the policy has not changed."""
+        """Raises PluginError if an overridden method was never called, or if the policy has not changed."""
         for name, said in self._near.items():
             if not self._calls[name]:
                 raise PluginError(f"{where}: {said}")

@@ -105,7 +105,7 @@ class ActionSpec(NamedTuple):
         return ActionSpec(continuous_size, discrete_branches)
 
     def check(self, action: ActionTuple, agents: int, behavior: str) -> ActionTuple:
-        """Returns a copy with both parts. Raises UnityActionException for a shape that is not of `agents` agents."""
+        """Returns a copy with both parts. Raises UnityActionException for a shape that does not fit `agents` agents."""
         if not isinstance(action, ActionTuple):
             kind = "discrete" if self.discrete_size and not self.continuous_size else "continuous"
             raise UnityActionException(
@@ -331,4 +331,4 @@ class BaseEnv(ABC):
 
     @abstractmethod
     def get_steps(self, behavior_name: BehaviorName) -> tuple[DecisionSteps, TerminalSteps]:
-        """Returns the agents of a behavior that request decisions, and those whose episode ended."""
+        """Returns the agents of a behavior that request decisions, and the agents whose episode ended."""

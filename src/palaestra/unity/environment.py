@@ -178,7 +178,8 @@ class UnityEnvironment(BaseEnv):
             self._actions[behavior_name] = self._checked(behavior_name, action, len(self._steps[behavior_name][0]))
 
     def set_action_for_agent(self, behavior_name: BehaviorName, agent_id: AgentId, action: ActionTuple) -> None:
-        """Sets the action of an agent. Raises UnityActionException; IndexError if it requests no decision."""
+        """Sets the action of an agent. Raises UnityActionException for a wrong shape, and IndexError if the agent
+        requests no decision."""
         self._check_known(behavior_name)
         if behavior_name not in self._steps:
             return

@@ -14,7 +14,7 @@ class UnityEnvironmentException(UnityException, EnvError):
 
 
 class UnityCommunicationException(UnityException, EnvError):
-    """A side channel that only sends received a message."""
+    """A message arrived on a side channel that only sends."""
 
 
 class UnityCommunicatorStoppedException(UnityException, GameGone):

@@ -1,4 +1,4 @@
-"""Plays one game, whatever carries its messages: decodes them to steps, and encodes actions."""
+"""Plays one game over any kind of connection: decodes its messages to steps, and encodes actions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class StepResult:
 
 
 class GameBackend(ABC):
-    """A game that answers each message. `specs` grows as the game announces behaviors."""
+    """Base class of connections to a game, which answers each message. `specs` grows as the game announces
+    behaviors."""
 
     def __init__(self) -> None:
         self.specs: dict[str, BehaviorSpec] = {}

@@ -26,8 +26,8 @@ from palaestra.wire.observations import DIMENSIONS, ObservationDecoder
 class TensorReader:
     """Decodes the agents of a behavior; the spec of its observations comes from its first agents, `infos`.
 
-    `package_major`, the major version of Unity's package, decides the layout of images that do not declare theirs.
-    Raises UnityObservationException, and UnityNotFiniteException for NaN and infinity; so does `read`.
+    `package_major`, the major version of Unity's package, decides the layout of images that do not declare theirs. The
+    constructor and `read` raise UnityObservationException, and UnityNotFiniteException for NaN and infinity.
     """
 
     def __init__(self, key: str, action: ActionSpec, infos: AgentInfos, package_major: int | None = None) -> None:

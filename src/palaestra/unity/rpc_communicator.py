@@ -34,7 +34,8 @@ class RpcCommunicator(Communicator):
         self.is_open = True
 
     def initialize(self, inputs: Any, poll_callback: PollCallback | None = None) -> Any:
-        """Exchanges first messages with the game and returns the game's; also waits for its second, empty message."""
+        """Exchanges first messages with the game and returns the game's message; also waits for the game's second,
+        empty message."""
         hello = self._receive(poll_callback)
         self._answer(inputs)
         self._receive(poll_callback)

@@ -39,7 +39,8 @@ from palaestra.wire.unity_channels import KINDS, PARAMETERS, STATS, read_paramet
 
 
 class InProcessBackend:
-    """Environment in this process. Each team is a behavior key once an agent of it appeared; agents keep ids."""
+    """Environment in this process. Each team becomes a behavior key once one of its agents has appeared; agents keep
+    their ids."""
 
     def __init__(self, name: str, seed: int, areas: int, args: Sequence[str]) -> None:
         """Makes the environment. Raises UnityEnvironmentException if it does not exist."""
@@ -169,7 +170,8 @@ class _BehaviorAgents:
         self._keys: set[str] = set()
 
     def read(self, step: TimeStep) -> dict[str, Steps]:
-        """Returns steps by key. An end has the final observation and the reward; a decision after it has no reward."""
+        """Returns steps by key. The end of an episode has the final observation and the reward; a decision after it has
+        no reward."""
         acting = _array(step.acting)
         ended = _array(step.terminated | step.truncated)
         if len(acting) > len(self._ids):
@@ -219,7 +221,7 @@ class _BehaviorAgents:
         return np.split(rows, np.cumsum(branches)[:-1], axis=1)
 
     def action(self, actions: Mapping[str, ActionTuple]) -> Action:
-        """Returns actions of all slots; zeros for slots that do not wait for one."""
+        """Returns the actions of all slots; zeros for slots that do not wait for an action."""
         spec = self.spec.action_spec
         rows = spec.empty_action(len(self._ids))
         continuous = rows.continuous

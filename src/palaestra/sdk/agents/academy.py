@@ -29,7 +29,7 @@ MAX_SILENT_STEPS = 10_000
 
 
 class Agent:
-    """Base class of agents, like Unity's Agent. Derive from it, set `behavior`, override the methods you need."""
+    """Base class of agents, like Unity's Agent. Subclass it, set `behavior`, and override the methods you need."""
 
     behavior: Behavior
     decision_period: int | None = 5
@@ -43,13 +43,13 @@ class Agent:
     # For authors to override
 
     def initialize(self) -> None:
-        """Prepares the agent: called once, when it is added. Call `add_sensor` here."""
+        """Prepares the agent: called once, when the agent is added to an academy. Call `add_sensor` here."""
 
     def on_episode_begin(self) -> None:
-        """Prepares an episode: called when each begins, including the first."""
+        """Prepares an episode: called when each episode begins, including the first."""
 
     def collect_observations(self, sensor: VectorSensor) -> None:
-        """Adds as many numbers as the behavior declares: called before each decision and at an episode's end."""
+        """Adds as many numbers as the behavior declares: called before each decision and at the end of an episode."""
 
     def write_action_mask(self, mask: ActionMask) -> None:
         """Forbids discrete actions: called before each decision."""
@@ -58,7 +58,8 @@ class Agent:
         """Applies the actions: called on each step on which the agent acts."""
 
     def heuristic(self, actions: Actions) -> None:
-        """Fills in actions chosen by a rule; they are zeros before. Raises EnvError unless overridden."""
+        """Fills in the actions that a rule chooses; before the call, all actions are zero. Raises EnvError unless
+        overridden."""
         raise EnvError(
             f"{self._require_state('heuristic')} has no heuristic; write 'def heuristic(self, actions)', which fills "
             "in its actions"
@@ -128,12 +129,12 @@ class Agent:
         state.academy.registry.enable(state)
 
     def set_team(self, team: int) -> None:
-        """Moves the agent to another team and ends its episode for the old one."""
+        """Moves the agent to another team; its episode ends under the old team."""
         old = self._require_state("set_team").behavior
         self.change_behavior(Behavior(old.name, old.observations, old.continuous, old.branches, team, old.stacked))
 
     def change_behavior(self, behavior: Behavior) -> None:
-        """Gives the agent another behavior or team and ends its episode for the old one. Added sensors stay."""
+        """Gives the agent another behavior or team; its episode ends under the old behavior. Added sensors stay."""
         state = self._require_state("change_behavior")
         state.academy.registry.change_behavior(state, behavior)
 
@@ -144,7 +145,7 @@ class Agent:
 
     @property
     def id(self) -> int:
-        """Id, unique in its academy; changes after `disable` and `enable`."""
+        """Id of the agent, unique in its academy; changes after `disable` and `enable`."""
         return self._require_state("id").id
 
     @property

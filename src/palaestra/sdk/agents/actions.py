@@ -47,8 +47,8 @@ class ActionMask:
         self._allowed[self._begins[branch] + action] = bool(enabled)
 
     def take(self) -> bytearray | None:
-        """Returns a byte for each choice, 1 if it is allowed, or None if all are; then allows all choices again.
-        Raises EnvError if a branch has no allowed choice."""
+        """Returns one byte for each choice, 1: allowed, or None if all choices are allowed; then allows all choices
+        again. Raises EnvError if a branch has no allowed choice."""
         allowed = self._allowed
         self._allowed = None
         if allowed is not None:

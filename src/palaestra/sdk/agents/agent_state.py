@@ -56,7 +56,7 @@ class AgentState:
         self.use(self.behavior)
 
     def use(self, behavior: Behavior) -> None:
-        """Takes a behavior, with a new sensor for its observations; added sensors stay."""
+        """Gives the agent a behavior, with a new sensor for `collect_observations`; sensors that were added stay."""
         added = [sensor for sensor in self.sensors if sensor is not self.own_sensor]
         self.behavior = behavior
         self.actions = Actions(behavior.action)
@@ -89,7 +89,8 @@ class AgentState:
 
 
 def call_user_code(state: AgentState | None, method: Callable[..., object], *arguments: Any) -> None:
-    """Calls the author's code. Its errors become EnvErrors that name the agent, with the original as cause."""
+    """Calls the author's code. Errors in the method become EnvErrors that name the agent, with the original error as
+    the cause."""
     try:
         method(*arguments)
     except Exception as error:

@@ -8,7 +8,7 @@ from palaestra.sdk.agents.agent_state import reward_of
 
 
 class Group:
-    """Group of agents with shared rewards, as Unity's SimpleMultiAgentGroup. A disabled agent leaves it."""
+    """Group of agents with shared rewards, as Unity's SimpleMultiAgentGroup. A disabled agent leaves its group."""
 
     def __init__(self) -> None:
         self._agents: list[Agent] = []
@@ -22,7 +22,7 @@ class Group:
         return tuple(agent for agent, state in states if state is not None and state.group is self)
 
     def register_agent(self, agent: Agent) -> None:
-        """Adds a member. Raises EnvError for an agent of another group or area, or one that is disabled."""
+        """Adds a member. Raises EnvError for a disabled agent, or an agent of another group or area."""
         state = agent._require_state("register_agent")
         if not state.enabled:
             raise EnvError(f"{state} joins a group while it is disabled; enable it first")

@@ -1,4 +1,4 @@
-"""Queues the outputs of agents until an exchange, and hands their actions to them."""
+"""Queues the outputs of agents until an exchange, and then gives the agents their actions."""
 
 from __future__ import annotations
 
@@ -131,7 +131,8 @@ class AgentQueue:
                 state.actions.discrete = choices
 
     def heuristic(self) -> AgentActions | None:
-        """Returns the actions that the `heuristic` methods choose for the agents in `waiting`; None without one."""
+        """Returns the actions that the `heuristic` methods choose for the agents in `waiting`; None without such
+        methods."""
         if not any(state.has_heuristic for state in self.waiting):
             return None
         chosen = [self._by_rule(state) for state in self.waiting]
@@ -200,7 +201,8 @@ class ObservationQueue:
         return next(self._groups)
 
     def add(self, state: AgentState) -> None:
-        """Makes the queue of an agent's behavior and team. Raises EnvError for agents of different specs."""
+        """Makes the queue of an agent's behavior and team, if there is none. Raises EnvError if agents of one behavior
+        have different specs."""
         name = state.behavior.name
         spec = spec_of(state)
         known = self.specs.setdefault(name, spec)
@@ -241,7 +243,7 @@ def _to_integer(choice: Any) -> int:
 
 
 def spec_of(state: AgentState) -> BehaviorSpec:
-    """Returns an agent's spec. Raises EnvError if it has no sensors, or two share a name."""
+    """Returns an agent's spec. Raises EnvError if the agent has no sensors, or if two of its sensors share a name."""
     if not state.sensors:
         raise EnvError(
             f"{state} has no observations; give its Behavior observations=8 (the numbers that collect_observations "

@@ -1,4 +1,4 @@
-"""Sensors of agents. Each belongs to one agent and is read at that agent's decisions and ends of episodes."""
+"""Sensors of agents. Each sensor belongs to one agent and is read at that agent's decisions and ends of episodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from palaestra.core.errors import EnvError
 
 @runtime_checkable
 class Sensor(Protocol):
-    """Protocol of sensors; any class with these members will do.
+    """Protocol of sensors: any class with these members can be used as a sensor.
 
     A sensor may also have `goal` (True: its observation is a goal signal), `compressed` (True: its images are sent as
     PNG) and `reset()`, called when an episode begins.
@@ -27,12 +27,14 @@ class Sensor(Protocol):
     shape: tuple[int, ...]  # (n,), (most, size) or (C, H, W) with numbers within 0..1
 
     def read(self) -> ArrayLike | bytes:
-        """Returns the observation, of `shape`, or its float32 bytes. Called once at each decision and end."""
+        """Returns the observation, of `shape`, or its float32 bytes. Called once at each decision and at each end of an
+        episode."""
         ...
 
 
 def float_bytes(sensor: Sensor) -> bytes:
-    """Reads a sensor as float32 bytes. Raises EnvError for another shape than it declares."""
+    """Reads a sensor as float32 bytes. Raises EnvError if the observation has another shape than the sensor
+    declares."""
     reading = sensor.read()
     return reading if type(reading) is bytes else _as_bytes(sensor, reading)
 
@@ -74,7 +76,7 @@ class VectorSensor:
         self._values += row
 
     def read(self) -> bytes:
-        """Returns all values added since the last read. Raises EnvError for too many or too few."""
+        """Returns all values added since the last read. Raises EnvError for too many or too few values."""
         values = self._values
         self._values = []
         try:
@@ -132,7 +134,8 @@ class ImageSensor:
         self._given = image
 
     def read(self) -> bytes:
-        """Returns the image last written, or the image of `source`. Raises EnvError for a missing or unfit image."""
+        """Returns the image last written, or the image of `source`. Raises EnvError if there is no image, or if its
+        shape or its values do not fit."""
         image = np.asarray(self._given if self.source is None else self.source())
         if image.dtype == object:
             raise EnvError(
@@ -191,7 +194,7 @@ class StackedSensor:
             self._sensor.reset()  # type: ignore[attr-defined]
 
     def read(self) -> bytes:
-        """Reads the sensor and returns the stack with that observation last."""
+        """Reads the sensor and returns the stack, with the new observation last."""
         self._frames.append(float_bytes(self._sensor))
         return b"".join(self._frames)
 
@@ -239,11 +242,11 @@ class RaySensor:
         self._hits: list[tuple[str | None, float] | None] | None = None
 
     def write(self, hits: Iterable[tuple[str | None, float] | None]) -> None:
-        """Sets each ray's result: None for no hit, else the tag (None: not a declared tag) and the fraction."""
+        """Sets each ray's result: None for no hit, else the tag (None: a tag that is not declared) and the fraction."""
         self._hits = list(hits)
 
     def read(self) -> NDArray[np.float32]:
-        """Returns all rays. Raises EnvError for another number of rays, or a tag that is not declared."""
+        """Returns all rays. Raises EnvError for a wrong number of rays, or a tag that is not declared."""
         if self._hits is None or len(self._hits) != self.rays:
             given = "none" if self._hits is None else len(self._hits)
             raise EnvError(

@@ -17,7 +17,8 @@ from palaestra.wire.messages import EXCHANGE
 
 
 def serve(make: Callable[[int, int], Areas], port: int) -> None:
-    """Plays for the trainer on `port` until the trainer ends it; `make(areas, seed)` makes a game. Raises EnvError."""
+    """Plays for the trainer on `port` until the trainer ends the game; `make(areas, seed)` makes a game. Raises
+    EnvError."""
     connection = TrainerConnection(port)
     try:
         trainer = codec.read_greeting(connection.exchange(codec.hello()))
@@ -87,7 +88,7 @@ _OPTIONS = (
 
 
 class TrainerGone(EnvError):
-    """The connection broke, as when ML-Agents' trainer ends: it closes its server at once."""
+    """The connection broke, for example because ML-Agents' trainer ended, which closes its server at once."""
 
 
 class TrainerConnection:
@@ -102,7 +103,8 @@ class TrainerConnection:
         self._connected = False
 
     def exchange(self, raw: bytes) -> bytes:
-        """Sends a message and returns the answer. Raises EnvError without a trainer, TrainerGone once it left."""
+        """Sends a message and returns the answer. Raises EnvError if no trainer answers, TrainerGone if the trainer has
+        left."""
         try:
             if self._connected:
                 return self._call(raw)
@@ -137,5 +139,5 @@ class TrainerConnection:
         return EnvError(f"the trainer on port {self.port} did not answer: {code.name}, {details}")
 
     def close(self) -> None:
-        """Closes the connection; a waiting exchange fails."""
+        """Closes the connection; an exchange that waits for its answer fails."""
         self._channel.close()

@@ -279,5 +279,6 @@ def _parsed(raw: bytes) -> Any:
 
 
 def mapping(channels: int) -> tuple[int, ...]:
-    """Returns the image channel of each channel in its PNGs, -1: padding; empty for the cases that trainers assume."""
+    """Returns which channel of the image each channel of its PNGs holds, -1: padding; empty for the layouts that
+    trainers assume without a mapping."""
     return () if channels == 1 or channels % 3 == 0 else (*range(channels), *[-1] * (-channels % 3))

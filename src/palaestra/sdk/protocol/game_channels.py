@@ -114,7 +114,7 @@ class FloatProperties(SideChannel):
         self._callbacks[name].append(act)
 
     def on_message_received(self, message: IncomingMessage) -> None:
-        """Stores a value from the trainer and calls its functions."""
+        """Stores a value from the trainer and calls the functions registered for its name."""
         name = message.read_string()
         value = message.read_float32()
         self._values[name] = value
@@ -174,7 +174,8 @@ class EnvironmentParameters:
             callback(number)
 
     def sample(self, key: str, kind: str, numbers: Sequence[float], seed: int) -> None:
-        """Sets a sampler: "uniform" (low, high), "gaussian" (mean, deviation), or "multirangeuniform" (all ends)."""
+        """Sets a sampler: "uniform" (low, high), "gaussian" (mean, deviation), or "multirangeuniform" (both ends of
+        each range)."""
         random = Random(seed)
         if kind == "multirangeuniform":
             ranges = list(zip(numbers[::2], numbers[1::2], strict=True))

@@ -29,7 +29,8 @@ class SideChannel:
         )
 
     def send(self, message: OutgoingMessage) -> None:
-        """Sends a message with the next outputs of agents; it is dropped in process and without a trainer."""
+        """Sends a message with the next outputs of agents; it is dropped if the game runs in the trainer's process or
+        without a trainer."""
         self._sent.append(bytes(message.buffer))
 
     def take_sent(self) -> list[bytes]:
@@ -49,7 +50,7 @@ class GameSideChannels:
             self.add(channel)
 
     def add(self, channel: SideChannel) -> None:
-        """Adds a channel. Raises EnvError for one without an id."""
+        """Adds a channel. Raises EnvError for a channel without an id."""
         if not hasattr(channel, "_sent"):
             raise EnvError(
                 f"the side channel {type(channel).__name__} has no id: its __init__ must call "

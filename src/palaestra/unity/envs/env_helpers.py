@@ -25,14 +25,15 @@ def split_agent(name: str) -> tuple[str, int]:
 
 
 def observation(obs: list[np.ndarray], mask: list[np.ndarray] | None) -> Any:
-    """Returns an array, a list of several, or a dictionary with the action mask (True: forbidden) of branches."""
+    """Returns the only array, a list of several arrays, or with a mask a dictionary: the arrays, and the action mask of
+    each branch (True: forbidden)."""
     if mask is not None:
         return {"observation": obs, "action_mask": mask}
     return obs if len(obs) > 1 else obs[0]
 
 
 def spaces_of(spec: BehaviorSpec) -> BehaviorSpaces:
-    """Returns a behavior's spaces for today's interfaces."""
+    """Returns a behavior's spaces for the current interfaces of Gymnasium and PettingZoo."""
     obs = [specs.ObsSpec(each.name or f"obs_{i}", tuple(each.shape)) for i, each in enumerate(spec.observation_specs)]
     action = specs.ActionSpec(spec.action_spec.continuous_size, tuple(spec.action_spec.discrete_branches))
     return BehaviorSpaces(specs.BehaviorSpec(tuple(obs), action))

@@ -19,7 +19,8 @@ class PettingZooEnvFactory:
         self.env_id = env_id
 
     def env(self, seed: int | None = None, **kwargs: Any) -> UnityAECEnv:
-        """Makes an environment with `kwargs` of UnityEnvironment. Without a base_port it takes the first free one."""
+        """Makes an environment with `kwargs` of UnityEnvironment. Without a `base_port` the environment takes the first
+        free port."""
         given = {**({} if seed is None else {"seed": seed}), **kwargs}
         entry = default_registry[self.env_id]
         if "base_port" in given:

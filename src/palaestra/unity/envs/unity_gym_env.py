@@ -17,11 +17,12 @@ GymStepResult: TypeAlias = tuple[Any, float, bool, dict[str, Any]]
 
 
 class UnityGymException(error.Error, UnityException):
-    """The environment does not have exactly one agent, or is used after its end."""
+    """The environment does not fit Gym's API (one agent, its kinds of actions), or is stepped after its episode has
+    ended."""
 
 
 class ActionFlattener:
-    """Maps several discrete branches to one, in which the last branch varies fastest."""
+    """Maps several discrete branches to one branch of all combinations, in which the last branch varies fastest."""
 
     def __init__(self, branched_action_space: Any) -> None:
         """Takes the number of choices of each branch."""
@@ -80,7 +81,8 @@ class UnityToGymWrapper(gymnasium.Env):
 
     @classmethod
     def with_hybrid_actions(cls, *args: Any) -> UnityToGymWrapper:
-        """Wraps an environment that may have actions of both kinds: a Dict of `continuous` and `discrete`."""
+        """Wraps an environment whose actions may be of both kinds; its action space is then a Dict of `continuous` and
+        `discrete`."""
         wrapper = cls.__new__(cls)
         wrapper._takes_hybrid = True
         wrapper.__init__(*args)
@@ -95,7 +97,8 @@ class UnityToGymWrapper(gymnasium.Env):
         return self._single_step(decisions)[0]
 
     def step(self, action: Any) -> GymStepResult:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Returns observation, reward, done and info, with the step under 'step'. Raises UnityGymException."""
+        """Returns observation, reward, done and info; info has the steps of the agent under 'step'. Raises
+        UnityGymException."""
         if self.game_over:
             raise UnityGymException("the episode has ended; call reset() before the next step()")
         self._env.set_actions(self.name, self._row(action))
@@ -114,7 +117,7 @@ class UnityToGymWrapper(gymnasium.Env):
         self._env.close()
 
     def seed(self, seed: Any = None) -> None:
-        """Warns that the seed cannot be set: environments take it when they are made."""
+        """Warns that the seed cannot be set: an environment takes its seed when it is made."""
         get_logger(__name__).warning(f"the seed {seed} is not used: give it to UnityEnvironment(seed=...)")
 
     @property

@@ -22,9 +22,9 @@ class UnityToGymnasiumWrapper(gymnasium.Env[Any, Any]):
     five.
 
     The arguments and spaces are those of UnityToGymWrapper, except that hybrid actions are allowed, as a Dict of
-    `continuous` and `discrete`. With discrete actions, infos have `action_mask` (choices,) int8, 1: allowed, all
-    branches one after another; with `flatten_branched` a choice is one of all branches, allowed if each of its parts
-    is.
+    `continuous` and `discrete`. With discrete actions, infos have `action_mask` (choices,) int8, 1: allowed, with all
+    branches one after another. With `flatten_branched`, a choice is a combination of one choice per branch, and is
+    allowed if all of them are.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"]}  # noqa: RUF012 - as Gymnasium declares it
@@ -59,7 +59,7 @@ class UnityToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         self._info(unity_env.get_steps(self._old.name)[0])
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins a new episode. `seed` is not used for the game: it takes UnityEnvironment(seed=...)."""
+        """Begins a new episode. `seed` does not seed the game: UnityEnvironment(seed=...) does."""
         super().reset(seed=seed)
         obs = self._old.reset()
         steps, _ = self._unity_env.get_steps(self._old.name)
@@ -72,7 +72,7 @@ class UnityToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         return self._shown(obs), reward, done and not truncated, truncated, self._info(info["step"])
 
     def action_masks(self) -> np.ndarray:
-        """Returns which choices are allowed now, (choices,) bool, all branches one after another."""
+        """Returns the mask of choices that are allowed now, (choices,) bool, all branches one after another."""
         return self._mask.astype(np.bool_)
 
     def render(self) -> Any:

@@ -20,8 +20,8 @@ else:
 class UnityParallelEnv(UnityPettingzooBaseEnv, ParallelEnv):
     """Parallel environment of a BaseEnv.
 
-    An agent whose next episode begins at once is done and has the first observation of that episode;
-    `final_observation` in its info is the last of the old one.
+    If an agent's next episode begins at once, the agent is done and observes the first observation of that episode;
+    `final_observation` in its info is the last observation of the old episode.
     """
 
     def __init__(self, env: BaseEnv, seed: int | None = None) -> None:
@@ -35,7 +35,7 @@ class UnityParallelEnv(UnityPettingzooBaseEnv, ParallelEnv):
     def step(
         self, actions: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, bool], dict[str, dict[str, Any]]]:
-        """Steps with actions by agent, zeros for agents without one. Raises gymnasium.error.Error."""
+        """Steps with actions by agent; agents without an action get zeros. Raises gymnasium.error.Error."""
         self._opened()
         for agent, action in actions.items():
             if agent in self._new_episodes or not self.dones.get(agent, True):

@@ -95,7 +95,7 @@ class UnityPettingzooBaseEnv:
         self._read_steps()
 
     def seed(self, seed: int | None = None) -> None:
-        """Warns that the seed cannot be set: environments take it when they are made."""
+        """Warns that the seed cannot be set: an environment takes its seed when it is made."""
         get_logger(__name__).warning(
             f"the seed {seed} is not used: give it to UnityEnvironment, and to this wrapper for its spaces"
         )

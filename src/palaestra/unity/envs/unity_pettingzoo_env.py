@@ -1,4 +1,4 @@
-"""PettingZoo's interfaces of today for a BaseEnv: parallel and AEC. They need the package pettingzoo."""
+"""PettingZoo's current interfaces, parallel and AEC, for a BaseEnv. They need the package pettingzoo."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Values = dict[str, Any]
 class UnityToPettingZooWrapper(ParallelEnv[str, Any, Any]):
     """Parallel environment of all agents of a BaseEnv, named '<behavior>?agent_id=<id>'.
 
-    An agent whose episode ends leaves until `reset`; an id that comes later is a new agent. One observation is a Box,
-    several are a Dict; with discrete actions an agent observes a dictionary of `observation` and `action_mask`, in
-    which 1 is allowed. With hybrid actions the mask is in infos instead, in the form that `action_space.sample` takes.
+    An agent whose episode ends leaves until `reset`; a new id is a new agent. One observation is a Box, several are a
+    Dict; with discrete actions an agent observes a dictionary of `observation` and `action_mask`, in which 1 is
+    allowed. With hybrid actions the mask is in infos instead, in the form that `action_space.sample` takes.
     """
 
     def __init__(self, env: BaseEnv, seed: int | None = None) -> None:
@@ -63,7 +63,7 @@ class UnityToPettingZooWrapper(ParallelEnv[str, Any, Any]):
         return self._action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Values, dict[str, Values]]:
-        """Begins new episodes. The arguments are not used: a game takes UnityEnvironment(seed=...)."""
+        """Begins new episodes. The arguments are not used: UnityEnvironment(seed=...) sets a game's seed."""
         shown = self._old.reset()
         infos = self._old.infos
         self._seen = shown
@@ -81,7 +81,7 @@ class UnityToPettingZooWrapper(ParallelEnv[str, Any, Any]):
     def step(
         self, actions: Values
     ) -> tuple[Values, dict[str, float], dict[str, bool], dict[str, bool], dict[str, Values]]:
-        """Steps with actions by agent; agents without one get zeros and the first choices that are allowed. Infos have
+        """Steps with actions by agent; agents without an action get zeros and the first allowed choices. Infos have
         behavior_name, group_id and group_reward.
 
         Raises gymnasium.error.ResetNeeded if no agents are left, and InvalidAction for an action that does not fit.

@@ -14,7 +14,8 @@ from palaestra.unity.registry.remote_registry_entry import RemoteRegistryEntry
 
 
 class UnityEnvRegistry(Mapping):
-    """Mapping from ids to entries. A manifest's address is read at the first lookup, a build when it is made."""
+    """Mapping from ids to entries. A manifest is read at the first lookup; a build is downloaded when its environment
+    is made."""
 
     def __init__(self) -> None:
         self._entries: dict[str, BaseRegistryEntry] = {}

@@ -1,4 +1,4 @@
-"""Side channel of analytics: the game runs with a custom Python program."""
+"""Side channel of Unity's analytics: tells that the game runs with a custom Python program."""
 
 from __future__ import annotations
 

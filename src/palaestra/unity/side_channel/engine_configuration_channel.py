@@ -57,7 +57,7 @@ class EngineConfigurationChannel(SideChannel):
         target_frame_rate: int | None = None,
         capture_frame_rate: int | None = None,
     ) -> None:
-        """Sends the given settings. Raises UnitySideChannelException for a width or a height alone."""
+        """Sends the given settings. Raises UnitySideChannelException if only one of width and height is given."""
         if (width is None) != (height is None):
             raise UnitySideChannelException(
                 f"a window has a width and a height, not one of the two; {width} x {height} was given"

@@ -15,13 +15,13 @@ class EnvironmentParametersChannel(SideChannel):
     """Sends parameters. A Unity game samples a distribution at each read, other environments at each episode."""
 
     class EnvironmentDataTypes(IntEnum):
-        """Kinds of data, the number after the name."""
+        """Kinds of data: the number that follows the name in a message."""
 
         FLOAT = 0
         SAMPLER = 1
 
     class SamplerTypes(IntEnum):
-        """Kinds of distributions, the number after the seed."""
+        """Kinds of distributions: the number that follows the seed in a message."""
 
         UNIFORM = 0
         GAUSSIAN = 1

@@ -29,7 +29,7 @@ class SideChannelManager:
             self.channels[channel.channel_id] = channel
 
     def process_side_channel_message(self, data: bytes) -> None:
-        """Hands messages to channels; warns once of an id without one. Raises UnityEnvironmentException."""
+        """Hands messages to channels; warns once about an id that no channel has. Raises UnityEnvironmentException."""
         try:
             messages = unpack(data)
         except ProtocolError as error:
