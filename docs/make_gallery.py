@@ -289,18 +289,20 @@ def training(name: str) -> list[str]:
     lines += [f"palaestra learn {given}--env={name} --run-id={name}", f"palaestra {second}"]
     lines += [f"palaestra record {name} --areas 4", "```", ""]
     lines += wrapped(
-        f"The first command trains for as many decisions as its settings ask for, into the folder `results/{name}`. "
-        f"The second command {does}. The third command writes `recording.gif` into that folder; it shows four areas "
-        "(copies of the environment)."
+        "The first command trains for as many decisions as its settings file asks for, into the folder "
+        f"`results/{name}`. The second command {does}. The third command writes `recording.gif` into that folder; "
+        "it shows four areas (copies of the environment)."
     )
     found = sorted(
         (file for group in GROUPS for file in (ROOT / "configs" / group).glob("*.yaml") if is_for(file, name)),
         key=lambda file: (file != first, "_" in file.stem, GROUPS.index(file.parent.name)),
     )
     if not found:
-        return [*lines, "", "No settings file is shipped for it: the run says which settings it chose.", ""]
-    told = "These settings files are shipped for it. A comment at the top of most files gives the measured results:"
-    lines += ["", told, "", "| file | algorithm | decisions |", "|---|---|---|"]
+        none = "No settings file is shipped for this environment: the run says which settings it chose."
+        return [*lines, "", none, ""]
+    told = "These settings files are shipped for this environment."
+    lines += ["", f"{told} A comment at the top of most files gives the measured results:", ""]
+    lines += ["| file | algorithm | decisions |", "|---|---|---|"]
     return [*lines, *map(settings_row, found), ""]
 
 
@@ -332,7 +334,7 @@ def curve(name: str, said: Mapping[str, Any]) -> list[str]:
     lines = ["## Learning curve", ""]
     train = curves.commands(name)
     if not seeds:
-        none = "No curve was made here yet."
+        none = "This page has no learning curve yet."
         again = f"python docs/make_gallery.py --train {name}"
         lines += [
             *wrapped(f"{none} The first command trains three seeds; the second makes the curve of this page:"),
@@ -355,7 +357,7 @@ def following(name: str) -> str:
     guide = "[several seeds and comparing settings](../guides/training/compare.md)"
     if self_plays(name):
         guide = "[self-play](../guides/training/self-play.md)"
-    return f"Next: [the gallery](README.md), [how far all are Unity's](unity.md), {guide}"
+    return f"Next: [the gallery](README.md), [all environments compared with Unity's](unity.md), {guide}"
 
 
 def main() -> None:

@@ -47,7 +47,8 @@ FLAGS = {
 }
 """Flags of the runs of environments whose settings files ask for more than some minutes of a core."""
 MADE = (
-    "Trained on two CPU cores without a GPU, shared with other work, and put into the repository on 30 November 2026. "
+    "The trainings ran without a GPU, on two CPU cores that did other work too. The curves were put into the "
+    "repository on 30 November 2026. "
     "Curves of another machine or version differ a little."
 )
 """When and where the curves were made."""
@@ -210,7 +211,8 @@ def words(name: str) -> list[str]:
         unit = "rating" if is_rated(found) else "reward"
         span = f"the {unit} is {number(ends[0])}"
         if len(ends) > 1:
-            span = f"the mean {unit} is {number(float(np.mean(ends)))} ({number(min(ends))} to {number(max(ends))})"
+            span = f"the mean {unit} is {number(float(np.mean(ends)))}"
+            span += f" (lowest seed {number(min(ends))}, highest {number(max(ends))})"
         sentences.append(f"{who} {last:,} decisions {span}.")
     return [sentences[0], " ".join([*sentences[1:], *cut_short(name, behaviors)])]
 
@@ -226,10 +228,12 @@ def cut_short(name: str, behaviors: Mapping[str, Lines]) -> list[str]:
         wanted = min(float(flags.get("max-steps", asked)), asked)
         last = min(max(line) for line in lines.values())
         if last < 0.95 * wanted:
-            asks = f"the command asks for {wanted:,.0f}, the file" if wanted < asked else "the file asks"
+            asks = (
+                f"the command asks for {wanted:,.0f}, the settings file" if wanted < asked else "the settings file asks"
+            )
             told.append(f"Training was stopped after {last:,} decisions; {asks} for {asked:,}.")
         elif wanted < asked:
-            told.append(f"The file asks for {asked:,} decisions; this training had {wanted:,.0f}.")
+            told.append(f"The settings file asks for {asked:,} decisions; this training had {wanted:,.0f}.")
     return list(dict.fromkeys(told))
 
 

@@ -41,8 +41,8 @@ that Unity states no figure.
 """
 SHORT = """
 Unity's own models earn less than 95 % of what Unity states in {}.
-The bodies of these environments (in Visual3DBall the pictures) are not Unity's yet. A training that reaches Unity's
-figure in them has solved the world here, which is not Unity's; the second table says *solved here*.
+The bodies of these environments (in Visual3DBall the pictures) still differ from Unity's. A training that reaches
+Unity's figure in one of them has solved Palaestra's environment, not Unity's; the second table says *solved here*.
 
 ## Unity's settings learn here
 
@@ -92,22 +92,23 @@ def section(name: str) -> list[str]:
     if agreement.models:
         lines += ["| Unity's model | earns here | Unity states |", "|---|---|---|"]
         lines += [*(f"| {' | '.join(row)} |" for row in model_rows(agreement)), ""]
-        lines += ["Unity trained the model in its own example; it plays here with sampled actions, as in Unity.", ""]
+        lines += [
+            "Unity trained the model in its own example; the model plays here with sampled actions, as in Unity.",
+            "",
+        ]
         if agreement.falls_short:
-            lines += [
-                "> **Note:** The model earns less than 95 % of what Unity states, so this is not Unity's world yet.",
-                "",
-            ]
+            short = "The model earns less than 95 % of what Unity states: this environment still differs from Unity's."
+            lines += [f"> **Note:** {short}", ""]
     else:
         lines += ["No model of Unity's was played here.", ""]
     if agreement.learned:
-        lines += ["Trainings here with ML-Agents' own settings files, unchanged. *Decisions* are in millions; *of* is"]
-        lines += ["the number that the file asks for:", ""]
+        lines += ["The table shows trainings in Palaestra's environment with ML-Agents' own settings files, unchanged."]
+        lines += ["*Decisions* are in millions; *of* is the number that the file asks for:", ""]
         lines += ["| ML-Agents' settings | reward | decisions | of | seeds | status | Unity states | note |"]
         lines += ["|---" * 8 + "|", *(f"| {' | '.join(row)} |" for row in run_rows(agreement)), ""]
-    lines += ["The same as in Unity:", "", *(f"- {fact}" for fact in agreement.same), ""]
+    lines += ["These parts are the same as in Unity:", "", *(f"- {fact}" for fact in agreement.same), ""]
     if agreement.approximate:
-        lines += ["Different:", "", *(f"- {fact}" for fact in agreement.approximate), ""]
+        lines += ["These parts differ from Unity:", "", *(f"- {fact}" for fact in agreement.approximate), ""]
     return lines + truth(name)
 
 
