@@ -12,10 +12,12 @@ from palaestra.api.python_calls import python_call
 from palaestra.api.training_options import Environment
 from palaestra.brains.model import Policy
 from palaestra.core.errors import CallError
+from palaestra.envs.spaces.option_names import OF_RUN
 from palaestra.runtime.play.evaluating import Contestant, PlayOptions, evaluate_all
 from palaestra.runtime.play.run_models import Models, find_models
 from palaestra.runtime.play.shown_evaluation import Evaluation
 from palaestra.runtime.run.result import Result
+from palaestra.runtime.settings import load
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -34,6 +36,7 @@ def evaluate(
     results_dir: str | Path = "results",
     trust: bool = False,
     env_options: Mapping[str, Any] | None = None,
+    environment_parameters: Mapping[str, Any] | None = None,
     quiet: bool = False,
     **game: Unpack[GameOptions],
 ) -> Evaluation:
@@ -59,15 +62,20 @@ def evaluate(
     results_dir: folder of all runs.
     trust: run the code that is a run's environment, although you did not write its folder here.
     env_options: options of the environment, in addition to the run's own options.
+    environment_parameters: values of the environment's parameters, such as {"gravity": 15.0}, in place of the run's
+        values, or samplers as in a settings file.
     quiet: show no progress.
     Further keywords are for Unity games: no_graphics, time_scale, width, height, quality_level, target_frame_rate,
         capture_frame_rate, env_args, base_port, editor_port, bind, timeout_wait, max_message_mb, side_channels.
 
     Returns the `Evaluation`. Raises PalaestraError.
     """
-    wanted = PlayOptions(
-        episodes, deterministic, num_areas, seed, env, env_options or {}, game_flags(evaluate, game), quiet
-    )
+    options = dict(env_options or {})
+    if environment_parameters:
+        tree = {"default_settings": {}, OF_RUN: dict(environment_parameters)}
+        options[OF_RUN] = load(tree, own_code=False).settings.environment_parameters
+    flags = game_flags(evaluate, game)
+    wanted = PlayOptions(episodes, deterministic, num_areas, seed, env, options, flags, quiet)
     given = [runs] if isinstance(runs, Mapping) and runs else listed(() if isinstance(runs, Mapping) else runs)
     contestants = [_contestant(one, wanted, step, Path(results_dir), trust) for one in given]
     if not contestants:

@@ -69,7 +69,7 @@ def main(args: argparse.Namespace) -> None:
         return
     name = args.env
     flags = given_flags(args)
-    chosen = given_env_options(args)
+    chosen = given_env_options(args, parameters=False)
     if args.unity:
         refuse_flags("--unity", flags)
         show_agreement(console, name)

@@ -14,7 +14,7 @@ ENVIRONMENTS = "gymnasium:ID, envpool:TASK, pettingzoo:module, python:module:Cla
 """Environments that a flag may name, beside Unity's."""
 MOST_SEED = 2**63 - 1
 """Largest seed that fits all generators."""
-OPTIONS = "env_settings.env_options"
+OPTIONS, OF_RUN = "env_settings.env_options", "environment_parameters"
 
 
 def option(group: Group, flag: str, metavar: str, what: str, default: Any = None, **more: Any) -> None:
@@ -79,24 +79,31 @@ def _seed(text: str) -> int:
 
 
 def env_options(group: Group) -> None:
-    """Adds `--set` of commands that only open an environment: it sets options of it."""
-    what = f"set an option of the environment, such as {OPTIONS}.largest_boards=true"
+    """Adds `--set` of commands that only open an environment: it sets its options and parameters."""
+    what = f"set an option of the environment, as {OPTIONS}.largest_boards=true, or a parameter, as {OF_RUN}.gravity=15"
     repeated(group, "--set", "PATH=VALUE", what, dest="sets")
 
 
-def given_env_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Returns the options of the environment that were typed. Raises ConfigError for any other setting."""
+def given_env_options(options: argparse.Namespace, *, parameters: bool = True) -> dict[str, Any]:
+    """Returns the options of the environment that were typed, and its parameters under `OF_RUN`. Raises ConfigError for
+    any other setting, and for parameters unless they are allowed.
+    """
     if not options.sets:
         return {}
     from palaestra.runtime.settings import load
 
     for text in options.sets:
         path = text.partition("=")[0].strip()
-        if path != OPTIONS and not path.startswith(f"{OPTIONS}."):
+        may = (f"{OPTIONS}.", f"{OF_RUN}.") if parameters else f"{OPTIONS}."
+        if not f"{path}.".startswith(may) or path.startswith(f"{OPTIONS}.{OF_RUN}"):
+            more = f" or {OF_RUN}.gravity=15" if parameters else ""
             raise ConfigError(
-                f"--set {text}: only options of the environment are set here, such as {OPTIONS}.largest_boards=true"
+                f"--set {text}: only options{' and parameters' if parameters else ''} of the environment are set here, "
+                f"such as {OPTIONS}.largest_boards=true{more}"
             )
-    return load(None, sets=options.sets, own_code=False).settings.env_settings.env_options
+    settings = load(None, sets=options.sets, own_code=False).settings
+    typed = settings.environment_parameters
+    return {**settings.env_settings.env_options, **({OF_RUN: typed} if typed else {})}
 
 
 def given(options: argparse.Namespace, keys: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""--set of commands that open an environment: its options, and nothing else."""
+"""--set of commands that open an environment: its options and parameters, and nothing else."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,8 @@ import pytest
 
 import palaestra
 from palaestra.cli.main import main
+from palaestra.core.errors import ConfigError, EnvError
+from palaestra.envs.base import Env
 
 pytestmark = pytest.mark.usefixtures("patient_games")
 
@@ -53,6 +55,47 @@ def test_a_run_is_evaluated_with_its_own_options_and_with_those_that_are_typed(t
     assert json.loads(terminal(*evaluate, "--set", "env_settings.env_options.desc=[SGGG]"))["FrozenLake-v1"]["mean"] > 0
 
 
+FALL = {"sampler_type": "uniform", "sampler_parameters": {"min_value": 90, "max_value": 100}}
+
+
+def test_a_run_is_evaluated_at_its_own_parameters_and_at_those_that_are_typed(tmp_path, terminal):
+    lessons = [
+        {
+            "name": "slow",
+            "completion_criteria": {"measure": "progress", "behavior": "3DBall", "threshold": 0.9},
+            "value": 4,
+        },
+        {"name": "fast", "value": 100},
+    ]
+    settings = {
+        "behaviors": {"3DBall": {"max_steps": 200}},
+        "environment_parameters": {"gravity": {"curriculum": lessons}},
+    }
+    palaestra.train(settings, env="3DBall", run_id="ball", results_dir=str(tmp_path), quiet=True)
+    evaluate = ["evaluate", "ball", f"--results-dir={tmp_path}", "--episodes=12", "--json"]
+
+    def length(*more: str) -> float:
+        return json.loads(terminal(*evaluate, *(part for one in more for part in ("--set", one))))["3DBall"]["length"]
+
+    first = length()  # the run is in its first lesson
+    fast = length("environment_parameters.gravity=100")
+    assert first == length("environment_parameters.gravity=4") > 1.5 * fast
+    assert length(f"environment_parameters.gravity={json.dumps(FALL)}") < 1.5 * fast
+    assert length("environment_parameters.gravity=100", "environment_parameters.scale=5") != fast
+
+    def made(areas: int = 12) -> Env:
+        return palaestra.make("3DBall", areas=areas)
+
+    asked = {"episodes": 12, "results_dir": tmp_path, "quiet": True}
+    for env in (None, "3DBall", made):
+        found = palaestra.evaluate("ball", env=env, environment_parameters={"gravity": 100}, **asked)
+        assert found.lengths.mean() == fast
+    with pytest.raises(EnvError, match="3DBall has no parameter 'gravty'; did you mean 'gravity'"):
+        palaestra.evaluate("ball", environment_parameters={"gravty": 1}, **asked)
+    with pytest.raises(ConfigError, match=r"environment_parameters\.gravity: expected a number"):
+        palaestra.evaluate("ball", environment_parameters={"gravity": "low"}, **asked)
+
+
 @pytest.mark.parametrize(
     ("command", "typed", "message"),
     [
@@ -61,8 +104,24 @@ def test_a_run_is_evaluated_with_its_own_options_and_with_those_that_are_typed(t
             "env_settings.env_options.largest_bords=1",
             "did you mean 'largest_boards'?",
         ),
-        (["run", "Match3", "--brain=random"], "largest_boards=true", "only options of the environment are set here"),
-        (["evaluate", "none"], "behaviors.Match3.max_steps=3", "only options of the environment are set here"),
+        (
+            ["run", "Match3", "--brain=random"],
+            "largest_boards=true",
+            "only options and parameters of the environment are set here",
+        ),
+        (["run", "3DBall", "--brain=random"], "environment_parameters.gravty=3", "did you mean 'gravity'?"),
+        (["run", "3DBall", "--brain=random"], "environment_parameters.gravity=3", "expected a number within 4..105"),
+        (
+            ["evaluate", "none"],
+            "env_settings.env_options.environment_parameters.gravity=3",
+            "only options and parameters",
+        ),
+        (["envs", "3DBall"], "environment_parameters.gravity=30", "only options of the environment are set here"),
+        (
+            ["evaluate", "none"],
+            "behaviors.Match3.max_steps=3",
+            "only options and parameters of the environment are set here",
+        ),
         (["run", "Match3", "--brain=random"], "env_settings.env_options=3", "env_settings.env_options: expected a"),
         (["run", "Match3", "--brain=random"], "env_settings.env_options.areas=3", "is a setting of its own"),
         (
@@ -74,7 +133,11 @@ def test_a_run_is_evaluated_with_its_own_options_and_with_those_that_are_typed(t
         (["envs"], "env_settings.env_options.greedy=false", "--set is for one environment"),
         (["envs", "Match3", "--unity"], "env_settings.env_options.greedy=false", "--set is for one environment"),
         (["view"], "env_settings.env_options.greedy=false", "--set is for one run or environment"),
-        (["doctor", "Match3"], "env_settings.num_areas=3", "only options of the environment are set here"),
+        (
+            ["doctor", "Match3"],
+            "env_settings.num_areas=3",
+            "only options and parameters of the environment are set here",
+        ),
         (
             ["record", "--demo", "--env=Match3", "--brain=random"],
             "env_settings.env_options.greedy=3",

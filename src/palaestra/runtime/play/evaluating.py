@@ -12,6 +12,7 @@ from palaestra.brains.checked import unseen
 from palaestra.brains.model import Policy
 from palaestra.core.errors import ConfigError
 from palaestra.envs.base import Env
+from palaestra.envs.spaces.option_names import OF_RUN
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.closing import closing_safely
 from palaestra.runtime.curriculum.parameters import with_parameters
@@ -20,7 +21,7 @@ from palaestra.runtime.logging.waiting import on_stderr
 from palaestra.runtime.play.assigned_brains import BrainOf
 from palaestra.runtime.play.evaluation import model_brains, play, results
 from palaestra.runtime.play.players import Players
-from palaestra.runtime.play.run_models import Models, open_for
+from palaestra.runtime.play.run_models import Models, open_for, parameters_of
 from palaestra.runtime.play.shown_evaluation import EvaluatedSide, Evaluation
 from palaestra.runtime.presentation.episode_progress import EpisodeProgress
 
@@ -108,10 +109,10 @@ def opened(models: Models, given: object | None, wanted: PlayOptions) -> Iterato
         usual = min(wanted.episodes, MOST_AREAS)
         env = open_for(models, given, wanted.num_areas, usual, wanted.seed, flags=wanted.flags, options=wanted.options)
     else:
-        made, is_ours = as_env(given, wanted.num_areas, "cpu", wanted.options)
-        env = EnvWrapper.of(made)
-        if models.settings is not None:
-            env = with_parameters(env, models.settings.environment_parameters, models.lessons, wanted.seed)
+        forms, lessons = parameters_of(models, wanted.options)
+        options = {key: value for key, value in wanted.options.items() if key != OF_RUN}
+        made, is_ours = as_env(given, wanted.num_areas, "cpu", options)
+        env = with_parameters(EnvWrapper.of(made), forms, lessons, wanted.seed)
     with closing_safely(env, "the environment", on_stderr) if is_ours else nullcontext():
         yield env
 

@@ -13,12 +13,13 @@ from typing import Any
 from palaestra.brains.model import Policy, load_policy
 from palaestra.core.errors import ConfigError, EnvError, PalaestraError, RunError
 from palaestra.core.files import MODEL_FILES, best_file, file_name, near_files
+from palaestra.envs.spaces.option_names import OF_RUN as PARAMETERS
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.hub.contents import models
 from palaestra.hub.hub_names import is_hub_name, read_name
 from palaestra.runtime.control.progress_file import of_program
-from palaestra.runtime.curriculum.parameters import with_parameters
-from palaestra.runtime.environments.make import EDITOR, NO_OPTIONS, guarded, is_game, make_env, opening_options
+from palaestra.runtime.curriculum.parameters import invalid_values, with_parameters
+from palaestra.runtime.environments.make import EDITOR, NO_OPTIONS, guarded, is_game, make_env
 from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.showing.live_models import LiveModels
@@ -26,6 +27,7 @@ from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, tenso
 from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.runtime.storage.trust import env_code, must_be_trusted, must_stay_inside
 from palaestra.runtime.storage.writer_lock import is_written
+from palaestra.scenario.settings import Parameter
 
 Log = Callable[[str, str], None]
 """Takes a level ('info' or 'warning') and a message of a Unity game."""
@@ -300,11 +302,19 @@ def open_for(
     another user's folder names.
     """
     check_trust(models, env, flags)
-    own = opening_options(models.settings) if models.settings and not env else {}
-    made = open_named(env_name(models, env), areas, usual, {**own, **options}, models.settings, flags, log)
-    if models.settings and not env:
-        return with_parameters(made, models.settings.environment_parameters, models.lessons, seed)
-    return made
+    name, settings = env_name(models, env), models.settings
+    if settings and not env:
+        parameters, lessons = parameters_of(models, options)
+        opened = {**settings.env_settings.env_options, **options, PARAMETERS: tuple(parameters)}
+        return _with_parameters(open_named(name, areas, usual, opened, settings, flags, log), parameters, lessons, seed)
+    return open_named(name, areas, usual, options, settings, flags, log)
+
+
+def parameters_of(models: Models, options: Mapping[str, Any]) -> tuple[dict[str, Parameter], dict[str, int]]:
+    """Returns the parameters of a run, or in their place those in the environment's options, and the run's lessons."""
+    own = (models.settings and models.settings.environment_parameters) or {}
+    given = options.get(PARAMETERS) or {}
+    return {**own, **given}, {name: lesson for name, lesson in models.lessons.items() if name not in given}
 
 
 def check_trust(models: Models, env: str | None, flags: Mapping[str, Mapping[str, Any]] | None = None) -> None:
@@ -324,7 +334,14 @@ def open_named(
     flags: Mapping[str, Mapping[str, Any]] | None = None,
     log: Log | None = None,
 ) -> EnvWrapper:
-    """Opens an environment by name; `settings`: the run's. Its messages go to `log`, or to stderr."""
+    """Opens an environment by name; `settings`: the run's. Its messages go to `log`, or to stderr.
+
+    `options` may have values of the environment's parameters, or their names alone, under `environment_parameters`.
+    """
+    parameters = options.get(PARAMETERS, ())
+    if isinstance(parameters, Mapping):
+        options = {**options, PARAMETERS: tuple(parameters)}
+        return _with_parameters(open_named(name, areas, usual, options, settings, flags, log), parameters, {}, 0)
     with WaitingNotice(f"opening {name}", on_stderr if log is None else partial(log, "info")):
         if is_game(name):
             return open_game(name, areas, settings, options, flags, log)
@@ -334,6 +351,16 @@ def open_named(
         if areas is None and not name.startswith("python:"):
             areas = usual
         return guarded(make_env(name, areas=areas, options=options), name)
+
+
+def _with_parameters(
+    env: EnvWrapper, forms: Mapping[str, Parameter], lessons: Mapping[str, int], seed: int
+) -> EnvWrapper:
+    """Raises EnvError for a parameter that the environment refuses, and closes it."""
+    for _, wrong in invalid_values(env, forms):
+        env.close()
+        raise EnvError(wrong)
+    return with_parameters(env, forms, lessons, seed)
 
 
 def open_game(
