@@ -1,5 +1,5 @@
-"""Output: text from outside, such as names in a game's messages, made safe to print, without control characters and
-endless lines; terminals, and notebooks.
+"""Output: prints to terminals and notebooks, and makes text from outside, such as names in a game's messages, safe to
+print: without control characters and endless lines.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def escaped(text: str) -> str:
 def escaped_lines(text: str) -> str:
     """Escapes a text of several lines, of which all but the first are indented by two spaces or more.
 
-    A line break before anything else is escaped, so that a name cannot pass for a separate line.
+    A line break that is not followed by an indent is escaped, so that a name cannot pass for a separate line.
     """
     return _CONTROL_WITHIN_LINES.sub(_escape, text.replace("\n\t", "\n    ").replace("\t", "  "))
 
@@ -71,7 +71,7 @@ def readable(value: float, decimals: int | None = None) -> str:
 
 
 def decimals_of(values: Iterable[float]) -> int:
-    """Returns how many decimals all numbers of a column have: 0 if they are whole, else fewer where one is large."""
+    """Returns the number of decimals for all numbers of a column: 0 if all are whole, else fewer if one is large."""
     finite = [abs(float(value)) for value in values if math.isfinite(value)]
     if all(value.is_integer() for value in finite):
         return 0
@@ -79,7 +79,7 @@ def decimals_of(values: Iterable[float]) -> int:
 
 
 def duration(seconds: float) -> str:
-    """Returns a time in the unit that suits it; 'never' for one without end."""
+    """Returns a time in the unit that suits it; 'never' for infinity."""
     if seconds == math.inf:
         return "never"
     if seconds < 180:
@@ -92,9 +92,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def is_terminal(stream: Any) -> bool:
-    """Whether a stream is a terminal: not one that is missing or closed, or that a program has replaced by an object
-    with `write` alone.
-    """
+    """Whether a stream is a terminal; False if it is missing or closed, or an object with only `write`."""
     try:
         return bool(stream.isatty())
     except Exception:  # an object of the program that trains may raise anything
@@ -102,7 +100,7 @@ def is_terminal(stream: Any) -> bool:
 
 
 def flush(stream: Any) -> None:
-    """Flushes a stream, if it can be. Raises OSError."""
+    """Flushes a stream, if that is possible. Raises OSError."""
     if (flushes := getattr(stream, "flush", None)) is not None:
         flushes()
 
@@ -124,7 +122,7 @@ def in_notebook() -> bool:
 
 
 class NotebookLines:
-    """Lines below a cell, some with a bar in front, that change in place; the last ones stay."""
+    """Lines below a cell, some with a bar in front, that change in place; the last lines stay."""
 
     def __init__(self) -> None:
         self._handle: Any = None

@@ -43,7 +43,8 @@ _DEPTH = 12  # calls that an error knows
 
 
 class PalaestraError(Exception):
-    """Base class of all exceptions here. The command line prints its message, without a traceback, and exits with 1.
+    """Base class of all exceptions that Palaestra raises on purpose. The command line prints its message, without a
+    traceback, and exits with 1.
 
     Control characters in the message, such as those in a behavior's name, are escaped. All lines but the first are
     indented.
@@ -124,7 +125,7 @@ class RunError(PalaestraError):
 
 
 class RunInUse(RunError):
-    """Another process, or another run of this one, writes to the run's folder."""
+    """Another process, or another run of this process, writes to the run's folder."""
 
 
 class FolderLost(RunError):

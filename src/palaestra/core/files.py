@@ -70,16 +70,15 @@ RUN_FILES = frozenset(_OF_A_RUN.split())
 
 
 def belongs_to_run(behavior: str) -> bool:
-    """Whether the names of a behavior's files could collide with a run's files, or with another behavior's model, on
-    some file system."""
+    """Whether the names of a behavior's files could collide with a run's files, or with the model of another behavior,
+    on some file system."""
     name = behavior.strip(" .").casefold()
     return name in RUN_FILES or name.endswith(".onnx")
 
 
 def near_files(missing: Path, ends: Collection[str]) -> str:
-    """Returns "; did you mean X?" with up to three files of a similar name and one of these endings, which are in the
-    folder of a missing file, in the current folder or in a run; '' if there is none.
-    """
+    """Returns "; did you mean X?" with up to three files that have a similar name and one of these endings, from the
+    missing file's folder, the current folder or a run; '' if there is none."""
     alike: dict[str, list[str]] = {}
     with suppress(OSError, ValueError):  # no such folder, or no name of a file
         for path in dict.fromkeys((*missing.parent.glob("*.*"), *Path().glob("*.*"), *Path("results").glob("*/*.*"))):
@@ -96,7 +95,8 @@ def explain(error: OSError) -> str:
 
 
 def of_the_machine(error: Exception) -> RunError | None:
-    """Returns the error for a file that the system refuses, or for memory that is used up; None for any other."""
+    """Returns the RunError for a file that the system refuses, or for memory that is used up; None for any other
+    error."""
     if isinstance(error, OSError):
         raised = RunError(f"{'' if error.filename is None else f'{error.filename!s:.100}: '}{explain(error)}")
     elif not out_of_memory(error):
@@ -189,9 +189,8 @@ MOST_LINES = 1 << 30
 
 
 def read_lines(file: Path, most: int = MOST_LINES) -> Iterator[str]:
-    """Yields the lines of a regular file of text, of very long ones parts. Raises OSError, also for a file of more than
-    `most` bytes.
-    """
+    """Yields the lines of a regular text file; very long lines come in parts. Raises OSError, also for a file of more
+    than `most` bytes."""
     with open(file, "rb", opener=regular) as opened:
         if os.fstat(opened.fileno()).st_size > most:
             raise _too_large(file, most)
@@ -302,9 +301,8 @@ def expanded(path: Path) -> Path:
 
 
 def file_kind(path: Path, *own: str) -> str:
-    """Returns the kind of a file, as `kind_of`; '' also if it cannot be read. `own`: endings of the names of files that
-    are expected.
-    """
+    """Returns the kind of a file, as `kind_of`; '' also if the file cannot be read. `own`: endings of the names of
+    files that are expected."""
     with suppress(OSError), open(path, "rb", opener=regular) as file:
         return kind_of(file.read(4096), "" if path.name.lower().endswith(own) else path.name)
     return ""

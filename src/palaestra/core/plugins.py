@@ -1,7 +1,7 @@
 """Loads users' code: modules, and objects that a setting names as `package.module:Name` or by entry point.
 
-The current folder may hold a stranger's files, so it is on the import path (as the last entry) only for the names of
-users' modules.
+The current folder may hold a stranger's files, so it is on the import path (as the last entry) only while a user's
+module is imported.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ puts first.
 
 
 def own_python(module: str, *arguments: str) -> list[str]:
-    """Returns the command that runs one of our modules in a new process without the current folder in its path."""
+    """Returns the command that runs one of Palaestra's modules in a new process without the current folder in its
+    path."""
     return [sys.executable, "-c", STARTER.format(home=str(Path(__file__).parents[2])), module, *arguments]
 
 
@@ -69,7 +70,8 @@ def find_plugin(kind: str, title: str, name: str) -> Any:
 
 
 def class_name(kind: type) -> str:
-    """Returns the `package.module:Name` by which a class is found again. Raises ValueError where it cannot be."""
+    """Returns the `package.module:Name` by which a class is found again. Raises ValueError if that name does not lead
+    to the class."""
     if "<locals>" in kind.__qualname__:
         raise ValueError(
             f"{kind.__name__} is defined within a function, where it cannot be found by its name; define it at the top "
@@ -112,7 +114,7 @@ def installed(group: str) -> Sequence[EntryPoint]:
 
 @cache
 def all_entry_points() -> Any:  # EntryPoints, but before Python 3.12 a class that is gone since
-    """Returns the entry points of all installed packages, read once: that takes 20 milliseconds."""
+    """Returns the entry points of all installed packages, read only once, as reading takes 20 milliseconds."""
     return entry_points()
 
 
@@ -123,7 +125,7 @@ def import_user_module(module: str, name: str, error_class: type[PalaestraError]
 
 
 def import_installed_module(module: str, name: str, error_class: type[PalaestraError] = EnvError) -> Any:
-    """Imports a module, not from the current folder. Raises `error_class`; `name` begins the message."""
+    """Imports an installed module, never one of the current folder. Raises `error_class`; `name` begins the message."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -151,7 +153,7 @@ def near_module(missing: str) -> str:
 
 
 def missing_package(error: BaseException) -> str | None:
-    """Returns "needs the package X, which is not installed" with pip's line; None if `error` has another cause."""
+    """Returns "needs the package X, which is not installed" with the pip command; None if `error` has another cause."""
     cause: BaseException | None = error
     while cause is not None and not (isinstance(cause, ModuleNotFoundError) and cause.name):
         cause = cause.__cause__ or cause.__context__
@@ -191,9 +193,8 @@ def is_from(module: Any, folder: str | Path) -> bool:
 
 
 def lacks(module: Any, attribute: str) -> str:
-    """Returns the end of a message that a user's module lacks a name, also where a file of the current folder was not
-    meant.
-    """
+    """Returns the end of a message that a user's module lacks a name; says so if a file of the current folder was
+    meant."""
     top = module.__name__.partition(".")[0]
     here = Path.cwd()
     hidden = any((here / name).exists() for name in (f"{top}.py", top)) and not is_from(sys.modules.get(top), here)
@@ -223,7 +224,8 @@ class Registry:
         return sorted(self._points)
 
     def place(self, name: str) -> str:
-        """Returns an entry point's `package.module:Name`, which names may share. Raises KeyError if it is unknown."""
+        """Returns an entry point's `package.module:Name`; several names may share one. Raises KeyError if it is
+        unknown."""
         return self._points[name].value
 
     def get(self, name: str) -> Any:
@@ -255,8 +257,8 @@ def nearest(name: object, known: Any) -> str:
 def without_garbage_collection() -> Iterator[None]:
     """Stops Python's garbage collector within the block, and exempts all objects that exist at its end.
 
-    It is meant for imports in Palaestra's own processes. Importing PyTorch takes a quarter less time, and a later
-    collection, which would take a tenth of a second during an update, skips its objects.
+    It is meant for imports in Palaestra's own processes. It shortens importing PyTorch by a quarter, and a later
+    collection, which would take a tenth of a second during an update, skips PyTorch's objects.
     """
     gc.disable()
     try:

@@ -25,7 +25,7 @@ class Groups:
         return column.index_select(0, self.members.flatten()).unflatten(0, self.members.shape)
 
     def at(self, column: Tensor, rows: Tensor) -> Tensor:
-        """Gathers the rows (R,) of decisions from a column (N, ...) of observations or of places."""
+        """Returns the rows (R,) of a column (N, ...) that holds observations or places."""
         everybody = self.in_order and len(rows) == self.present.numel()
         return column if everybody else column.index_select(0, rows)
 

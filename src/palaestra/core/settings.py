@@ -97,7 +97,7 @@ def _unusable(value: Any) -> str:
 
 
 def field_error(settings: type[Settings], field: str, sentence: str, value: Any) -> ValidationError:
-    """Returns a ValidationError for one field, for validators of a whole group."""
+    """Returns a ValidationError for one field, for validators that check several fields together."""
     error = PydanticCustomError("value_error", "{sentence}", {"sentence": sentence, "error": sentence})
     return ValidationError.from_exception_data(
         settings.__name__, [InitErrorDetails(type=error, loc=(field,), input=value)]

@@ -52,7 +52,8 @@ class RawAction:
     """Entries of a dictionary or tuple; None: an array."""
 
     def assemble(self, continuous: NDArray[Any], discrete: NDArray[Any]) -> Any:
-        """Returns N actions, arrays (N, *shape) in the environment's units, of columns (N, numbers), (N, branches)."""
+        """Returns N actions as arrays (N, *shape) in the environment's units, from columns (N, numbers) and (N,
+        branches)."""
         return self._assemble(continuous, discrete, 0, 0)[0]
 
     def _assemble(
@@ -75,7 +76,7 @@ class RawAction:
         return whole, number, branch
 
     def sizes(self) -> tuple[int, int]:
-        """Returns how many continuous actions and branches it takes."""
+        """Returns the number of continuous actions and the number of branches."""
         if self.parts is None:
             return (prod(self.shape), 0) if self.continuous else (0, prod(self.shape))
         sizes = [part.sizes() for part in self.parts]
@@ -175,7 +176,7 @@ class ActionSpec:
 
     @property
     def components(self) -> int:
-        """A: columns of a log-probability, one for each continuous action and each branch."""
+        """A, the number of columns of a log-probability: one for each continuous action and each branch."""
         return self.continuous + len(self.branches)
 
 
@@ -201,9 +202,8 @@ class BehaviorSpec:
 
 
 def describe(spec: BehaviorSpec, shown: Collection[int] | None = None) -> str:
-    """Returns a line such as 'observations: vector 8; actions: 2 continuous'. `shown`: observations that are not for
-    the critic alone; None: all.
-    """
+    """Returns a line such as 'observations: vector 8; actions: 2 continuous'. `shown`: the observations that the policy
+    sees, without those for the critic alone; None: all."""
     marks = {True: " (goal)", False: ""}
     obs = ", ".join(
         f"{o.name} {shape_text(o.shape)}{marks[o.goal]}{'' if shown is None or i in shown else ' (critic only)'}"
@@ -220,7 +220,7 @@ def describe(spec: BehaviorSpec, shown: Collection[int] | None = None) -> str:
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
-    """Returns an observation's shape in text; that of an image, (C, H, W), as height, width and channels."""
+    """Returns an observation's shape as text; for an image (C, H, W): height, width and channels."""
     return "x".join(map(str, shape if len(shape) < 3 else (*shape[1:], shape[0])))
 
 
@@ -249,7 +249,7 @@ def action_text(action: ActionSpec) -> str:
 
 
 def named(pattern: str, names: Sequence[str]) -> list[int]:
-    """Returns the name that equals the pattern exactly, brackets included; else all names that match the pattern."""
+    """Returns the index of the name that equals the pattern, brackets included; else of all names that match it."""
     return [i for i, name in enumerate(names) if name == pattern] or [
         i for i, name in enumerate(names) if fnmatchcase(name, pattern)
     ]

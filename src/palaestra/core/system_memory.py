@@ -21,7 +21,8 @@ and the entry of `memory.stat` for inactive file cache, which counts as used but
 
 
 def free_memory(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int:
-    """Returns the free bytes of the machine, or of this process's control group or one above it if that has less."""
+    """Returns the free bytes of the machine, or of this process's control group or a parent group, if that has
+    fewer."""
     left = [psutil.virtual_memory().available]
     for controller, limit, used, cache in LIMITS:
         root = cgroups / controller
@@ -79,10 +80,11 @@ OLD_LIMIT = 1 << 25
 
 
 def keep_freed_memory() -> None:
-    """Makes glibc keep freed memory of large tensors for the next ones. Other C libraries are left alone.
+    """Makes glibc keep freed memory of large tensors for the next ones. With other C libraries it does nothing.
 
     Every gradient step allocates tensors of the same sizes. Memory that went back to the system is cleared page by page
-    when it is allocated again: measured at a tenth to a third of the time of an update with images or an LSTM.
+    when it is allocated again, which was measured at a tenth to a third of the time of an update with images or an
+    LSTM.
     """
     if sys.platform != "linux":
         return

@@ -1,6 +1,6 @@
 """Tables that environments, policies and buffers exchange, with one row for each slot.
 
-Letters in shapes: S slots, E ends, A action components, L size of the recurrent state.
+Letters in shapes: In shapes: S slots, E ends, A action components, L size of the recurrent state.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Action:
     discrete: Tensor  # (S, branches) int64
 
     def each(self, function: Callable[[Tensor], Tensor]) -> Action:
-        """Returns the pair with a function applied to both columns."""
+        """Returns the actions with a function applied to both columns."""
         return Action(function(self.continuous), function(self.discrete))
 
     def take(self, rows: Tensor) -> Action:

@@ -1,8 +1,7 @@
-"""Reads files that other libraries wrote with `torch.save`: tensors and plain values only. Nothing in a file is ever
-run.
+"""Reads files that other libraries wrote with `torch.save`: tensors and plain values only. Code in a file is never run.
 
-torch's own restricted reader (`weights_only`) refuses code; sizes are checked before it, since a small file can unpack
-to a huge one.
+torch's own restricted reader (`weights_only`) refuses code; sizes are checked first, since a small file can unpack to a
+huge one.
 """
 
 from __future__ import annotations
@@ -40,9 +39,8 @@ ZIP_ERRORS = (
 
 
 def read_saved(file: Path | bytes, name: str, refusal: type[PalaestraError] = ExportError) -> Any:
-    """Returns what `torch.save` wrote, tensors on the CPU. `name` is for messages. Raises `refusal` for a file that
-    cannot be read.
-    """
+    """Returns what `torch.save` wrote, with tensors on the CPU. `name` is for messages. Raises `refusal` for a file
+    that cannot be read."""
     import torch
 
     content = _bounded(file, name, refusal)
@@ -63,7 +61,7 @@ def read_saved(file: Path | bytes, name: str, refusal: type[PalaestraError] = Ex
 def check_archive(
     file: io.BytesIO | Path, name: str, expected: str, refusal: type[PalaestraError] = ExportError
 ) -> list[str]:
-    """Returns the names in a zip file. Raises `refusal` for another file, or if it unpacks to more than
+    """Returns the names in a zip file. Raises `refusal` for a file of another kind, or one that unpacks to more than
     `MOST_BYTES`."""
     try:
         with nullcontext(file) if isinstance(file, io.BytesIO) else open(file, "rb", opener=regular) as opened:

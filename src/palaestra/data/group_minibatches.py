@@ -1,4 +1,4 @@
-"""Minibatches of whole group steps: features of an observation are computed once and serve all mates."""
+"""Minibatches of whole group steps: the features of an observation are computed once for all agents of the group."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from palaestra.parallel.rank_group import ALONE, RankGroup
 
 @dataclass(frozen=True, slots=True)
 class GroupMinibatch:
-    """A few group steps: M group steps: their R decisions and their U observations."""
+    """A few group steps: M group steps (see `group_steps`), with their R decisions and U observations."""
 
     chosen: Tensor  # (U,) int64, as `GroupSteps` numbers observations
     groups: Groups  # the group steps, as indices of these observations
@@ -30,7 +30,7 @@ class GroupMinibatch:
     """Sequences, if there is memory; each has the index of the observation before which its state is stored."""
 
     def sequences_with(self, recurrent_state: Tensor) -> Sequences | None:
-        """Returns the sequences with their recurrent states, given those before each observation, (V, L)."""
+        """Returns the sequences with their recurrent states, taken from the states before each observation, (V, L)."""
         if self.sequences is None:
             return None
         steps, place, starts = self.sequences
@@ -40,9 +40,9 @@ class GroupMinibatch:
 class GroupMinibatches:
     """Group steps in blocks that stay together.
 
-    Without memory a block is one group step. With memory it is at most `longest` steps of a group, one after the other,
-    from its beginning or the end of the block before: each agent's decisions there are a sequence. Mates whose last
-    decision was made before the block are sequences of one observation, with their memory of that time.
+    Without memory a block is one group step. With memory a block is at most `longest` consecutive steps of a group,
+    from its beginning or the end of the previous block: each agent's decisions in a block are a sequence. An agent
+    whose last decision was made before the block is a sequence of one observation, with its memory of that time.
     """
 
     def __init__(self, table: GroupSteps, longest: int | None) -> None:

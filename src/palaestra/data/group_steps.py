@@ -3,7 +3,7 @@
 A group step is a group and a tick on which one of its agents decided. An agent is present if it has made a decision by
 then and its episode has not ended: agents may decide at different ticks, and groups change in size.
 
-Letters in shapes: N completed decisions, S slots, E final observations of episodes, M group steps, P places.
+Letters in shapes: In shapes: N completed decisions, S slots, E final observations of episodes, M group steps, P places.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from palaestra.data.timeline import NOBODY, Marks, Numbers, Timeline, ranges
 
 
 class Presences(NamedTuple):
-    """Present observations, each with its group step, in any order."""
+    """Observations of present agents, each with its group step, in any order."""
 
     group_step: Numbers  # (X,)
     obs: Numbers  # (X,)
 
 
 class GroupSteps:
-    """The group steps of a rollout, and the observations that each of its decisions led to.
+    """The group steps of a rollout, and the observations that followed each of its decisions.
 
     Observations are numbered: first the completed decisions' (N), then each slot's `last_obs` (S), then `final_obs`
     (E). The tables live on the host; making them waits for the device once a rollout.
@@ -120,8 +120,8 @@ class GroupSteps:
         self.following[left_mates] = self.following_endless[left_mates]
 
     def shared(self, reward: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns the reward of each agent and its mates until its next decision, (N,), from each agent's own
-        reward, (N,)."""
+        """Returns the summed reward of each agent and its group until the agent's next decision, (N,), from each
+        agent's own reward, (N,)."""
         line = self.timeline
         completed = line.key(self._group, line.until)
         made = line.key(self._group, line.made)

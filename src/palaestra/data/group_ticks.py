@@ -1,6 +1,6 @@
 """Ticks of the decisions and rewards of agents in groups, which MA-POCA needs in addition to a rollout's columns.
 
-Letters in shapes: T decisions of a slot, S slots, L recurrent state, R some rows.
+Letters in shapes: In shapes: T decisions of a slot, S slots, L recurrent state, R some rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from palaestra.core.timestep import Action, TimeStep
 
 @dataclass(frozen=True, slots=True)
 class Earned:
-    """Rewards of X agents of groups."""
+    """X rewards that agents of groups earned."""
 
     group: Tensor  # (X,) int64
     until: Tensor  # (X,) int64: the tick on which it was earned
@@ -28,7 +28,7 @@ class Earned:
         return Earned(self.group[late], self.until[late], self.reward[late])
 
     def followed_by(self, later: Earned) -> Earned:
-        """Returns the union of these rewards and others."""
+        """Returns these rewards and later ones together."""
         pairs = ((self.group, later.group), (self.until, later.until), (self.reward, later.reward))
         return Earned(*(torch.cat(pair) for pair in pairs))
 
@@ -44,10 +44,10 @@ class GroupDecisions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupTicks:
-    """When decisions were made and completed, in ticks that count on from rollout to rollout, and each agent's group.
+    """When decisions were made and completed, in ticks counted across rollouts, and each agent's group.
 
-    `last_obs` shows agents that wait: for an answer that they will get in the next rollout, or for the outcome of one
-    they have.
+    `last_obs` shows agents that wait: for an action, which comes in the next rollout, or for the outcome of their last
+    action.
     """
 
     made: Tensor  # (T, S) int64
@@ -101,7 +101,7 @@ class GroupTicks:
         )
 
     def earned_since(self, made: Tensor, reward: Tensor, lengths: Tensor) -> Earned:
-        """Returns the rewards of agents in groups, (T, S), since the first decision on these ticks (R,)."""
+        """Returns the rewards of agents in groups since the earliest of the ticks `made` (R,); `reward` is (T, S)."""
         row = torch.arange(len(self.until), device=reward.device).unsqueeze(1)
         rows = ((row < lengths) & (self.group >= 0)).flatten()
         earned = Earned(self.group.flatten()[rows], self.until.flatten()[rows], reward.flatten()[rows])

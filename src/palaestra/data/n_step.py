@@ -23,7 +23,8 @@ from palaestra.data.transitions import observation_table
 
 @dataclass(frozen=True, slots=True)
 class NStep:
-    """N discrete decisions, the rewards of the next few, and the observation at which the rest is bootstrapped."""
+    """N discrete decisions, the rewards of the next few decisions, and the observation from which the return is
+    bootstrapped."""
 
     obs: tuple[Tensor, ...]  # each (N, *shape)
     choices: Tensor  # (N, B) int64
@@ -96,17 +97,15 @@ ONE_STEP = Ahead(1, 1.0)
 
 
 def discounted_sum(earned: Tensor, steps: Tensor, gamma: float) -> Tensor:
-    """Returns the rewards, (N,), of each row's first `steps` (N,) decisions in `earned` (n, N): Sutton and Barto, eq.
-    7.1.
-    """
+    """Returns the discounted sum of the rewards, (N,), of each row's first `steps` (N,) decisions in `earned` (n, N):
+    Sutton and Barto, eq. 7.1."""
     time = torch.arange(len(earned), device=earned.device).unsqueeze(1)
     return (earned * gamma**time * (time < steps)).sum(0)
 
 
 def decisions_ahead(index: ReplayIndex, places: Ints, steps: int) -> tuple[Ints, Ints]:
-    """Returns the rows, (steps, N), of each of these decisions and of the `steps` - 1 decisions after it in its
-    episode, and their number, (N,). Where the episode has fewer, its last place is repeated.
-    """
+    """Returns the rows, (steps, N), of each decision and of the `steps` - 1 decisions after it in its episode, and how
+    many of these there are, (N,). Where the episode has fewer, its last row is repeated."""
     grid = np.empty((steps, len(places)), np.int64)
     grid[0] = places
     count = np.ones(len(places), np.int64)
@@ -178,7 +177,7 @@ class NStepReplay:
         return {"seen": self.seen, "columns": [column[: len(self)] for column in self._stored.columns()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a saved state. Raises ValueError where it does not fit."""
+        """Restores a saved state. Raises ValueError if the state does not fit."""
         if len(state["columns"][-1]) != min(state["seen"], self.size):
             raise ValueError(f"the replay was saved with another size than {self.size}: set buffer_size to what it was")
         self.seen = state["seen"]

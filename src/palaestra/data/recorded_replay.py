@@ -22,7 +22,7 @@ from palaestra.demos import Episode, Pairs
 def recorded_replay(
     episodes: Iterable[Episode], spec: BehaviorSpec, device: torch.device, *, memory: int, stretch: int
 ) -> Replay:
-    """Returns a replay of these episodes, at least one, to draw from and not to add to. `memory` and `stretch`: as in
+    """Returns a replay of these episodes (at least one), to which nothing is added later. `memory` and `stretch`: as in
     `Replay`; an agent's memory at the beginning of a sequence is not recorded, so it starts empty.
 
     The reward is the sum of an agent's own and its group's reward. An end whose final observation was not recorded

@@ -37,7 +37,7 @@ Slots = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ReplayBatch:
-    """N decisions drawn from a replay, and U observations: those they were made at, and those they led to.
+    """N decisions drawn from a replay, and U observations: those of the decisions, and those that followed.
 
     If decisions were drawn one by one, `now` is the first N observations, `after` the other N.
     """
@@ -73,7 +73,7 @@ class DecisionTable(NamedTuple):
 
 
 def decisions_of(rollout: Rollout, action: Action, reward: Tensor) -> DecisionTable:
-    """Returns a rollout's decisions in stored form; `action` as the environment got it."""
+    """Returns a rollout's decisions in stored form; `action` as the environment received it."""
     return DecisionTable(
         action.continuous,
         action.discrete.to(torch.int32),
@@ -85,7 +85,8 @@ def decisions_of(rollout: Rollout, action: Action, reward: Tensor) -> DecisionTa
 
 
 class Replay:
-    """Holds the last `size` decisions, or a few less where many episodes end. The first added make its tables."""
+    """Holds the last `size` decisions, or a few less if many episodes end. The first rollout that is added creates the
+    tables."""
 
     def __init__(
         self, spec: BehaviorSpec, size: int, device: torch.device, *, memory: int = 0, stretch: int = 0
@@ -109,7 +110,7 @@ class Replay:
 
     @property
     def bytes_needed(self) -> int:
-        """Size of all tables in bytes, known before they are made, if images have numbers within 0..1."""
+        """Size of all tables in bytes, known before they are made; assumes that images have numbers within 0..1."""
         sizes = [
             math.prod(obs.shape) * (1 if as_bytes else 4)
             for obs, as_bytes in zip(self.spec.obs, self.as_bytes, strict=True)
@@ -124,7 +125,8 @@ class Replay:
     def add(self, rollout: Rollout, action: Action, reward: Tensor) -> None:
         """Adds all decisions of a rollout. `action` (T, S, ...) as the environment got it, `reward` (T, S).
 
-        Waits for an accelerator once, with images twice. Raises ConfigError where more agents live than decisions fit.
+        Waits for an accelerator once, with images twice. Raises ConfigError if there are more agents than the replay
+        can hold.
         """
         time, slots = rollout.shape
         self._widen(rollout)
@@ -247,8 +249,9 @@ class Replay:
                 table.index_copy_(0, at, encoded(value, as_bytes is not None and as_bytes[i]))
 
     def draw(self, count: int, generator: torch.Generator, ahead: Ahead = ONE_STEP) -> ReplayBatch:
-        """Draws `count` decisions with equal probability, with replacement; or whole sequences with about as many
-        decisions, if set. `ahead`: the rewards that each decision sums; sequences sum only their own.
+        """Draws `count` decisions with equal probability, with replacement; with sequences, draws whole sequences of
+        about `count` decisions. `ahead`: how many rewards each decision sums; in sequences each decision has only its
+        own reward.
 
         `generator` is on the CPU: the rows are known without waiting for an accelerator.
         """
@@ -336,9 +339,9 @@ class Replay:
         }
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> bool:
-        """Restores a saved state; returns whether it could.
+        """Restores a saved state; returns False if the state does not fit.
 
-        It is empty if nothing was saved, or if the size or the sequences differed.
+        The replay stays empty if nothing was saved, or if its size or its sequences differ.
         """
         self._index = None
         if not state:
@@ -358,9 +361,8 @@ class Replay:
 
 
 def empty_table(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Returns a new table of rows. Grids of many channels lie pixel by pixel, with all channels of each together: the
-    gradients of their convolutions take a third of the time on a CPU.
-    """
+    """Returns a new table of rows. Images of many channels are stored pixel by pixel, with all channels of a pixel
+    together: the gradients of their convolutions then take a third of the time on a CPU."""
     by_pixels = len(shape) == 4 and shape[1] > COLORS and device.type == "cpu"
     order = torch.channels_last if by_pixels else torch.contiguous_format
     return torch.empty(tuple(shape), dtype=dtype, device=device, memory_format=order)

@@ -1,9 +1,9 @@
-"""Index of a replay's rows: observations, decisions, each decision's next observation. It lives on the host, in
-numpy.
+"""Index of a replay's rows: observations, decisions, each decision's next observation. The index consists of NumPy
+arrays on the host.
 
-A row of observations belongs to the decision made at it, or to the slot that waits at it, or, if an episode ended or
-was lost, to the decision that led to it. Each row has one owner, so no row is stored twice or freed while it is in use.
-Decisions are numbered from 0 in order of arrival; number n is stored at n % size, until n + size is written.
+A row of observations belongs to the decision that was made at it or to the slot that waits at it; if an episode ended
+or was lost, the row belongs to the decision before. Each row has one owner, so no row is stored twice or freed while it
+is in use. Decisions are numbered from 0 in order of arrival; number n is stored at n % size, until n + size is written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Ints = NDArray[np.int64]
 
 
 class ReplayIndex:
-    """Index of `size` decisions and `rows` observations. `stretch`: decisions of a slot in a sequence; 0: none."""
+    """Index of `size` decisions and `rows` observations. `stretch`: decisions of a slot in a sequence; 0: no
+    sequences."""
 
     def __init__(self, size: int, rows: int, stretch: int) -> None:
         self.size = size
@@ -63,7 +64,7 @@ class ReplayIndex:
         return self._starts[(self._oldest_start + which) % self.size]
 
     def resize(self, slots: int) -> None:
-        """Changes the number of slots; later ones are dropped. Raises ConfigError where the replay is too small."""
+        """Changes the number of slots; surplus slots are dropped. Raises ConfigError if the replay is too small."""
         if slots == len(self.waiting):
             return
         if slots > self.size or 3 * slots > self.rows:  # each may wait somewhere, end somewhere, and wait anew
@@ -85,7 +86,8 @@ class ReplayIndex:
         self._age = np.concatenate([self._age[:slots], np.zeros(more, np.int64)])
 
     def part(self, slots: Ints) -> None:
-        """Makes these slots go on from elsewhere: the observation where they waited ends their last decisions."""
+        """Breaks off the episodes of these slots: the observation at which a slot waits becomes the end of its last
+        decision."""
         slots = slots[self.waiting[slots] != NONE]
         rows = self.waiting[slots]
         last = self._last[slots]
@@ -112,10 +114,10 @@ class ReplayIndex:
     def decide(
         self, slots: Ints, ended: NDArray[np.bool_], kept: NDArray[np.bool_]
     ) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
-        """Adds a decision of each of these slots (n,), made where it waited.
+        """Adds a decision of each of these slots (n,), made at the observation where the slot waited.
 
-        `ended`: its episode ended with it; `kept`: its final observation is kept. Returns positions of the decisions,
-        rows of each slot's next observation, and rows of final observations, if `kept`.
+        `ended`: the episode ended with the decision; `kept`: the final observation is kept. Returns positions of the
+        decisions, rows of each slot's next observation, and rows of final observations, if `kept`.
         """
         count = len(slots)
         self._reserve(count, count + int(kept.sum()))

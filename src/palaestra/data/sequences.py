@@ -18,9 +18,9 @@ from palaestra.parallel.rank_group import ALONE, RankGroup
 class SequenceTable:
     """Completed decisions of a rollout that follow one another: a row is a sequence of at most `longest` decisions.
 
-    A sequence begins with a slot's first decision, after each end of an episode, and after `longest` decisions of an
-    episode: a shorter episode lies in one sequence, so gradients at its end reach its beginning. The table lives on the
-    host, where its sizes are known without waiting; making it waits for the device once a rollout.
+    A sequence begins with a slot's first decision, after the end of an episode, and after `longest` decisions: an
+    episode of at most `longest` decisions is one sequence, so gradients at its end reach its beginning. The table is on
+    the host, where its sizes are known without waiting; making it waits for the device once a rollout.
     """
 
     def __init__(self, rollout: Rollout, longest: int, recurrent_state: Tensor | None = None) -> None:
@@ -46,9 +46,9 @@ class SequenceTable:
         return len(self.lengths)
 
     def take(self, parts: Iterable[NDArray[np.int64]]) -> Iterator[tuple[Tensor, Sequences]]:
-        """Yields the rows (N,) of the sequences of each part, and how they follow one another.
+        """Yields for each part the rows (N,) of its sequences, and their `Sequences`.
 
-        All tables go to the device at once, before the first part.
+        All tables are copied to the device together, before the first part.
         """
         layouts = [self._layout(which) for which in parts]
         tables = to_device(
@@ -71,7 +71,7 @@ class SequenceTable:
         return self.rows[which, :steps]
 
     def in_parts(self, rows: int) -> Iterator[NDArray[np.int64]]:
-        """Returns all sequences in their order, about `rows` decisions at a time."""
+        """Returns all sequences in their order, in parts of about `rows` decisions."""
         parts = max(1, -(-int(self.lengths.sum()) // rows))
         yield from (part for part in np.array_split(np.arange(len(self)), parts) if len(part))
 
@@ -107,8 +107,7 @@ def sequence_passes(
 ) -> Iterator[Iterator[Minibatch]]:
     """Yields `epochs` passes, each in a new order, as minibatches of whole sequences, of about `size` decisions.
 
-    Nothing of a pass is dropped: minibatches differ a little in size instead. They are as many as every rank of `group`
-    has.
+    A pass drops nothing: minibatches differ a little in size instead. All ranks of `group` yield equally many.
     """
     parts = max(1, int(table.lengths.sum()) // size)
     parts = group.least(min(parts, len(table)))

@@ -32,10 +32,10 @@ from palaestra.data.steady_buffer import (
 class SlottedBuffer:
     """Buffer for behaviors whose slots act at different times: each slot has its own next row.
 
-    It grows by doubling: its rows when one slot decides more often than others, its slots when there are more agents.
-    On an accelerator, finding out who acts and what is complete waits for the device on every tick; of the built-in
-    environments, WallJump and DungeonEscape need it. `decisions` counts decisions that were completed since the last
-    `take` and not lost.
+    The buffer grows by doubling: it gets more rows if one slot decides more often than others, and more slots if there
+    are more agents. On an accelerator, the buffer must wait for the device on every tick to learn which slots act and
+    which decisions are complete; of the built-in environments, WallJump and DungeonEscape need it. `decisions` counts
+    the completed decisions since the last `take`, without lost ones.
     """
 
     def __init__(self, step: TimeStep, decision: Decision, ticks: int, needs: RolloutNeeds = PLAIN) -> None:
@@ -127,7 +127,8 @@ class SlottedBuffer:
         self._waiting &= ~lost
 
     def take(self, step: TimeStep) -> Rollout:
-        """Returns the rollout, each slot cut after its last completed decision; waiting decisions go on in the next."""
+        """Returns the rollout, each slot cut after its last completed decision; waiting decisions move to the next
+        rollout."""
         slots = self._waiting.nonzero().squeeze(1)
         waiting = each(self._flat_decisions, lambda x: x[self._next[slots]])
         rows = self._furthest()
@@ -206,7 +207,7 @@ class SlottedBuffer:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a rollout under way, with its cursors."""
+        """Restores an unfinished rollout, with each slot's next row."""
         decisions = saved_columns(self._decisions, state["decided"])
         outcomes = saved_columns(self._outcomes, state["outcomes"])
         self._have(
@@ -227,5 +228,5 @@ RolloutBuffer = SteadyBuffer | SlottedBuffer
 
 
 def blanked(column: Tensor, where: Tensor) -> Tensor:
-    """Returns a copy of a column (T, S, ...) with zeros `where`, (T, S)."""
+    """Returns a copy of a column (T, S, ...) with zeros where `where`, (T, S), is true."""
     return column.masked_fill(where.view(*where.shape, *(1,) * (column.dim() - 2)), 0)

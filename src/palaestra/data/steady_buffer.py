@@ -34,12 +34,12 @@ class DecisionColumns(NamedTuple):
 
     @property
     def sample(self) -> Action:
-        """Returns the actions as drawn; of width 0 if the behavior has none."""
+        """Returns the actions as sampled; of width 0 if the behavior has none."""
         return Action(self._or_none(self.continuous), self._or_none(self.discrete))
 
     @property
     def state(self) -> Tensor:
-        """Returns the recurrent state before the decision; of no width without memory."""
+        """Returns the recurrent state before the decision; of width 0 without memory."""
         return self._or_none(self.recurrent_state)
 
     def _or_none(self, column: Tensor | None) -> Tensor:
@@ -139,7 +139,8 @@ def make_rollout(
     lengths: Tensor | None = None,
     anew: Tensor | None = None,
 ) -> Rollout:
-    """Returns a rollout. `step` arrived on tick `now`, after the last decision; `lengths` and `anew` as in it."""
+    """Returns a rollout. `step` arrived on tick `now`, after the last decision; `lengths` and `anew` as in
+    `Rollout`."""
     ticks = None if outcomes.tick is None else GroupTicks.of(decisions.of_groups, outcomes.tick, step, now)
     return Rollout(
         obs=decisions.obs,
@@ -174,8 +175,8 @@ class FinalObsList:
         self._obs: list[tuple[Tensor, ...]] = []
 
     def add(self, rows: Tensor, step: TimeStep, completed: Tensor | None = None) -> None:
-        """Adds the final observations of this tick. `rows` (S,): each slot's decision in T * S; `completed` (S,):
-        slots with one."""
+        """Adds the final observations of this tick. `rows` (S,): index of each slot's decision in T * S; `completed`
+        (S,): slots whose decision is complete."""
         slots = step.final_obs.slots
         kept = step.truncated | step.terminated if self.terminal_obs else step.truncated
         chosen = kept[slots] if completed is None else (kept & completed)[slots]
@@ -185,7 +186,7 @@ class FinalObsList:
         self._obs.append(tuple(obs[chosen] for obs in step.final_obs.obs))
 
     def take(self, like: tuple[Tensor, ...]) -> FinalRows:
-        """Returns them all, of shapes like these observations, and forgets them."""
+        """Returns all final observations, with the shapes of `like`, and forgets them."""
         rows = torch.cat([torch.empty(0, dtype=torch.int64, device=like[0].device), *self._rows])
         obs = tuple(torch.cat([x[:0], *(obs[i] for obs in self._obs)]) for i, x in enumerate(like))
         self._rows = []
@@ -193,7 +194,7 @@ class FinalObsList:
         return rows, obs
 
     def widen(self, slots: int, more: int) -> None:
-        """Recomputes its row numbers when a row of the rollout has `more` slots."""
+        """Recomputes the row numbers for a rollout of `more` slots, which had `slots`."""
         self._rows = [torch.div(rows, slots, rounding_mode="floor") * more + rows % slots for rows in self._rows]
 
     def state_dict(self) -> dict[str, Any]:
@@ -215,8 +216,8 @@ class SteadyBuffer:
     """Buffer for behaviors whose slots all act on every tick: a row is one tick, written whole.
 
     On the CPU final observations are kept one by one. On an accelerator nothing waits to learn which episodes ended:
-    those of every slot are a column, a second copy of the observations, from which a rollout takes its own.
-    `decisions` counts decisions completed since the last `take`.
+    the final observations of all slots are a column, a second copy of the observations, from which a rollout takes
+    those of ended episodes. `decisions` counts decisions that were completed since the last `take`.
     """
 
     def __init__(self, step: TimeStep, decision: Decision, ticks: int, needs: RolloutNeeds = PLAIN) -> None:
@@ -263,7 +264,8 @@ class SteadyBuffer:
             x[: len(value)].copy_(value)
 
     def complete(self, step: TimeStep) -> int:
-        """Completes row `tick` and moves on. Raises EnvError where an episode was lost: not every slot could act."""
+        """Completes row `tick` and moves to the next row. Raises EnvError if an episode was lost: a steady behavior's
+        slots act on every tick."""
         if step.lost is not None:
             raise EnvError(
                 "a steady behavior came with a column `lost`; expected None: its slots act on every tick, so none of "

@@ -21,7 +21,7 @@ class Timeline:
     """N completed decisions in their order, S slots, E final observations of episodes, V = N + S observations before
     decisions.
 
-    Ticks count from the earliest, groups are numbered; an agent on its own is a group.
+    Ticks count from the earliest, groups are numbered; an agent without a group is a group of its own.
     """
 
     slot: Numbers  # (N,)
@@ -50,7 +50,7 @@ class Timeline:
         return len(self.group)
 
     def key(self, group: Numbers, tick: Numbers) -> Numbers:
-        """Returns one number for both, rising with the group, then the tick."""
+        """Returns one number for group and tick, which rises with the group, then with the tick."""
         return group * self.width + tick
 
     @classmethod
@@ -106,6 +106,6 @@ def host(column: Tensor) -> NDArray[Any]:
 
 
 def ranges(begins: Numbers, ends: Numbers) -> Numbers:
-    """Returns the numbers of the ranges from each begin to its end (exclusive), one range after another."""
+    """Returns all whole numbers from each begin to its end (exclusive), one range after another."""
     count = ends - begins
     return np.arange(count.sum()) + np.repeat(begins - (np.cumsum(count) - count), count)

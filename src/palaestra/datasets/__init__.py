@@ -25,7 +25,7 @@ def read_demo(source: Path | str) -> DemoSource:
 
     source: path of the file, "minari:ID" or "minari:FOLDER".
 
-    Returns the opened demonstration. Raises EmptyDemo, where it holds no records, and DemoError.
+    Returns the opened demonstration. Raises EmptyDemo if there are no records, and DemoError for other faults.
     """
     if is_minari(source):
         from palaestra.datasets.minari_reader import read_minari

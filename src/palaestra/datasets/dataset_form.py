@@ -23,9 +23,9 @@ from palaestra.envs.spaces.observation_spaces import Elements, observation_leave
 class DatasetForm:
     """Spaces of a dataset, and the behavior's spec that follows from them.
 
-    `own` is the spec of a dataset in our own form, whose arrays are the behavior's columns; without it, the spaces are
-    a Gymnasium environment's, and are converted as they are for training in it. Raises EnvError for an unsupported
-    space.
+    `own` is the spec of a dataset in Palaestra's own form, whose arrays are the behavior's columns; without `own`, the
+    spaces are those of a Gymnasium environment, and are converted as for training in it. Raises EnvError for an
+    unsupported space.
     """
 
     def __init__(
@@ -73,7 +73,8 @@ class DatasetForm:
         return policy_actions(self._actions, values, count)
 
     def read_masks(self, values: Any, count: int, last: NDArray[np.bool_], source: str) -> NDArray[np.bool_] | None:
-        """Returns the masks of N observations; None without choices. After an end (`last`) all may be forbidden."""
+        """Returns the masks of N observations; None without choices. After an end (`last`) all choices may be
+        forbidden."""
         if not self._masks.choices:
             return None
         rows = (
@@ -89,7 +90,8 @@ class DatasetForm:
 
 
 def form_of_our_env(observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> DatasetForm | None:
-    """Returns the form of a dataset of an environment of ours, `palaestra/...`; None if it was wrapped otherwise."""
+    """Returns the form of a dataset of a Palaestra environment, `palaestra/...`; None if other wrappers changed its
+    spaces."""
     boxes = (
         observation_space.spaces if isinstance(observation_space, spaces.Dict) else {"observation": observation_space}
     )
@@ -101,7 +103,7 @@ def form_of_our_env(observation_space: spaces.Space[Any], action_space: spaces.S
 
 
 def in_file_order(space: spaces.Space[Any], written: Any) -> spaces.Space[Any]:
-    """Returns the space with keys in the order of the file, which is the environment's."""
+    """Returns the space with its keys in the order of the file, which is the order of the environment."""
     if isinstance(space, spaces.Dict):
         return spaces.Dict([(key, in_file_order(space[key], one)) for key, one in written["subspaces"].items()])
     if isinstance(space, spaces.Tuple):

@@ -25,7 +25,7 @@ _PATH_STARTS = ("/", "./", "../", "~", ".\\", "..\\")
 
 
 def is_minari(source: Path | str) -> bool:
-    """Whether a name is a Minari dataset's."""
+    """Whether a name means a Minari dataset."""
     return str(source).startswith(MINARI)
 
 
@@ -95,11 +95,11 @@ def open_storage(folder: Path, source: str) -> tuple[Any, dict[str, Any]]:
 
 
 def declared_bytes(folder: Path, episode: int, where: str) -> int:
-    """Returns the bytes of a large episode by the shapes in an HDF5 file; 0 for a small one, and for formats that
-    declare none.
+    """Returns the bytes of a large episode according to the shapes in an HDF5 file; 0 for a small one, and for formats
+    that declare none.
 
-    Raises DemoError if they are more than the file can hold: HDF5 invents rows where nothing was written. This also
-    holds for arrays in other files.
+    Raises DemoError if the shapes declare more than the file can hold: HDF5 makes up rows where nothing was written.
+    Also raises DemoError for arrays in other files.
     """
     if not (folder / HDF5).is_file():
         return 0

@@ -52,7 +52,7 @@ class MinariDemo(DemoSource):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Changes with the dataset's contents."""
+        """A fingerprint that changes with the dataset's contents."""
         files = sorted(self.folder.iterdir())
         return (
             self.folder.absolute(),
@@ -60,7 +60,8 @@ class MinariDemo(DemoSource):
         )
 
     def must_fit(self, own: BehaviorSpec, spec: BehaviorSpec) -> None:
-        """Raises DemoError if its numbers (spec `own`) differ in meaning from the behavior's, despite equal shapes."""
+        """Raises DemoError if the dataset's numbers (spec `own`) mean something else than the behavior's numbers
+        (`spec`), despite equal shapes."""
         lines = [] if self.form.own else unit_differences(own, spec)
         if lines:
             raise DemoError(
@@ -70,7 +71,7 @@ class MinariDemo(DemoSource):
             )
 
     def described(self) -> dict[str, Any]:
-        """Returns facts of its metadata, with `environment`, `author` and others where they are given."""
+        """Returns facts of the dataset's metadata, with `environment`, `author` and others if they are given."""
         metadata = self.metadata
         author = metadata.get("author")
         return {

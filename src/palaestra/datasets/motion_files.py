@@ -26,7 +26,7 @@ UNEVEN = 0.1
 
 @dataclass(frozen=True)
 class MotionFile:
-    """A table of states, a row for each, one episode after another. Unused columns may hold anything."""
+    """A table of states, one row for each state, one episode after another. Unused columns may hold anything."""
 
     path: Path
     columns: Mapping[str, NDArray[Any]]  # as they were read: texts (N,) of a CSV file, or arrays (N, *shape)
@@ -38,7 +38,8 @@ class MotionFile:
         return len(self.episode)
 
     def numbers(self, sensor: str, size: int, chosen: tuple[int, ...]) -> NDArray[np.float32]:
-        """Returns the chosen numbers, (N, numbers), of a sensor of `size`. Raises DemoError where they are missing."""
+        """Returns the chosen numbers, (N, numbers), of a sensor with `size` numbers. Raises DemoError if they are
+        missing."""
         whole = self.columns.get(sensor)
         if whole is not None and (whole.ndim == 2 or size == 1):
             whole = values_of(self.path, self.columns, sensor).reshape(len(self), -1)
@@ -77,9 +78,8 @@ def read_motion(path: Path) -> MotionFile:
 
 
 def values_of(path: Path, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float64]:
-    """Returns a column as numbers, (N, *shape). Raises DemoError for other text, numbers that are not finite, and rows
-    that are missing.
-    """
+    """Returns a column as numbers, (N, *shape). Raises DemoError for text, numbers that are not finite, and rows that
+    are missing."""
     given, longest = columns[name], max(columns, key=lambda each: len(columns[each]))
     if len(given) < len(columns[longest]):
         raise DemoError(

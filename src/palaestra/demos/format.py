@@ -99,7 +99,8 @@ def read_varint(data: bytes, at: int, limit: bool = True) -> tuple[int, int]:
 
 
 def spans(data: bytes, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns begins and ends of at most `most` complete messages, each after its length; the first length is at 0."""
+    """Returns where at most `most` complete messages begin and end; each follows its length, and the first length is at
+    0."""
     begins: list[int] = []
     ends: list[int] = []
     begin_at = begins.append

@@ -14,7 +14,8 @@ _MAX_CHOICES = 0x7FFFFFFF  # largest number of the message's field; the reader r
 
 
 def timing_of(brain: bytes, parsed: Any) -> ReadTiming:
-    """Only old files lack both the team and the `action_spec`; only converted ones have the two oldest fields."""
+    """An old file lacks both the team and the `action_spec`; of these, only a converted file has the two oldest
+    fields."""
     if "?" in parsed.brain_name or parsed.HasField("action_spec"):
         return ReadTiming.NEXT
     return ReadTiming.OWN_RESTARTED if brain[:1] in (b"\x08", b"\x10") else ReadTiming.NEXT_RESTARTED
@@ -46,7 +47,7 @@ def infer_action(file: RecordFile, records: int, brain: Any, warnings: list[str]
 
 
 def correct_action(file: RecordFile, records: int, brain: Any, warnings: list[str]) -> None:
-    """Takes the number of continuous actions from the records where the header has another.
+    """Takes the number of continuous actions from the records if the header has another number.
 
     Before ML-Agents 1.0 a heuristic returned an array of its own, and the recorder stored all numbers of this array.
     """

@@ -26,7 +26,7 @@ _PICTURE_SIZE = slice(16, 24)  # width and height in a PNG's first chunk
 
 
 def is_old(record: bytes) -> bool:
-    """Whether a record is of ML-Agents 0.6 to 0.11: later ones have two fields only."""
+    """Whether a record is of ML-Agents 0.6 to 0.11: later records have two fields only."""
     try:
         return any(number > 2 for number, *_ in fields(record, 0, len(record)))
     except IrregularRecord:
@@ -34,14 +34,14 @@ def is_old(record: bytes) -> bool:
 
 
 class OldRecords:
-    """Converts the records of a file: each record gets the next record's action, the last none."""
+    """Converts the records of a file: each record gets the next record's action, and the last record none."""
 
     def __init__(self, where: str, brain: bytes) -> None:
         self._where = where
         self._gray = [camera.gray_scale for camera in _OldBrain.FromString(brain).camera_resolutions]
 
     def convert(self, blocks: Iterable[Block]) -> Iterator[Block]:
-        """Yields blocks of converted records; a record's block may be the next one."""
+        """Yields blocks of converted records; a record may move to the next block."""
         before: Any = None
         number = 0
         for data, begins, ends in blocks:

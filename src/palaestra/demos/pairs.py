@@ -54,7 +54,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Observations in order, and whether each follows the one before in an episode."""
+    """Observations in order, and whether each follows the previous observation in the same episode."""
 
     obs: tuple[NDArray[np.float32], ...]  # each (N, *shape)
     first: NDArray[np.int64]  # (P,) rows whose next row is what the same agent observed next
@@ -117,7 +117,8 @@ def _episode(parts: list[Pairs], final: tuple[NDArray[np.float32], ...] | None) 
 
 
 def paired(chunks: Iterable[DemoColumns], timing: ReadTiming) -> Iterator[tuple[Pairs, DemoColumns, NDArray[np.int64]]]:
-    """Yields each chunk's pairs, its records after the last record of the chunk before, and each pair's record."""
+    """Yields for each chunk its pairs, its records with the previous chunk's last record before them, and the record of
+    each pair."""
     before, episode = None, 0
     for chunk in chunks:
         columns = chunk if before is None else join([before, chunk])

@@ -46,7 +46,8 @@ class Demo(DemoSource):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Changes when the file is replaced or its contents change. Raises DemoError if it is gone."""
+        """A fingerprint that changes when the file is replaced or its contents change. Raises DemoError if the file is
+        gone."""
         try:
             found = self.path.stat()
         except OSError as error:
@@ -54,7 +55,7 @@ class Demo(DemoSource):
         return self.path.absolute(), found.st_ino, found.st_size, found.st_mtime_ns
 
     def described(self) -> dict[str, Any]:
-        """Returns facts of its metadata."""
+        """Returns facts of the file's metadata."""
         meta = self.meta
         return {
             "api_version": meta.api_version,

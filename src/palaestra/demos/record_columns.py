@@ -50,7 +50,7 @@ class DemoColumns:
 
 
 class RecordDecoder:
-    """Decodes records. `sensors` has None for each observation that is skipped; `where` begins error messages."""
+    """Decodes records. `sensors` has None for each observation that is skipped; error messages begin with `where`."""
 
     def __init__(self, where: str, spec: BehaviorSpec, sensors: Sequence[ObservationDecoder | None]) -> None:
         self._where = where
@@ -59,7 +59,8 @@ class RecordDecoder:
         self._frames: dict[int, list[frames.Frame]] = {}
 
     def read(self, first: int, data: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> DemoColumns:
-        """Decodes the records at these offsets of `data`. Raises DemoError for a damaged or unfit record."""
+        """Decodes the records at these offsets of `data`. Raises DemoError for a damaged record, or one that does not
+        fit the spec."""
         columns = empty_columns(self.spec, first, len(begins))
         lengths = ends - begins
         everything = np.frombuffer(data, np.uint8)
@@ -214,7 +215,7 @@ def stored_numbers(sent: Any) -> Sequence[float]:
 
 
 def read_pair(where: str, record: bytes) -> Any:
-    """Parses a record's message. Raises DemoError; `where` begins its message."""
+    """Parses a record's message. Raises DemoError; its message begins with `where`."""
     try:
         return Pair.FromString(record)
     except DecodeError:

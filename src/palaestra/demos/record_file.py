@@ -42,7 +42,7 @@ class RecordFile:
         return self.old.convert(stored) if self.old else stored
 
     def stored(self, most: int | None) -> Iterator[Block]:
-        """Yields the stored bytes of the records, each piece beginning with a record; None: all records."""
+        """Yields the stored bytes of the records, each piece beginning with a record; `most` None: all records."""
         left = most if most is not None else 1 << 62
         rest = b""
         wanted = BLOCK
@@ -65,7 +65,7 @@ class RecordFile:
 
 
 def count_unclosed(file: RecordFile, meta: DemoMeta, observations: int, warnings: list[str]) -> int:
-    """Returns the number of records to read of a file that does not end with its metadata.
+    """Returns the number of records to read from a file that does not end with its metadata.
 
     A recording that was never closed, for example because its game was killed, keeps all complete records: its metadata
     may count no records, too few, or too many.

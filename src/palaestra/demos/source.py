@@ -15,7 +15,8 @@ from palaestra.demos.record_columns import DemoColumns, records_of
 
 @dataclass(frozen=True, kw_only=True)
 class DemoSource(ABC):
-    """Records of one behavior. Each iteration reads them again, and raises DemoError for a damaged record."""
+    """Records of one behavior. Each iteration reads the demonstration again, and raises DemoError for a damaged
+    record."""
 
     title: str
     """Its name in messages: a file's path."""
@@ -40,22 +41,24 @@ class DemoSource(ABC):
     @property
     @abstractmethod
     def identity(self) -> tuple[object, ...]:
-        """A fingerprint that changes with the recording or its contents. Raises DemoError if it is gone."""
+        """A fingerprint that changes with the recording or its contents. Raises DemoError if the recording is gone."""
 
     @abstractmethod
     def described(self) -> dict[str, Any]:
-        """Returns facts of its metadata."""
+        """Returns facts of the demonstration's metadata."""
 
     @abstractmethod
     def metadata_problems(self, decisions: int, done: int, reward: float) -> list[str]:
-        """Returns a line for each fact of its metadata that disagrees with the decisions, ends and rewards read."""
+        """Returns a line for each fact of the metadata that disagrees with the decisions, ends and rewards that were
+        read."""
 
     @abstractmethod
     def chunks(self) -> Iterator[DemoColumns]:
-        """Yields all records in order, some at a time."""
+        """Yields all records in order, a chunk at a time."""
 
     def must_fit(self, own: BehaviorSpec, spec: BehaviorSpec) -> None:
-        """Raises DemoError if its numbers (spec `own`) differ in meaning from the behavior's, despite equal shapes."""
+        """Raises DemoError if the demonstration's numbers (spec `own`) mean something else than the behavior's numbers
+        (`spec`), despite equal shapes."""
         return  # files store the numbers and choices of the policy, whatever they mean to its environment
 
     def pairs(self) -> Iterator[Pairs]:
@@ -64,11 +67,13 @@ class DemoSource(ABC):
         return pairs_of(self.chunks(), self.timing, self.title)
 
     def episodes(self) -> Iterator[Episode]:
-        """Yields decisions episode by episode; the last may be unfinished. Holds one episode in memory."""
+        """Yields decisions episode by episode; the last episode may be unfinished. Holds one episode in memory at a
+        time."""
         return episodes_of(self.chunks(), self.timing, self.title)
 
     def neighbours(self) -> Iterator[Neighbours]:
-        """Yields observations, and whether each follows the one before, a chunk at a time. Raises DemoError."""
+        """Yields observations, and whether each follows the previous one in the same episode, a chunk at a time. Raises
+        DemoError."""
         return neighbours_of(self.chunks(), self.timing, self.title)
 
     def __iter__(self) -> Iterator[DemoRecord]:

@@ -132,7 +132,7 @@ class _Sums:
         self.values = np.zeros(64)
 
     def add(self, numbers: NDArray[np.int64], values: NDArray[np.float64]) -> None:
-        """Adds each value to the sum of its number."""
+        """Adds each value to the sum of its episode number."""
         if len(numbers):
             first = int(numbers[0])
             most = int(numbers[-1]) + 1
@@ -141,7 +141,7 @@ class _Sums:
             self.values[first:most] += np.bincount(numbers - first, values, most - first)
 
     def first(self, count: int) -> NDArray[np.float64]:
-        """Returns the sums of the numbers below `count`."""
+        """Returns the sums of the first `count` episodes."""
         return np.pad(self.values, (0, max(0, count - len(self.values))))[:count]
 
 

@@ -43,7 +43,7 @@ class DemoWriter:
     `key` is the behavior with its team, such as 'Ball?team=0'; `compressed` names the images to write as PNGs.
 
     Raises:
-        DemoError: here and in the methods; the file cannot be written, or a record does not fit the spec.
+        DemoError, here and in the methods: the file cannot be written, or a record does not fit the spec.
         ProtocolError: for an invalid `key`.
     """
 

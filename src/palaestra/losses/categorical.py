@@ -1,8 +1,8 @@
 """Values as distributions over bins: the projection of a target onto them, cross entropy, and means.
 
 Bellemare et al. 2017, https://arxiv.org/abs/1707.06887 (the projection, eq. 7); Farebrother et al. 2024,
-https://arxiv.org/abs/2403.03950 (why cross entropy instead of squared errors). Shapes: `bins` last; N rows, K reward
-signals, O outputs: one, or one for each choice of every branch (`losses.sac`).
+https://arxiv.org/abs/2403.03950 (why cross entropy instead of squared errors). Shapes: In shapes: N rows, K reward
+signals, O outputs (one, or one for each choice of every branch, see `losses.sac`); the bins are the last dimension.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ def bin_values(bins: int, device: torch.device | None = None) -> Tensor:
 
 
 def project(probs: Tensor, atoms: Tensor) -> Tensor:
-    """Returns a distribution over the bins with the mean of one whose values are `atoms`, (..., bins) all.
+    """Returns a distribution over the bins that has the same mean as `probs` over the values `atoms`; all are (...,
+    bins).
 
-    An atom between two bins is shared among them by its nearness; one beyond the last is counted there.
+    The probability of an atom between two bins is shared between them by nearness; beyond the last bin it goes to the
+    last bin.
     """
     bins = probs.shape[-1]
     place = ((atoms + LIMIT) * ((bins - 1) / (2 * LIMIT))).clamp(0, bins - 1)
@@ -40,7 +42,8 @@ def project(probs: Tensor, atoms: Tensor) -> Tensor:
 
 
 def by_nearness(probs: Tensor, place: Tensor) -> Tensor:
-    """Returns the same distribution as `project`, bin by bin, for atoms at `place`, (..., bins), counted in bins."""
+    """Returns the same distribution as `project`, bin by bin, for atoms at the positions `place`, (..., bins), in units
+    of bins."""
     count = probs.shape[-1]
     bins = torch.arange(count, device=place.device)
     rows = max(1, MOST_SHARES // (count * count))
@@ -52,7 +55,7 @@ def by_nearness(probs: Tensor, place: Tensor) -> Tensor:
 def mean_value(probs: Tensor, values: Tensor) -> Tensor:
     """Returns the mean of distributions (..., bins) over `values` (bins,).
 
-    A product of matrices would be rounded to bfloat16 where networks are computed in it.
+    No matrix product is used: it would be rounded to bfloat16 where networks are computed in bfloat16.
     """
     return (probs * values).sum(-1)
 
@@ -66,7 +69,7 @@ def smaller(logits: Tensor, values: Tensor) -> Tensor:
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Returns the mean of each critic's cross entropy, (2,). `logits` (2, N, K, B, bins), `target` (N, K, bins).
 
-    Each of the B branches' choices that were taken predicts the whole target on its own.
+    The taken choice of each of the B branches predicts the whole target on its own.
     """
     return -(target.unsqueeze(2) * logits.log_softmax(-1)).sum(-1).mean((1, 2, 3))
 
@@ -84,10 +87,10 @@ def logits_of_taken(logits: Tensor, discrete: Tensor, branches: Sequence[int]) -
 
 
 def choice_shares(log_prob: Tensor, branches: Sequence[Tensor], temperature: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the share of each output in an observation's distribution, and the entropy bonus in it, both (N, O).
+    """Returns the share of each output in an observation's distribution, and its entropy bonus, both (N, O).
 
-    The mean over outputs by these shares, bonus included, is `losses.sac.soft_value`: branches count alike, and of each
-    the choices by their probability.
+    The mean over outputs, weighted by these shares and with the bonus, is `losses.sac.soft_value`: each branch has the
+    same weight, divided among its choices by their probability.
     """
     rest = iter(temperature)
     bonus = -next(rest) * log_prob.sum(1, keepdim=True) if log_prob.shape[1] else log_prob.new_zeros((len(log_prob), 1))

@@ -1,9 +1,9 @@
 """PPO's losses, and their gradients with respect to a network's outputs.
 
 The clipped ratio stands here in two forms: `clipped_surrogate` for autograd, `surrogate_gradient` with its gradient in
-closed form. Likewise `clipped_value` and `value_part`. Tests compare each pair. At 64 rows a minibatch takes half of
-autograd's time in closed form, as that time goes into calls, not arithmetic. Shapes: see ARCHITECTURE.md. Functions in
-closed form return losses as () tensors and gradients already divided by the number of rows.
+closed form. Likewise `clipped_value` and `value_part`. Tests compare each pair. With 64 rows in a minibatch, the closed
+form takes half of autograd's time, most of which goes into calls, not arithmetic. Shapes: see ARCHITECTURE.md.
+Functions in closed form return losses as () tensors and gradients already divided by the number of rows.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, *, clip_range: float
     https://arxiv.org/abs/1707.06347, eq. 7. Its gradient in closed form is `surrogate_gradient`.
 
     `log_ratio` (N, A) is the new log-probability less the old. The minimum makes the bound pessimistic: leaving the
-    clip range never pays, and a ratio that left it to the worse side still gets a gradient back. As in ML-Agents, the
-    ratio is that of each action component on its own; `joint` takes that of the whole action, as the paper does, and
-    gives (N, 1). `advantage` is (N,).
+    clip range never lowers the loss, and a ratio that left it on the worse side still gets a gradient back. As in
+    ML-Agents, each action component has a ratio of its own; `joint` takes the ratio of the whole action, as the paper
+    does, and gives (N, 1). `advantage` is (N,).
     """
     ratio = (log_ratio.sum(1, keepdim=True) if joint else log_ratio).exp()
     gain = advantage.unsqueeze(1)
@@ -37,8 +37,8 @@ def squared_error(value: Tensor, target: Tensor) -> Tensor:
 
 
 def clipped_value(value: Tensor, old_value: Tensor, target: Tensor, *, clip_range: float) -> Tensor:
-    """Returns the value loss of each row and signal, (N, K): the larger of the error now and that of a value kept near
-    the old one.
+    """Returns the value loss of each row and signal, (N, K): the larger of two squared errors, of the value and of the
+    value clipped to within `clip_range` of the old one.
 
     From the implementation of Schulman et al. 2017 (OpenAI Baselines, ppo2); not in the paper.
     """
@@ -77,7 +77,8 @@ def gaussian_part(
     entropy_coef: float,
     components: int,
 ) -> HeadGradient:
-    """Returns the part of continuous actions (N, continuous), of `components`; writes log_std's `.grad`."""
+    """Returns the loss part of all continuous actions (N, continuous), out of `components`; writes log_std's
+    `.grad`."""
     assert log_std.grad is not None
     inverse = torch.exp(-log_std)
     z = (sample - mean).mul_(inverse)
@@ -104,7 +105,8 @@ def branch_part(
     entropy_coef: float,
     components: int,
 ) -> HeadGradient:
-    """Returns the part of one branch: log_probs (N, branch), choice and old (N, 1); the gradient is the logits'."""
+    """Returns the loss part of one branch, with the gradient for its logits: log_probs (N, branch), choice and old (N,
+    1)."""
     rows = max(log_probs.shape[0], 1)
     probs = log_probs.exp()
     log_ratio = log_probs.gather(1, choice).sub_(old_log_prob)

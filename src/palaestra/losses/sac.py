@@ -1,9 +1,9 @@
 """Soft actor-critic's losses. Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905; for branches, Christodoulou 2019,
 https://arxiv.org/abs/1910.07207.
 
-Shapes: N rows, K reward signals, B branches. Values of actions are (..., N, K, outputs): one output where there are
-only continuous numbers, else one a choice, branch after branch. The value of a whole action is the mean over branches
-of what each choice is worth, so that a branch's share does not depend on how many others there are.
+Shapes: N rows, K reward signals, B branches. Values of actions are (..., N, K, outputs): one output if there are only
+continuous actions, else one per choice, branch after branch. The value of a whole action is the mean over branches of
+the taken choices' values, so that a branch's share does not depend on the number of other branches.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def soft_value(values: Tensor, log_prob: Tensor, branches: Sequence[Tensor], tem
     """Returns the value of an observation under the policy, its entropy included, (N, K): eq. 3, in expectation over
     choices.
 
-    `values` (N, K, outputs) of numbers that the policy drew, whose log-density is `log_prob` (N, continuous);
-    `branches`: log-probabilities (N, branch) of each; `temperature`: that of the numbers, where there are any, then the
-    branches'. Minus its mean is the policy's loss, eq. 7.
+    `values` (N, K, outputs) of continuous actions that the policy drew, with log-density `log_prob` (N, continuous);
+    `branches`: log-probabilities (N, branch) of each branch; `temperature`: first the temperature of continuous
+    actions, if there are any, then one for each branch. The policy's loss is minus the mean of this value, eq. 7.
     """
     if not branches:
         return values[..., 0] - temperature[0] * log_prob.sum(1, keepdim=True)
@@ -51,7 +51,7 @@ def soft_value(values: Tensor, log_prob: Tensor, branches: Sequence[Tensor], tem
 
 
 def value_of_taken_gradient(grad: Tensor, outputs: int, discrete: Tensor, branches: Sequence[int]) -> Tensor:
-    """Returns the gradient of all values, (..., N, K, outputs), from that of `value_of_taken`, (..., N, K)."""
+    """Returns the gradient of all values, (..., N, K, outputs), from the gradient of `value_of_taken`, (..., N, K)."""
     if not branches:
         return grad.unsqueeze(-1)
     share = grad.unsqueeze(-1) / len(branches)
@@ -64,9 +64,8 @@ def value_of_taken_gradient(grad: Tensor, outputs: int, discrete: Tensor, branch
 def soft_value_gradient(
     values: Tensor, log_prob: Tensor, branches: Sequence[Tensor], temperature: Tensor
 ) -> tuple[Tensor, Tensor | None, list[Tensor]]:
-    """Returns the gradient of the policy's loss, minus the mean of `soft_value` of the smaller of two critics: that of
-    `values` (2, N, K, outputs), of each log-density, (N, 1), and of `branches`, each (N, branch).
-    """
+    """Returns the gradients of the policy's loss (minus the mean of `soft_value` of the smaller of two critics) for
+    `values` (2, N, K, outputs), for each log-density, (N, 1), and for `branches`, each (N, branch)."""
     low = values.amin(0)
     smaller = values == low
     grad = low.new_full(low.shape[:2], -1 / low[..., 0].numel())
@@ -93,18 +92,18 @@ def backup(reward: Tensor, next_value: Tensor, terminated: Tensor, gamma: Tensor
     ignore ends.
 
     `reward` and `next_value` (N, K), `terminated` (N,), `gamma` and `ignores_ends` (K,). `next_value` of a truncated
-    episode is that of its final observation.
+    episode is the value of its final observation.
     """
     goes_on = ~terminated.unsqueeze(1) | ignores_ends
     return torch.addcmul(reward, gamma * next_value, goes_on.to(reward.dtype))
 
 
 def temperature_loss(log_temperature: Tensor, excess: Tensor, counts: Tensor) -> Tensor:
-    """Returns the temperature's loss, (), eq. 18: it falls where the policy has more entropy than its target, and rises
-    where less.
+    """Returns the temperature's loss, (), eq. 18: the temperature falls if the policy has more entropy than its target,
+    and rises if it has less.
 
     `excess` (N, up to 1 + B): entropy minus its target, detached; `counts` (same shape): 1 for rows that count. The
-    factor is the temperature, as in the paper; in ML-Agents it is its logarithm.
+    loss multiplies by the temperature, as in the paper; ML-Agents multiplies by its logarithm.
     """
     mean = (excess * counts).sum(0) / counts.sum(0).clamp(min=1)
     return (log_temperature.exp() * mean).sum()
@@ -113,9 +112,8 @@ def temperature_loss(log_temperature: Tensor, excess: Tensor, counts: Tensor) ->
 def temperature_gradient(
     log_prob: Tensor, branches: Sequence[Tensor], mask: Tensor | None, temperature: Tensor
 ) -> Tensor:
-    """Returns the gradient of `temperature_loss`, that of the temperatures' logarithms, (temperatures,), from what
-    `entropy_excess` takes.
-    """
+    """Returns the gradient of `temperature_loss` for the temperatures' logarithms, (temperatures,), from the arguments
+    of `entropy_excess`."""
     if not branches:
         return (log_prob.shape[1] - log_prob.sum(1)).mean() * temperature
     excess, counts = entropy_excess(log_prob, branches, mask)
@@ -127,9 +125,9 @@ def entropy_excess(
 ) -> tuple[Tensor, Tensor]:
     """Returns the entropy above its target, and 1 for each row that counts, both (N, temperatures).
 
-    Targets: `target` a continuous number; of each branch a share of the greatest entropy that the choices allowed in
-    the row can have. A row with one allowed choice has none to ask for: it has no say, or its temperature would rise
-    without end.
+    Targets: `target` for each continuous number; for each branch a share of the greatest entropy that the choices
+    allowed in the row can have. A row with one allowed choice cannot have entropy and does not count, or the
+    temperature would rise without end.
     """
     excess = []
     counts = []

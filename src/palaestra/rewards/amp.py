@@ -30,11 +30,12 @@ KEPT_SHARE = 8
 
 
 class AMP:
-    """Rewards moves from one state to the next that look like those of clips: max(0, 1 - (D - 1)^2 / 4), eq. 7.
+    """Rewards transitions between states that look like transitions in recorded clips: max(0, 1 - (D - 1)^2 / 4), eq.
+    7.
 
     D is trained by least squares to be 1 for pairs of the clips and -1 for the policy's pairs, half of which come from
-    earlier policies. The numbers are scaled by mean and deviation of the clips, which stay the same while it learns:
-    kept pairs keep their meaning, and the slope at the clips is measured in their own units.
+    earlier policies. The numbers are scaled by mean and deviation of the clips, which stay the same while the
+    discriminator learns: kept pairs keep their meaning, and the slope at the clips is measured in their own units.
     """
 
     Settings = AMPSettings
@@ -108,7 +109,7 @@ class AMP:
         return {**self.optimizer.state_dict(), **kept, "sample_rng": self.rng.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a saved state. Raises ValueError if the state compared other numbers."""
+        """Restores a saved state. Raises ValueError if the state is of other chosen numbers."""
         if state.get("compared", self._compared) != self._compared:
             raise ValueError("amp has compared other numbers so far")
         self.optimizer.load_state_dict(state)
@@ -132,7 +133,7 @@ class PairDiscriminator(nn.Module):
 
 
 class KeptPairs:
-    """The last pairs that were added, `size` at most."""
+    """The newest pairs that were added, at most `size`."""
 
     def __init__(self, size: int, numbers: int, device: torch.device) -> None:
         self._table = torch.empty((size, numbers), device=device)
@@ -143,7 +144,7 @@ class KeptPairs:
         return self._count
 
     def add(self, pairs: Tensor) -> None:
-        """Adds pairs (n, numbers), over the oldest where it is full."""
+        """Adds pairs (n, numbers); if there is no room, they replace the oldest pairs."""
         size = len(self._table)
         pairs = pairs[:size]
         whole = min(len(pairs), size - self._next)
@@ -158,11 +159,11 @@ class KeptPairs:
         return self._table.index_select(0, rows)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the pairs, without a copy, and where the next goes."""
+        """Returns the pairs, without a copy, and the position of the next pair."""
         return {"pairs": self._table[: self._count], "next": self._next}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a saved state; of more pairs than fit the first ones."""
+        """Restores a saved state; if it has more pairs than fit, only the first ones."""
         saved, size = state["pairs"], len(self._table)
         self._count = min(size, len(saved))
         self._table[: self._count] = saved[: self._count].to(self._table.device)
@@ -176,18 +177,18 @@ def clips_of(settings: AMPSettings, spec: BehaviorSpec, device: torch.device) ->
 
 
 def remark_of(settings: AMPSettings, clips: Clips) -> str:
-    """Returns the messages for the start: the source of the pairs, and the memory of kept pairs."""
+    """Returns the remarks that a run prints at its start: the source of the pairs, and the memory of kept pairs."""
     size = format_bytes(bytes_kept(settings, clips.states.shape[1]))
     return f"{clips.remark}; {settings.kept_pairs:,} pairs of earlier policies are kept, up to {size} in checkpoints"
 
 
 def bytes_kept(settings: AMPSettings, numbers: int) -> int:
-    """Returns the size of all kept pairs, each of two states of this number of values."""
+    """Returns the bytes of all kept pairs, each of two states of `numbers` values."""
     return settings.kept_pairs * 2 * numbers * 4
 
 
 def must_have_room(settings: AMPSettings, numbers: int, device: torch.device) -> None:
-    """Raises ConfigError if the kept pairs exceed memory."""
+    """Raises ConfigError if the kept pairs need more memory than is free."""
     size = bytes_kept(settings, numbers)
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else free_memory()
     if size > free:
@@ -203,9 +204,11 @@ def style_reward(d: Tensor) -> Tensor:
 
 
 def discriminator_loss(model: nn.Module, policy: Tensor, clips: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-    """Returns the loss, (), the mean squared slope at the clips' pairs, (), and D of both kinds, each (N,): eq. 8.
+    """Returns the loss, (), the mean squared slope at the clips' pairs, (), and D of the policy's and of the clips'
+    pairs, each (N,): eq. 8.
 
-    The loss is E[(D - 1)^2] over the clips' pairs and E[(D + 1)^2] over the policy's. `clips` (N, 2 k) need a gradient.
+    The loss is E[(D - 1)^2] over the clips' pairs and E[(D + 1)^2] over the policy's. `clips` (N, 2 k) must require a
+    gradient.
     """
     ours, theirs = model(policy), model(clips)
     loss = (ours + 1).square().mean() + (theirs - 1).square().mean()

@@ -38,11 +38,13 @@ class RewardSignal(Protocol):
         ...
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """Takes one gradient step; returns losses, each (), by their TensorBoard tags; empty without learning."""
+        """Takes one gradient step; returns losses, each (), by their TensorBoard tags; empty if the signal does not
+        learn."""
         ...
 
     def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
-        """Takes all observations of a rollout, each (N, *shape), into the normalizer of its network, if any."""
+        """Updates the normalizer of the signal's network, if any, with all observations of a rollout, each (N,
+        *shape)."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
@@ -74,7 +76,7 @@ class Blinded:
         return self.signal.learn(self._seen(batch))
 
     def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
-        """Passes the observations that the signal sees on to it."""
+        """Passes on the observations that the signal sees."""
         self.signal.learn_statistics(self._of(obs))
 
     def _seen(self, batch: Transitions) -> Transitions:
@@ -85,5 +87,5 @@ class Blinded:
 
 
 def blinded(signals: Mapping[str, RewardSignal], shown: tuple[int, ...] | None) -> dict[str, Any]:
-    """Returns the signals, which see all observations where `shown` is None, and else only these."""
+    """Returns the signals; they see all observations if `shown` is None, else only the observations in `shown`."""
     return {name: signal if shown is None else Blinded(signal, shown) for name, signal in signals.items()}

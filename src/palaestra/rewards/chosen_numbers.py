@@ -90,7 +90,7 @@ def choose_numbers(entries: Sequence[str] | None, spec: BehaviorSpec, where: str
 
 
 def without(sensors: Iterable[ChosenSensor], names: Iterable[str]) -> str:
-    """Returns entries that choose the same numbers, except the numbers of these names, as a list in YAML."""
+    """Returns entries that choose the same numbers without those in `names`, as a list in YAML."""
     out = set(names)
     left = [
         (each, tuple(i for i, name in zip(each.numbers, each.names, strict=True) if name not in out))

@@ -25,7 +25,7 @@ FORWARD_SHARE, LOSS_SCALE = 0.2, 10.0
 
 
 class CuriosityModel(nn.Module):
-    """Features phi of an observation, trained by the inverse model: they distinguish actions."""
+    """Features phi of an observation, trained with the inverse model so that they distinguish actions."""
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings) -> None:
         super().__init__()
@@ -43,7 +43,8 @@ class CuriosityModel(nn.Module):
         return now, after
 
     def surprise(self, now: Tensor, after: Tensor, action: Action) -> Tensor:
-        """Returns half the squared distance (N,) between the next features and the forward model's, eq. 5."""
+        """Returns half the squared distance (N,) between the next features and the forward model's prediction of them,
+        eq. 5."""
         expected = self.forward_model(torch.cat([now, flat(action, self.action)], 1))
         return 0.5 * (after - expected).square().sum(1)
 
@@ -58,7 +59,8 @@ class CuriosityModel(nn.Module):
 
 
 class Curiosity:
-    """Rewards surprise, with at most 1 a decision after `strength`, and nothing before its first gradient step."""
+    """Rewards surprise: at most 1 per decision after multiplication by `strength`, and 0 before the first gradient
+    step."""
 
     Settings = CuriositySettings
     ignores_ends = True

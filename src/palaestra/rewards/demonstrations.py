@@ -71,7 +71,8 @@ def load_demonstrations(demo_path: str | Sequence[str], spec: BehaviorSpec, devi
 
 
 def open_demonstrations(sources: Sequence[Path | str]) -> tuple[list[DemoSource], list[str]]:
-    """Returns the demonstrations, and remarks on empty recordings, which are left out. Raises DemoError if all are."""
+    """Returns the demonstrations, and remarks on empty recordings, which are left out. Raises DemoError if all are
+    empty."""
     demos: list[DemoSource] = []
     empty: list[str] = []
     for source in sources:
@@ -180,9 +181,8 @@ def demo_files(
 
 
 def observations_in(demo: DemoSource, spec: BehaviorSpec) -> tuple[int, ...]:
-    """Returns which observations of a demonstration match `spec`: all in order if the numbers are equal; if the
-    demonstration has more (some for the critic alone), the ones with the same names.
-    """
+    """Returns which observations of a demonstration match `spec`: all in order if their number is the same; if the
+    demonstration has more (some for the critic alone), the ones with the same names."""
     names = [obs.name for obs in demo.spec.obs]
     wanted = [obs.name for obs in spec.obs]
     if len(wanted) < len(names) and {*wanted} <= {*names}:
@@ -193,7 +193,7 @@ def observations_in(demo: DemoSource, spec: BehaviorSpec) -> tuple[int, ...]:
 def must_fit(demo: DemoSource, spec: BehaviorSpec, seen: Sequence[int] | None = None) -> None:
     """Raises DemoError, with both specs, if a demonstration's agents differ in more than names.
 
-    `seen`: the observations of it that count; None: all.
+    `seen`: the demonstration's observations that are compared; None: all.
     """
     own = demo.spec if seen is None else replace(demo.spec, obs=tuple(demo.spec.obs[i] for i in seen))
     if table := differences(own, spec, ("the dataset" if is_minari(demo.title) else "the file", "the behavior")):

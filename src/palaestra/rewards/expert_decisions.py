@@ -1,4 +1,4 @@
-"""Decisions of teachers in rows: tensors, or a file on disk where they are too large for memory."""
+"""Decisions of teachers in rows: in tensors, or in a file on disk if they are too large for memory."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class StoredDecisions:
 
 
 class MemoryWriter:
-    """Collects decisions as tensors, `most` of them at most."""
+    """Collects at most `most` decisions as tensors."""
 
     def __init__(self, spec: BehaviorSpec, most: int) -> None:
         row = row_of(spec, images_as_bytes=False)
@@ -113,7 +113,7 @@ class FileWriter:
     """Collects decisions in a scratch file. Images take one byte a number while all numbers are multiples of 1 / 255,
     as in PNGs.
 
-    Raises DemoError, also in its methods, where the file cannot be written.
+    Raises DemoError, also in its methods, if the file cannot be written.
     """
 
     def __init__(self, spec: BehaviorSpec) -> None:
@@ -145,7 +145,7 @@ class FileWriter:
         return StoredDecisions(self._file, self._row, self._count, self._masked, device)
 
     def close(self) -> None:
-        """Closes and drops the file."""
+        """Closes and deletes the file."""
         self._file.close()
 
     def _write(self, table: NDArray[Any]) -> None:
@@ -185,7 +185,7 @@ def row_of(spec: BehaviorSpec, *, images_as_bytes: bool) -> np.dtype[Any]:
 
 
 def read_rows(file: IO[bytes], row: np.dtype[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
-    """Returns the rows at these places, in this order, (n,) of `row`."""
+    """Returns the rows with these indices, in this order, as an array (n,) of type `row`."""
     size = row.itemsize
     places = (rows * size).tolist()
     if hasattr(os, "pread"):
@@ -197,7 +197,7 @@ def read_rows(file: IO[bytes], row: np.dtype[Any], rows: NDArray[np.int64]) -> N
 
 
 def read_span(file: IO[bytes], row: np.dtype[Any], begin: int, end: int) -> NDArray[Any]:
-    """Returns the rows from `begin` to before `end`, (end - begin,) of `row`."""
+    """Returns the rows from `begin` to before `end`, as an array (end - begin,) of type `row`."""
     return _rows(_read_at(file, (end - begin) * row.itemsize, begin * row.itemsize), row, end - begin)
 
 

@@ -62,7 +62,8 @@ class GAIL:
         return functional.softplus(self.model.logit(self.model.features(evidence))).clamp(max=MOST)
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """Takes a gradient step with the discriminator, on these decisions and as many of the demonstrations'."""
+        """Takes a gradient step with the discriminator, on these decisions and as many decisions of the
+        demonstrations."""
         model = self.model
         both = self._with_theirs(batch)
         features = model.features(both)
@@ -109,7 +110,7 @@ class GAIL:
         self.model.trunk.learn_statistics(tuple(obs[i] for i in self.model.trunk.vectors), self._group)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns weights, optimizer, statistics, beta, and the stream that demonstrations are drawn with."""
+        """Returns weights, optimizer, statistics, beta, and the random stream that draws demonstrations."""
         return {**self.optimizer.state_dict(), "beta": self.beta, "sample_rng": self.rng.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -120,7 +121,8 @@ class GAIL:
 
 
 class Discriminator(nn.Module):
-    """Maps observations, with actions or without, to a logit: above 0, D > 1/2, for the demonstrator's."""
+    """Maps observations, with actions or without, to a logit, which is above 0 (D > 1/2) for the demonstrator's
+    decisions."""
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, actions: bool, bottleneck: bool) -> None:
         """`actions`: it sees the action too, and whether the episode ended with it. `bottleneck`: see `Bottleneck`."""
@@ -133,28 +135,30 @@ class Discriminator(nn.Module):
         self.verdict = dense(CODE if bottleneck else self.trunk.width, 1, VERDICT_GAIN)
 
     def evidence(self, obs: tuple[Tensor, ...], action: Action, ended: Tensor) -> Inputs:
-        """Returns inputs for N decisions: prepared observations, and the action (N, numbers) if it sees actions."""
+        """Returns inputs for N decisions: prepared observations, and the action (N, numbers) if the discriminator uses
+        actions."""
         inputs = self.trunk.prepare(obs)
         return (*inputs, torch.cat([flat(action, self.action), ended.unsqueeze(1)], 1)) if self.actions else inputs
 
     def features(self, evidence: Inputs) -> Tensor:
-        """Returns the features of the verdict, (N, width); with a bottleneck the mean of its code, (N, 128)."""
+        """Returns the features before the logit, (N, width); with a bottleneck the mean of its code, (N, 128)."""
         *inputs, extra = evidence if self.actions else (*evidence, None)
         features = self.trunk.features(0, tuple(inputs), extra)  # pyright: ignore[reportArgumentType]
         return features if self.bottleneck is None else self.bottleneck.mean(features)
 
     def logit(self, features: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Returns the logit, (N,). With a bottleneck `generator` draws the code; without a generator it is the mean."""
+        """Returns the logit, (N,). With a bottleneck `generator` draws the code; without a generator the code is its
+        mean."""
         if self.bottleneck is not None and generator is not None:
             features = self.bottleneck.drawn(features, generator)
         return self.verdict(features).squeeze(1)
 
 
 class Bottleneck(nn.Module):
-    """Variational bottleneck that lets only a few nats through. Peng et al. 2018, https://arxiv.org/abs/1810.00821,
-    section 4.
+    """Variational bottleneck that limits how much information passes to a few nats. Peng et al. 2018,
+    https://arxiv.org/abs/1810.00821, section 4.
 
-    The code is Gaussian: its mean depends on the input, its standard deviation is learned but the same for all.
+    The code is Gaussian: its mean depends on the input, its standard deviation is learned but the same for all inputs.
     """
 
     def __init__(self, width: int) -> None:
@@ -174,9 +178,9 @@ class Bottleneck(nn.Module):
 def steepness(model: Discriminator, ours: Inputs, theirs: Inputs, generator: torch.Generator) -> Tensor:
     """Returns the gradient penalty: the square of the amount by which the slope of D exceeds 1, on average, ().
 
-    Gulrajani et al. 2017, https://arxiv.org/abs/1704.00028, section 4: at points between pairs of the policy's
-    decisions and the demonstrator's, and here over all inputs at once. One-sided: slopes below 1 cost nothing.
-    With a two-sided penalty, as in eq. 3, D could not settle at 1/2 where policy and demonstrator are equal.
+    Gulrajani et al. 2017, https://arxiv.org/abs/1704.00028, section 4: measured at points between a decision of the
+    policy and one of the demonstrator; here the slope is over all inputs together. One-sided: slopes below 1 cost
+    nothing. With a two-sided penalty, as in eq. 3, D could not settle at 1/2 where policy and demonstrator are equal.
     """
     share = torch.rand(len(ours[0]), generator=generator, device=generator.device)
     between = tuple(

@@ -77,9 +77,7 @@ class PriorData:
             self._scale.reach(replay.largest_return(self._scale.gamma))
 
     def take(self, saved: Sequence[Mapping[str, Any]], run: str) -> None:
-        """Adds the replays of an earlier run's ranks. Raises ConfigError if its sequences have another
-        length.
-        """
+        """Adds the replays of an earlier run's ranks. Raises ConfigError if their sequences have another length."""
         spec, device, memory, stretch = self._form
         count = 0
         for state in saved:
@@ -96,14 +94,14 @@ class PriorData:
         self._read.append(f"{count:,} decisions of {run}")
 
     def remarks(self) -> list[str]:
-        """Returns the share of prior data in each minibatch, once all files are read."""
+        """Returns a remark on the share of prior data in each minibatch, once all files are read."""
         if not self._read or len(self._replays) < self._wanted:
             return []
         read, self._read = self._read, []
         return [f"{self._share:.0%} of each minibatch are prior data: {' and '.join(read)}"]
 
     def mixed(self, replay: Replay, count: int, generator: torch.Generator, ahead: Ahead) -> ReplayBatch:
-        """Draws `count` decisions, the share of prior data among them; at least one of each, if there are any."""
+        """Draws `count` decisions, the share of prior data among them; at least one from each source that has any."""
         if not self._replays:
             return replay.draw(count, generator, ahead)
         prior = min(max(1, round(count * self._share)), max(1, count - 1))

@@ -18,10 +18,10 @@ LEAST_SPREAD = 0.01
 class ReturnScale:
     """Divides rewards by the standard deviation of discounted returns so far.
 
-    Engstrom et al. 2020, https://arxiv.org/abs/2005.12729, section 3 (reward scaling). The mean is kept: subtracting it
-    would change which episode length is best. While returns hardly differ, their own size is used in place of their
-    deviation: where all episodes fail in the same way at first, rewards do not blow up. With a `limit` no scaled return
-    exceeds it: Kim et al. 2026, https://arxiv.org/abs/2604.04539.
+    Engstrom et al. 2020, https://arxiv.org/abs/2005.12729, section 3 (reward scaling). The mean is not subtracted:
+    subtracting it would change which episode length is best. While returns hardly differ, rewards are divided by the
+    size of returns instead of their deviation: if all episodes fail in the same way at first, rewards do not become
+    huge. With a `limit` no scaled return exceeds it: Kim et al. 2026, https://arxiv.org/abs/2604.04539.
     """
 
     def __init__(self, gamma: float, group: RankGroup = ALONE, limit: float | None = None) -> None:
@@ -57,7 +57,7 @@ class ReturnScale:
 
     @property
     def deviation(self) -> float:
-        """Number that rewards are divided by."""
+        """The number by which rewards are divided."""
         deviation = (self._m2 / max(self._count, 1.0)) ** 0.5
         size = (deviation * deviation + self._mean * self._mean) ** 0.5
         deviation = deviation if deviation > LEAST_SPREAD * size else size or 1.0
@@ -66,9 +66,9 @@ class ReturnScale:
         )
 
     def reach(self, size: float) -> None:
-        """If there is a limit, makes room for returns of this size, of either sign, that were earned elsewhere.
+        """With a limit, expects returns of this size, positive or negative, from prior data.
 
-        This is not part of the saved state: prior data are read again on resume.
+        The size is not saved: prior data are read again on resume.
         """
         self._elsewhere = max(self._elsewhere, size)
 
@@ -92,7 +92,7 @@ class ReturnScale:
             self._count = total
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns sums and open returns."""
+        """Returns the sums over all returns, and the returns of unfinished episodes."""
         sums = {"count": self._count, "mean": self._mean, "m2": self._m2, "peak": self._peak}
         return {"open_returns": self._running, **sums}
 
@@ -114,7 +114,7 @@ class EpisodeSums:
         self._episodes = torch.zeros((), dtype=torch.int64)
 
     def add(self, reward: Tensor, rollout: Rollout) -> None:
-        """Takes in rewards (T, S) of the next rollout; rows without a decision must be 0."""
+        """Adds rewards (T, S) of the next rollout; rows without a decision must be 0."""
         time, slots = reward.shape
         ended = rollout.terminated | rollout.truncated
         if rollout.lengths is not None:
@@ -133,7 +133,7 @@ class EpisodeSums:
         self._open = after[-1] - closed + torch.where(any_ended, 0.0, still)
 
     def take(self) -> float | None:
-        """Returns the mean sum of the episodes that ended since the last call; None where none did."""
+        """Returns the mean sum of the episodes that ended since the last call; None if no episode ended."""
         episodes = int(self._episodes)
         total = float(self._total)
         self._total = torch.zeros(())

@@ -1,4 +1,4 @@
-"""Settings of reward signals, and the classes of the user's own."""
+"""Settings of reward signals, and the classes of users' own signals."""
 
 from __future__ import annotations
 

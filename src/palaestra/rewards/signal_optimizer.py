@@ -1,4 +1,4 @@
-"""A learned signal's network, and the optimizer that moves it."""
+"""A learned signal's network, and the optimizer that trains it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 class SignalOptimizer(Generic[Network]):
-    """A network whose weights are one tensor, and Adam."""
+    """A network whose weights are one tensor, and its Adam optimizer."""
 
     def __init__(
         self,
@@ -54,7 +54,8 @@ class SignalOptimizer(Generic[Network]):
 
 
 def seeded(make: Callable[[], Network], seed: int) -> Network:
-    """Returns what `make` makes, with weights of this seed; torch's own random stream stays where it is."""
+    """Returns the network that `make` makes, with weights from this seed; torch's global random stream is not
+    advanced."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return make()

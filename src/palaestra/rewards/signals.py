@@ -80,10 +80,10 @@ class RewardSignals:
     def of_rollout(
         self, rollout: Rollout, reward: Tensor, table: TransitionTable | None, again: bool = False
     ) -> list[Tensor]:
-        """Returns each signal's rewards, (T, S), and takes them into the running scales.
+        """Returns each signal's rewards, (T, S), and updates the running scales with them.
 
-        `reward` (T, S) is the environment's; `table` holds the rollout's transitions, where `learned`. `again`: the
-        scales hold them already.
+        `reward` (T, S) is the environment's; `table` holds the rollout's transitions, if any signal is `learned`.
+        `again`: the scales already know these rewards.
         """
         columns = []
         for name, strength in zip(self.names, self._strengths, strict=True):
@@ -106,7 +106,7 @@ class RewardSignals:
 
     @torch.no_grad()
     def of_batch(self, batch: Transitions) -> Tensor:
-        """Returns the rewards (N, K) of any transitions, such as a replay's, with the present networks and scales."""
+        """Returns the rewards (N, K) of any transitions, such as a replay's, with the current networks and scales."""
         columns = []
         for name, strength in zip(self.names, self._strengths, strict=True):
             column = self._reward(name, batch) if name in self._learned else batch.reward
@@ -146,11 +146,11 @@ class RewardSignals:
             signal.learn_statistics(obs)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns each signal's network, open sums and scale, by its name."""
+        """Returns each signal's network, sums of unfinished episodes and scale, by its name."""
         return {name: {part: one.state_dict() for part, one in self._parts(name).items()} for name in self.names}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a saved state. A scale that new settings have added starts from the beginning."""
+        """Restores a saved state. A scale that the saved run did not have starts empty."""
         for name in self.names:
             for part, one in self._parts(name).items():
                 if part != "scale" or part in state[name]:
@@ -163,5 +163,6 @@ class RewardSignals:
 
 
 def title(name: str) -> str:
-    """Returns a signal's name in TensorBoard tags, as ML-Agents writes it; of `package.module:Class` the class."""
+    """Returns a signal's name in TensorBoard tags, as ML-Agents writes it; for `package.module:Class` the class
+    name."""
     return name.rpartition(":")[2] if ":" in name else name.capitalize()

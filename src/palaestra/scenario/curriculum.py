@@ -149,7 +149,7 @@ class Curricula:
             self._new.add(behavior)
 
     def summary(self, behavior: str, values: Mapping[str, float]) -> None:
-        """Adds the values of a summary, by tag. One that began in an earlier lesson is ignored."""
+        """Adds the values of a summary, by tag. A summary that began in an earlier lesson is ignored."""
         if behavior in self._mixed:
             self._mixed.discard(behavior)
         elif behavior in self._returns:
@@ -205,7 +205,8 @@ class Curricula:
         self._mixed = set(behaviors)
 
     def status(self, behavior: str | None = None) -> list[str]:
-        """Returns a line for each parameter with lessons left; `behavior`: only for criteria that measure it."""
+        """Returns a line for each parameter with lessons left; `behavior`: only for criteria that measure this
+        behavior."""
         waiting = [(each, each.criterion) for each in self.all.values() if each.criterion is not None]
         return [
             each.status(self._episodes_of(criterion))
@@ -227,7 +228,8 @@ class Curricula:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores `state_dict`. Unknown curricula start again; a lesson beyond the last becomes the last."""
+        """Restores `state_dict`. Curricula that the state does not have start again; a lesson beyond the last becomes
+        the last."""
         for criterion, behavior in zip(self._criteria(), state["measured_by"], strict=False):
             if criterion.behavior is None and behavior is not None:
                 self.set_default_behavior(behavior)

@@ -1,4 +1,4 @@
-"""Settings of what ends the training of a behavior before its max_steps."""
+"""Settings that end the training of a behavior before its max_steps."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from palaestra.core.settings import Settings, field_error
 
 
 class StopSettings(Settings):
-    """When a behavior is good enough, or no longer improves. Once this holds for each behavior, or it has reached
-    max_steps, the run is saved and ends.
+    """Conditions for a behavior to be good enough, or to have stopped improving. Once they hold for each behavior, or
+    it has reached max_steps, the run is saved and ends.
 
-    A mean reward covers the newest `episodes`, another metric the newest summaries that have so many episodes.
+    A mean reward covers the newest `episodes`; another metric covers the newest summaries with as many episodes.
     """
 
     metric: str = Field(default=REWARD, min_length=1)

@@ -34,7 +34,7 @@ def elo_change(rating: float, opponent: float, result: float, k: float) -> float
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """Estimate of a strength as a normal distribution. Weng and Lin 2011, through openskill."""
+    """Estimate of a player's strength as a normal distribution. Weng and Lin 2011, through openskill."""
 
     mean: float = START
     deviation: float = SPREAD
@@ -56,7 +56,8 @@ class Skill:
 
 
 def rate(players: Sequence[Skill], scores: Sequence[float], *, learning: bool = True) -> list[Skill]:
-    """Returns the skills after a game with these scores; equal ones are draws. `learning`: later games count more."""
+    """Returns the skills after a game with these scores; equal scores are a draw. `learning`: the players learn, so
+    later games count more."""
     model = _model(learning)
     sides = [[model.rating(mu=player.mean, sigma=player.deviation)] for player in players]
     return [Skill(float(side[0].mu), float(side[0].sigma)) for side in model.rate(sides, scores=list(scores))]
@@ -70,7 +71,8 @@ def mean_of(skills: Sequence[Skill]) -> Skill:
 
 
 def sums_to_zero(results: Sequence[float]) -> bool:
-    """Whether a game's results balance: one's win is the other's loss; of several, someone won and someone lost."""
+    """Whether a game's results balance: with two players, one's win is the other's loss; with more, someone won and
+    someone lost."""
     if len(results) == 2:
         return sum(results) == 1.0
     return all(result == DRAW for result in results) or (WIN in results and LOSS in results)

@@ -147,7 +147,7 @@ def sampler_of(value: float | SamplerSettings) -> Sampler:
 
 
 def own_seed(value: float | SamplerSettings) -> int | None:
-    """Returns the seed that settings give a sampler; None: it is derived from the run's."""
+    """Returns the seed that settings give a sampler; None: it is derived from the run's seed."""
     seed = value.sampler_parameters.seed if isinstance(value, SamplerSettings) else -1
     return None if seed == -1 else seed
 
@@ -176,7 +176,7 @@ class Stream:
 
 
 def philox(counter: Sequence[Tensor], key: tuple[int, int]) -> tuple[Tensor, ...]:
-    """Returns four random 32-bit words (int64 tensors) for each four of a counter: Philox4x32-10.
+    """Returns four random 32-bit words (int64 tensors) for every four words of a counter: Philox4x32-10.
 
     Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", https://doi.org/10.1145/2063384.2063405. With one
     key no two counters give the same four words, so streams with different counters never meet.

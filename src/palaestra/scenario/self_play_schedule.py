@@ -1,4 +1,4 @@
-"""Self-play schedule: the learning team, its changes, and the changes and choice of opponents."""
+"""Self-play schedule: which team learns and when this changes, and when opponents change and how they are chosen."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from.
 
 
 def fixed(number: int) -> int | None:
-    """Returns the index of the fixed opponent that a number means; None: none of them."""
+    """Returns the index of the fixed opponent that a number stands for; None if it stands for another opponent."""
     return FIRST_FIXED - number if number <= FIRST_FIXED else None
 
 
 def next_team(learning: int, teams: Iterable[int]) -> int:
-    """Returns the team that learns next: the next higher number, after the highest the lowest."""
+    """Returns the team that learns next: the next higher number; after the highest number the lowest."""
     present = sorted(teams)
     return next((team for team in present if team > learning), present[0])
 
@@ -38,8 +38,8 @@ class Schedule:
     """Counters of one behavior's self-play, as in ML-Agents: when to take a snapshot, change opponents and change the
     learning team.
 
-    Each is due once its steps exceed those at which it was last due by more than the setting. `step` counts decisions
-    of learning agents, `ghost_step` those of agents that follow a fixed policy.
+    Each event is due when more steps than its setting have passed since it was last due. `step` counts decisions of
+    learning agents, `ghost_step` decisions of agents that follow a fixed policy.
     """
 
     last_save: int = 0
@@ -70,7 +70,7 @@ class Schedule:
         return step - self.last_change > settings.team_change
 
     def change(self, step: int) -> None:
-        """Notes that at this step another team begins to learn."""
+        """Records that at this step another team begins to learn."""
         self.last_change = step
         self.changes = self.changes + 1
 
@@ -96,7 +96,7 @@ class Pool:
         self._generator = np.random.default_rng([seed, *name.encode()])
 
     def admit(self, number: int) -> None:
-        """Adds a snapshot; beyond `window` removes the oldest or easiest of the others."""
+        """Adds a snapshot; with more than `window` snapshots, removes the oldest or the easiest of the others."""
         self._keep([*self.numbers, number])
 
     def _keep(self, numbers: Sequence[int]) -> None:
@@ -130,7 +130,8 @@ class Pool:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores `state_dict`, also without rates, as early ones are; a smaller window drops as `admit` does."""
+        """Restores a saved state, also an old one without win rates; a smaller window drops snapshots as `admit`
+        does."""
         self.rates.load_state_dict(state.get("rates", {}))
         self._keep(state["numbers"])
         restore_rng(self._generator, state["chance"])

@@ -198,7 +198,8 @@ def constant(parameter: float | SamplerSettings | CurriculumSettings) -> float |
 
 
 class PrioritySettings(Settings):
-    """How often each copy is drawn with `opponents: prioritized`. x is the learning policy's win rate against it."""
+    """How often each copy is drawn with `opponents: prioritized`. x is the learning policy's win rate against that
+    copy."""
 
     weights: Literal["hard", "even"] = "hard"
     """Weight of a copy: hard, `(1 - x) ** power`, favors copies that win; even, `x * (1 - x)`, favors equals."""
@@ -213,7 +214,8 @@ class PrioritySettings(Settings):
 
 
 class ExploiterSettings(Settings):
-    """A second learner of the behavior, which plays only against the newest policy. Copies of it join the pool."""
+    """A second learner of the behavior, which plays only against the newest policy. Copies of the second learner join
+    the pool."""
 
     share: float = Field(default=0.25, gt=0, lt=1)
     """Share of the episodes that it plays; the policy does not learn from them; usually 0.1 to 0.4. Exploiters of

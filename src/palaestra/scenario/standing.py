@@ -1,4 +1,4 @@
-"""How a policy of self-play stands against its snapshots: the metrics of it, and the same in words."""
+"""Compares a self-play policy with its snapshots: as metrics, and in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ WORST_RATE, WORST_STEP = "Self-play/Worst Win Rate", "Self-play/Worst Snapshot"
 
 
 def standing(rates: Sequence[tuple[float, float]]) -> dict[str, float]:
-    """Returns metrics of the win rates against snapshots, each with its step; empty where there are none."""
+    """Returns metrics of the win rates against snapshots, each given with the snapshot's step; empty if there are
+    none."""
     if not rates:
         return {}
     worst, step = min(rates)
@@ -17,7 +18,7 @@ def standing(rates: Sequence[tuple[float, float]]) -> dict[str, float]:
 
 
 def standing_in_words(values: Mapping[str, float]) -> str:
-    """Returns such metrics in words; empty where there are none."""
+    """Returns the metrics of `standing` in words; empty if there are none."""
     if not values.keys() >= {BEATEN, JUDGED, WORST_RATE, WORST_STEP}:
         return ""
     which = f"{values[BEATEN]:.0f} of {values[JUDGED]:.0f} snapshots"

@@ -1,4 +1,4 @@
-"""Win rates of learning policies against snapshots, and how often each snapshot is drawn by them."""
+"""Win rates of learning policies against snapshots, and the probabilities by which snapshots are drawn."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class WinRates:
         self._records: dict[str, dict[int, Record]] = {}
 
     def add(self, learner: str, number: int, result: float) -> None:
-        """Adds a game: what the learning policy got, 1, 1/2 or 0."""
+        """Adds a game; `result` is the learning policy's result: 1, 1/2 or 0."""
         records = self._records.setdefault(learner, {})
         records[number] = records.get(number, Record()).after(result, self._settings.decay)
 
@@ -44,15 +44,15 @@ class WinRates:
         return record.won / record.played if record.games >= ENOUGH else None
 
     def expected(self, learner: str, number: int) -> float:
-        """Returns the win rate against a snapshot, with the prior."""
+        """Returns the win rate against a snapshot, with the prior included."""
         record = self._records.get(learner, {}).get(number, Record())
         return (record.won + PRIOR_GAMES * self._settings.prior) / (record.played + PRIOR_GAMES)
 
     def chances(self, learners: Collection[str], numbers: Sequence[int]) -> list[float]:
-        """Returns the probability of each snapshot. Prioritized fictitious self-play: Vinyals et al. 2019
-        (AlphaStar), https://doi.org/10.1038/s41586-019-1724-z, Methods; the floor is ours.
+        """Returns the probability of each snapshot. Prioritized fictitious self-play: Vinyals et al. 2019 (AlphaStar),
+        https://doi.org/10.1038/s41586-019-1724-z, Methods; the floor is an addition of Palaestra.
 
-        With several behaviors in the learning team, the mean of their win rates counts.
+        If several behaviors are in the learning team, the mean of their win rates counts.
         """
         rates = [sum(self.expected(one, number) for one in learners) / len(learners) for number in numbers]
         weights = [self._weight(rate) for rate in rates]

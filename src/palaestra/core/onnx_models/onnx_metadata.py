@@ -32,9 +32,8 @@ class ModelNotes:
 
 
 def write_notes(spec: BehaviorSpec, read: Container[int] | None = None) -> dict[str, str]:
-    """Returns the metadata to store in the file of a policy with this spec. `read`: the observations that it reads;
-    None: all.
-    """
+    """Returns the metadata to store in the file of a policy with this spec. `read`: the observations that the policy
+    reads; None: all."""
     action = spec.action
     notes = {
         "observations": [

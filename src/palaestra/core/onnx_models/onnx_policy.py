@@ -56,6 +56,6 @@ def discrete_outputs(
 
 
 def constant_output(graph: Graph, name: str, value: np.ndarray) -> None:
-    """Writes an output that is always the same; Unity reads a model's form from these."""
+    """Writes an output that is always the same; from such outputs Unity reads a model's form."""
     graph.add("Identity", graph.constant(f"{name}.value", value), output=name)
     graph.output(name, value.shape)

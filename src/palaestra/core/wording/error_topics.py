@@ -1,6 +1,7 @@
-"""Topics of errors: what each means, its usual causes and their cures, and which error belongs to which topic.
+"""Topics of errors: the meaning, usual causes and cures of each topic, and which error belongs to which topic.
 
-`errors.yaml` has words and places in the source. `docs/make_errors.py` writes `site_menu.yaml` and the site's pages.
+`errors.yaml` has their words, and the places in the source where errors are made. `docs/make_errors.py` writes
+`site_menu.yaml` and the site's pages.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def _indented(begin: str, text: str, width: int) -> str:
 
 
 def pointed(message: str, topic: str) -> str:
-    """Returns a message and the line that names its topic, unless it has one, as that of another process."""
+    """Returns a message with the line that names its topic, unless the message of another process has that line
+    already."""
     return f"{message}\n{POINTER}{topic}" if topic and POINTER not in message else message
 
 
@@ -71,7 +73,8 @@ def topics() -> dict[str, Topic]:
 
 
 def topic_of(error: BaseException, classes: list[str], places: str) -> str:
-    """Returns the name of an error's topic, '' if it has none. `places`: where it was made, innermost first."""
+    """Returns the name of an error's topic; '' if the error has no topic. `places`: where the error was made, innermost
+    first."""
     message = str(error)
     known = catalogue()
     decided = [topic for pattern, topic in known["messages"].items() if re.search(pattern, message)]

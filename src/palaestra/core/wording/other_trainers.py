@@ -6,9 +6,8 @@ import re
 
 
 def name_table(text: str) -> list[tuple[str, str, str]]:
-    """Returns the rows `OURS: NAMES | REMARK` of a table, in which a long row goes on in indented lines: what is ours,
-    the names that it answers, and what differs, or ''.
-    """
+    """Returns the rows `OURS: NAMES | REMARK` of a table as three texts: the part of Palaestra, the names of algorithms
+    that it stands for, and the remark or ''. Indented lines continue a row."""
     rows = []
     for row in re.sub(r"\n +", " ", text.strip()).splitlines():
         answered, _, remark = row.partition(" | ")

@@ -1,4 +1,4 @@
-"""Errors as a Python program is given them: in its words, with a traceback that ends in its own line."""
+"""Errors of the Python API: worded for Python, with a traceback that ends in the program's own line."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ E = TypeVar("E", bound=BaseException)
 
 
 def short_errors(method: Callable[P, T]) -> Callable[P, T]:
-    """Makes a method of the Python API: called by code of the user, its errors speak Python and end in the user's line.
-    Calls of ours are left as they are.
-    """
+    """Makes a method of the Python API: if the user's code calls it, its errors name keywords and end in the user's
+    line. Calls from Palaestra's own code are left unchanged."""
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -47,7 +46,7 @@ def short_errors(method: Callable[P, T]) -> Callable[P, T]:
 
 
 def spoken(error: E) -> E:
-    """Returns the error with its message in the words of the caller."""
+    """Returns the error with its message worded for the caller."""
     error.args = tuple(voiced(part) if isinstance(part, str) else part for part in error.args)
     return error
 
@@ -74,7 +73,7 @@ def _frames(trace: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def texts(values: Iterable[Any], depth: int = 8) -> Iterator[str]:
-    """Yields the texts in arguments; messages may quote them."""
+    """Yields the texts in arguments, which messages may quote."""
     for value in values:
         if isinstance(value, str | Path):
             yield str(value)

@@ -1,6 +1,7 @@
-"""The voice of messages: flags where the command line called, keywords where a Python program did.
+"""Wording of messages: with flags for the command line, with keywords for a Python program.
 
-Messages are written once, with flags and commands. Where they reach a program, `voiced` turns these into Python.
+Messages are written once, with flags and commands. For a program, `voiced` turns flags into keywords, and commands into
+calls.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Voice = Callable[[str], str]
 
 
 def as_written(text: str) -> str:
-    """The voice of the command line."""
+    """Returns the text unchanged, as the command line shows it."""
     return text
 
 
@@ -34,7 +35,7 @@ def python_voice(theirs: Iterable[str] = ()) -> Iterator[None]:
 
 
 def voiced(text: str) -> str:
-    """Returns a message in the words of the caller."""
+    """Returns a message worded for the caller."""
     return _VOICE.get()(text)
 
 
