@@ -54,13 +54,13 @@ def evaluate(
         "hub:user/repository", a policy (with `env`), policies by behavior in a dictionary, or a list of these.
     env: the environment to play in: a name, your own, or a function that makes one, as for `palaestra.train`; None: the
         one of the training.
-    episodes: episodes to play for each behavior, and for each team of one.
+    episodes: episodes to play for each behavior; with teams, for each team.
     deterministic: take the most likely action instead of sampling.
     step: play the models of this step, or "best" (the models that `keep_best` kept); None: the newest.
     num_areas: copies that are played at once; None: as many as episodes, 100 at most.
     seed: of the environment and of the actions.
     results_dir: folder of all runs.
-    trust: run the code that is a run's environment, although you did not write its folder here.
+    trust: run the environment's code that the run's settings name, even if its folder was not written by you.
     env_options: options of the environment, in addition to the run's own options.
     environment_parameters: values of the environment's parameters, such as {"gravity": 15.0}, in place of the run's
         values, or samplers as in a settings file.

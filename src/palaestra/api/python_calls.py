@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def python_call(function: Callable[P, T]) -> Callable[P, T]:
-    """Makes a function of the Python API: its messages speak Python, and its errors show the caller's own line.
+    """Makes a function of the Python API: its messages name Python keywords, and its errors show the caller's own line.
 
     An error's cause is shown only where code of the user raised it, without the frames that called that code.
     """

@@ -23,7 +23,8 @@ def agreement_of(name: str) -> Agreement:
 
 
 def show_agreement(console: Console, name: str) -> None:
-    """Prints how an environment equals Unity's example and differs from it, and the reward of Unity's models in it."""
+    """Prints what a built-in environment has in common with Unity's example, the differences, and the reward of Unity's
+    models in it."""
     agreement = agreement_of(name)
     console.print(f"[bold cyan]{escape(name)}[/]  compared with Unity's example\n")
     table = Table.grid(padding=(0, 2))

@@ -1,4 +1,4 @@
-"""Flags that several commands share, and short ways to add others."""
+"""Flags that several commands share, and functions that add other flags."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ OPTIONS, OF_RUN = "env_settings.env_options", "environment_parameters"
 
 
 def option(group: Group, flag: str, metavar: str, what: str, default: Any = None, **more: Any) -> None:
-    """Adds a flag with a value. The default decides its type, unless `type` is given, and ends its help."""
+    """Adds a flag with a value. The default decides the value's type, unless `type` is given, and stands at the end of
+    the flag's help."""
     if default is not None:
         more = {"type": type(default), **more}
         what = f"{what} (default: {default})"
@@ -52,7 +53,7 @@ def x_axis(group: Group) -> None:
 
 
 def picture(group: Group, usual: str) -> None:
-    """Adds `--out` and `--force` of commands that draw a picture; `usual` is its name if none is given."""
+    """Adds `--out` and `--force` of commands that draw a picture; `usual` is the name of a picture without `--out`."""
     out = f"picture to write (default: {usual}, or {Path(usual).stem}-2 and so on where there is one)"
     option(group, "--out", "FILE", out, type=Path)
     switch(group, "--force", "overwrite an existing picture")
@@ -79,7 +80,7 @@ def _seed(text: str) -> int:
 
 
 def env_options(group: Group) -> None:
-    """Adds `--set` of commands that only open an environment: it sets its options and parameters."""
+    """Adds `--set` of commands that only open an environment: it sets options and parameters of the environment."""
     what = f"set an option of the environment, as {OPTIONS}.largest_boards=true, or a parameter, as {OF_RUN}.gravity=15"
     repeated(group, "--set", "PATH=VALUE", what, dest="sets")
 
@@ -107,7 +108,7 @@ def given_env_options(options: argparse.Namespace, *, parameters: bool = True) -
 
 
 def given(options: argparse.Namespace, keys: str) -> dict[str, Any]:
-    """Returns the values of these flags, whose `dest` are separated by spaces, that were typed."""
+    """Returns the values of the flags in `keys` (each flag's `dest`, separated by spaces) that were typed."""
     return {key: found for key in keys.split() if (found := getattr(options, key)) is not None}
 
 
