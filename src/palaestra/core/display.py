@@ -106,7 +106,7 @@ def flush(stream: Any) -> None:
 
 
 def print_now(text: str, stream: Any = None, end: str = "\n") -> None:
-    """Prints a line at once, by default to standard output; the stream may have `write` alone. Raises OSError."""
+    """Prints a line at once, by default to standard output; the stream needs only `write`. Raises OSError."""
     print(text, end=end, file=stream)
     flush(sys.stdout if stream is None else stream)
 

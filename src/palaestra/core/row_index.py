@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The agents of M group steps, each with P places, as row indices into N observations."""
+    """Agents of M group steps, each with P places, as indices into the rows of N observations."""
 
     members: Tensor  # (M, P) int64 row of each agent; arbitrary in empty places
     present: Tensor  # (M, P) bool: the place has an agent
