@@ -11,7 +11,7 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.wording.most_changed import MOST_CHANGED
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.settings.fitting import preset_for
-from palaestra.trainers.settings import SACSettings
+from palaestra.trainers.settings import PPOSettings, SACSettings
 
 TWO = {"behaviors": {"A": {"trainer_type": "ppo"}, "B": {"trainer_type": "sac", "max_steps": 7000}}}
 
@@ -41,6 +41,9 @@ def test_a_short_flag_for_a_hyperparameter_needs_no_trainer_type(tree: object):
     block = next(iter(settings.behaviors.values()), settings.default_settings)
     assert block.trainer_type == "ppo"
     assert block.hyperparameters.model_dump()["learning_rate"] == 0.002
+    settings = loaded(tree, "", "hyperparameters.beta=0.3")
+    block = next(iter(settings.behaviors.values()), settings.default_settings)
+    assert block.hyperparameters == PPOSettings(beta=0.3)
 
 
 def test_another_trainer_takes_none_of_the_hyperparameters_of_the_file(tmp_path: Path):

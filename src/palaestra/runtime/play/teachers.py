@@ -21,6 +21,7 @@ from palaestra.runtime.collect.collector import BehaviorCollector
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.play.brain_policy import BrainPolicy
 from palaestra.runtime.settings import BehaviorSettings, RunSettings
+from palaestra.runtime.settings.tree import blocks_of
 from palaestra.trainers.settings import BCSettings
 
 if TYPE_CHECKING:
@@ -124,9 +125,9 @@ class Teachers:
         self._played: dict[str, BCSettings] = {}
         self.collectors: dict[str, BehaviorCollector] = {}
         """Collectors of the behaviors that teachers play."""
-        for name, block in _blocks(settings):
+        for at, block in blocks_of(settings):
             bc = bc_settings_of(block)
-            if bc is not None and bc.teacher_behavior not in (None, name):
+            if bc is not None and bc.teacher_behavior not in (None, at[-1]):
                 self._played.setdefault(str(bc.teacher_behavior), bc)
         for name in self._played:
             if name in settings.behaviors:
@@ -246,12 +247,6 @@ def bc_settings_of(settings: BehaviorSettings) -> BCSettings | None:
     """Returns a behavior's settings of behavioral cloning; None if it has another trainer."""
     hyper = settings.hyperparameters
     return hyper if isinstance(hyper, BCSettings) else None
-
-
-def _blocks(settings: RunSettings) -> Iterator[tuple[str, BehaviorSettings]]:
-    yield from settings.behaviors.items()
-    if settings.default_settings:
-        yield "", settings.default_settings
 
 
 def _without_probabilities(action: Action) -> Decision:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import ConfigError, EnvError, RunError
+from palaestra.core.files import MODEL_FILES
 from palaestra.core.plugins import registry
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.hub.hub_names import is_hub_name
@@ -24,7 +25,8 @@ from palaestra.runtime.run.rank_launch import count_of
 from palaestra.runtime.settings import Loaded, RunSettings, load
 from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for, with_pace, with_summaries
 from palaestra.runtime.settings.sourced_settings import Setting
-from palaestra.runtime.settings.tree import EngineSettings
+from palaestra.runtime.settings.tree import EngineSettings, blocks_of
+from palaestra.runtime.settings.yaml_file import Key
 from palaestra.runtime.storage.checkpoints import Checkpoint
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, check_run_id, origin_folder
 from palaestra.runtime.storage.trust import (
@@ -155,8 +157,12 @@ def run_folder(results: Path, run_id: str) -> RunFolder:
 
 
 def must_be_there(loaded: Loaded, folder: RunFolder) -> None:
-    """Raises RunError if the run to resume or to start from does not exist. Does not check runs on the Hub."""
+    """Raises RunError if the run to resume or to start from does not exist. Does not check runs on the Hub. Raises
+    ConfigError if a teacher or an opponent is a model of the run itself, whose models --force removes.
+    """
     chosen = loaded.settings.checkpoint_settings
+    if chosen.force and not chosen.resume and not chosen.inference and (own := list(_own_models(loaded, folder))):
+        raise loaded.refusal(own, "models would be removed before they are played")
     key = "resume" if chosen.resume else "initialize_from"
     source = None if loaded.sourced is None else loaded.sourced.source(("checkpoint_settings", key))
     asked = "" if source is None or source.words else source.where
@@ -164,6 +170,22 @@ def must_be_there(loaded: Loaded, folder: RunFolder) -> None:
         folder.must_exist("resume", asked)
     elif chosen.initialize_from is not None and not chosen.inference and not is_hub_name(chosen.initialize_from):
         origin_folder(folder.results, chosen.initialize_from).must_exist("initialize from it", asked)
+
+
+def _own_models(loaded: Loaded, folder: RunFolder) -> Iterator[tuple[Key, str]]:
+    """Yields path and error of each teacher and opponent that is a model of the run's own folder."""
+    inside = folder.path.resolve()
+    for at, block in blocks_of(loaded.settings):
+        teacher = getattr(block.hyperparameters, "teacher", None)
+        named = [] if teacher is None else [((*at, "hyperparameters", "teacher"), teacher)]
+        opponents = block.self_play.brains if block.self_play else ()
+        named += [((*at, "self_play", "opponents"), name) for name in opponents]
+        for path, name in named:
+            model = name.removeprefix("model:").partition("@")[0]
+            places = (Path(model), folder.results / model) if name != model or name.endswith(MODEL_FILES) else ()
+            if any(place.resolve().is_relative_to(inside) for place in places):
+                what = f"{name} is a model of the run '{folder.run_id}', which --force starts again"
+                yield path, f"{what}: choose another --run-id, or copy the model to another folder"
 
 
 def must_name_env(loaded: Loaded, folder: RunFolder, env: object) -> None:

@@ -168,14 +168,14 @@ class SourcedSettings:
         return self.tree["trackers"]
 
     def _need_no_trainer_type(self, path: Key) -> None:
-        """Sets the default trainer in a block that names none, so that a flag can set one of its hyperparameters."""
+        """Sets the default trainer in a block that names none, so that one of its hyperparameters can be set."""
         at = 2 if path[0] == "behaviors" else 1
         if path[at : at + 1] != ("hyperparameters",):
             return
         default = self.tree.get("default_settings")
         blocks = [default if isinstance(default, dict) else {}]
         if at == 2:
-            blocks.append(self.tree["behaviors"].get(path[1]))
+            blocks.append(self._found(path[:2]))
         if not any(isinstance(block, dict) and {"trainer_type", "hyperparameters"} & block.keys() for block in blocks):
             self._put((*path[:at], "trainer_type"), "ppo", "")
 
@@ -191,6 +191,7 @@ class SourcedSettings:
         if keys[0] == "trackers" and len(keys) > 1 and not keys[1].isdigit():
             self._trackers_by_name()
         for concrete in self._concrete(keys, words):
+            self._need_no_trainer_type(concrete)
             self._put(concrete, deepcopy(setting.value), words)
 
     def inherit(self, own_code: bool = True) -> None:

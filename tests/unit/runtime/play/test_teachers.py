@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from recall_env import Recall
 from school_env import School
-from small_runs import differences, settings, state
+from small_runs import contents, differences, settings, state
 
 import palaestra
 from palaestra.brains.base import Choice, Seen
@@ -171,6 +171,25 @@ def test_a_behavior_that_is_played_by_a_teacher_does_not_learn(tmp_path: Path):
     config["behaviors"]["Expert"] = {"trainer_type": "ppo"}
     with pytest.raises(ConfigError, match=r"behaviors.Expert: another behavior has it for its teacher_behavior"):
         train(config, School(), tmp_path, quiet=True)
+
+
+@pytest.mark.parametrize(
+    "teacher", ["{run}/Basic/Basic-{step}.onnx", "{run}/Basic.onnx", "model:run", "model:run@best"]
+)
+def test_a_model_that_force_would_remove_is_no_teacher(teacher: str, tmp_path: Path):
+    done = train(settings("Basic", 300), "Basic", tmp_path)
+    before = contents(done.folder)
+    step = next(done.folder.glob("Basic/*.onnx")).stem.rpartition("-")[2]
+    named = teacher.format(run=done.folder, step=step)
+    with pytest.raises(
+        ConfigError, match=r"hyperparameters.teacher: .* is a model of the run 'run', which .* starts again"
+    ):
+        train(tree("Basic", 300, teacher=named), "Basic", tmp_path, force=True)
+    opponents = {"self_play": {"opponents": [named], "play_against_opponents_ratio": 0.5}}
+    with pytest.raises(ConfigError, match=r"self_play.opponents: .* is a model of the run 'run', which"):
+        train(settings("RingOut", 300, **opponents), "RingOut", tmp_path, force=True)
+    assert contents(done.folder) == before
+    train(tree("Basic", 300, teacher=named.replace("@best", "")), "Basic", tmp_path, "other", force=True)
 
 
 def test_a_teacher_is_typed_as_a_brain_a_file_or_a_class(tmp_path: Path):
