@@ -122,14 +122,17 @@ def passes(
     of `group`.
 
     The rest of an epoch is dropped; fewer rows than `size` are one minibatch. Each pass is laid out once, so that a
-    minibatch is a view and costs no copy.
+    minibatch is a view and costs no copy. All passes share their memory: a minibatch is valid until the next pass.
     """
     columns = rows.columns()
     total = len(rows.advantage)
     size = min(size, total)
-    for order in _orders(total, size, epochs, generator, group.least(total // size)):
-        pieces = [column.index_select(0, order).split(size) for column in columns]
-        yield map(rows.with_columns, zip(*pieces, strict=True))
+    count = group.least(total // size)
+    laid_out = [column.new_empty((count * size, *column.shape[1:])) for column in columns]
+    for order in _orders(total, size, epochs, generator, count):
+        for column, pass_of in zip(columns, laid_out, strict=True):
+            torch.index_select(column, 0, order, out=pass_of)
+        yield map(rows.with_columns, zip(*(column.split(size) for column in laid_out), strict=True))
 
 
 def index_minibatches(

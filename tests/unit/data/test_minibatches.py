@@ -21,11 +21,24 @@ def generator() -> torch.Generator:
 
 
 def test_each_epoch_takes_every_row_once_in_an_order_of_its_own():
-    batches = list(chain.from_iterable(passes(numbered(12), size=4, epochs=3, generator=generator())))
-    assert [len(batch.advantage) for batch in batches] == [4] * 9
-    orders = [torch.cat([batch.advantage for batch in batches[i : i + 3]]).tolist() for i in (0, 3, 6)]
+    orders = list[list[float]]()
+    for batches in passes(numbered(12), size=4, epochs=3, generator=generator()):
+        rows = [batch.advantage.tolist() for batch in batches]
+        assert list(map(len, rows)) == [4, 4, 4]
+        orders.append(list(chain(*rows)))
+    assert len(orders) == 3
     assert all(sorted(order) == list(range(12)) for order in orders)
     assert len({tuple(order) for order in orders}) == 3
+
+
+def test_all_passes_take_the_same_memory_beside_the_rows():
+    rows = numbered(12)
+    places = [
+        [column.data_ptr() for column in next(batches).columns()]
+        for batches in passes(rows, size=4, epochs=3, generator=generator())
+    ]
+    assert places[0] == places[1] == places[2]
+    assert not set(places[0]) & {column.data_ptr() for column in rows.columns()}
 
 
 def test_the_columns_of_a_row_stay_together():
