@@ -1,4 +1,4 @@
-"""The contract of brains, which choose actions for the agents of one behavior, or of one team of it."""
+"""The contract of brains, which choose actions for the agents of one behavior, or of one team of a behavior."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Agents that await an action, R rows."""
+    """R agents that wait for an action, one row each."""
 
     slots: NDArray[np.int64]  # (R,) the slot of each, which identifies it across ticks
     obs: tuple[NDArray[np.float32], ...]  # each (R, *shape), in the order of the spec
@@ -26,40 +26,40 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Actions of these agents, in the same order."""
+    """Actions of the agents in `Seen`, in the same order."""
 
     continuous: NDArray[np.float32]  # (R, numbers) within -1..1
     discrete: NDArray[np.int64]  # (R, branches)
 
 
 def best_choices(score: NDArray[Any], branches: tuple[int, ...]) -> NDArray[np.int64]:
-    """Returns the choice of each branch with the highest score, (R, branches), of scores (R, choices)."""
+    """Returns the choice with the highest score in each branch, (R, branches), from scores (R, choices)."""
     ends = np.cumsum(branches).tolist()
     best = [score[:, end - size : end].argmax(1) for size, end in zip(branches, ends, strict=True)]
     return np.stack(best, 1) if best else np.zeros((len(score), 0), np.int64)
 
 
 def widened(memory: NDArray[Any], slots: NDArray[np.int64]) -> NDArray[Any]:
-    """Returns a memory (S, ...) with rows for all of these slots; new ones are zeros."""
+    """Returns a memory (S, ...) that has rows for all of these slots; new rows are zeros."""
     more = int(slots.max(initial=-1)) + 1 - len(memory)
     return memory if more <= 0 else np.pad(memory, ((0, more), *((0, 0),) * (memory.ndim - 1)))
 
 
 class Brain(Protocol):
-    """Chooses actions for agents. A brain keeps any memory of them itself, by slot."""
+    """Chooses actions for agents. A brain keeps any memory of the agents itself, by slot."""
 
     def begin(self, slots: NDArray[np.int64]) -> None:
         """Resets the memory of these slots, in which new episodes begin."""
         ...
 
     def decide(self, seen: Seen) -> Choice:
-        """Returns an action for each of these agents. Raises PolicyError if it cannot."""
+        """Returns an action for each of these agents. Raises PolicyError if the brain cannot choose."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Behavior and environment of a brain. Entry points of `palaestra.brains` are called with it: `make(role)`."""
+    """Behavior and environment of a brain. Entry points of `palaestra.brains` are called with a Role: `make(role)`."""
 
     behavior: str
     spec: BehaviorSpec

@@ -50,7 +50,7 @@ class CheckedBrain:
                 raise PolicyError(f"{self._where} broke off in begin: {exception_summary(error)}") from error
 
     def decide(self, seen: Seen) -> Choice:
-        """Returns the brain's own actions. Raises PolicyError for invalid ones, naming the agent's slot."""
+        """Returns the brain's own actions. Raises PolicyError for invalid actions, naming the agent's slot."""
         try:
             choice = self.brain.decide(seen)
         except PalaestraError:

@@ -1,11 +1,11 @@
 """Brain `python`: a function or class of the user.
 
-A function `f(obs, mask)` or `f(obs)` answers with actions: `obs` is a list of arrays, each (R, *shape), `mask` (R,
-choices) or None. A function `make(role)` returns a brain, or a function that decides. A class has `decide(seen)`; it is
-made with the role if it takes one argument.
+A function `f(obs, mask)` or `f(obs)` returns actions: `obs` is a list of arrays, each (R, *shape), `mask` (R, choices)
+or None. A function `make(role)` returns a brain, or a function that chooses actions. A class has `decide(seen)`; its
+constructor gets the role if it takes one argument.
 
-Actions are an array (R, numbers) where all are continuous, (R, branches) of whole numbers where all are discrete, and a
-pair of both for mixed actions; an object with `continuous` and `discrete`, such as a policy's answer, always does.
+Actions are an array: (R, numbers) if all are continuous, (R, branches) of whole numbers if all are discrete, or a pair
+of both for mixed actions. An object with `continuous` and `discrete`, such as a policy's answer, is always accepted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plays a model from any source whose tensors are named by a file (`brains/names.py`)."""
+"""Plays a model from any source whose tensors are named in a file (`brains/names.py`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from palaestra.core.files import MODEL_FILES, near_files
 
 
 class MappedModel:
-    """Brain for a model with tensors of other names. One made for a single row is run once for each agent."""
+    """Brain for a model with tensors of other names. A model made for a single row is run once for each agent."""
 
     def __init__(self, model: Path, names: Path, role: Role) -> None:
         """Raises PolicyError if the names do not fit the model, or the tensors do not fit the behavior."""
@@ -50,7 +50,8 @@ class MappedModel:
             memory[slots] = 0
 
     def decide(self, seen: Seen) -> Choice:
-        """Returns actions: continuous ones clipped to -1..1, discrete ones sampled or with `deterministic` the best."""
+        """Returns actions: continuous actions clipped to -1..1, discrete actions sampled or, with `deterministic`, the
+        best."""
         self._widen(seen.slots)
         rows = len(seen.slots)
         parts = [slice(i, i + 1) for i in range(rows)] if self._single else [slice(0, rows)]

@@ -21,7 +21,8 @@ TYPES = {
 
 
 class MappedTensors:
-    """Inputs and outputs of a model and what they mean. Raises PolicyError where names, model and behavior differ."""
+    """Inputs and outputs of a model and what they mean. Raises PolicyError if names, model and behavior do not agree.
+    Raises PolicyError where names, model and behavior differ."""
 
     def __init__(self, session: Session, names: Names, role: Role) -> None:
         self.session = session
@@ -37,7 +38,8 @@ class MappedTensors:
         return len(shape) == 3 and not _fits(sizes, shape) and _fits(sizes, (*shape[1:], shape[0]))
 
     def sizes(self, key: str, shape: tuple[int, ...] | None) -> tuple[bool, tuple[int, ...]]:
-        """Returns whether an input has a row for each agent, and its shape without rows; `shape` is the file's."""
+        """Returns whether an input has a row for each agent, and its shape without rows; `shape` is the one in the file
+        of names."""
         declared = self.session.inputs[key]
         by_row = bool(declared) and not isinstance(declared[0], int)
         if isinstance(self.names.inputs[key], MemoryTensors):
@@ -118,7 +120,7 @@ class MappedTensors:
             raise PolicyError(f"{self.names.path}: {where}: the model has no output '{tensor}'{hint}")
 
     def outputs(self) -> dict[str, str]:
-        """Returns the tensor of each part of the action. Raises PolicyError if one is missing."""
+        """Returns the tensor of each part of the action. Raises PolicyError if a part is missing."""
         given = dict(self.names.outputs)
         action = self.role.spec.action
         for part in ("continuous", "discrete"):

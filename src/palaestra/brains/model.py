@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PolicyAction:
-    """Actions of a policy, one row for each agent; without the first axis for a single agent."""
+    """Actions of a policy, one row for each agent; for a single agent without the first axis."""
 
     continuous: np.ndarray | None  # (N, continuous_size) float32, ready for the environment: see `Policy.act`
     discrete: np.ndarray | None  # (N, branches) int64: the choice of each branch, counted as the environment does
@@ -38,18 +38,18 @@ class PolicyAction:
 
 
 def load_policy(path: str | Path, *, seed: int | None = None) -> Policy:
-    """Loads an exported policy, ours or one of ML-Agents (model versions 2 and 3, and Barracuda's `.nn` files), for the
+    """Loads an exported policy of Palaestra or ML-Agents (model versions 2 and 3, and Barracuda's `.nn` files), for the
     CPU.
 
     `hub:user/repository[/FILE.onnx][@REVISION]` is a model on the Hugging Face Hub. With a `seed` the same calls give
-    the same actions; without one they differ from policy to policy. Raises PolicyError for a file that is missing, not
-    ONNX or Barracuda's, or not a policy, and HubError for a model that cannot be downloaded.
+    the same actions; without a seed they differ from policy to policy. Raises PolicyError for a file that is missing,
+    not ONNX or Barracuda's, or not a policy, and HubError for a model that cannot be downloaded.
     """
     return Policy(local_file(path), seed)
 
 
 def local_file(path: str | Path) -> Path:
-    """Returns the path of a model file, which is downloaded if it is named with `hub:`."""
+    """Returns the path of a model file; a name with `hub:` is downloaded first."""
     if isinstance(path, str) and is_hub_name(path):
         from palaestra.hub.fetching import fetch_model
 
@@ -107,8 +107,8 @@ class Policy:
 
     @property
     def action_bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The environment's values, (continuous_size,) each, for the actions -1 and 1, such as the bounds of a Box.
-        None: -1 and 1."""
+        """The environment's values, (continuous_size,) each, that the actions -1 and 1 stand for, such as the bounds of
+        a Box. None: -1 and 1."""
         low = self._notes.low
         high = self._notes.high
         size = self.continuous_size
@@ -128,18 +128,18 @@ class Policy:
     ) -> PolicyAction:
         """Actions for agents that see `obs`.
 
-        `obs` is an array, a list or tuple of one array an observation, or a dictionary of them by name (see
-        `observations`; other keys are ignored). Each is (N, *shape), or (*shape) for one agent. A model that was
+        `obs` is an array, a list or tuple with an array for each observation, or a dictionary of arrays by name (see
+        `observations`; other keys are ignored). Each array is (N, *shape), or (*shape) for one agent. A model that was
         trained in a Gymnasium environment also takes that environment's own observations: integers of a Discrete space,
         unchanged images, nested dictionaries and tuples.
 
-        `action_mask` (N, choices) is true where a choice is allowed; without it all are. `deterministic` takes the mean
-        and the most likely choices, even if the file has no such outputs. `memory` is the memory of the last answer,
-        and zeros at an episode's start.
+        `action_mask` (N, choices) is true where a choice is allowed; without a mask all choices are allowed.
+        `deterministic` takes the mean and the most likely choices, even if the file has no such outputs. `memory` is
+        the memory that the last call returned; zeros at the start of an episode.
 
-        Where the file has the bounds of a Gymnasium Box, continuous numbers are scaled to them, and choices count from
-        the `start` of a Discrete space; `native` has the same action in the form of the environment's action space.
-        `rescale=False` returns actions as Unity gets them: choices from 0, numbers within -1..1, except for the
+        If the file has the bounds of a Gymnasium Box, continuous numbers are scaled to them, and choices count from the
+        `start` of a Discrete space; `native` has the same action in the form of the environment's action space.
+        `rescale=False` returns actions in the form for Unity: choices from 0, numbers within -1..1, except for the
         deterministic output of ML-Agents' SAC policies and files of version 2 that leave clipping to the game. Raises
         PolicyError for input that does not fit the model.
         """
@@ -166,9 +166,9 @@ class Policy:
         `predict` of Stable-Baselines3 does.
 
         `obs`, `deterministic` and `action_mask` are as for `act`. `state` is the memory that the last call returned for
-        the same agents; it is forgotten where `episode_start`, a bool or (N,), is true. The action is `native` where
-        the file describes the environment's own form; else continuous numbers (N, numbers), the choice (N,) of a single
-        branch or choices (N, branches), or a dictionary of both, as environments of `palaestra.gymnasium` take it.
+        the same agents; it is reset where `episode_start`, a bool or (N,), is true. The action is `native` if the file
+        describes the environment's own form; else continuous numbers (N, numbers), the choice (N,) of a single branch
+        or choices (N, branches), or a dictionary of both, as environments of `palaestra.gymnasium` take them.
         """
         memory = None if state is None or not self.memory_size else floats(state, "the state")
         if memory is not None and episode_start is not None:
@@ -299,8 +299,7 @@ def feeds_of(
     policy: Policy, arrays: Sequence[np.ndarray], mask: np.ndarray | None, memory: np.ndarray | None
 ) -> Arrays:
     """Returns the inputs of a policy's graph, from observations (N, *shape) float32, a mask (N, choices) bool and the
-    memory (N, memory_size); without a mask every choice is allowed, without a memory it starts at zero.
-    """
+    memory (N, memory_size); without a mask every choice is allowed, without a memory the memory is zero."""
     layout = policy._layout
     rows = len(arrays[0]) if arrays else 1
     feeds = {
@@ -325,9 +324,10 @@ def model_content(path: Path) -> str | bytes:
 
 
 def without_noise(path: Path) -> bytes:
-    """Returns the same graph with zeros for its normal noise, and the likeliest choice for each sample.
+    """Returns the same graph with zeros in place of its normal noise, and the likeliest choice in place of each sample.
 
-    Files exported before 2022 have no deterministic outputs. Only here is `onnx` needed to play a model.
+    Files exported before 2022 have no deterministic outputs. Only this function needs the package `onnx` to play a
+    model.
     """
     import onnx
 

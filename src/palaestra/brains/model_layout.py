@@ -51,14 +51,14 @@ class ModelLayout:
 
     @property
     def samples_only(self) -> bool:
-        """Whether a mean or likeliest action is missing among the outputs and cannot be computed from them."""
+        """Whether a mean or a likeliest action is not among the outputs and cannot be computed from them."""
         lacks_continuous = self.continuous is not None and self.deterministic_continuous is None
         lacks_discrete = self.discrete is not None and not self.log_probs and self.deterministic_discrete is None
         return lacks_continuous or lacks_discrete
 
 
 def read_layout(session: Session) -> ModelLayout:
-    """Reads the layout. Runs the model once, because its constants are outputs. Raises PolicyError."""
+    """Reads the layout. Runs the model once, because its constants (version, sizes) are outputs. Raises PolicyError."""
     shapes = _input_shapes(session)
     outputs = session.outputs
     constants = ("version_number", "memory_size") if MEMORY_IN in shapes else ("version_number",)

@@ -1,4 +1,5 @@
-"""Reads the file that says what a foreign model's tensors mean (YAML or JSON). One stands in the guide to playing."""
+"""Reads the file that says what a foreign model's tensors mean (YAML or JSON). An example of such a file stands in the
+guide to playing."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ EXTRA = ("value", "uniform", "memory")
 
 @dataclass(frozen=True, slots=True)
 class ObservationInput:
-    """Input for observations, joined if there are several; each by its name or as obs_0, obs_1 ..."""
+    """Input for observations, each named or given as obs_0, obs_1 ...; several are joined."""
 
     obs: tuple[str, ...]
 
@@ -32,7 +33,7 @@ class Mask:
 
 @dataclass(frozen=True, slots=True)
 class MemoryTensors:
-    """Input for the last value of an output for the same agent; zeros when an episode begins."""
+    """Input that gets the last value of an output for the same agent; zeros when an episode begins."""
 
     output: str
 

@@ -42,11 +42,12 @@ class Inputs:
 
     @property
     def scales(self) -> tuple[float | None, ...]:
-        """Factor of each observation in training; None: the file does not say."""
+        """Factor by which each observation was scaled in training; None: the file does not say."""
         return tuple(None if raw is None else raw.scale for raw in self._raw)
 
     def arrays(self, obs: Any) -> tuple[list[np.ndarray], bool]:
-        """Returns (N, *shape) float32 each, and whether they were a single agent's. Raises PolicyError."""
+        """Returns an array (N, *shape) float32 for each observation, and whether they were given for a single agent.
+        Raises PolicyError."""
         given = self._listed(obs)
         arrays = [self._array(i, one) for i, one in enumerate(given)]
         single = bool(arrays) and arrays[0].shape == self._shapes[0]
@@ -230,7 +231,8 @@ def _elements(values: Any, raw: RawObs) -> list[Any]:
 
 
 def floats(values: Any, what: str) -> np.ndarray:
-    """Converts to a float32 array. Raises PolicyError, naming it as `what`, unless it holds finite numbers."""
+    """Converts to a float32 array. Raises PolicyError, which names the array as `what`, unless it holds finite
+    numbers."""
     try:
         if values is None or np.iscomplexobj(values):
             raise TypeError(f"it is {values!r:.80}")
@@ -264,10 +266,10 @@ def _entry(obs: Any, key: str) -> Any:
 
 
 def turned_inputs(model: Path | str | bytes, shapes: Mapping[str, tuple[int, ...]]) -> frozenset[str]:
-    """Returns the observations of variable length that a model's graph transposes and reads as entities again.
+    """Returns the observations of variable length that a model's graph transposes and then reshapes to entities.
 
     Until 2023 ML-Agents exported variable-length observations in this way, for an engine with channels last. In Unity
-    that reshape restores the entities; in ONNX's order it permutes them, so `turn` permutes them the other way first.
+    that reshape restores the entities; in ONNX's order it permutes them, so `turn` first permutes them the other way.
     """
     candidates = {name: shape for name, shape in shapes.items() if len(shape) == 2}
     if not candidates:

@@ -1,7 +1,7 @@
 """Brain `player`: a person, whose keys come from the page.
 
 The page reports keys from one thread, and actions are chosen in another: single operations of dictionaries and lists
-are atomic, and a key between two of them acts one tick later.
+are atomic, and a key that arrives in between acts one tick later.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from palaestra.brains.player_keys import KeyMap, key_map, read_keys
 
 
 class PlayerBrain:
-    """Chooses the actions of the keys that are held, for all given agents (on the page, one agent at a time)."""
+    """Chooses the actions of the keys that are held down, for all given agents (on the page, one agent at a time)."""
 
     def __init__(self, role: Role) -> None:
         """The role's argument is a file of keys, or empty for the usual ones. Raises ConfigError."""
@@ -30,13 +30,14 @@ class PlayerBrain:
 
     @property
     def held(self) -> tuple[str, ...]:
-        """Keys that are held, the last pressed at the end."""
+        """Keys that are held down, in the order in which they were pressed."""
         return tuple(self._held)
 
     def press(self, key: str) -> None:
-        """Begins to hold a key. A key without an action, or already held, is ignored: keyboards repeat keys.
+        """Begins to hold a key. A key without an action, or one that is already held, is ignored: keyboards repeat
+        keys.
 
-        A letter counts in either case, since a person may hold shift.
+        Upper and lower case of a letter are the same key, since a person may hold shift.
         """
         key = key.lower() if len(key) == 1 else key
         if key in self.keys.keys and key not in self._held:
@@ -48,15 +49,15 @@ class PlayerBrain:
         self._held.pop(key.lower() if len(key) == 1 else key, None)
 
     def release_all(self) -> None:
-        """Stops holding every key, as when the window loses the focus."""
+        """Stops holding every key, for example when the window loses the focus."""
         self._held.clear()
 
     def order(self, choice: int) -> None:
-        """Takes a choice of the first branch at the next tick, whichever keys are held."""
+        """Takes this choice of the first branch at the next tick, whichever keys are held."""
         self._ordered = choice
 
     def begin(self, slots: NDArray[np.int64]) -> None:
-        """Does nothing: a person remembers."""
+        """Does nothing: a person needs no memory here."""
 
     def decide(self, seen: Seen) -> Choice:
         """Returns the action of the held keys, and of keys that were pressed and released since the last tick."""

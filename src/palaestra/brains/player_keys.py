@@ -49,12 +49,12 @@ class KeyAction:
 
 
 def choices(branch: int, first: int = 1, /, **names: str) -> dict[str, KeyAction]:
-    """Returns effects of keys on a branch, whose choices follow one another from `first`."""
+    """Returns effects of keys on a branch: its choices from `first` on, one after another."""
     return {key: KeyAction(name, branch=branch, choice=k) for k, (key, name) in enumerate(names.items(), first)}
 
 
 def axis(number: int, /, **names: str) -> dict[str, KeyAction]:
-    """Returns the effect of a key that raises a continuous action, and perhaps of a key that lowers it."""
+    """Returns the effect of a key that raises a continuous action, and, if named, of a key that lowers it."""
     values = zip((1.0, -1.0), names.items(), strict=False)
     return {key: KeyAction(name, axis=number, value=value) for value, (key, name) in values}
 
@@ -101,7 +101,7 @@ ROWS = ("wsadqe", "ikjluo", "tgfhry")
 def action_names(behavior: str, action: ActionSpec) -> tuple[list[str], list[list[str]]]:
     """Returns a name for each continuous action, and for each choice of each branch: names from its keys, else numbers.
 
-    A continuous action is called after its way up and its way down.
+    A continuous action has the names of its keys for up and for down.
     """
     keys = list(BEHAVIORS.get(behavior, {}).values())
     continuous = []
@@ -133,9 +133,9 @@ class KeyMap:
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Returns the continuous (n,) and discrete (b,) action for keys in the order in which they were pressed.
 
-        Values of several keys for one axis are added, within -1..1; of several keys for one branch, the last unmasked
-        one counts. `mask` (choices,) is true where a choice is allowed; a masked idle choice becomes the first allowed
-        one.
+        Values of several keys for one axis are added, within -1..1; of several keys for one branch, the last one that
+        is not masked counts. `mask` (choices,) is true where a choice is allowed; a masked idle choice becomes the
+        first allowed one.
         """
         continuous = np.zeros(self.action.continuous, np.float32)
         discrete = self.idle.copy()
@@ -194,7 +194,7 @@ def made_keys(action: ActionSpec) -> dict[str, KeyAction]:
     """Returns default keys for actions without descriptions: a pair for each continuous action, a key for each choice
     but the first.
 
-    With a single branch of two choices, which has no idle one as a rule, both have a key. Actions that outnumber the
+    A single branch of two choices usually has no idle choice, so both choices have a key. Actions that outnumber the
     keys get no key.
     """
     keys: dict[str, KeyAction] = {}

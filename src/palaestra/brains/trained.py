@@ -1,4 +1,4 @@
-"""Brain `model`: a policy file, ours or one of ML-Agents; with a file of names, any other."""
+"""Brain `model`: a policy file of Palaestra or ML-Agents, or any other model with a file of its tensors' names."""
 
 from __future__ import annotations
 
@@ -82,10 +82,9 @@ class ModelBrain:
 
 
 def arranged(policy: Policy, behavior: str, spec: BehaviorSpec) -> list[tuple[int, ...]]:
-    """Returns the observations for each input: one for each, except that version 2 has one input for all vectors. A
-    model gets the observations that its file names, for example not the ones for its critic; a file without names gets
-    all, or all but the observation `truth`. Raises PolicyError.
-    """
+    """Returns which observations each input takes: one for each input, except that version 2 has one input for all
+    vectors. A model gets the observations that its file names, for example not the observations for its critic; a file
+    without names gets all, or all but the observation `truth`. Raises PolicyError."""
     names = [obs.name for obs in spec.obs]
     seen = list(range(len(names)))
     if len(policy.observations) < len(names) and {*policy.observations} <= {*names}:

@@ -1,7 +1,7 @@
 """Policies of other libraries as ONNX models that Unity and `load_policy` read.
 
-`sb3`, `cleanrl` and `rsl_rl` read files into the plain form of `source_network`; `source_graph` writes that as ONNX,
-`source_evaluation` runs it with torch, `source_check` compares both, and `conversion` joins all.
+`sb3`, `cleanrl` and `rsl_rl` read files into the plain form of `source_network`; `source_graph` writes this form as
+ONNX, `source_evaluation` runs it with torch, `source_check` compares both, and `conversion` joins all modules.
 """
 
 from palaestra.convert.conversion import Conversion as Conversion

@@ -72,7 +72,7 @@ def ppo_continuous(arrays: Arrays, options: ConvertOptions) -> SourcePolicy:
 
 
 def ppo_atari(arrays: Arrays, options: ConvertOptions) -> SourcePolicy:
-    """Reads `ppo_atari.py`: NatureCNN over images of uint8, and logits."""
+    """Reads `ppo_atari.py`: Reads `ppo_atari.py`: NatureCNN over images of uint8, and logits."""
     encoder = nature_cnn(arrays, CONVOLUTIONS, DENSE)
     head = dense(arrays, "actor")
     seen = image(arrays["network.0.weight"], encoder, options)
@@ -82,7 +82,7 @@ def ppo_atari(arrays: Arrays, options: ConvertOptions) -> SourcePolicy:
 
 
 def dqn(arrays: Arrays, options: ConvertOptions) -> SourcePolicy:
-    """Reads `dqn.py`: values of choices, ReLU between layers."""
+    """Reads `dqn.py`: values of choices, with ReLU between layers."""
     layers = mlp(arrays, "network", _between(options, "relu"), last=None)
     action = discrete_action(outputs(layers), options)
     return SourcePolicy(
@@ -91,7 +91,7 @@ def dqn(arrays: Arrays, options: ConvertOptions) -> SourcePolicy:
 
 
 def dqn_atari(arrays: Arrays, options: ConvertOptions) -> SourcePolicy:
-    """Reads `dqn_atari.py`: NatureCNN over images of uint8, and values of choices."""
+    """Reads `dqn_atari.py`: Reads `dqn_atari.py`: NatureCNN over images of uint8, and values of choices."""
     encoder = nature_cnn(arrays, CONVOLUTIONS, DENSE)
     head = dense(arrays, "network.9")
     seen = image(arrays["network.0.weight"], encoder, options)
@@ -136,7 +136,8 @@ def _between(options: ConvertOptions, usual: str) -> Activation:
 
 
 def read_cleanrl(path: Path, arrays: Arrays, options: ConvertOptions) -> SourcePolicy:
-    """Reads a state_dict of CleanRL. Raises ExportError for an unsupported script, naming what was found."""
+    """Reads a state_dict of CleanRL. Raises ExportError for an unsupported script, naming the weights that were
+    found."""
     layout = cleanrl_layout(arrays)
     if layout is None:
         names = ", ".join(f"{name} {'x'.join(map(str, value.shape))}" for name, value in list(arrays.items())[:6])

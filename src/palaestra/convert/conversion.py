@@ -45,7 +45,7 @@ OF_WEIGHTS = {
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """Result of a conversion: the ONNX file that was written, and how well it agrees with its source."""
+    """Result of a conversion: the ONNX file that was written, and the largest difference from its source."""
 
     path: Path
     title: str
@@ -70,8 +70,8 @@ def convert(
     """Converts a model file and compares the result with its source; `check` is a file of actions that the source
     itself gave.
 
-    Nothing in the source is run. Raises ExportError or PolicyError if it cannot be read or the result differs,
-    ConfigError for a target that is no .onnx file, or that exists if `force` is not set.
+    Code in the source is never run. Raises ExportError or PolicyError if the source cannot be read or the result
+    differs, ConfigError for a target that is no .onnx file, or that exists if `force` is not set.
     """
     source = Path(source)
     target = Path(target)

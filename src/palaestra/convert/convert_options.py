@@ -1,4 +1,4 @@
-"""Facts that weights leave open, as the command line and Python give them: observations, actions, activation."""
+"""Facts that weights do not show, as the command line and Python give them: observations, actions, activation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ConvertOptions:
-    """Facts about a policy that go before those found in its file."""
+    """Facts about a policy that replace those found in its file."""
 
     obs: tuple[Shape, ...] | None = None
     """Shape of each observation, in the order in which Unity has the sensors: (n,), or (C, H, W) of an image."""

@@ -18,7 +18,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def numbered(arrays: Arrays, prefix: str) -> list[int]:
-    """Returns the numbers N of `PREFIX.N.weight`, in rising order."""
+    """Returns the numbers N of `PREFIX.N.weight`, in ascending order."""
     pattern = re.compile(rf"{re.escape(prefix)}\.([0-9]{{1,4}})\.weight")
     return sorted(int(found[1]) for key in arrays if (found := pattern.fullmatch(key)))
 
@@ -38,7 +38,7 @@ def mlp(arrays: Arrays, prefix: str, between: Activation, *, last: Activation | 
     """Returns the linear layers of a Sequential with an activation between two, and `last` after the last one. Raises
     ExportError.
 
-    Linear layers that follow one another without a gap in their numbers, and other modules with weights, are refused.
+    Raises an error for linear layers whose numbers follow without a gap, and for other modules with weights.
     """
     numbers = numbered(arrays, prefix)
     layers: list[Layer] = []

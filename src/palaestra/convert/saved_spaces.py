@@ -1,4 +1,4 @@
-"""Reads the spaces that Stable-Baselines3 prints into a file's JSON. The pickles in the same data are never opened."""
+"""Reads the spaces that Stable-Baselines3 prints into a file's JSON. The pickles in the same file are never opened."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Policies of Stable-Baselines3: the zip that `model.save` writes.
 
-`policy.pth` is read as weights only. Reads the plain entries of `data`, a JSON; never its pickles (":serialized:").
+`policy.pth` is read as tensors only. Reads the plain entries of `data`, a JSON; never its pickles (":serialized:").
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class _Reading:
         return SourcePolicy("DQN of Stable-Baselines3", seen, layers[:-1], Discrete(layers[-1:], greedy=True), action)
 
     def choices(self, head: Dense) -> Discrete:
-        """Returns logits; each number of a MultiBinary space becomes two choices, of which the first has logit 0."""
+        """Returns logits; each number of a MultiBinary space becomes two choices, the first of which has logit 0."""
         space = None if self.options.branches else self.space("action_space")
         if isinstance(space, Space) and space.kind == "MultiBinary":
             weight, bias = (
@@ -169,7 +169,7 @@ class _Reading:
         return Discrete((head,))
 
     def state_std(self, log_std: np.ndarray, features: int) -> StateStd:
-        """Returns the deviations of generalized exploration. Raises ExportError for variants of it."""
+        """Returns the deviations of generalized exploration. Raises ExportError for variants of this exploration."""
         if self.flag("use_expln"):
             raise self.unsupported("generalized exploration with use_expln")
         actions = self.action().continuous
@@ -237,7 +237,7 @@ class _Reading:
         return SourceObs(spec, factor, normalizer, encoder)
 
     def action(self) -> ActionSpec:
-        """Returns the actions: the given ones, else the file's space."""
+        """Returns the actions given in the options, else those of the file's space."""
         options = self.options
         if options.branches:
             return ActionSpec(0, options.branches)

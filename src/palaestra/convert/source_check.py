@@ -22,7 +22,8 @@ MOST_BYTES = 1 << 28
 
 
 def compare(policy: SourcePolicy, path: Path, rows: int = ROWS, seed: int = 0) -> float:
-    """Returns the largest difference on random observations; of choices the lag behind the best. Raises ExportError."""
+    """Returns the largest difference on random observations; for discrete actions, how far the chosen value lies below
+    the best. Raises ExportError."""
     model = load_policy(path, seed=seed)
     rng = np.random.default_rng(seed)
     gaps = [0.0]
@@ -38,7 +39,8 @@ def compare(policy: SourcePolicy, path: Path, rows: int = ROWS, seed: int = 0) -
 
 
 def largest_gap(action: PolicyAction, expected: np.ndarray, branches: tuple[int, ...]) -> float:
-    """Returns the largest difference from actions (N, continuous), or the lag behind the best of (N, choices)."""
+    """Returns the largest difference from actions (N, continuous); for values (N, choices), how far the chosen one lies
+    below the best."""
     if not branches:
         return float(np.abs(np.asarray(action.continuous) - expected).max())
     gaps = [0.0]
@@ -51,7 +53,7 @@ def largest_gap(action: PolicyAction, expected: np.ndarray, branches: tuple[int,
 
 
 def checked_gap(gap: float, scale: float, source: str) -> float:
-    """Returns the difference. Raises ExportError where it exceeds 1e-5 of the largest action (at least 1e-5)."""
+    """Returns the difference. Raises ExportError if the gap exceeds 1e-5 of the largest action (at least 1e-5)."""
     most = TOLERANCE * max(1.0, scale)
     if not gap <= most:
         raise ExportError(
@@ -74,10 +76,10 @@ def _observations(policy: SourcePolicy, rows: int, rng: np.random.Generator) -> 
 
 
 def compare_recorded(path: Path, samples: Path) -> tuple[int, float]:
-    """Compares with observations and actions that the source itself gave: an .npz with `obs` (or `obs.NAME` of each)
-    and `actions`.
+    """Compares the model with observations and actions that the source itself gave: an .npz with `obs` (or `obs.NAME`
+    of each) and `actions`.
 
-    Returns the number of rows and the largest difference of continuous actions, or the share of rows with other
+    Returns the number of rows, and the largest difference of continuous actions or the share of rows with other
     choices. Raises ExportError if the file cannot be read or does not fit, and where actions differ by more than 1e-5
     of the largest.
     """

@@ -1,4 +1,4 @@
-"""Runs a policy of another library with torch's own layers, to compare its ONNX model with."""
+"""Runs a policy of another library with torch's own layers, for comparison with its ONNX model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from palaestra.convert.source_network import Continuous, Convolution, Dense, Fla
 
 @torch.no_grad()
 def answers(policy: SourcePolicy, obs: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns deterministic actions (N, continuous) as Unity gets them, or logits (N, choices)."""
+    """Returns deterministic actions (N, continuous) as Unity receives them, or logits (N, choices)."""
     parts = []
     for seen, given in zip(policy.seen, obs, strict=True):
         x = torch.from_numpy(np.asarray(given, np.float32)) * seen.factor

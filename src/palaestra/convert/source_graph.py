@@ -70,7 +70,7 @@ def run(graph: Graph, layers: Sequence[network.Layer], name: str, x: str) -> str
 
 
 def continuous(graph: Graph, head: network.Continuous, features: str) -> None:
-    """Writes sampled and deterministic actions, both within -1..1 where the environment's bounds are known."""
+    """Writes sampled and deterministic actions, both within -1..1 if the environment's bounds are known."""
     mean = run(graph, head.mean, "action.mean", features)
     drawn = mean
     if head.spread is not None:
@@ -81,7 +81,7 @@ def continuous(graph: Graph, head: network.Continuous, features: str) -> None:
 
 
 def within(graph: Graph, head: network.Continuous, name: str, value: str) -> str:
-    """Writes actions as Unity gets them: the range low..high becomes -1..1. Squashed actions already are."""
+    """Writes actions as Unity receives them: the range low..high becomes -1..1. Squashed actions already are."""
     if head.squashed:
         return graph.add("Tanh", value)
     if head.bounds is None:
@@ -114,7 +114,7 @@ def deviation(graph: Graph, spread: network.Spread, features: str) -> str:
 
 
 def discrete(graph: Graph, head: network.Discrete, branches: Sequence[int], features: str) -> None:
-    """Writes choices, of which the mask forbids some."""
+    """Writes choices, some of which the mask may forbid."""
     logits = run(graph, head.logits, "action.logits", features)
     mask = graph.input("action_masks", (BATCH, sum(branches)))
     ends = np.cumsum(branches).tolist()

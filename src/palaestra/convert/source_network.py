@@ -1,4 +1,4 @@
-"""A policy of another library as plain arrays: its observations, its layers, and how actions follow from them."""
+"""A policy of another library as plain arrays: its observations, its layers, and how its actions are computed."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class ConstantStd:
 
 @dataclass(frozen=True, slots=True)
 class LearnedStd:
-    """A layer that gives the logarithm of the deviation, bounded by clipping or, where `squashed`, by tanh."""
+    """A layer that gives the logarithm of the deviation, bounded by clipping or, if `squashed`, by tanh."""
 
     layer: Dense
     least: float
@@ -114,7 +114,7 @@ Spread: TypeAlias = ConstantStd | LearnedStd | StateStd | None
 
 @dataclass(frozen=True, slots=True)
 class Continuous:
-    """Continuous actions: mean, noise, then tanh where `squashed`."""
+    """Continuous actions: mean, noise, then tanh if `squashed`."""
 
     mean: tuple[Layer, ...]
     spread: Spread
@@ -125,7 +125,8 @@ class Continuous:
 
 @dataclass(frozen=True, slots=True)
 class Discrete:
-    """Choices by logits of all branches side by side; `greedy`: values, of which the best is always taken."""
+    """Choices by logits of all branches side by side; `greedy`: they are values, and the best choice is always
+    taken."""
 
     logits: tuple[Layer, ...]
     greedy: bool = False
@@ -146,7 +147,7 @@ class SourcePolicy:
 
     @property
     def spec(self) -> BehaviorSpec:
-        """Observations and actions, as Unity and `load_policy` have them."""
+        """Observations and actions in the form of Unity and `load_policy`."""
         return BehaviorSpec(tuple(each.spec for each in self.seen), self.action)
 
 

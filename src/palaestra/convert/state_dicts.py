@@ -1,4 +1,4 @@
-"""Shared by readers of plain state_dicts: observations, actions and means, from flags and shapes of weights."""
+"""Functions for all readers of plain state_dicts: observations, actions and means, from flags and shapes of weights."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def vectors(layers: Sequence[Layer], options: ConvertOptions, own: Scaling | Non
 
 
 def image(weight: np.ndarray, layers: tuple[Layer, ...], options: ConvertOptions) -> SourceObs:
-    """Returns an image of uint8, scaled to 0..1, with its encoder; without --obs-shape Atari's 84 x 84 pixels."""
+    """Returns an image of uint8, scaled to 0..1, with its encoder; without --obs-shape it has Atari's 84 x 84
+    pixels."""
     channels = weight.shape[1]
     if options.normalizer is not None:
         raise ExportError(f"--normalizer {options.normalizer}: statistics of an image cannot be converted")
@@ -68,7 +69,7 @@ def discrete_action(size: int, options: ConvertOptions) -> ActionSpec:
 
 
 def continuous_action(size: int, options: ConvertOptions) -> ActionSpec:
-    """Returns continuous actions with the bounds given. Raises ExportError where the flags say otherwise."""
+    """Returns continuous actions with the bounds given. Raises ExportError if the flags say otherwise."""
     if options.branches is not None or options.continuous not in (None, size):
         raise ExportError(f"the file has {size} continuous actions; expected --actions continuous:{size}, or none")
     low, high = (None, None) if options.bounds is None else spread_bounds(options.bounds, size)
@@ -76,7 +77,7 @@ def continuous_action(size: int, options: ConvertOptions) -> ActionSpec:
 
 
 def bounds_of(action: ActionSpec) -> tuple[np.ndarray, np.ndarray] | None:
-    """Returns the bounds of continuous actions as arrays; None without."""
+    """Returns the bounds of continuous actions as arrays; None if there are no bounds."""
     return None if action.low is None or action.high is None else (np.array(action.low), np.array(action.high))
 
 

@@ -1,7 +1,8 @@
 """Reads statistics of observations: Stable-Baselines3's VecNormalize, a pickle, or an .npz with `mean` and `var`.
 
-A pickle is a program. This module reads the pickle without importing anything: every class and function that the file
-names becomes an inert record of its arguments, and only arrays of plain numbers are made from these records.
+A pickle is a program, which could do anything. This module reads the pickle without importing anything: every class and
+function that the file names becomes an inert record of its arguments, and only arrays of plain numbers are made from
+these records.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ DTYPES = re.compile(r"[<>=|]?[fiub][1248]")
 
 @dataclass(frozen=True, slots=True)
 class ObsStatistics:
-    """Mean and variance of each observation by name; '' for an only one."""
+    """Mean and variance of each observation by name; a single observation has the name ''."""
 
     mean: Mapping[str, np.ndarray]
     var: Mapping[str, np.ndarray]

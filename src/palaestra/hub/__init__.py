@@ -1,1 +1,2 @@
-"""Downloads runs and models of `hub:user/repository` from the Hugging Face Hub; `huggingface_hub` is imported late."""
+"""Downloads runs and models of `hub:user/repository` from the Hugging Face Hub; imports `huggingface_hub` only when
+needed."""

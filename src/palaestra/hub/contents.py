@@ -1,4 +1,5 @@
-"""Says which files of a repository are taken: names are checked before anything is written, and only data is taken."""
+"""Chooses the files of a repository to download: names are checked before anything is written, and only data is
+downloaded."""
 
 from __future__ import annotations
 
@@ -36,22 +37,23 @@ class Contents:
 
     @property
     def paths(self) -> frozenset[str]:
-        """Paths of the files that are taken."""
+        """Paths of the files that are downloaded or uploaded."""
         return frozenset(file.path for file in self.files)
 
     @property
     def size(self) -> int:
-        """Bytes of all files that are taken."""
+        """Bytes of all files that are downloaded or uploaded."""
         return sum(file.size for file in self.files)
 
     def only(self, wanted: Iterable[str]) -> Contents:
-        """Returns the same with fewer files."""
+        """Returns the same contents with only the wanted files."""
         kept = frozenset(wanted)
         return Contents(self.listing, tuple(file for file in self.files if file.path in kept), self.left_out)
 
 
 def contents_of(listing: Listing) -> Contents:
-    """Chooses the files that are taken. Raises HubError for a name that leads out of its folder or is ambiguous."""
+    """Chooses the files of a listing to download. Raises HubError for a name that leads out of its folder or is
+    ambiguous."""
     taken: dict[str, RemoteFile] = {}
     left: list[str] = []
     for file in listing.files:
@@ -105,7 +107,7 @@ def is_run(paths: Iterable[str]) -> bool:
 
 
 def must_be_run(contents: Contents) -> None:
-    """Raises HubError for a repository of something else."""
+    """Raises HubError for a repository that holds no run."""
     if is_run(contents.paths):
         return
     there = [shortened(escaped(file.path), 60) for file in contents.listing.files if not file.path.startswith(".")]

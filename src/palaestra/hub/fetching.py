@@ -1,4 +1,5 @@
-"""Brings models and runs that `hub:` names into the library's cache, which later calls read without a network too."""
+"""Downloads models and runs that `hub:` names to the library's cache, so that later calls read them without a network
+too."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ RESERVE = 200_000_000
 def fetch_model(text: str) -> Path:
     """Returns the model file that `hub:user/repository[/FILE.onnx][@REVISION]` names, from the cache or downloaded.
 
-    Without a file it is the only model of the repository. Raises HubError or ConfigError.
+    Without a file name, it is the only model of the repository. Raises HubError or ConfigError.
     """
     name = read_name(text)
     contents = look(name)
@@ -45,7 +46,7 @@ def fetch_run(text: str) -> Path:
 
 
 def fetch_checkpoint(text: str) -> Path:
-    """Returns a folder, for this process only, with a run's newest checkpoint or the checkpoint of `@STEP`."""
+    """Returns a folder, for this process only, with a run's newest checkpoint or the one at `@STEP`."""
     name = read_name(text)
     contents = look(name)
     steps = checkpoint_steps(contents.paths)
@@ -63,7 +64,7 @@ def fetch_checkpoint(text: str) -> Path:
 
 
 def checkpoint_folder(path: str) -> Path:
-    """Returns a path as it is, or the folder with a checkpoint of the run that `hub:` names."""
+    """Returns a path unchanged, or the folder with a checkpoint of the run that `hub:` names."""
     return fetch_checkpoint(path) if is_hub_name(path) else Path(path)
 
 
@@ -85,7 +86,7 @@ def checkpoint_steps(paths: Iterable[str]) -> set[int]:
 
 
 def look(name: HubName) -> Contents:
-    """Lists the files of a repository; without a network, the files that the cache has of it. Raises HubError."""
+    """Lists the files of a repository; without a network, the files of it that the cache has. Raises HubError."""
     try:
         return contents_of(list_files(name))
     except Unreachable:
@@ -106,7 +107,7 @@ def must_fit(size: int, folder: Path, what: str) -> None:
 
 
 def order_by_age(folder: Path) -> None:
-    """Sets the times of model files as the run's list has them, since the newest model is played."""
+    """Sets the times of model files to those in the run's list, since the newest model is played."""
     listed: dict[str, float] = {}
     with suppress(OSError, ValueError, RecursionError):
         for section in json.loads(read_whole_text(folder / STATUS)).values():

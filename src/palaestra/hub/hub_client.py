@@ -1,4 +1,4 @@
-"""Talks to the Hub through `huggingface_hub`, and turns its errors into one message each, without secrets."""
+"""Calls the Hub through `huggingface_hub`, and turns each of its errors into one message without secrets."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Listing:
 
 
 def library() -> ModuleType:
-    """Imports `huggingface_hub`. Raises HubError, which says how to install it."""
+    """Imports `huggingface_hub`. Raises HubError, whose message says how to install the library."""
     try:
         import huggingface_hub
         import huggingface_hub.constants
@@ -91,7 +91,7 @@ def api() -> Any:
 
 
 def must_be_logged_in() -> None:
-    """Raises HubError where this machine has no token for the Hub."""
+    """Raises HubError if this machine has no token for the Hub."""
     if not library().get_token():
         raise HubError(
             f"nobody is logged in to {host()} on this machine: run hf auth login, or set HF_TOKEN to a token with "
@@ -119,7 +119,7 @@ def list_files(name: HubName) -> Listing:
 
 
 def download(repo: str, path: str, commit: str, *, folder: Path | None = None) -> Path:
-    """Downloads a file, to the library's cache or below `folder`, and returns where it is. Raises HubError."""
+    """Downloads a file to the library's cache or to `folder`, and returns its path. Raises HubError."""
     with explained(HubName(repo), "read"):
         place = {"local_dir": folder} if folder is not None else {"cache_dir": cache()}
         given = {"endpoint": endpoint(), "library_name": "palaestra", "library_version": palaestra_version()}

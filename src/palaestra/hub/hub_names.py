@@ -52,7 +52,7 @@ def is_hub_name(text: str) -> bool:
 def read_name(text: str, *, what: str = "") -> HubName:
     """Reads `[hub:]user/repository[/FILE][@REVISION][@STEP]`, or the address of a repository's page.
 
-    Digits after an @ are a step, as in RUN@STEP. `what` is the flag that the message of the ConfigError begins with.
+    Digits after an @ are a step, as in RUN@STEP. A ConfigError's message begins with `what`, the flag.
     """
     short = text.removeprefix(PREFIX)
     match = _NAME.fullmatch(_of_address(short) if "://" in short else short)
@@ -76,7 +76,7 @@ def read_name(text: str, *, what: str = "") -> HubName:
 
 
 def read_repository(text: str, revision: str | None) -> HubName:
-    """Reads the repository of a push or a pull, whose revision a flag may name instead. Raises ConfigError."""
+    """Reads the repository of a push or a pull; a flag may give its revision instead. Raises ConfigError."""
     name = read_name(text, what="repo")
     if name.file is not None or name.step is not None or (revision is not None and name.revision is not None):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Agents by name: observations, rewards and actions of each, from the tables of an environment with one area."""
+"""Agents by name: their observations, rewards and actions, from the tables of an environment with one area."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class NamedView:
 
     @property
     def ended(self) -> bool:
-        """Whether its episode ended on this tick."""
+        """Whether the agent's episode ended on this tick."""
         return self.terminated or self.truncated
 
 
 class Agents:
     """Agents of an environment with one area, and their episodes.
 
-    An agent whose episode ends leaves. If it begins its next episode at once, it idles until `reset`, so that a name
-    belongs to one episode; an agent that appears later is new. Names are `<behavior>_<number>`, or
+    An agent leaves when its episode ends. If an agent begins its next episode at once, it idles until `reset`, so that
+    a name belongs to one episode; an agent that appears later is new. Names are `<behavior>_<number>`, or
     `<behavior>_team<team>_<number>` with several teams.
     """
 
@@ -92,9 +92,9 @@ class Agents:
         return dict(self._views)
 
     def step(self, actions: Mapping[str, Any]) -> dict[str, NamedView]:
-        """Acts with the agents named, and returns the view of every agent that was there before or is new.
+        """Acts with the named agents, and returns the view of every agent that was there before or is new.
 
-        Ticks on which none of them acts are skipped. Raises gymnasium.error.ResetNeeded if no agents are left.
+        Skips ticks on which none of the agents acts. Raises gymnasium.error.ResetNeeded if no agents are left.
         """
         self.env.check_open()
         if self._over:

@@ -1,4 +1,4 @@
-"""An open environment that can be seeded, given parameters, copied and pickled, whatever its kind."""
+"""An open environment of any kind that can be seeded, given parameters, copied and pickled."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def why_no_batch(env: OpenedEnv) -> str | None:
 
 
 class OpenedEnv:
-    """An environment and its current tables, reset as soon as it is opened: only then a game names its behaviors."""
+    """An environment and its current tables, reset as soon as it is opened, since a game names its behaviors only
+    then."""
 
     def __init__(
         self,
@@ -109,7 +110,7 @@ class OpenedEnv:
 
     @property
     def can_draw(self) -> bool:
-        """Whether `render` may return a picture; a game that is another process draws in its own window."""
+        """Whether `render` can return a picture; a game in another process draws in its own window."""
         return not self._game and self.env.traits.renders
 
     def reset(self, seed: int) -> Tables:
@@ -124,7 +125,8 @@ class OpenedEnv:
         return self.tables
 
     def reset_unseeded(self, seed: int) -> Tables:
-        """Resets for a caller who gave no seed: a game begins new episodes as it is; others take `seed`."""
+        """Resets for a caller who gave no seed: a running game begins new episodes without a seed; other environments
+        take `seed`."""
         self._is_fresh = False
         self.tables = self._reset(self._seed if self._game else seed % MOST_SEED)
         return self.tables
@@ -136,7 +138,8 @@ class OpenedEnv:
         return self.tables
 
     def set_parameters(self, values: Mapping[str, Any]) -> None:
-        """Sets parameters from the next episode on: a number for all areas, or one for each. Raises EnvError."""
+        """Sets parameters from the next episode on: a number for all areas, or one number for each area. Raises
+        EnvError."""
         self.check_open()
         areas = self.env.num_areas
         columns = {}

@@ -20,12 +20,12 @@ OBSERVATION, MASK = "observation", "action_mask"
 
 
 class AgentsEnv(ParallelEnv[str, Any, Any]):
-    """Parallel environment of all agents. `possible_agents` has the agents seen so far: a game may add more later.
+    """Parallel environment of all agents. `possible_agents` has the agents seen so far; a game may add agents later.
 
     Agents with masks observe a dictionary of `observation` and `action_mask`; with hybrid actions the mask is in their
-    info instead. Rewards contain those of the agent's group. Infos have `behavior`, `team`, `group` (-1: none),
-    `group_reward`, `is_success` if it is reported, and `acting`: False if the agent does not request an action on this
-    step, which is then ignored.
+    info instead. Rewards contain the rewards of the agent's group. Infos have `behavior`, `team`, `group` (-1: none),
+    `group_reward`, `is_success` if the environment reports it, and `acting`: False if the agent requests no action on
+    this step; its action is then ignored.
     """
 
     def __init__(self, env: OpenedEnv, render_mode: str | None = None) -> None:
@@ -100,7 +100,7 @@ class AgentsEnv(ParallelEnv[str, Any, Any]):
         self._agents.env.set_parameters(values)
 
     def render(self) -> np.ndarray | None:
-        """Returns a picture (H, W, 3) uint8 in mode `rgb_array`; None in mode `human`, which shows it by itself."""
+        """Returns a picture (H, W, 3) uint8 in mode `rgb_array`; None in mode `human`, in which a window shows it."""
         return self._window.picture(self.render_mode)
 
     def close(self) -> None:

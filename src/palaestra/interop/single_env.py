@@ -27,11 +27,12 @@ def make_single(
     seed: int | None = None,
     **options: Any,
 ) -> SingleEnv:
-    """Opens a built-in, a Unity build, a game in Python or the Editor, as `palaestra learn --env` means the name.
+    """Opens a built-in environment, a Unity build, a game in Python or the Editor, by its name for `palaestra learn
+    --env`.
 
-    A game starts with `seed` (0 by default). In other environments it is the seed of the first episode (by default
-    drawn at random). `options` go to the environment, except `parameters`, environment parameters by name. Raises
-    EnvError, also for an environment with several agents.
+    A game starts with `seed` (0 by default). In other environments `seed` is the seed of the first episode (by default
+    drawn at random). `options` are the environment's options; `parameters` among them sets environment parameters by
+    name. Raises EnvError, also for an environment with several agents.
     """
     if not env:
         raise EnvError(
@@ -46,9 +47,9 @@ def make_single(
 class SingleEnv(gymnasium.Env[Any, Any]):
     """Gymnasium environment of the one agent of an environment.
 
-    Rewards contain those of the agent's group. Infos have `behavior`, `action_mask` (choices,) int8 if the environment
-    masks actions, and `is_success` at the end if it is reported. Copies and pickles of a built-in environment continue
-    exactly where it was.
+    Rewards contain the rewards of the agent's group. Infos have `behavior`, `action_mask` (choices,) int8 if the
+    environment masks actions, and `is_success` at the end if the environment reports it. Copies and pickles of a
+    built-in environment continue exactly where the original was.
     """
 
     def __init__(self, env: OpenedEnv, render_mode: str | None = None) -> None:
@@ -68,7 +69,7 @@ class SingleEnv(gymnasium.Env[Any, Any]):
         self._view: NamedView | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins a new episode. `options={"parameters": {...}}` sets environment parameters from it on."""
+        """Begins a new episode. `options={"parameters": {...}}` sets environment parameters from this episode on."""
         super().reset(seed=seed)
         values = reset_parameters(options)
         if values:
@@ -82,7 +83,8 @@ class SingleEnv(gymnasium.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Acts for one step. Continuous actions are clipped to -1..1.
 
-        Raises gymnasium.error.InvalidAction for an unfit action, and ResetNeeded after the end of an episode.
+        Raises gymnasium.error.InvalidAction for an action that does not fit, and ResetNeeded after the end of an
+        episode.
         """
         if self._view is None and not self._agents.env.closed:
             raise ResetNeeded("no episode has begun; call reset() before step()")
@@ -94,7 +96,8 @@ class SingleEnv(gymnasium.Env[Any, Any]):
         return view.observation, view.reward, view.terminated, view.truncated, _info(view)
 
     def action_masks(self) -> np.ndarray:
-        """Returns the allowed choices (choices,) bool, all branches in turn, as maskable trainers ask for them."""
+        """Returns the allowed choices (choices,) bool, all branches one after another, as maskable trainers need
+        them."""
         branches = self._agents.spaces(self._agents.behavior(self._agent)).spec.action.branches
         mask = None if self._view is None else self._view.mask
         return np.ones(sum(branches), np.bool_) if mask is None else mask.copy()
@@ -104,7 +107,7 @@ class SingleEnv(gymnasium.Env[Any, Any]):
         self._agents.env.set_parameters(values)
 
     def render(self) -> Any:
-        """Returns a picture (H, W, 3) uint8 in mode `rgb_array`; None in mode `human`, which shows it by itself."""
+        """Returns a picture (H, W, 3) uint8 in mode `rgb_array`; None in mode `human`, in which a window shows it."""
         return self._window.picture(self.render_mode)
 
     def close(self) -> None:
@@ -145,6 +148,6 @@ def _info(view: NamedView) -> dict[str, Any]:
 
 
 def fps(env: OpenedEnv) -> int:
-    """Returns pictures a second at the environment's own speed, 30 if it is unknown."""
+    """Returns pictures per second at the environment's own speed, 30 if the speed is unknown."""
     seconds = env.env.tick_seconds
     return max(1, round(1 / seconds)) if seconds else 30

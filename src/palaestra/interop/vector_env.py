@@ -36,12 +36,12 @@ def make_vector(
     tensors: bool = False,
     **options: Any,
 ) -> TableVectorEnv:
-    """Opens a built-in environment with as many areas as give `num_envs` agents.
+    """Opens a built-in environment with the number of areas that gives `num_envs` agents.
 
     `tensors`: actions, observations, rewards and ends are torch tensors on `device`. `seed` is used by the first reset
-    that has no seed of its own; by default it is drawn at random. `options` go to the environment, except `parameters`,
-    environment parameters by name, one number or one for each area. Raises EnvError, also for agents that cannot be
-    stepped as one batch.
+    that has no seed of its own; without `seed` that seed is drawn at random. `options` are the environment's options;
+    `parameters` among them sets environment parameters by name: one number, or one for each area. Raises EnvError, also
+    for agents that cannot be stepped as one batch.
     """
     if isinstance(num_envs, bool) or not isinstance(num_envs, int | np.integer) or num_envs < 1:
         raise EnvError(f"{env}: num_envs is {num_envs!r}; expected a whole number of at least 1")
@@ -74,11 +74,11 @@ def _agents_per_area(env: OpenedEnv) -> int:
 
 
 class TableVectorEnv(VectorEnv[Any, Any, Any]):
-    """Vector environment of all agents of an environment, each of which is one of its `num_envs`.
+    """Vector environment of all agents of an environment; each agent is one of its `num_envs`.
 
     Episodes restart on the step on which they end (SAME_STEP); infos then have `final_obs` and `final_info`. Rewards
-    contain those of groups. Infos have `action_mask` (num_envs, choices) int8 if the environment masks actions, and
-    `behavior` (num_envs,), its number, if agents have several.
+    contain the rewards of groups. Infos have `action_mask` (num_envs, choices) int8 if the environment masks actions,
+    and `behavior` (num_envs,), the number of each agent's behavior, if there are several behaviors.
     """
 
     def __init__(
@@ -120,7 +120,8 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
         return self._env.env.traits.max_episode_steps
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins new episodes. `options={"parameters": {...}}` sets parameters, for all areas or each."""
+        """Begins new episodes. `options={"parameters": {...}}` sets parameters: one number for all areas, or one for
+        each area."""
         self._env.check_open()
         seed = checked_seed(self._env.name, self._first_seed if seed is None else seed)
         self._first_seed = None
@@ -180,7 +181,8 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
         return np.fromiter(rows, object, len(rows))
 
     def action_masks(self) -> Any:
-        """Returns which choices are allowed now, (num_envs, choices) bool, all branches one after another."""
+        """Returns the mask of choices that are allowed now, (num_envs, choices) bool, all branches one after
+        another."""
         choices = self._spaces.spec.action.choices
         masks = (
             torch.ones(self.num_envs, choices, dtype=torch.bool, device=self.device)
@@ -190,11 +192,12 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
         return self._out(masks)
 
     def set_parameters(self, **values: Any) -> None:
-        """Sets parameters from the next episode on: a number, or one for each area. Raises EnvError."""
+        """Sets parameters from the next episode on: a number, or one number for each area. Raises EnvError."""
         self._env.set_parameters(values)
 
     def render(self) -> Any:
-        """Returns the first area's picture in a tuple (`rgb_array`); None in mode `human`, which shows it."""
+        """Returns the first area's picture in a tuple (`rgb_array`); None in mode `human`, in which a window shows
+        it."""
         self._env.check_open()
         picture = self._window.picture(self.render_mode)
         return None if picture is None else (picture,)

@@ -16,7 +16,7 @@ ARRAY, HUMAN = "rgb_array", "human"
 
 
 def render_modes(env: OpenedEnv) -> list[str]:
-    """Returns the render modes of an environment. A game in a process of its own draws in its own window."""
+    """Returns the render modes of an environment. A game in a separate process draws in its own window."""
     return [HUMAN, ARRAY] if env.can_draw else [HUMAN]
 
 
@@ -46,7 +46,7 @@ class Window:
         return self._env.render() if mode == ARRAY else None
 
     def show(self, mode: str | None) -> None:
-        """Shows the environment as it is, in mode `human`; waits so that it moves at its own speed."""
+        """Shows the current state of the environment in mode `human`; waits so that it runs at its own speed."""
         if mode != HUMAN or not self._env.can_draw:
             return
         from matplotlib import pyplot

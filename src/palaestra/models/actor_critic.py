@@ -22,17 +22,18 @@ MEAN_GAIN, LOGIT_GAIN = 0.2, 0.1
 
 @torch.no_grad()
 def start_action_head(head: nn.Linear, numbers: int) -> None:
-    """Draws small weights for the outputs of continuous actions, the first `numbers`, and smaller ones for logits."""
+    """Draws small weights for the outputs of continuous actions (the first `numbers` outputs), and smaller weights for
+    logits."""
     head.weight[:numbers].normal_(std=MEAN_GAIN / math.sqrt(head.in_features))
     head.weight[numbers:].normal_(std=LOGIT_GAIN / math.sqrt(head.in_features))
     head.bias.zero_()
 
 
 class ActorCritic(Trunk):
-    """Actor and critic over the same observations, with bodies of one shape (or one body: `shared_critic`).
+    """Actor and critic over the same observations, with bodies of one shape (or one body for both: `shared_critic`).
 
     The actor's head gives means and logits side by side (see `models.distributions`). With memory, each decision has a
-    row of it (see `models.lstm`), the actor's part and then the critic's: `decide` advances by one decision; for
+    row of memory (see `models.lstm`), the actor's part and then the critic's: `decide` advances by one decision; for
     learning, `sequences` list the rows that follow one another.
     """
 
@@ -49,7 +50,7 @@ class ActorCritic(Trunk):
         self.add_heads(signals, value_head)
 
     def add_heads(self, signals: int, value_head: Callable[[int, int], nn.Module]) -> None:
-        """Adds the layers over the features: packed actions, values, which begin at 0, and log-deviations."""
+        """Adds the layers after the features: packed actions, values, which begin at 0, and log-deviations."""
         self.signals = signals
         action = self.spec.action
         self.action_head = nn.Linear(self.width, action.continuous + action.choices)
@@ -67,11 +68,11 @@ class ActorCritic(Trunk):
         return super().plain and isinstance(self.value_head, nn.Linear)
 
     def act(self, inputs: Inputs) -> Tensor:
-        """Returns the actor's packed output, (N, continuous + choices), where there is no memory."""
+        """Returns the actor's packed output, (N, continuous + choices), for networks without memory."""
         return self.action_head(self.features(ACTOR, inputs))
 
     def decide(self, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the actor's packed output and the recurrent state (N, L) after this decision, of both."""
+        """Returns the actor's packed output and the recurrent state (N, L) of actor and critic after this decision."""
         if self.memory is None:
             return self.act(inputs), recurrent_state
         features, after = zip(*(self.remember(i, inputs, recurrent_state) for i in range(self.networks)), strict=True)
@@ -86,7 +87,7 @@ class ActorCritic(Trunk):
         return self.value_head(self.unroll(CRITIC, self.features(CRITIC, inputs), sequences))
 
     def value_with(self, inputs: Inputs, recurrent_state: Tensor) -> Tensor:
-        """Returns values (N, signals) of single decisions with this recurrent state (N, L) before each."""
+        """Returns values (N, signals) of single decisions, with the recurrent state (N, L) before each."""
         if self.memory is None:
             return self.value(inputs)
         return self.value_head(self.remember(CRITIC, inputs, recurrent_state)[0])
@@ -113,11 +114,11 @@ class ActorCritic(Trunk):
         return drawn_log_prob(output, self.log_std, sample, branches, self.spec.action)
 
     def for_environment(self, sample: Action) -> Action:
-        """Returns a sample as the environment gets it: continuous actions within -1..1."""
+        """Returns a sample as the environment receives it: continuous actions within -1..1."""
         return for_environment(sample)
 
     def played(self, output: Tensor) -> Tensor:
-        """Returns the continuous actions (N, continuous) without noise, differentiable beyond their bounds too."""
+        """Returns the continuous actions (N, continuous) without noise; differentiable beyond their bounds too."""
         return played(output, self.spec.action)
 
     def branch_log_probs(self, output: Tensor, mask: Tensor | None) -> list[Tensor]:

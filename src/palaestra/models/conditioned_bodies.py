@@ -1,4 +1,4 @@
-"""Bodies that goals condition: the weights of their last layer are made from the goal."""
+"""Bodies that depend on a goal: the weights of their last layer are computed from the goal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Goals are mostly one of a few. The different ones are only looked for on the CPU
 
 
 class HyperLinear(nn.Module):
-    """A linear layer whose weight matrix is made from a goal, one for each row.
+    """A linear layer whose weight matrix is computed from a goal, separately for each row.
 
     Ha et al. 2016, https://arxiv.org/abs/1609.09106, in the shape ML-Agents gives it:
     goal -> Linear, Swish -> Linear, Swish -> LayerNorm -> Linear -> (in, out) weights.

@@ -1,4 +1,4 @@
-"""Encoders and bodies by name, and those of users held to their contract.
+"""Encoders and bodies by name; those of users are checked against their contract.
 
 =======  ==================================  ===================================
          made with                           takes
@@ -28,7 +28,7 @@ PROBE = 2
 
 
 class OwnModule(nn.Module):
-    """A user's module with its name, for errors, and the sizes it was made for, for the export."""
+    """A user's module with its name, for errors, and with the sizes for which it was made, for the export."""
 
     def __init__(self, module: nn.Module, title: str, shape: tuple[int, ...], hidden: int) -> None:
         super().__init__()
@@ -38,7 +38,8 @@ class OwnModule(nn.Module):
         self.hidden = hidden
 
     def forward(self, x: Tensor) -> Tensor:
-        """Maps (N, *shape) to (N, hidden). Without rows, which `view(len(x), -1)` refuses, the module is not called."""
+        """Maps (N, *shape) to (N, hidden). Does not call the module without rows, since `view(len(x), -1)` fails
+        then."""
         return self.module(x) if len(x) else x.new_zeros((0, self.hidden))
 
 
@@ -59,7 +60,8 @@ def find_class(kind: str, title: str, name: str) -> type[nn.Module]:
 def make_own(
     cls: type[nn.Module], title: str, shape: tuple[int, ...], hidden: int, arguments: tuple[Any, ...]
 ) -> OwnModule:
-    """Returns an instance, after one call with zeros (N, *shape). Raises PluginError where it breaks the contract."""
+    """Returns an instance, after one call with zeros (N, *shape). Raises PluginError if the class breaks the
+    contract."""
     try:
         module = cls(*arguments)
     except PalaestraError:

@@ -44,7 +44,8 @@ def draw(
     generator: torch.Generator,
     deterministic: bool,
 ) -> tuple[Action, list[Tensor]]:
-    """Draws a sample (numbers unbounded); returns it and branches' log-probabilities. `deterministic`: mean, mode."""
+    """Draws a sample (continuous numbers have no bounds); returns it with the branches' log-probabilities.
+    `deterministic`: mean, mode."""
     continuous = output[:, : spec.continuous] if spec.branches else output
     discrete = output.new_empty((len(output), 0), dtype=torch.int64)
     if spec.continuous and not deterministic:
@@ -66,7 +67,7 @@ def draw(
 
 
 def drawn_log_prob(output: Tensor, log_std: Tensor, sample: Action, branches: list[Tensor], spec: ActionSpec) -> Tensor:
-    """Returns the log-probability (N, A) of what `draw` returned."""
+    """Returns the log-probability (N, A) of a sample that `draw` returned."""
     columns = [log_probs.gather(1, sample.discrete[:, i : i + 1]) for i, log_probs in enumerate(branches)]
     if spec.continuous:
         columns.insert(0, gaussian_log_prob(output[:, : spec.continuous], log_std, sample.continuous))
@@ -74,12 +75,13 @@ def drawn_log_prob(output: Tensor, log_std: Tensor, sample: Action, branches: li
 
 
 def for_environment(sample: Action) -> Action:
-    """Returns a sample as the environment gets it: continuous actions within -1..1."""
+    """Returns a sample as the environment receives it: continuous actions within -1..1."""
     return Action(sample.continuous.clamp(-RANGE, RANGE).div_(RANGE), sample.discrete)
 
 
 def played(output: Tensor, spec: ActionSpec) -> Tensor:
-    """Returns continuous actions (N, continuous) without noise, as acted but not clipped: differentiable."""
+    """Returns continuous actions (N, continuous) without noise, as played but not clipped, so that they are
+    differentiable."""
     return output[:, : spec.continuous] / RANGE
 
 

@@ -1,4 +1,4 @@
-"""Encoders of images into flat vectors: those of ML-Agents, and users' own."""
+"""Encoders of images into flat vectors: the encoders of ML-Agents, and users' own."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class NatureEncoder(ConvolutionalEncoder):
 
 
 class Match3Encoder(ConvolutionalEncoder):
-    """`match3`: for grids of few cells, each of which counts."""
+    """`match3`: for grids with few cells, each of which matters."""
 
     layers = ((35, 3, 1), (144, 3, 1))
     smallest = 5
@@ -80,7 +80,8 @@ class FullyConnectedEncoder(ConvolutionalEncoder):
 
 
 class ResNetEncoder(nn.Module):
-    """`resnet`. Espeholt et al. 2018, https://arxiv.org/abs/1802.01561, figure 3, right; ML-Agents' has Swish."""
+    """`resnet`. Espeholt et al. 2018, https://arxiv.org/abs/1802.01561, figure 3, right; as in ML-Agents, with
+    Swish."""
 
     smallest: ClassVar[int] = 15
 
@@ -128,7 +129,7 @@ class ResidualBlock(nn.Module):
         self.second = nn.Conv2d(filters, filters, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Maps (N, C, H, W) to the same."""
+        """Maps (N, C, H, W) to the same shape."""
         return self.second(functional.silu(self.first(functional.silu(x)))).add_(x)
 
 
@@ -146,21 +147,21 @@ def dense(inputs: int, outputs: int, gain: float = DENSE_GAIN) -> nn.Linear:
 
 
 def lay(module: nn.Module, order: torch.memory_format) -> None:
-    """Stores the weights of convolutions in this memory layout; their values and shapes stay."""
+    """Stores the weights of convolutions in this memory layout; their values and shapes do not change."""
     for parameter in module.parameters():
         if parameter.ndim == 4:
             parameter.data = parameter.data.contiguous(memory_format=order)
 
 
 def conv_size(side: int, kernel: int, stride: int) -> int:
-    """Returns the pixels left along one side after a convolution or a pool without padding."""
+    """Returns the number of pixels along one side after a convolution or a pool without padding."""
     return (side - kernel) // stride + 1
 
 
 def visual_encoder(kind: str, name: str, shape: Shape, hidden: int) -> nn.Module:
     """Returns the encoder that `vis_encode_type` names, for the observation `name`: (N, *shape) to (N, hidden).
 
-    Raises ConfigError where the image is too small for it, PluginError where it is a user's and cannot be used.
+    Raises ConfigError if the image is too small for the encoder, PluginError if a user's encoder cannot be used.
     """
     title = f"vis_encode_type '{kind}'"
     encoder = find_class("encoders", title, kind)
@@ -176,9 +177,9 @@ def visual_encoder(kind: str, name: str, shape: Shape, hidden: int) -> nn.Module
 
 
 def centered(images: Tensor) -> Tensor:
-    """Returns images (N, C, H, W) less the mean of each channel.
+    """Returns images (N, C, H, W) minus the mean of each channel.
 
-    Inputs whose mean is far from zero move all weights of a unit together, and the differences between images are
+    Inputs whose mean is far from zero change all weights of a unit together, so that differences between images are
     learned last. LeCun et al. 1998, "Efficient BackProp", https://doi.org/10.1007/3-540-49430-8_2, section 4.3.
     """
     return images - images.mean((2, 3), keepdim=True)

@@ -1,8 +1,8 @@
 """Attention over entities: observations of variable length.
 
-Each entity is embedded together with the agent's other observations, then all attend to all. Vaswani et al. 2017,
-https://arxiv.org/abs/1706.03762, section 3.2, over entities as in Baker et al. 2019, https://arxiv.org/abs/1909.07528,
-appendix B.6, in the form that ML-Agents uses.
+Each entity is embedded together with the agent's other observations, then every entity attends to all entities. Vaswani
+et al. 2017, https://arxiv.org/abs/1706.03762, section 3.2, over entities as in Baker et al. 2019,
+https://arxiv.org/abs/1909.07528, appendix B.6, in the form that ML-Agents uses.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ FORBIDDEN = -1e6
 class EntityAttention(nn.Module):
     """All entities an agent sees, of one or several kinds, as one encoding of fixed length.
 
-    Each kind is embedded by a layer of its own; then all attend to all, and their mean is taken. The order of entities
-    has no effect.
+    Each kind of entity is embedded by a layer of its own; then every entity attends to all, and the mean over entities
+    is taken. The order of entities has no effect.
     """
 
     outputs = EMBEDDING
@@ -77,9 +77,9 @@ def is_nothing(entities: Tensor) -> Tensor:
 
 
 def seen(entities: Tensor) -> Tensor:
-    """Returns entities (N, most, size) without columns that are empty in all rows; at least one is left.
+    """Returns entities (N, most, size) without the columns that are padding in all rows; keeps at least one column.
 
-    Only on the CPU: an accelerator would have to be waited for.
+    Only on the CPU: on an accelerator this would wait for the device.
     """
     if entities.device.type != "cpu" or not len(entities):
         return entities
@@ -97,17 +97,17 @@ def heads(x: Tensor) -> tuple[Tensor, ...]:
 
 
 def embedding(inputs: int) -> nn.Linear:
-    """Returns a layer to the embedding, whose weights have a variance of 0.125 / 128 however many inputs there are, as
-    in ML-Agents.
+    """Returns the embedding layer, whose weights have a variance of 0.125 / 128 for any number of inputs, as in
+    ML-Agents.
 
-    Their size does not matter to the layer norm that follows, but the smaller they are, the sooner steps of Adam turn
-    them.
+    The size of the weights does not matter to the layer norm that follows, but the smaller they are, the sooner steps
+    of Adam turn them.
     """
     return linear(inputs, EMBEDDING, 0.125 * inputs / EMBEDDING)
 
 
 def linear(inputs: int, outputs: int, variance: float = 1.0, layer: type[nn.Linear] = nn.Linear) -> nn.Linear:
-    """Returns a layer with normal weights of variance `variance / inputs` and no bias to start with."""
+    """Returns a layer with normal weights of variance `variance / inputs`, and zero bias."""
     made = layer(inputs, outputs)
     nn.init.normal_(made.weight, std=math.sqrt(variance / inputs))
     nn.init.zeros_(made.bias)

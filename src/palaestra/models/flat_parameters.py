@@ -9,10 +9,10 @@ from torch import nn
 
 
 def flatten(network: nn.Module | Iterable[nn.Parameter]) -> nn.Parameter:
-    """Moves every parameter, and its gradient, into one flat tensor each, of which they become views.
+    """Moves all parameters into one flat tensor, and all gradients into another; they become views of these tensors.
 
-    One tensor is one optimizer call, one norm, one sum over ranks. Call it once the network
-    is on its device: moving it afterwards would part the views from the whole.
+    One tensor needs one optimizer call, one norm, and one sum over ranks. Call it when the network is on its device:
+    moving the network afterwards would separate the views from the flat tensor.
     """
     parameters = list(network.parameters() if isinstance(network, nn.Module) else network)
     whole = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in parameters]))
@@ -27,8 +27,8 @@ def flatten(network: nn.Module | Iterable[nn.Parameter]) -> nn.Parameter:
 
 
 def optimized(parameters: Iterable[nn.Parameter], *, flat: bool) -> list[nn.Parameter]:
-    """Returns the parameters for an optimizer: all of them as one tensor (`flatten`), or each non-empty one.
+    """Returns the parameters for an optimizer: joined to one tensor (`flatten`), or each non-empty parameter.
 
-    Joining many small tensors makes them one call; large tensors, of encoders and memory, gain nothing from it.
+    Joining many small tensors makes one call of many; large tensors, of encoders and memory, gain nothing from it.
     """
     return [flatten(parameters)] if flat else [p for p in parameters if p.numel()]

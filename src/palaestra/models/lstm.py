@@ -21,7 +21,7 @@ every seed, with 1 not.
 class LSTMLayer(nn.Module):
     """An LSTM for each of k bodies.
 
-    A row of memory is (k * size,): for each body its hidden state, then its cell state, of half of `size` each; the
+    A row of memory is (k * size,): for each body its hidden state, then its cell state, each of `size` / 2 numbers; the
     actor's come first, in Unity's order.
     """
 
@@ -35,13 +35,14 @@ class LSTMLayer(nn.Module):
             start(lstm)
 
     def step(self, index: int, features: Tensor, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
-        """Runs one network for one decision: features (N, inputs), state (N, size) to (N, size / 2), next state."""
+        """Runs one network for one decision: maps features (N, inputs) and state (N, size) to (N, size / 2) and the
+        next state."""
         hidden, cell = recurrent_state.chunk(2, 1)
         hidden, cell = torch.lstm_cell(features, (hidden, cell), *weights(self.lstm(index)))
         return hidden, torch.cat([hidden, cell], 1)
 
     def unroll(self, index: int, features: Tensor, sequences: Sequences) -> Tensor:
-        """Runs one network along each sequence: features (N, inputs) of its rows to (N, size / 2)."""
+        """Runs one network along each sequence: maps features (N, inputs) of its rows to (N, size / 2)."""
         if not len(features):  # torch refuses a sequence without steps
             return self.step(index, features, features.new_zeros(0, self.size))[0]
         count = len(sequences.recurrent_state)
@@ -56,7 +57,7 @@ class LSTMLayer(nn.Module):
         return out if cells == len(features) else out.index_select(0, sequences.place)
 
     def own(self, index: int, recurrent_state: Tensor) -> Tensor:
-        """Returns one network's part of the recurrent state: (N, k * size) to (N, size). Index -1: the last's."""
+        """Returns one network's part of the recurrent state: maps (N, k * size) to (N, size). Index -1: the last's."""
         at = index % len(self.lstms) * self.size
         return recurrent_state[:, at : at + self.size]
 
@@ -69,7 +70,7 @@ class LSTMLayer(nn.Module):
 
 @torch.no_grad()
 def start(lstm: nn.LSTM) -> None:
-    """Sets Xavier weights for each gate, biases 0 but for the forget gate's. Glorot and Bengio 2010, eq. 16."""
+    """Sets Xavier weights for each gate, and zero biases except for the forget gate. Glorot and Bengio 2010, eq. 16."""
     *products, bias, other = weights(lstm)
     for weight in products:
         for gate in weight.chunk(4):
@@ -80,6 +81,7 @@ def start(lstm: nn.LSTM) -> None:
 
 
 def weights(lstm: nn.LSTM) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Returns weights of input, weights of state, and biases, each of gates: input, forget, cell, output."""
+    """Returns the weights of the input, the weights of the state, and the biases; in each the gates are in the order
+    input, forget, cell, output."""
     first, second, third, fourth = lstm.parameters()
     return first, second, third, fourth

@@ -1,10 +1,10 @@
-"""Value heads that start at zero without stopping gradients: every weight has a twin of the opposite sign.
+"""Value heads that start at zero without stopping gradients: for every weight there is another of the opposite sign.
 
-The second half of the last layer starts as a copy of the first, and the head's weights are +w for the first half and -w
-for the second, so that all values start at exactly 0. Unlike with weights of 0, each unit before the head gets a
-gradient of its own from the first step on: with weights of 0, all units of an encoder first learn the same thing, and
-networks with attention or images learn late or never. With plain random weights values start at random, and where
-rewards are rare a policy follows them into a corner.
+The second half of the last layer starts as a copy of the first half, and the head's weights are +w for the first half
+and -w for the second, so that all values start at exactly 0. Unlike with weights of 0, each unit before the head has a
+different gradient from the first step on: with weights of 0, all units of an encoder first learn the same thing, and
+networks with attention or images learn late or never. With plain random weights values start at random, and a policy
+with rare rewards follows these random values.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ ROWS = 8
 
 @torch.no_grad()
 def mirrored_heads(last: nn.Module, width: int, outputs: Sequence[int]) -> Tensor:
-    """Mirrors the layer in place; returns weights (networks, width, sum of outputs) for heads of so many outputs each.
+    """Mirrors the layer in place; returns weights (networks, width, sum of outputs) for heads with these numbers of
+    outputs.
 
-    `last`: what makes the `width` features of each network, a linear layer, a StackedMLP, an LSTMLayer, or a ModuleList
-    of bodies. Where a body of a user's cannot be mirrored, its head starts with weights of 0. With an odd width one
-    unit starts without a weight. Xavier's distribution: Glorot and Bengio 2010, eq. 16.
+    `last`: the module that computes the `width` features of each network: a linear layer, a StackedMLP, an LSTMLayer,
+    or a ModuleList of bodies. If a user's body cannot be mirrored, its head starts with weights of 0. If the width is
+    odd, one unit starts without a weight. Xavier's distribution: Glorot and Bengio 2010, eq. 16.
     """
     if isinstance(last, ResidualBody):  # which bounds the heads' size, so that random values are small
         return torch.cat([orthogonal(last.networks, count, width) for count in outputs], 1).transpose(1, 2).contiguous()

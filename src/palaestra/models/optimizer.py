@@ -13,8 +13,8 @@ from torch import Tensor
 class Adam:
     """torch's fused Adam, called as a function. Kingma and Ba 2014, https://arxiv.org/abs/1412.6980, algorithm 1.
 
-    torch.optim.Adam does the same, but making one imports torch's compiler (a second of a core and 70 MB),
-    and its `step` spends more on bookkeeping than a small network takes to update.
+    torch.optim.Adam does the same, but making one imports torch's compiler (which takes one second of a core and 70
+    MB), and its `step` spends more time on bookkeeping than the update of a small network takes.
     """
 
     def __init__(self, parameters: Sequence[Tensor], learning_rate: float, beta2: float = 0.999) -> None:
@@ -28,7 +28,8 @@ class Adam:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Moves every parameter by its gradient; parameters without one, such as frozen layers, stay."""
+        """Moves every parameter by its gradient; parameters without a gradient, such as frozen layers, stay the
+        same."""
         columns = zip(self.parameters, self._exp_avg, self._exp_avg_sq, self._steps, strict=True)
         moving = [(part[0], part[0].grad, *part[1:]) for part in columns if part[0].grad is not None]
         parameters, gradients, first, second, steps = (list(column) for column in zip(*moving, strict=True))
@@ -55,7 +56,7 @@ class Adam:
         return {"exp_avg": self._exp_avg, "exp_avg_sq": self._exp_avg_sq, "steps": self._steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a saved state. Raises ValueError where the parameters have other shapes."""
+        """Restores a saved state. Raises ValueError if the parameters have other shapes."""
         for name, mine in self.state_dict().items():
             for own, saved in zip(mine, state[name], strict=True):
                 if own.shape != saved.shape:
@@ -67,7 +68,7 @@ class Adam:
 
 
 def gradient_norm(parameters: Iterable[Tensor]) -> Tensor:
-    """Returns the Euclidean norm of all gradients together, (). Parameters without one are left out."""
+    """Returns the Euclidean norm of all gradients together, (). Parameters without a gradient are left out."""
     norms = [torch.linalg.vector_norm(p.grad) for p in parameters if p.grad is not None]
     return norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack(norms))
 
@@ -75,9 +76,9 @@ def gradient_norm(parameters: Iterable[Tensor]) -> Tensor:
 def scheduled(
     schedule: Literal["constant", "linear", "cosine"], first: float, last: float, step: int, max_steps: int
 ) -> float:
-    """Returns `first` all along, or a value that falls from `first` at step 0: linearly to `last` at `max_steps`, or
-    along a cosine to half of `first` (Loshchilov and Hutter 2016, https://arxiv.org/abs/1608.03983, eq. 5).
-    """
+    """Returns `first` for a constant schedule; else a value that falls from `first` at step 0: linearly to `last` at
+    `max_steps`, or along a cosine to half of `first` at `max_steps` (Loshchilov and Hutter 2016,
+    https://arxiv.org/abs/1608.03983, eq. 5)."""
     if schedule == "constant":
         return first
     if schedule == "cosine":

@@ -14,7 +14,8 @@ from palaestra.models.trunk import Inputs
 
 
 class PendingDecision:
-    """Actions ready for the environment. The rest of the decision is computed once the environment has them."""
+    """Actions ready for the environment. The rest of the decision is computed when the environment already has the
+    actions."""
 
     __slots__ = ("_finish", "action", "learned")
 
@@ -25,18 +26,18 @@ class PendingDecision:
         self.learned = learned
 
     def decision(self) -> Decision:
-        """Returns the whole decision. Call it once, without gradients, before the policy learns."""
+        """Returns the whole decision. Call this method once, without gradients, before the policy learns."""
         return self._finish()
 
 
 class Actor(Protocol):
-    """Network that a policy acts with. N rows, L recurrent state, A action components."""
+    """Network with which a policy chooses actions. In shapes: N rows, L recurrent state, A action components."""
 
     spec: BehaviorSpec
 
     @property
     def memory_size(self) -> int:
-        """L, numbers of recurrent state; 0 without an LSTM."""
+        """L, the size of the recurrent state; 0 without an LSTM."""
         ...
 
     def prepare(self, obs: tuple[Tensor, ...]) -> Inputs:
@@ -50,20 +51,21 @@ class Actor(Protocol):
     def draw(
         self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool
     ) -> tuple[Action, list[Tensor]]:
-        """Draws a sample (`deterministic`: the likeliest), with branches' log-probabilities. `mask`: (N, choices)."""
+        """Draws a sample (`deterministic`: the likeliest action); returns it with the branches' log-probabilities.
+        `mask`: (N, choices)."""
         ...
 
     def drawn_log_prob(self, output: Tensor, sample: Action, branches: list[Tensor]) -> Tensor:
-        """Returns the log-probability (N, A) of a sample of `draw`; (N, 0) if nothing learns from it."""
+        """Returns the log-probability (N, A) of a sample of `draw`; (N, 0) if it is not needed for learning."""
         ...
 
     def for_environment(self, sample: Action) -> Action:
-        """Returns a sample as the environment gets it: continuous actions within -1..1."""
+        """Returns a sample as the environment receives it: continuous actions within -1..1."""
         ...
 
 
 class NetworkPolicy:
-    """An actor, the random stream it draws from, and each slot's recurrent state. Call it without gradients."""
+    """An actor, the random stream from which it draws, and each slot's recurrent state. Call it without gradients."""
 
     def __init__(self, network: Actor, generator: torch.Generator, deterministic: bool = False) -> None:
         self.network = network
@@ -73,7 +75,7 @@ class NetworkPolicy:
         """Recurrent state (S, L) of the slots of the last table; L is 0 without an LSTM."""
 
     def forget(self) -> None:
-        """Clears all recurrent states, because other agents are in the slots now, as after a `reset`."""
+        """Clears all recurrent states, because the slots now hold other agents, for example after a `reset`."""
         self.recurrent_state = self.recurrent_state[:0]
 
     def act(self, step: TimeStep) -> Decision:
@@ -81,7 +83,7 @@ class NetworkPolicy:
         return self.choose(step).decision()
 
     def choose(self, step: TimeStep) -> PendingDecision:
-        """Returns the same decision with the actions ready first, for callers that wait for them."""
+        """Returns the same decision as `act`, with the actions ready first, for callers that wait for them."""
         recurrent_state = self.see(step)
         if self.network.spec.steady or step.reward.device.type != "cpu":
             return self._of_all(step, recurrent_state)
@@ -99,7 +101,8 @@ class NetworkPolicy:
     def choose_rows(
         self, step: TimeStep, rows: Tensor, recurrent_state: Tensor, network: Actor
     ) -> tuple[PendingDecision, Tensor]:
-        """Returns a network's choice for rows (R,), and the state (R, L) after it; `recurrent_state`: all slots'."""
+        """Returns a network's choice for rows (R,), and the state (R, L) after it; `recurrent_state` has the states of
+        all slots."""
         mask = None if step.action_mask is None else step.action_mask.index_select(0, rows)
         return self._choose(
             tuple(x.index_select(0, rows) for x in step.obs), mask, recurrent_state.index_select(0, rows), network
@@ -107,7 +110,7 @@ class NetworkPolicy:
 
     @torch.no_grad()
     def blank(self, step: TimeStep) -> Decision:
-        """Returns a decision that shows its columns' shapes; random numbers and recurrent state stay as they were."""
+        """Returns a decision with the shapes of all columns; random numbers and recurrent state do not change."""
         state = self.generator.get_state()
         recurrent_state = self.recurrent_state
         decision = self.act(step)
@@ -116,10 +119,10 @@ class NetworkPolicy:
         return decision
 
     def see(self, step: TimeStep) -> Tensor:
-        """Returns the recurrent state (S, L) with which each slot of this table acts, reset to zeros where an episode
-        ended or was lost.
+        """Returns the recurrent state (S, L) with which each slot of this table acts, reset to zeros if the slot's
+        episode ended or was lost.
 
-        `choose` calls it. Call it alone on a tick on which no slot acts.
+        `choose` calls it. On a tick on which no slot acts, call only this method.
         """
         slots = len(step.acting)
         if len(self.recurrent_state) != slots:
@@ -156,7 +159,7 @@ class NetworkPolicy:
 
 
 def whole(few: PendingDecision, rows: Tensor, action: Action, recurrent_state: Tensor) -> Decision:
-    """Returns these rows' decision for a table of all slots, given `action` and the state (S, L) before it."""
+    """Returns the decision of these rows as a table of all slots, given `action` and the state (S, L) before it."""
     own, slots = few.decision(), len(recurrent_state)
     sample = own.sample.each(lambda x: spread(x, rows, slots))
     state = recurrent_state[:, : own.recurrent_state.shape[1]]  # the rest is not learned from

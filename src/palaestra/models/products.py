@@ -1,10 +1,11 @@
-"""Products of large matrices in learning, on a CPU by oneDNN where it gives the digits of PyTorch's own sooner.
+"""Products of large matrices in learning, on a CPU by oneDNN if it gives the same digits as PyTorch in less time.
 
-PyTorch multiplies by MKL, which leaves half of the units of AMD's newer processors unused: on a core of Zen 5 it makes
-105 billion operations a second, oneDNN up to 240. A sum in float32 depends on the order of its terms. MKL adds them up
-in blocks of `BLOCK` terms; here oneDNN is given the same blocks, one after another. A trial (`pays`) compares both.
+PyTorch multiplies with MKL, which leaves half of the units of AMD's newer processors unused: on a core of Zen 5 MKL
+makes 105 billion operations a second, oneDNN up to 240 billion. A sum in float32 depends on the order of its terms. MKL
+adds terms in blocks of `BLOCK`; here oneDNN is given the same blocks, one after another. A trial (`pays`) compares both
+libraries.
 
-Letters in shapes: N rows, I inputs, O outputs, k networks.
+Letters in shapes: In shapes: N rows, I inputs, O outputs, k networks.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class _StackedLinear(torch.autograd.Function):
 
 
 def stacked(x: Tensor, y: Tensor, bias: Tensor | None = None, out: Tensor | None = None) -> Tensor:
-    """Returns x (k, N, I) times y (k, I, O), plus `bias` (k, 1, O): in `out` where it is given. Without a gradient."""
+    """Returns x (k, N, I) times y (k, I, O), plus `bias` (k, 1, O), written to `out` if given. Without a gradient."""
     out = x.new_empty(len(x), x.shape[1], y.shape[2]) if out is None else out
     terms = len(y[0])
     if _fits(x, y) and blocks_of(terms) is not None:
@@ -86,7 +87,7 @@ def stacked(x: Tensor, y: Tensor, bias: Tensor | None = None, out: Tensor | None
 
 
 def in_blocks(x: Tensor, y: Tensor, bias: Tensor | None, out: Tensor) -> None:
-    """Writes x (N, I) times y (I, O), plus `bias` (O,), to `out`: sums of blocks of terms, added up one by one."""
+    """Writes x (N, I) times y (I, O), plus `bias` (O,), to `out`: sums of blocks of terms, added one after another."""
     multiply = torch.ops.mkldnn._linear_pointwise
     first, *rest = blocks_of(len(y)) or [slice(None)]
     above, *below = (y[block].contiguous().t() for block in (first, *rest))
@@ -106,7 +107,7 @@ def blocks_of(terms: int) -> list[slice] | None:
 
 
 def one_by_one(x: Tensor, terms: int) -> bool:
-    """Whether networks are multiplied one after another, on the device of x, in sums of so many terms."""
+    """Whether the networks are multiplied one after another on the device of x, for sums of this many terms."""
     return x.device.type != "cpu" and terms >= MANY_TERMS
 
 
@@ -124,9 +125,9 @@ def _fits(x: Tensor, y: Tensor) -> bool:
 
 @cache
 def pays() -> bool:
-    """Whether products in blocks give the digits of PyTorch's own here, and sooner: tried out once in a process.
+    """Whether products in blocks give the same digits as PyTorch in less time; tried out once in a process.
 
-    Where the digits are the same, it does not matter to a run which of both makes them.
+    If the digits are the same, a run does not depend on which library computes them.
     """
     if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")):
         return False

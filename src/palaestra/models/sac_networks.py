@@ -1,7 +1,7 @@
 """Networks of soft actor-critic: an actor, twin critics, and their target copies.
 
-There is no network for state values, which ML-Agents has from the paper's first version: their target is computed from
-the target critics instead, as in Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905.
+There is no network for state values, which ML-Agents has from the paper's first version: the target of values is
+computed from the target critics, as in Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class SoftCritics(Trunk):
     """Twin Q-networks of one architecture: one Q-value for each reward signal, or one for each choice of every discrete
     branch.
 
-    Continuous actions are inputs of the hidden layers. With memory they are added after the LSTM, so that its state
-    depends on observations alone.
+    Continuous actions are inputs of the hidden layers. With memory, continuous actions are added after the LSTM, so
+    that its state depends on observations alone.
     """
 
     def __init__(
@@ -88,7 +88,8 @@ class SoftCritics(Trunk):
         self.head_bias = nn.Parameter(start.repeat(TWINS, 1, self.head_weight.shape[2] // bins))
 
     def encoding(self, inputs: Inputs, sequences: Sequences | None = None) -> Tensor:
-        """Returns both encodings of observations, (2, N, width). `sequences` as in `ActorCritic.forward`."""
+        """Returns the encodings of observations for both critics, (2, N, width). `sequences` as in
+        `ActorCritic.forward`."""
         if self.memory is None:
             return self.stacked(inputs)
         features = self.all_features(inputs)
@@ -99,9 +100,8 @@ class SoftCritics(Trunk):
         return torch.cat([self.remember(i, inputs, recurrent_state)[1] for i in range(TWINS)], 1)
 
     def forward(self, encoding: Tensor, numbers: Tensor, at: slice | None = None) -> Tensor:
-        """Returns values (2, N, K, outputs) of actions (N, continuous): one output, or one for each choice; of each
-        `bins` logits. `at`: values for these rows only; residual bodies still see all rows.
-        """
+        """Returns values (2, N, K, outputs) of actions (N, continuous): one output, or one for each choice; with bins,
+        each output is `bins` logits. `at`: values for these rows only; residual bodies still see all rows."""
         if numbers.shape[1]:
             encoding = torch.cat([encoding, numbers.unsqueeze(0).expand(TWINS, -1, -1)], 2)
         if self.memory is None:
@@ -111,7 +111,7 @@ class SoftCritics(Trunk):
         return self._linear(self.head_bias, features, self.head_weight).unflatten(2, (self.signals, -1))
 
     def encode(self, index: int, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
-        """Returns what one body sees of the inputs of both, (N, width)."""
+        """Returns the input of one body from the inputs of actor and critics, (N, width)."""
         seen = inputs if self.places is None else tuple(inputs[i] for i in self.places)
         return super().encode(index, seen, extra)
 
@@ -125,14 +125,15 @@ class SoftCritics(Trunk):
 
 
 class SoftActorCritic(Trunk):
-    """The actor, and beside it `critics` and their slow copies `targets`, which share its normalizer.
+    """The actor, the `critics`, and the slow copies of the critics, `targets`, which share the critics' normalizer.
 
     The actor's output is (N, 2 continuous + choices): means, logarithms of standard deviations, then the logits of
-    branch 0, branch 1, ... An action is tanh of a Gaussian; a sample's continuous actions are those before tanh.
-    With memory, a row of it has the actor's part and then the critics'. Theirs is worked out while acting too: a
-    sequence cut out of an episode begins with what they remembered, so what they say at the end of one was learned at
-    the beginning of another. With `critic_only` the actor's spec lacks what the critics alone see, and they have a
-    normalizer of their own; where only the actor's observations are given, it acts.
+    branch 0, branch 1, ... An action is tanh of a Gaussian sample; a sample holds continuous actions before tanh. With
+    memory, a row of memory has the actor's part and then the critics' part. The critics' memory is computed while
+    acting too, because a sequence cut out of an episode begins with it: errors at the end of one sequence then reach
+    the beginning of the next. With `critic_only` the actor's spec lacks the observations for the critics alone, and the
+    critics have a normalizer of their own; if only the actor's observations are given, the network acts but has no
+    values.
     """
 
     reward_heads = ("critics.head_", "targets.head_")
@@ -179,7 +180,7 @@ class SoftActorCritic(Trunk):
         return super().prepare(obs) if self.shown is None else prepared(self, self.critics, obs)
 
     def learn_statistics(self, vectors: tuple[Tensor, ...], group: RankGroup = ALONE) -> None:
-        """Takes rows of vectors, those of `measured` or the actor's alone, into the normalizers."""
+        """Updates the normalizers with rows of vectors, of `measured` or of the actor alone."""
         if self.shown is None:
             super().learn_statistics(vectors, group)
         else:
@@ -187,7 +188,7 @@ class SoftActorCritic(Trunk):
 
     @property
     def memory_size(self) -> int:
-        """L: numbers of recurrent state, the actor's and then the critics'; 0 without an LSTM."""
+        """L, the size of the recurrent state, the actor's part and then the critics'; 0 without an LSTM."""
         return super().memory_size + self.critics.memory_size
 
     def actor_parameters(self) -> list[nn.Parameter]:
@@ -218,7 +219,8 @@ class SoftActorCritic(Trunk):
     def draw(
         self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool
     ) -> tuple[Action, list[Tensor]]:
-        """Draws a sample, before tanh; returns it and branches' log-probabilities. `deterministic`: mean and mode."""
+        """Draws a sample, before tanh; returns it with the branches' log-probabilities. `deterministic`: mean and
+        mode."""
         spec = self.spec.action
         mean, log_std = self.gaussian(output)
         plain = torch.cat([mean, output[:, 2 * spec.continuous :]], 1) if spec.branches else mean
@@ -251,11 +253,11 @@ class SoftActorCritic(Trunk):
         return raw.tanh(), squashed_log_prob(raw, noise, log_std)
 
     def for_environment(self, sample: Action) -> Action:
-        """Returns a sample as the environment gets it: continuous actions within -1..1."""
+        """Returns a sample as the environment receives it: continuous actions within -1..1."""
         return Action(sample.continuous.tanh(), sample.discrete)
 
     def played(self, output: Tensor) -> Tensor:
-        """Returns the continuous actions (N, continuous) without noise, as acted; differentiable."""
+        """Returns the continuous actions (N, continuous) without noise, as they are played; differentiable."""
         return output[:, : self.spec.action.continuous].tanh()
 
     def branch_log_probs(self, output: Tensor, mask: Tensor | None) -> list[Tensor]:
@@ -267,7 +269,7 @@ class SoftActorCritic(Trunk):
 def squashed_log_prob(raw: Tensor, noise: Tensor, log_std: Tensor) -> Tensor:
     """Returns the log-density of tanh(raw) for each continuous action, (N, continuous), where raw = mean + std * noise.
 
-    ln(1 - tanh²(x)) = 2 (ln 2 - x - softplus(-2x)), which is exact where tanh has long rounded to 1.
+    ln(1 - tanh²(x)) = 2 (ln 2 - x - softplus(-2x)); this form is exact even where tanh is rounded to 1.
     """
     half = torch.add(math.log(2) - raw, softplus(raw, -2), alpha=2)  # beta of -2: minus half of softplus(-2x)
     return torch.add(noise.square().mul(-0.5) - (log_std + HALF_LOG_TAU), half, alpha=-2)
@@ -276,9 +278,8 @@ def squashed_log_prob(raw: Tensor, noise: Tensor, log_std: Tensor) -> Tensor:
 def squashed_gradient(
     raw: Tensor, action: Tensor, noise: Tensor, deviation: Tensor, of_action: Tensor, of_log_prob: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Returns the gradient with respect to mean and logarithm of the deviation, each (N, continuous), from that of the
-    action, tanh(raw), and that of `squashed_log_prob`, (N, 1).
-    """
+    """Returns the gradients of mean and of log-deviation, each (N, continuous), from the gradients of the action,
+    tanh(raw), and of `squashed_log_prob`, (N, 1)."""
     twice = 2 * of_log_prob.expand_as(raw)
     grad = torch.add(twice, torch.ops.aten.softplus_backward(twice, raw, -2, 20), alpha=-2)
     grad += torch.ops.aten.tanh_backward(of_action, action)

@@ -16,7 +16,7 @@ Encoder = Literal["fully_connected", "match3", "simple", "nature_cnn", "resnet"]
 
 
 class MemorySettings(Settings):
-    """A recurrent network (LSTM). `memory: {}` switches it on with these values."""
+    """A recurrent network (LSTM). `memory: {}` adds a memory with these default values."""
 
     ignores_unknown: ClassVar[bool] = True
 
@@ -102,7 +102,7 @@ class NetworkSettings(Settings):
 
     @property
     def own_body(self) -> str | None:
-        """The name of a user's hidden layers; None: they are ours."""
+        """The name of a user's hidden layers; None: the hidden layers are built in."""
         return None if self.body == RESIDUAL else self.body
 
 

@@ -34,8 +34,8 @@ Trace = list[tuple[Tensor, Tensor]]
 class Trunk(nn.Module):
     """Encoders, bodies and memory of k networks of one shape over the same observations: everything but their heads.
 
-    `prepare` does the steps without weights (joining, normalizing, centering), once a rollout; all else takes its
-    result. `extra` numbers a row, such as an action, join the encoding before the bodies.
+    `prepare` does the steps without weights (joining, normalizing, centering) once a rollout; all other methods take
+    its result. `extra` numbers per row, such as an action, join the encoding before the bodies.
     """
 
     goal_columns: Tensor
@@ -99,17 +99,17 @@ class Trunk(nn.Module):
 
     @property
     def encoded(self) -> bool:
-        """Whether weights lie between prepared inputs and bodies."""
+        """Whether there are weights between prepared inputs and bodies."""
         return bool(self.images or self.entities)
 
     @property
     def plain(self) -> bool:
-        """Whether only stacked layers lie between prepared inputs and heads."""
+        """Whether there are only stacked layers between prepared inputs and heads."""
         return not self.apart and not self.encoded and self.memory is None
 
     @property
     def memory_size(self) -> int:
-        """L: numbers of recurrent state, one network's after the other; 0 without an LSTM."""
+        """L, the size of the recurrent state, one network after the other; 0 without an LSTM."""
         return 0 if self.memory is None else self.memory.size * self.networks
 
     def prepare(self, obs: tuple[Tensor, ...]) -> Inputs:
@@ -122,7 +122,7 @@ class Trunk(nn.Module):
         return (vector if self.normalizer is None else self.normalizer(vector), *images, *entities)
 
     def learn_statistics(self, vectors: tuple[Tensor, ...], group: RankGroup = ALONE) -> None:
-        """Takes rows of all vector observations, each (N, n), into the normalizer: those of all ranks of `group`."""
+        """Updates the normalizer with rows of all vector observations, each (N, n), of all ranks of `group`."""
         if self.normalizer is not None:
             self.normalizer.update(torch.cat(vectors, 1), group)
 
@@ -140,18 +140,20 @@ class Trunk(nn.Module):
         return self.body(self.stacked(inputs, extra))
 
     def stacked(self, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
-        """Returns the encoding as each body sees it, (k, N, width)."""
+        """Returns the encoding that each body takes, (k, N, width)."""
         if not self.encoded:
             return self.encode(0, inputs, extra).unsqueeze(0).expand(self.networks, -1, -1)
         return torch.stack([self.encode(i, inputs, extra) for i in range(self.networks)])
 
     def remember(self, index: int, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns one network's features (N, width) and state after a decision; `recurrent_state` (N, L): of all."""
+        """Returns one network's features (N, width) and state after a decision; `recurrent_state` (N, L) has the states
+        of all networks."""
         assert self.memory is not None
         return self.memory.step(index, self.features(index, inputs), self.memory.own(index, recurrent_state))
 
     def unroll(self, index: int, features: Tensor, sequences: Sequences | None) -> Tensor:
-        """Returns features (N, hidden) after one network's memory, (N, width), along sequences; without it as is."""
+        """Returns features (N, hidden) after one network's memory, (N, width), along sequences; without memory they
+        stay the same."""
         if self.memory is None:
             return features
         assert sequences is not None
@@ -173,10 +175,10 @@ class Trunk(nn.Module):
 
 
 class StackedMLP(nn.Module):
-    """k networks of one shape: `layers` times Linear and Swish, all k in one batched product.
+    """k networks of one shape: `layers` times Linear and Swish, for all k networks in one batched product.
 
-    Small minibatches are bound by the number of calls, not by arithmetic. Index 0 is the actor's. Weights are (k, in,
-    out), biases (k, 1, out).
+    The time of small minibatches depends on the number of calls, not on arithmetic. Index 0 is the actor. Weights are
+    (k, in, out), biases (k, 1, out).
     """
 
     def __init__(self, networks: int, inputs: int, hidden: int, layers: int) -> None:
@@ -249,11 +251,11 @@ def kaiming(networks: int, inputs: int, outputs: int) -> Tensor:
 
 
 class Normalizer(nn.Module):
-    """Normalizes to (x - mean) / std, clipped to ±5, with the statistics of all rows taken in so far.
+    """Normalizes to (x - mean) / std, clipped to ±5, with the statistics of all rows that `update` was given.
 
-    Starts as if it had seen one row with mean 0 and variance 1. It does not change while a rollout is collected and
-    learned from, so that acting and learning see the same numbers. The sums are float64: after 10^8 rows a float32 sum
-    no longer notices a new one.
+    Starts as if it had seen one row with mean 0 and variance 1. The statistics do not change while a rollout is
+    collected and learned from, so that acting and learning see the same numbers. The sums are float64: after 10^8 rows,
+    one more row would not change a float32 sum.
     """
 
     count: Tensor
@@ -277,7 +279,7 @@ class Normalizer(nn.Module):
 
     @torch.no_grad()
     def update(self, x: Tensor, group: RankGroup = ALONE) -> None:
-        """Takes in the rows of x (N, size), of all ranks of `group`.
+        """Adds the rows of x (N, size) of all ranks of `group` to the statistics.
 
         Chan et al. 1983, https://doi.org/10.1080/00031305.1983.10483115, eq. 2.1.
         """

@@ -20,7 +20,7 @@ _ORDER = {"query": [0, 2, 1, 3], "key": [0, 2, 3, 1], "value": [0, 2, 1, 3]}
 def attention(
     graph: Graph, module: EntityAttention, name: str, encoding: str | None, entities: Sequence[tuple[str, int]]
 ) -> str:
-    """Writes attention over the other observations' encoding (N, itself), or None, and entities, to (N, 128)."""
+    """Writes attention over entities and the other observations' encoding (N, itself), if any, to (N, 128)."""
     most = sum(count for _, count in entities)
     absent = join(graph, [_is_nothing(graph, f"{name}.{i}", kind) for i, (kind, _) in enumerate(entities)])
     embedded = layer_norm(graph, f"{name}.embedded", _embedded(graph, module, name, encoding, entities), axis=2)

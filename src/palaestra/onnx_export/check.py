@@ -32,10 +32,10 @@ def compare(network: Trunk, spec: BehaviorSpec, path: Path, rows: int = 1000, se
     """Returns the largest difference between file and network: of deterministic continuous actions and of choices'
     probabilities.
 
-    Masks are random too, with a choice left in each branch. Raises ExportError where the difference exceeds 1e-4, if a
-    most likely choice with a larger lead differs, or if a sample lies outside its range or on a forbidden choice. With
-    memory, agents make `DECISIONS` of the rows' decisions each, one after another, and what file and network remember
-    is compared too.
+    Masks are random too, with a choice left in each branch. Raises ExportError if the difference exceeds 1e-4, if
+    another choice is the likeliest by more than that, or if a sample lies outside its range or on a forbidden choice.
+    With memory, each agent makes `DECISIONS` of the rows' decisions in sequence, and the memories of file and network
+    are compared too.
     """
     reference = copy.deepcopy(network).cpu()
     session = _open(path, spec)

@@ -57,7 +57,8 @@ CHECK_ROWS, TOLERANCE = (1, 2, 16), 1e-4
 
 
 def own_module(graph: Graph, own: OwnModule, name: str, x: str) -> str:
-    """Writes a user's module, x (N, *shape) to (N, hidden). Raises ExportError if torch or Unity cannot."""
+    """Writes a user's module, x (N, *shape) to (N, hidden). Raises ExportError if torch cannot export it or Unity
+    cannot read it."""
     traced = _traced(own)
     for node in traced.node:
         if node.op_type not in OPERATORS or node.domain:
@@ -66,7 +67,8 @@ def own_module(graph: Graph, own: OwnModule, name: str, x: str) -> str:
 
 
 def check_exportable(network: nn.Module) -> None:
-    """Tries to write each kind of user's module, and compares its file: a second each. Raises ExportError."""
+    """Exports each kind of user's module on trial, and compares the result; takes about a second for each. Raises
+    ExportError."""
     tried = set()
     for own in network.modules():
         if isinstance(own, OwnModule) and (own.title, own.shape) not in tried:

@@ -1,4 +1,4 @@
-"""Modules of networks as ONNX operators of ML-Agents' own exports, which Unity's importers are tested on."""
+"""Modules of networks as the ONNX operators of ML-Agents' own exports, with which Unity's importers are tested."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write(graph: Graph, module: nn.Module, name: str, *inputs: str) -> str:
 
 
 def gemm(graph: Graph, name: str, x: str, weight: Tensor, bias: Tensor) -> str:
-    """Writes x (N, in) by `weight` (out, in), plus `bias` (out,)."""
+    """Writes x (N, in) times `weight` (out, in), plus `bias` (out,)."""
     weights = graph.constant(f"{name}.weight", weight)
     biases = graph.constant(f"{name}.bias", bias)
     return graph.add("Gemm", x, weights, biases, alpha=1.0, beta=1.0, transB=1)
@@ -55,7 +55,7 @@ def swish(graph: Graph, x: str) -> str:
 
 
 def columns(graph: Graph, x: str, indices: Sequence[int]) -> str:
-    """Writes some columns of x (N, _), in rising order: a slice for each unbroken stretch."""
+    """Writes some columns of x (N, _), in ascending order: a slice for each unbroken stretch."""
     breaks = [i for i in range(1, len(indices)) if indices[i] != indices[i - 1] + 1]
     stretches = [(indices[i], indices[j - 1] + 1) for i, j in zip([0, *breaks], [*breaks, len(indices)], strict=True)]
     return join(graph, [graph.add("Slice", x, axes=[1], starts=[start], ends=[end]) for start, end in stretches])
@@ -72,7 +72,7 @@ def linear(graph: Graph, module: nn.Linear, name: str, x: str) -> str:
 
 
 def normalizer(graph: Graph, module: Normalizer, name: str, x: str) -> str:
-    """Writes x (N, n) minus mean, by standard deviation, clipped; the statistics become constants."""
+    """Writes x (N, n) minus mean, divided by standard deviation, clipped; the statistics become constants."""
     centered = graph.add("Sub", x, graph.constant(f"{name}.mean", module.shift))
     scaled = graph.add("Div", centered, graph.constant(f"{name}.std", module.scale.reciprocal()))
     return graph.add("Clip", scaled, min=-LIMIT, max=LIMIT)
@@ -122,14 +122,14 @@ def flat_linear(graph: Graph, module: nn.Linear, name: str, x: str) -> str:
 
 
 def stacked_mlp(graph: Graph, module: StackedMLP, name: str, x: str) -> str:
-    """Writes the actor's body; the critic's is left out of the file."""
+    """Writes the actor's body; the critic's body is left out of the file."""
     for i, (weight, bias) in enumerate(zip(module.weights, module.biases, strict=True)):
         x = swish(graph, gemm(graph, f"{name}.{i}", x, weight[ACTOR].t(), bias[ACTOR].flatten()))
     return x
 
 
 def residual_body(graph: Graph, module: ResidualBody, name: str, x: str) -> str:
-    """Writes the actor's blocks, with their norms folded into weights, and the norm of the features."""
+    """Writes the actor's blocks, with their norms folded into the weights, and the norm of the features."""
     mean, ((weight, bias), *layers) = module.folded(ACTOR)
     x = gemm(graph, f"{name}.0", graph.add("Sub", x, graph.constant(f"{name}.mean", mean)), weight, bias)
     for i in range(0, len(layers), 2):
@@ -150,7 +150,7 @@ def conditioned_mlp(graph: Graph, module: ConditionedMLP, name: str, x: str, goa
 
 
 def hyper_linear(graph: Graph, module: HyperLinear, name: str, x: str, goal: str) -> str:
-    """Writes x (N, in) by a matrix for each row, made from the goal: (N, 1, in) by (N, in, out)."""
+    """Writes x (N, in) times a matrix for each row, computed from the goal: (N, 1, in) times (N, in, out)."""
     code = swish(graph, linear(graph, module.first, f"{name}.first", goal))
     code = swish(graph, linear(graph, module.second, f"{name}.second", code))
     flat = linear(graph, module.weights, f"{name}.weights", layer_norm(graph, name, code))
@@ -160,7 +160,7 @@ def hyper_linear(graph: Graph, module: HyperLinear, name: str, x: str, goal: str
 
 
 def layer_norm(graph: Graph, name: str, x: str, axis: int = 1) -> str:
-    """Writes x with mean 0 and variance 1 along its last axis, which is `axis`; has no weights."""
+    """Writes x normalized to mean 0 and variance 1 along its last axis, which is `axis`; has no weights."""
     centered = graph.add("Sub", x, graph.add("ReduceMean", x, axes=[axis], keepdims=1))
     variance = graph.add("ReduceMean", graph.add("Mul", centered, centered), axes=[axis], keepdims=1)
     std = graph.add("Sqrt", graph.add("Add", variance, graph.constant(f"{name}.epsilon", EPSILON)))

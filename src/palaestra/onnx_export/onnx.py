@@ -74,7 +74,8 @@ def policy_graph(network: Trunk, spec: BehaviorSpec, *, for_unity: bool = False)
 
 
 def actor_body(graph: Graph, network: Trunk, obs: list[str]) -> str:
-    """Writes observations to the body's features: vectors normalized, images and entities encoded, then layers."""
+    """Writes observations to the body's features: vectors are normalized, images and entities encoded, then come the
+    layers."""
     parts = []
     if network.vectors:
         vector = join(graph, [obs[i] for i in network.vectors])
@@ -107,7 +108,7 @@ def remember(graph: Graph, module: LSTMLayer, features: str) -> str:
     2).
 
     The operators are those of ML-Agents' files, one by one: Barracuda names a layer by its first output, and reads the
-    LSTM's sequence of outputs (Y). Without it every later layer gives a warning at import.
+    LSTM's sequence of outputs (Y). Without that output every later layer gives a warning at import.
     """
     half = module.outputs
     size = module.size
@@ -172,7 +173,7 @@ def squashed(graph: Graph, head: nn.Linear, spec: ActionSpec, features: str, *, 
 
 
 def discrete(graph: Graph, head: nn.Linear, spec: ActionSpec, features: str, mask: str, greedy: bool = False) -> None:
-    """Writes choices from the last rows of the head, forbidden ones replaced. `greedy`: none is drawn."""
+    """Writes choices from the last rows of the head; forbidden choices are replaced. `greedy`: none is drawn."""
     ends = [*accumulate(spec.branches, initial=head.out_features - spec.choices)]
     logits = (
         gemm(graph, f"action.branch_{i}", features, head.weight[start:end], head.bias[start:end])

@@ -1,1 +1,1 @@
-"""Other processes of ours: their start and end, and shared memory for tensors."""
+"""Starts and ends other processes of Palaestra, and shares memory for tensors with them."""

@@ -1,4 +1,4 @@
-"""Gives functions, classes and objects of a program to another process, also those of a notebook or of a script, which
+"""Sends functions, classes and objects of a program to another process, including those of a notebook or script, which
 the other process cannot import.
 """
 
@@ -28,7 +28,7 @@ class _ProgramPickler(cloudpickle.Pickler):
 
 
 def packed(what: object, title: str) -> bytes:
-    """Returns an object as bytes: the program's own definitions by value, definitions of modules by name.
+    """Returns an object as bytes: definitions of the program itself by value, definitions of modules by name.
 
     `title` begins the message. Raises ConfigError for an object that cannot be given to another process.
     """

@@ -47,7 +47,7 @@ def close_safely(
     """Calls `close`; warns if it raises anything or does not return within `patience` seconds (PATIENCE). `what` names
     it there.
 
-    Python code of the main thread is interrupted then, on systems with POSIX signals. A call that cannot be interrupted
+    Then Python code of the main thread is interrupted, on systems with POSIX signals. A call that cannot be interrupted
     is waited for, unless `leave` ends the process.
     """
     patience = PATIENCE if patience is None else patience
@@ -68,9 +68,8 @@ def close_safely(
 def closing_safely(
     thing: Closeable, what: str, warn: Callable[[str], object], leave: Callable[[], Leave | None] = lambda: None
 ) -> Iterator[None]:
-    """Closes a thing at the end of the block, also after an error, as `close_safely` does; `leave` is asked then how
-    the process ends.
-    """
+    """Closes `thing` at the end of the block, also after an error, as `close_safely` does; then `leave` is asked how
+    the process ends."""
     try:
         yield
     finally:

@@ -16,7 +16,7 @@ SEED_STRIDE = 1_000_003
 
 
 class RankGroup:
-    """The processes that train one run together, each a *rank* with areas of its own and the same weights.
+    """The processes that train one run together; each is a *rank* with its own areas and the same weights.
 
     This class is a group of one: every method returns at once what a single process needs, and exchanges nothing, so no
     caller needs to know the number of ranks. `palaestra.parallel.several_ranks.SeveralRanks` is a group of more;
@@ -42,11 +42,11 @@ class RankGroup:
 
     @property
     def leads(self) -> bool:
-        """Whether this is rank 0, which writes files and the console."""
+        """Whether this is rank 0, which writes files and prints to the console."""
         return self.number == 0
 
     def own_seed(self, seed: int) -> int:
-        """Returns a seed of this rank's own: rank 0 has the given one."""
+        """Returns a seed for this rank: rank 0 has the given seed, the others have different seeds."""
         return (seed + self.number * SEED_STRIDE) & 0x7FFFFFFF if self.number else seed
 
     def share(self, total: int, *, rounded_down: bool = False) -> int:
@@ -56,17 +56,17 @@ class RankGroup:
         return total // self.size if rounded_down else -(-total // self.size)
 
     def known(self, now: T, when_met: T) -> T:
-        """Returns a value that all ranks know: in a group of one the value `now`, else the value `when_met`."""
+        """Returns a value that all ranks know: in a group of one the value `now`, else the value at the last meeting,
+        `when_met`."""
         return now
 
     def first(self, work: Callable[[], T]) -> T | None:
-        """Returns what `work` returns on rank 0. Does nothing on the others, and returns None."""
+        """Returns what `work` returns on rank 0. Does nothing on the other ranks, and returns None."""
         return work() if self.leads else None
 
     def when_first_is_done(self, work: Callable[[], T]) -> T:
-        """Returns what `work` returns on rank 0. The others wait for as long as rank 0 gives signs of life, however
-        long that takes. Raises RankLost.
-        """
+        """Returns what `work` returns on rank 0. The other ranks wait for as long as rank 0 gives signs of life,
+        however long that takes. Raises RankLost."""
         return work()
 
     def from_first(self, value: T) -> T:
@@ -82,11 +82,11 @@ class RankGroup:
         return []
 
     def gather_tensor(self, values: Tensor) -> list[Tensor]:
-        """Returns a tensor of the same shape and type from every rank; those of several are on the CPU."""
+        """Returns a tensor of the same shape and type from every rank; with several ranks they are on the CPU."""
         return [values]
 
     def gather_numbers(self, values: Sequence[float]) -> list[list[float]]:
-        """Returns the numbers of all ranks, in their order: as many of each."""
+        """Returns the numbers of all ranks, in the order of ranks; each rank gives equally many."""
         return [row.tolist() for row in self.gather_tensor(torch.tensor(values, dtype=torch.float64))]
 
     def least(self, count: int) -> int:
@@ -103,8 +103,8 @@ class RankGroup:
     def average_gradients(self, parameters: Sequence[Tensor], rows: float) -> None:
         """Replaces every gradient by its mean over all ranks; `rows` (the size of a rank's batch) is the weight.
 
-        One call for all parameters on a device. A parameter without a gradient counts as gradient 0; if no rank has a
-        gradient, it stays without.
+        Makes one call for all parameters on a device. A missing gradient counts as 0; if no rank has a gradient for a
+        parameter, the parameter keeps none.
         """
 
 

@@ -19,9 +19,10 @@ T = TypeVar("T")
 
 
 def split(total: int, group: RankGroup, what: str = "things", flag: str = "") -> int:
-    """Returns this rank's part of a number of areas or copies; the first ranks have one more where it does not divide.
+    """Returns this rank's part of a number of areas or copies; the first ranks have one more if it does not divide
+    evenly.
 
-    Raises ConfigError if a rank would get none; the message names `what` is shared and its command-line `flag`.
+    Raises ConfigError if a rank would get none; the message names `what` is divided and its command-line `flag`.
     """
     must_suffice(total, group.size, what, flag)
     return total // group.size + (group.number < total % group.size)
@@ -39,7 +40,7 @@ def before(total: int, group: RankGroup) -> int:
 
 
 def own_of(values: Sequence[T], group: RankGroup) -> T:
-    """Returns this rank's of the values, one for each rank."""
+    """Returns this rank's value of `values`, which has one for each rank."""
     return values[group.number]
 
 
@@ -50,7 +51,7 @@ def share_weights(network: nn.Module, group: RankGroup) -> None:
 
 
 def must_have_same(versions: Mapping[str, str], group: RankGroup) -> None:
-    """Raises ConfigError if these differ between ranks, such as those of two machines."""
+    """Raises ConfigError if versions differ between ranks, for example on two machines."""
     found = group.gather(dict(versions))
     if any(one != found[0] for one in found):
         lists = "; ".join(
@@ -63,10 +64,10 @@ def must_have_same(versions: Mapping[str, str], group: RankGroup) -> None:
 
 
 def make_in_group(kind: Callable[..., T], group: RankGroup, what: str, *arguments: Any) -> T:
-    """Makes a trainer or a reward signal of a class with these arguments, and with `group` if its constructor has this
-    parameter. `what`: its name in messages.
+    """Makes a trainer or a reward signal of a class with these arguments, and with `group` if its constructor has a
+    parameter of this name. `what`: its name in messages.
 
-    Raises ConfigError if it lacks the parameter and there are several ranks: each rank would learn alone.
+    Raises ConfigError if the constructor has no `group` and there are several ranks: each rank would learn alone.
     """
     try:
         inspect.signature(kind).bind(*arguments, **({"group": group} if takes_group(kind) else {}))
@@ -94,20 +95,19 @@ def takes_group(kind: Callable[..., object]) -> bool:
 
 
 def place_for(task: str, group: RankGroup) -> Place | None:
-    """Returns the place of a process that does a task for this rank, and meets those of the other ranks; None in a
-    group of one.
-    """
+    """Returns the place of a process that does a task for this rank together with the other ranks' processes; None in a
+    group of one."""
     return None if group.size == 1 else group.place._replace(task=task)
 
 
 def note_begun(run: str, group: RankGroup) -> None:
-    """Notes that a run has begun, for ranks that are started again."""
+    """Records that a run has begun, for ranks that are started again."""
     if group.size > 1:
         group.job.set(f"{BEGUN}/{run}", group.place.session)
 
 
 def begun_before(run: str, group: RankGroup) -> bool:
-    """Whether this job has begun the run before, and its ranks were started again. The same on all ranks."""
+    """Whether this job began the run before, and its ranks were started again. All ranks get the same answer."""
     if group.size == 1:
         return False
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":

@@ -27,9 +27,7 @@ T = TypeVar("T")
 
 
 class Place(NamedTuple):
-    """A rank's place in its group, for a process that works for the rank and meets those that do the same for the other
-    ranks.
-    """
+    """A rank's place in its group, for a process that works for the rank together with the other ranks' processes."""
 
     number: int
     size: int
@@ -84,7 +82,7 @@ def _read(store: Any, key: str) -> str | None:
 
 
 def beats(store: Any, size: int) -> dict[int, tuple[int, int]]:
-    """Returns each rank's signs of life and calls."""
+    """Returns each rank's number of signs of life and of calls."""
     found: dict[int, tuple[int, int]] = {}
     for rank in range(size):
         if (beat := _read(store, f"beat/{rank}")) is not None:
@@ -94,9 +92,8 @@ def beats(store: Any, size: int) -> dict[int, tuple[int, int]]:
 
 
 def give_signs_of_life(store: Any, number: int, calls: Callable[[], int], ended: threading.Event) -> None:
-    """Gives signs of life and of progress until a rank has ended, in a thread. `calls`: returns how often it has met
-    the others.
-    """
+    """Gives signs of life and of progress until a rank has ended, in a thread. `calls`: returns how often the rank has
+    met the others."""
 
     def run() -> None:
         with suppress(Exception):
@@ -110,9 +107,8 @@ def give_signs_of_life(store: Any, number: int, calls: Callable[[], int], ended:
 
 
 def wait_for_first(store: Any, main: Any, size: int, key: str) -> bool:
-    """Waits until rank 0 has set a key of the store. Returns False if it has ended or hangs. `main`: the store of the
-    ranks themselves.
-    """
+    """Waits until rank 0 has set a key of the store. Returns False if rank 0 has ended or hangs. `main`: the store of
+    the ranks themselves."""
     newest = (-1, -1)
     changed_at = time.perf_counter()
     while not store.check([key]):
@@ -156,7 +152,7 @@ def lost_rank(store: Any, main: Callable[[], Any], number: int, size: int, calls
 
 
 def unmet(number: int, reason: str) -> str:
-    """Returns why a rank cannot meet the others, as a sentence."""
+    """Returns a sentence that says why a rank cannot meet the others."""
     address = os.environ["MASTER_ADDR"]
     port = os.environ["MASTER_PORT"]
     if "EADDRINUSE" in reason:
@@ -168,7 +164,7 @@ def unmet(number: int, reason: str) -> str:
 
 
 def set_left_message(store: Any, number: int, text: str) -> None:
-    """Notes why a rank has ended."""
+    """Records why a rank has ended."""
     store.set(LEFT, f"{number} {text}")
 
 
@@ -182,7 +178,8 @@ def left_message(store: Any, size: int) -> tuple[int, str] | None:
 
 
 def within(seconds: float, ask: Callable[[], T]) -> T | None:
-    """Returns the store's answer; None if none comes in time (the store's calls have no time limit)."""
+    """Returns what `ask` returns from the store; None if no answer comes in time (the store's calls have no time
+    limit)."""
     found: list[T] = []
 
     def run() -> None:

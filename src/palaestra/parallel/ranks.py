@@ -40,11 +40,11 @@ def _from_torchrun(name: str, usual: str = "") -> int:
 
 @contextmanager
 def joined(timeout: float, device: str | None = None) -> Iterator[RankGroup]:
-    """Joins the group that the environment variables of torchrun name, for the length of the block; a group of one if
+    """Joins the group that torchrun's environment variables describe, for the length of the block; a group of one if
     there are none. Within another such block, yields the group of the outer block.
 
-    `timeout`: seconds after which a missing rank counts as lost. `device`: None or cuda: each rank gets its own GPU.
-    Raises ConfigError, RankLost.
+    `timeout`: seconds after which a missing rank counts as lost. `device`: `device` None or cuda: each rank gets its
+    own GPU. Raises ConfigError, RankLost.
     """
     global _joined
     if not asked() or _joined is not None:

@@ -1,4 +1,4 @@
-"""A group of several ranks: torch.distributed, which this module and `parallel.ranks` alone use."""
+"""A group of several ranks: only this module and `parallel.ranks` use torch.distributed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHARED_TYPES = (torch.float32, torch.float64, torch.int64)
 class SeveralRanks(RankGroup):
     """Ranks that torchrun or `--processes` has started, or processes that do the same task for each of them.
 
-    It meets the others at the first call in which all take part, so that ranks may start such processes in any order.
+    The processes meet at the first call in which all take part, so that ranks may start such processes in any order.
     """
 
     def __init__(self, place: Place, job: Any = None) -> None:
@@ -48,7 +48,7 @@ class SeveralRanks(RankGroup):
         self._ended = threading.Event()
 
     def connect(self) -> None:
-        """Meets the other processes of the group. Raises RankLost if one does not come."""
+        """Meets the other processes of the group. Raises RankLost if a process does not come."""
         import torch.distributed as dist
 
         limit = timedelta(seconds=self.place.timeout)
@@ -111,9 +111,8 @@ class SeveralRanks(RankGroup):
         return lost_rank(self.store, lambda: self._store_of(""), self.number, self.size, self._calls)
 
     def when_first_is_done(self, work: Callable[[], T]) -> T:
-        """Returns what `work` returns on rank 0. The others wait for as long as rank 0 gives signs of life, however
-        long that takes. Raises RankLost.
-        """
+        """Returns what `work` returns on rank 0. The other ranks wait for as long as rank 0 gives signs of life,
+        however long that takes. Raises RankLost."""
         if self.store is None:
             self.connect()
         key = f"done/{self._calls}"
@@ -137,7 +136,7 @@ class SeveralRanks(RankGroup):
             return box[0]
 
     def known(self, now: T, when_met: T) -> T:
-        """Returns the value of a number that all ranks know: the value `when_met`."""
+        """Returns a value that all ranks know: the value `when_met`."""
         return when_met
 
     def gather(self, value: T) -> list[T]:

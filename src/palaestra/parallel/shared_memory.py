@@ -1,5 +1,5 @@
-"""Passes objects with tensors to another process through shared memory: only their structure is pickled, tensors are
-copied once.
+"""Passes objects with tensors to another process through shared memory: only the objects' structure is pickled, tensors
+are copied once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SharedBlock(LocalBlock):
         self._bytes = np.frombuffer(self._map, np.uint8)
 
     def unlink(self) -> None:
-        """Removes the name of the block; its memory stays until both processes have let go of it."""
+        """Removes the name of the block; its memory stays until both processes have released it."""
         with suppress(OSError):  # Windows keeps the names of open files
             self.path.unlink()
 
@@ -84,7 +84,8 @@ class SharedSender:
         self._blocks: list[SharedBlock | None] = [None, None]
 
     def pack(self, value: object) -> bytes:
-        """Copies the tensors of an object into shared memory. Returns a message for `unpack`; OSError without room."""
+        """Copies the tensors of an object into shared memory. Returns a message for `unpack`; raises OSError if there
+        is no room."""
         stream = io.BytesIO()
         pickler = _Pickler(stream)
         pickler.dump(value)
@@ -133,7 +134,7 @@ class _Pickler(pickle.Pickler):
         self.size = 0
 
     def persistent_id(self, obj: object) -> tuple[str, int, str, tuple[int, ...], str] | None:
-        """Returns where a tensor or array lies; None for other objects, which are pickled."""
+        """Returns the position of a tensor or array in shared memory; None for other objects, which are pickled."""
         if isinstance(obj, Tensor):
             device = str(obj.device)
             plain = obj.detach().cpu()
@@ -158,7 +159,7 @@ class _Unpickler(pickle.Unpickler):
         self._block = block
 
     def persistent_load(self, pid: tuple[str, int, str, tuple[int, ...], str]) -> Tensor | np.ndarray[Any, Any]:
-        """Returns a copy of the tensor or array at a place."""
+        """Returns a copy of the tensor or array at a position."""
         kind, offset, dtype, shape, device = pid
         array = self._block.array(offset, np.dtype(dtype), shape).copy()
         if kind == "array":

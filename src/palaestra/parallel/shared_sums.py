@@ -62,7 +62,8 @@ class SharedSums:
         from_first: Callable[[Any], Any],
         gather: Callable[[Any], list[Any]],
     ) -> SharedSums | None:
-        """Returns the memory that all ranks have opened; None where they are on several machines, or without room.
+        """Returns the memory that all ranks have opened; None if the ranks are on several machines, or if there is no
+        room.
 
         `from_first` and `gather` exchange objects. `timeout`: seconds after which a missing rank counts as lost.
         """

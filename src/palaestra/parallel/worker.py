@@ -1,7 +1,7 @@
 """A child process that runs one function.
 
 It does not import the program's main module, as `multiprocessing` would: scripts need no `if __name__ == "__main__"`.
-Signals of the terminal do not reach it, and it ends with this process, however that ends.
+Signals of the terminal do not reach the child process, and it ends with its parent, in whatever way the parent ends.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class WorkerProcess:
         return subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[handle])
 
     def send(self, message: bytes) -> None:
-        """Sends a message. Raises WorkerLost, or the worker's exception."""
+        """Sends a message. Raises WorkerLost if the process has ended, or the function's exception."""
         try:
             self.connection.send_bytes(message)
         except BROKEN as error:
@@ -90,7 +90,7 @@ class WorkerProcess:
             raise_failure(message, self.title)
 
     def ready(self, timeout: float = 0.0) -> bool:
-        """Whether a message, or the worker's end, arrives within `timeout` seconds."""
+        """Whether a message arrives, or the worker ends, within `timeout` seconds."""
         return self.connection.poll(timeout)
 
     @property
@@ -116,7 +116,8 @@ class WorkerProcess:
             self._process.kill()
 
     def close(self, grace: float = GRACE) -> None:
-        """Closes the connection, whereupon the worker ends; kills it after `grace` seconds. May be called again."""
+        """Closes the connection, so that the worker ends; kills the worker after `grace` seconds. May be called
+        again."""
         self.connection.close()
         if self._process.stdin is not None:
             with suppress(OSError):
@@ -129,9 +130,8 @@ class WorkerProcess:
 
 
 class Listener:
-    """Waits for several connections at once, each of which has a number. They are registered only once, since that
-    costs more than waiting.
-    """
+    """Waits for several connections at once, each of which has a number. Connections are registered only once, since
+    registering takes longer than waiting."""
 
     def __init__(self) -> None:
         self._selector = None if sys.platform == "win32" else selectors.DefaultSelector()
@@ -152,9 +152,8 @@ class Listener:
             self._selector.unregister(connection)
 
     def wait(self, seconds: float) -> list[tuple[int, Any]]:
-        """Returns the connections with a message, or whose other side has ended, and their numbers, once there is one,
-        or `wake` was called; after `seconds` an empty list.
-        """
+        """Waits until a connection has a message or its other side has ended, or `wake` is called; returns these
+        connections with their numbers, or an empty list after `seconds`."""
         if self._selector is None:
             found = list(wait(list(self._numbers), seconds))
         else:
@@ -170,7 +169,7 @@ class Listener:
             self._wake.send_bytes(b"!")
 
     def close(self) -> None:
-        """Frees what the system holds of it."""
+        """Frees the resources that the system holds for the listener."""
         if self._selector is not None:
             self._selector.close()
         self._awake.close()

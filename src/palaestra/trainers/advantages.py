@@ -1,4 +1,4 @@
-"""Advantages and value targets of a rollout, and the critic's values that they are computed from.
+"""Advantages and value targets of a rollout, and the critic's values from which they are computed.
 
 A truncated episode is bootstrapped in one place, `ValueEstimates.next_values`. Shapes: see ARCHITECTURE.md.
 """
@@ -24,9 +24,9 @@ VALUE_ROWS = 8192
 
 
 def goes_on(rollout: Rollout, time_horizon: int) -> Tensor:
-    """Returns whether a slot's next row follows in the same stream of decisions, (T, S) bool.
+    """Returns whether the next row of a slot belongs to the same stream of decisions, (T, S) bool.
 
-    Streams end with their episode, after every `time_horizon` decisions, and with the rollout.
+    A stream ends with its episode, after every `time_horizon` decisions, and with the rollout.
     """
     time, _ = rollout.shape
     ended = rollout.terminated | rollout.truncated
@@ -38,9 +38,10 @@ def goes_on(rollout: Rollout, time_horizon: int) -> Tensor:
 def training_rows(
     rollout: Rollout, inputs: Inputs, advantage: Tensor, value: Tensor, target: Tensor, group: RankGroup = ALONE
 ) -> Minibatch:
-    """Returns the completed decisions, the table that minibatches are drawn from.
+    """Returns the completed decisions, as the table from which minibatches are drawn.
 
-    `advantage` (T, S, K), here before it is averaged over signals and normalized over all ranks; so `value`, `target`.
+    `advantage`, `value` and `target` are (T, S, K); the advantage is then averaged over signals and normalized over all
+    ranks.
     """
     return Minibatch(
         inputs=inputs,
@@ -55,7 +56,7 @@ def training_rows(
 
 
 def generalized_advantages(values: RolloutValues, gammas: Sequence[float], gae_lambda: float) -> Tensor:
-    """Returns `gae` of each reward signal, (T, S, K)."""
+    """Returns the result of `gae` for each reward signal, (T, S, K)."""
     stream_end = ~values.goes_on[..., 0]
     reward, value, next_value = (x.unbind(-1) for x in (values.reward, values.value, values.next_value))
     found = [
@@ -88,8 +89,8 @@ def gae(
 def horizon_ends(ended: Tensor, horizon: int) -> Tensor:
     """Returns where a stream is cut because it is `horizon` decisions long, (T, S) bool.
 
-    A stream starts at the first row and after each end of an episode. Its decisions number 1, 2, ...; every `horizon`th
-    closes a piece (ML-Agents' `time_horizon`), which bootstraps from the observation that follows.
+    A stream starts at the first row and after each end of an episode. Every `horizon`th decision of the stream ends a
+    piece (ML-Agents' `time_horizon`), which bootstraps from the observation that follows.
     """
     ticks = torch.arange(1, ended.shape[0] + 1, device=ended.device).unsqueeze(1)
     ends = torch.where(ended, ticks, torch.zeros_like(ticks))
@@ -139,7 +140,7 @@ class ValueEstimates:
         )
 
     def training_rows(self, advantage: Tensor, value: Tensor, target: Tensor, group: RankGroup) -> Minibatch:
-        """Returns the table that minibatches are drawn from (`training_rows`)."""
+        """Returns the table from which minibatches are drawn (`training_rows`)."""
         return training_rows(self.rollout, self.inputs, advantage, value, target, group)
 
     def outputs(self) -> Tensor:
@@ -167,11 +168,11 @@ class ValueEstimates:
         return value.view(time, slots, -1)
 
     def next_values(self, value: Tensor) -> Tensor:
-        """Returns the value of the state after each decision, (T, S, K): of the slot's next observation, or of its
-        episode's final observation.
+        """Returns the value of the state after each decision, (T, S, K): the value of the slot's next observation, or
+        of its episode's final observation.
 
-        The bootstrap of truncated episodes: the row below shows a new episode, so the value of their final observation
-        is used. The caller sets terminated episodes to 0.
+        Truncated episodes are bootstrapped here: the row below belongs to a new episode, so the value of the final
+        observation is used. The caller sets terminated episodes to 0.
         """
         rollout = self.rollout
         time, slots = rollout.shape

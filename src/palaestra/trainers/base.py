@@ -1,4 +1,5 @@
-"""The contract of a trainer. `palaestra.testing.check_trainer` tests it; docs/guides/extend/reinforce.md has one."""
+"""The contract of a trainer. `palaestra.testing.check_trainer` tests it; docs/guides/extend/reinforce.md writes a
+trainer."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ class Trainer(Protocol):
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> Trunk:
-        """Returns a fresh network of the shape of `network`, on the CPU, for a checkpoint's weights to be exported."""
+        """Returns a new network with the shape of `network`, on the CPU, into which a checkpoint's weights are loaded
+        for export."""
         ...
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
@@ -59,7 +61,8 @@ class Trainer(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns weights (under `network`), optimizer, statistics, random streams: all that updates depend on."""
+        """Returns weights (under `network`), optimizer, statistics, random streams: everything on which updates
+        depend."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -72,7 +75,8 @@ class Remarks(Protocol):
     """A trainer with remarks for the user."""
 
     def remarks(self) -> list[str]:
-        """Returns remarks, a sentence each: called before it learns, after a state was loaded, and at each summary.
+        """Returns remarks, a sentence each: called before the trainer learns, after a state was loaded, and at each
+        summary.
 
         Raises ConfigError if something that learning needs is not available, such as memory.
         """
@@ -101,9 +105,8 @@ class Progresses(Protocol):
 def make_trainer(
     spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int, group: RankGroup = ALONE
 ) -> Trainer:
-    """Returns a behavior's trainer, which learns with the ranks of `group`. Raises PluginError if it lacks a member,
-    ConfigError if it refuses.
-    """
+    """Returns a behavior's trainer, which learns with the ranks of `group`. Raises PluginError if the trainer lacks a
+    member, ConfigError if it refuses the behavior or its settings."""
     kind = trainer_class(settings.trainer_type)
     title = f"trainer '{settings.trainer_type}'"
     if settings.mirror is not None:
@@ -127,7 +130,7 @@ def make_trainer(
 
 
 def check_members(trainer: Trainer, title: str) -> None:
-    """Raises PluginError, whose message `title` begins, where a trainer lacks a member."""
+    """Raises PluginError if a trainer lacks a member; the message begins with `title`."""
     must_have(trainer, OF_A_CLASS + OF_AN_INSTANCE, title, GUIDE)
     size: object = trainer.rollout_size
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
@@ -149,7 +152,8 @@ def refuse(
     signals: Collection[str] = ("extrinsic",),
     speedups: Collection[str] = (),
 ) -> None:
-    """Raises ConfigError if settings need more than it offers: actions, memory, cloning, reward signals, SPEEDUPS."""
+    """Raises ConfigError if settings need more than the trainer offers: actions, memory, cloning, reward signals,
+    SPEEDUPS."""
     wrong = []
     if spec.action.continuous and not continuous:
         wrong.append(

@@ -86,11 +86,11 @@ class BC:
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
-        """Returns the network of PPO, which may be started from it; its critic keeps its initial weights."""
+        """Returns PPO's network, so that a PPO run can start from the result; the critic keeps its initial weights."""
         return actor_critic_of(spec, settings)
 
     def remarks(self) -> list[str]:
-        """Returns a remark on how often each demonstration will be seen; only the first call returns it."""
+        """Returns a remark on how often each demonstration will be used; only the first call returns it."""
         if self._reported or self._demonstrated is None:
             return []
         self._reported = True
@@ -146,7 +146,7 @@ class BC:
         self.network.log_std.copy_((errors.sqrt().clamp(min=LEAST_DEVIATION) * RANGE).log())
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything that the next decision and update depend on; demonstrations stay in their files."""
+        """Returns everything on which the next decision and update depend; demonstrations stay in their files."""
         return self._parts.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

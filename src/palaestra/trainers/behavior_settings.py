@@ -44,7 +44,7 @@ class UnreadHyperparameters(Settings):
 
 
 class OfNoTrainer(dict[str, Any]):
-    """Hyperparameters in a block that names no trainer."""
+    """Hyperparameters in a settings block that names no trainer."""
 
 
 class BehaviorSettings(Settings):
@@ -228,7 +228,7 @@ def _imports_nothing(info: ValidationInfo) -> bool:
 def hyperparameters_class(trainer_type: str, own_code: bool = True) -> type[Settings]:
     """Returns the class of a trainer's hyperparameters. Raises PluginError if there is no such trainer.
 
-    `own_code`: modules of users are imported; if not, their trainers take anything.
+    `own_code`: whether modules of users are imported; if not, any hyperparameters are accepted for their trainers.
     """
     if ":" in trainer_type and not own_code:
         return UnreadHyperparameters
@@ -236,14 +236,15 @@ def hyperparameters_class(trainer_type: str, own_code: bool = True) -> type[Sett
 
 
 def trainer_name(kind: type) -> str:
-    """Returns the `trainer_type` that means a class. Raises ValueError for a class that cannot be found by its name."""
+    """Returns the `trainer_type` that names a class. Raises ValueError for a class that cannot be found by its name."""
     name = class_name(kind)
     trainers = registry("trainers")
     return next((known for known in trainers.names() if trainers.place(known) == name), name)
 
 
 def settings_like(trainer: str) -> str:
-    """Returns the name of our trainer whose settings suit a trainer: for a subclass its parent's name, else its own."""
+    """Returns the name of the built-in trainer whose settings suit a trainer: for a subclass its parent's name, else
+    its own."""
     try:
         kind = hyperparameters_class(str(trainer))
     except PluginError:

@@ -1,4 +1,4 @@
-"""A trainer's forward pass, in bfloat16 or compiled if settings ask for it or it was measured to be faster."""
+"""A trainer's forward pass, in bfloat16 or compiled if settings ask for it or if this was measured to be faster."""
 
 from __future__ import annotations
 
@@ -43,12 +43,13 @@ class Forward:
 
 
 def bfloat16_pays(network: Trunk, device: torch.device) -> bool:
-    """Whether gradients in bfloat16 were measured to be faster for such a network on such a processor."""
+    """Whether gradients in bfloat16 were measured to be faster for this kind of network on this kind of processor."""
     return has_bfloat16(device) and any(isinstance(module, LARGE) for module in network.modules())
 
 
 def has_bfloat16(device: torch.device) -> bool:
-    """Whether the processor has units for bfloat16. Without them it is emulated, which is slower than float32."""
+    """Whether the processor has units for bfloat16. Without such units bfloat16 is emulated, which is slower than
+    float32."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     checks = (getattr(torch.cpu, name, None) for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"))

@@ -1,4 +1,4 @@
-"""Advantages and value targets of MA-POCA, and the group critic's values that they are computed from."""
+"""Advantages and value targets of MA-POCA, and the group critic's values from which they are computed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from palaestra.trainers.stale_rollouts import actor_outputs, every_output, log_r
 
 
 def group_targets(values: RolloutValues, gammas: Sequence[float], gae_lambda: float) -> Tensor:
-    """Returns `group_returns` of each reward signal, (T, S, K)."""
+    """Returns the result of `group_returns` for each reward signal, (T, S, K)."""
     goes_on = values.goes_on.flatten()
     below = torch.arange(len(goes_on), device=goes_on.device) + values.goes_on.shape[1]
     successor = torch.where(goes_on, below, NOBODY)
@@ -49,12 +49,12 @@ class GroupRows(Minibatch):
 
 
 class GroupValues:
-    """Evaluates a `GroupCritic` over a rollout in large batches. N completed decisions, V observations, K reward
-    signals.
+    """Evaluates a `GroupCritic` over a rollout in large batches. In shapes: N completed decisions, V observations, K
+    reward signals.
 
-    Features of an observation are computed once, however many mates it has. With memory they are unrolled along the
-    sequences of the batches, from the memory stored at their starts; final observations follow their agent's last
-    decision.
+    Features of an observation are computed once, however many group mates use them. With memory, features are unrolled
+    along the sequences of the batches, from the memory stored at their starts; final observations follow their agent's
+    last decision.
     """
 
     def __init__(self, network: ActorCritic, rollout: Rollout, batches: GroupMinibatches) -> None:
@@ -89,7 +89,8 @@ class GroupValues:
         """Recurrent state before each observation, (V, L)."""
 
     def reward(self) -> Tensor:
-        """Returns the environment's reward, (T, S): the sum of an agent's own, its mates' and its group's reward."""
+        """Returns the environment's reward, (T, S): the sum of the rewards of the agent, of its group mates, and of the
+        group."""
         rollout = self.rollout
         own = rollout.completed(rollout.reward)
         shared = to_device(self.batches.table.shared(own.cpu().numpy()), own.device)
@@ -112,7 +113,7 @@ class GroupValues:
         )
 
     def training_rows(self, advantage: Tensor, value: Tensor, target: Tensor, group: RankGroup) -> Minibatch:
-        """Returns the completed decisions without inputs, which minibatches have for whole group steps."""
+        """Returns the completed decisions without inputs; the minibatches have the inputs of whole group steps."""
         return training_rows(self.rollout, (), advantage, value, target, group)
 
     def outputs(self) -> Tensor:
@@ -151,12 +152,12 @@ class GroupValues:
         )
 
     def decisions(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Returns values, baselines, next values and endless next values of all decisions, each (N, K).
+        """Returns values, baselines, next values and next values without ends of all decisions, each (N, K).
 
-        The next value is computed from the group's remaining agents, and an agent that has just left with its final
-        observation; 0 once the group's episode ended. The endless value, for reward signals that ignore ends, also
-        counts agents whose group ended, with their final observations. With individual values an agent that decides
-        again in the rollout has its own next value instead.
+        The next value is computed from the group's remaining agents, and from the final observation of an agent that
+        has just left; it is 0 once the group's episode ended. The next value without ends, for reward signals that
+        ignore ends, also counts agents whose group ended, with their final observations. With individual values, an
+        agent that decides again in the rollout has the next value of its own observation instead.
         """
         table = self.batches.table
         features = self._features()
@@ -233,9 +234,9 @@ def group_returns(reward: Tensor, next_value: Tensor, successor: Tensor, *, gamm
     """Returns lambda-returns of N decisions, (N,): G = r + gamma ((1 - lambda) V' + lambda G').
 
     Cohen et al. 2022, https://arxiv.org/abs/2111.05992, TD(lambda) on the group's value. `next_value` (N,) is V', the
-    value of the group at the next decision, 0 where the group's episode ended. `successor` (N,) is the index of the
-    agent's own next decision, whose return is G', or -1 without a next decision, where V' is used alone. Successors
-    must not form a cycle.
+    value of the group at the next decision; it is 0 if the group's episode ended. `successor` (N,) is the index of the
+    agent's own next decision, whose return is G', or -1 if there is none; then only V' is used. Successors must not
+    form a cycle.
     """
     goes_on = successor >= 0
     step = goes_on * (gamma * gae_lambda)

@@ -1,8 +1,8 @@
-"""Imitation of demonstrated decisions: minibatches of them, the loss, and cloning in addition to a trainer's own
+"""Imitation of demonstrated decisions: their minibatches, the loss, and cloning in addition to a trainer's own
 objective.
 
-Unlike ML-Agents', the loss compares the action without noise to the demonstrated one, and leaves the policy's noise to
-the trainer.
+Unlike in ML-Agents, the loss compares the action without noise to the demonstrated action, and leaves the policy's
+noise to the trainer.
 """
 
 from __future__ import annotations
@@ -65,14 +65,15 @@ class Cloning:
         self._parts = Parts(optimizer=self._imitation.optimizer, sample_rng=self._imitation.generator)
 
     def rate(self, step: int) -> float:
-        """Returns the learning rate: the policy's initial one times `strength`, falling linearly to 0 at `steps`."""
+        """Returns the learning rate: the policy's initial learning rate times `strength`, falling linearly to 0 at
+        `steps`."""
         left = max(0.0, 1 - step / self.settings.steps) if self.settings.steps else 1.0
         return self._learning_rate * self.settings.strength * left
 
     def count(self, usual: int | None = None) -> int:
         """Returns the gradient steps of one update: `num_epoch` passes over `samples_per_update` demonstrations.
 
-        `usual`: upper limit if neither is set.
+        `usual`: upper limit if neither of these settings is given.
         """
         given = (self.settings.num_epoch, self.settings.samples_per_update) != (None, None)
         whole = (self.settings.num_epoch or PASSES) * max(1, self._samples // self._size)
@@ -106,7 +107,8 @@ class Cloning:
 
 
 class Imitation:
-    """Trains a network to act as teachers did: squared error of the action without noise, cross-entropy of choices."""
+    """Trains a network to act as teachers did, with the squared error of the action without noise and the cross-entropy
+    of choices."""
 
     def __init__(
         self, student: Student, parameters: Sequence[Tensor], generator: torch.Generator, group: RankGroup = ALONE
@@ -118,7 +120,8 @@ class Imitation:
         self._group = group
 
     def learn(self, batches: ImitationBatches, *, size: int, count: int, learning_rate: float) -> tuple[Tensor, Tensor]:
-        """Takes `count` gradient steps; returns means of the loss, (), and of each squared error, (continuous,)."""
+        """Takes `count` gradient steps; returns the mean loss, (), and the mean squared error of each continuous
+        action, (continuous,)."""
         self.optimizer.learning_rate = learning_rate
         losses = []
         errors = []
@@ -166,7 +169,8 @@ class ImitationBatches:
         return len(self.decisions)
 
     def minibatches(self, *, size: int, count: int, generator: torch.Generator) -> Iterator[ImitationBatch]:
-        """Yields `count` minibatches of about `size` decisions, each pass in a new order; whole sequences, if any."""
+        """Yields `count` minibatches of about `size` decisions, each pass in a new order; of whole sequences if there
+        are sequences."""
         return islice(
             self._whole(size, generator) if self.table is None else self._sequences(self.table, size, generator), count
         )
@@ -188,7 +192,8 @@ class ImitationBatches:
 def imitation_batches(
     demonstrations: Demonstrations, student: Student, sequence_length: int | None
 ) -> ImitationBatches:
-    """Returns demonstrations ready for a student, whose memory (`sequence_length`) is empty where sequences begin."""
+    """Returns demonstrations ready for a student, whose memory is empty where sequences (of `sequence_length`)
+    begin."""
     if sequence_length is None:
         return ImitationBatches(demonstrations.decisions)
     last = demonstrations.last
@@ -197,6 +202,6 @@ def imitation_batches(
 
 
 def cross_entropy(log_probs: Sequence[Tensor], demonstrated: Tensor) -> Tensor:
-    """Returns the mean of -log p(demonstrated choice), (). `log_probs`: (N, branch) each; demonstrated (N, B)."""
+    """Returns the mean of -log p(demonstrated choice), (). `log_probs`: (N, branch) each; `demonstrated` (N, B)."""
     columns = [branch.gather(1, demonstrated[:, i : i + 1]) for i, branch in enumerate(log_probs)]
     return -torch.cat(columns, 1).mean()

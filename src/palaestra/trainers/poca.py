@@ -30,12 +30,12 @@ BASELINE_SHARE = 0.5
 class POCA(PPO):
     """Trains a policy with a centralised critic over each group; the update itself is `PPO.update`.
 
-    An agent's reward is the sum of its own, its mates' and the group's reward. Returns bootstrap with the value of the
-    whole group. The return of an agent that leaves before its mates ends with the joint value of its final observation
-    and its mates' observations; the paper's return continues with the mates' rewards. The advantage is the return minus
-    a counterfactual baseline, which sees the mates' observations and actions but not the agent's own action. With
-    `individual_values` returns bootstrap with the agent's own value instead, and with the group's only where the agent
-    has left or the rollout has no later decision of it.
+    An agent's reward is the sum of the rewards of the agent, of its group mates, and of the group. Returns bootstrap
+    with the value of the whole group. If an agent leaves before its mates, its return ends with the joint value of its
+    final observation and its mates' observations; the paper's return continues with the mates' rewards. The advantage
+    is the return minus a counterfactual baseline, which sees the mates' observations and actions but not the agent's
+    own action. With `individual_values` returns bootstrap with the agent's own value instead; the group's value is used
+    only if the agent has left or does not decide again in the rollout.
     """
 
     Settings = POCASettings
@@ -89,7 +89,7 @@ class POCA(PPO):
         )
 
     def advantages(self, rollout: Rollout, values: RolloutValues) -> tuple[Tensor, Tensor]:
-        """Returns lambda-returns less the counterfactual baseline, and these returns, each (T, S, K)."""
+        """Returns lambda-returns minus the counterfactual baseline, and the lambda-returns, each (T, S, K)."""
         target = group_targets(values, self.signals.gammas, self.hyper.lambd)
         return target - values.baseline, target
 

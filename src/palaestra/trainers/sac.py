@@ -156,7 +156,7 @@ class SAC:
         return self.replay.bytes_needed <= SAVED_AT_MOST if saved is None else saved
 
     def remarks(self) -> list[str]:
-        """Returns the replay's size and whether it is saved, once. Raises ConfigError where memory is too small."""
+        """Returns the replay's size and whether it is saved, once. Raises ConfigError if there is too little memory."""
         prior = [] if self.prior is None else self.prior.remarks()
         if self._remarked:
             return prior
@@ -234,14 +234,15 @@ class SAC:
         return backup(reward, after.value, batch.terminated, gamma, self._ignores_ends)
 
     def critic_loss(self, taken: Tensor, target: Tensor, batch: ReplayBatch) -> Tensor:
-        """Returns the loss of each critic, (2,): half the mean squared error over N rows and K signals, eq. 5.
+        """Returns the loss of each critic, (2,): half of the mean squared error over N rows and K signals, eq. 5.
 
         `taken` (2, N, K): both critics' values of the actions taken; `target` (N, K).
         """
         return (taken - target).square().mean((1, 2)).mul(0.5)
 
     def actor_loss(self, now: DrawnActions, batch: ReplayBatch) -> Tensor:
-        """Returns the policy's loss, (): minus the mean value of the actions drawn `now`, entropy included, eq. 7.
+        """Returns the policy's loss, (): minus the mean value of the actions drawn at the current observations (`now`),
+        entropy included, eq. 7.
 
         Gradients flow through the drawn actions, but not into the critics' weights.
         """
@@ -318,7 +319,7 @@ _admitted: WeakSet[Replay] = WeakSet()
 
 
 def check_room(replay: Replay) -> None:
-    """Raises ConfigError where a replay's tables, which fill up later, exceed the memory that is free for them."""
+    """Raises ConfigError if a replay's tables, which fill up later, exceed the free memory."""
     needed = _still_to_take(replay)
     free, promised = _free(replay)
     if needed > free:

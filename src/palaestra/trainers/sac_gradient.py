@@ -43,7 +43,7 @@ class DrawnActions:
 
 
 class SoftLosses(Protocol):
-    """The losses of a gradient step, which a trainer decides; `trainers.sac.SAC` says more of each."""
+    """The losses of a gradient step, which a trainer decides; `trainers.sac.SAC` explains each of them."""
 
     def targets(self, batch: ReplayBatch, reward: Tensor, after: DrawnActions) -> Tensor:
         """Returns the critics' targets, (N, K)."""
@@ -63,7 +63,8 @@ class SoftLosses(Protocol):
 
 
 class SoftGradient:
-    """Takes gradient steps on drawn decisions. All losses are computed with the same weights; then all weights move."""
+    """Takes gradient steps on drawn decisions. All losses are computed with the same weights; then all weights are
+    updated."""
 
     def __init__(
         self,
@@ -105,14 +106,15 @@ class SoftGradient:
         """Makes a subclass's additional objects, at the end of the constructor."""
 
     def bound_policy(self) -> None:
-        """Bounds the policy's weights after another optimizer's step. Does nothing: encodings may have any length."""
+        """Bounds the policy's weights after another optimizer's step. Does nothing: in plain soft actor-critic,
+        encodings may have any length."""
 
     def parts(self) -> dict[str, Any]:
-        """Returns its state for checkpoints, by name."""
+        """Returns the object's state for checkpoints, by name."""
         return {"optimizer": self.optimizer, "temperature_adam": self.temperature_adam}
 
     def set_learning_rate(self, learning_rate: float) -> None:
-        """Sets the learning rate of everything that learns, from the next step on."""
+        """Sets the learning rate of all networks and temperatures, from the next step on."""
         self.optimizer.learning_rate = self.temperature_adam.learning_rate = learning_rate
 
     def __call__(self, batch: ReplayBatch, losses: SoftLosses, metrics: Metrics) -> None:
@@ -175,9 +177,8 @@ class SoftGradient:
         return DrawnActions(numbers, log_prob, branches, values, temperature, value)
 
     def heat(self, *, later: bool) -> Tensor:
-        """Returns the temperatures, (temperatures,), by which entropy adds to values; zeros for `later` decisions with
-        `backup_entropy: false`.
-        """
+        """Returns the temperatures, (temperatures,), with which entropy is added to values; zeros for `later` decisions
+        with `backup_entropy: false`."""
         heat = self.network.log_temperature.detach().exp()
         return torch.zeros_like(heat) if later and not self.hyper.backup_entropy else heat
 
@@ -198,7 +199,8 @@ class SoftGradient:
         return (network.outputs(here).float(), network.critics.encoding(here)), following
 
     def measure(self, twins: Tensor, error: Tensor, target: Tensor, drawn: DrawnActions, metrics: Metrics) -> None:
-        """Measures the critics' losses (2,), errors (2, N, K) of their values, targets (N, K) and drawn actions."""
+        """Adds measurements of the critics' losses (2,), of errors (2, N, K) of their values, of targets (N, K) and of
+        drawn actions."""
         surprise = drawn.log_prob.sum(1, keepdim=True)
         for log_probs in drawn.branches:
             surprise = surprise + (log_probs.exp() * log_probs).sum(1, keepdim=True)
@@ -206,7 +208,7 @@ class SoftGradient:
         metrics.add_row(torch.cat([twins, *torch.var_mean(columns, 0, correction=0)]), self.named)
 
     def named(self, row: list[float]) -> dict[str, float]:
-        """Returns what `measure` measured by tag."""
+        """Returns the measurements of `measure` by tag."""
         names = self.signals.names
         first, second, *moments = row
         half = len(moments) // 2
@@ -232,7 +234,7 @@ def temperatures(network: SoftActorCritic) -> dict[str, Tensor]:
 
 
 def held(critics: SoftCritics) -> SoftCritics:
-    """Returns the same critics, whose weights move with these but get no gradients."""
+    """Returns critics with the same weights, through which gradients pass but which get none themselves."""
     same = copy.deepcopy(critics).requires_grad_(False)
     for copied, weight in zip(same.parameters(), critics.parameters(), strict=True):
         copied.data = weight.data
@@ -240,5 +242,6 @@ def held(critics: SoftCritics) -> SoftCritics:
 
 
 def explained_share(spread: float, residual: float, mean: float) -> float:
-    """Returns a signal's `explained_variance` from the targets' variance and mean, and the variance of what is left."""
+    """Returns a signal's `explained_variance` from variance and mean of the targets, and from the variance of the
+    residuals."""
     return 1 - residual / spread if spread > (1e-6 * mean) ** 2 else math.nan

@@ -1,4 +1,5 @@
-"""Settings of trainers: the `hyperparameters` of each, and behavioral cloning, which works with all of them."""
+"""Settings of trainers: the `hyperparameters` of each trainer, and behavioral cloning, which works with all
+trainers."""
 
 from __future__ import annotations
 
@@ -158,9 +159,8 @@ class SACSettings(Settings):
 
 
 class BCSettings(Settings):
-    """Imitation alone: behavioral cloning, from files or from a teacher in the same environment. No reward is learned
-    from.
-    """
+    """Imitation alone: behavioral cloning, from files or from a teacher in the same environment. Nothing is learned
+    from rewards."""
 
     batch_size: int = Field(default=128, gt=0, le=MOST)
     """Minibatch size: decisions in one gradient step."""

@@ -1,9 +1,9 @@
 """Corrects on-policy updates for rollouts that an older policy has collected (`threaded: true`).
 
-The clipped ratio must limit how far one update moves the policy. Measured against the policy that collected the
-rollout, most of the range is used up before the update begins. So the ratio is taken to the policy at the update's
-start, and each decision is weighted by the ratio of its probability under that policy to its probability under the
-policy that collected it.
+The clipped ratio must limit the change of the policy in one update. If the ratio were taken to the policy that
+collected the rollout, most of the clip range would be used up before the update begins. So the ratio is taken to the
+policy at the update's start, and each decision is weighted by the ratio of its probability under that policy to its
+probability under the policy that collected it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def corrected(rows: Minibatch, output: Tensor, network: ActorCritic) -> tuple[Mi
     weights, (N,).
 
     Hilton et al. 2021, https://arxiv.org/abs/2110.00641, eq. 4: the decoupled objective, whose proximal policy is the
-    present network. `output` (N, outputs) is the actor's for each row.
+    current network. `output` (N, outputs) is the actor's output for each row.
     """
     sample = Action(rows.continuous, rows.discrete)
     log_prob, _ = log_prob_and_entropy(output, network.log_std, rows.mask, sample, network.spec.action)
@@ -41,7 +41,8 @@ def corrected(rows: Minibatch, output: Tensor, network: ActorCritic) -> tuple[Mi
 
 
 def importance_weights(log_prob: Tensor, collected: Tensor) -> Tensor:
-    """Returns ratios of whole actions' probabilities, (N,), at most MOST_WEIGHT. Both (N, A): now, and before."""
+    """Returns ratios of the probabilities of whole actions, (N,), at most MOST_WEIGHT. Both arguments are (N, A):
+    log-probabilities now, and when the rollout was collected."""
     return (log_prob - collected).sum(1).exp().clamp(max=MOST_WEIGHT)
 
 
@@ -53,7 +54,7 @@ def every_output(network: ActorCritic, inputs: Inputs, size: int) -> Tensor:
 
 @torch.no_grad()
 def actor_outputs(network: ActorCritic, inputs: Inputs, parts: Iterable[tuple[Tensor, Sequences | None]]) -> Tensor:
-    """Returns the actor's output (N, outputs) for inputs (N, ...), evaluated in parts: rows and their sequences."""
+    """Returns the actor's output (N, outputs) for inputs (N, ...), evaluated part by part: rows and their sequences."""
     whole: Tensor | None = None
     for rows, sequences in parts:
         output = network.outputs(tuple(x.index_select(0, rows) for x in inputs), sequences)
@@ -66,8 +67,7 @@ def actor_outputs(network: ActorCritic, inputs: Inputs, parts: Iterable[tuple[Te
 @torch.no_grad()
 def log_ratio(rollout: Rollout, output: Tensor, network: ActorCritic) -> Tensor:
     """Returns the change of each action component's log-probability since it was drawn, (T, S, A), from the actor's
-    present `output` for the completed decisions, (N, outputs).
-    """
+    current `output` for the completed decisions, (N, outputs)."""
     sample = rollout.sample.each(rollout.completed)
     mask = None if rollout.action_mask is None else rollout.completed(rollout.action_mask)
     log_prob, _ = log_prob_and_entropy(output, network.log_std, mask, sample, network.spec.action)

@@ -1,4 +1,5 @@
-"""Set-up and saved state that PPO, MA-POCA, SAC and behavioral cloning share, and checks of overridden methods."""
+"""Set-up and saved state that PPO, MA-POCA, SAC and behavioral cloning share, and checks of methods that users
+override."""
 
 from __future__ import annotations
 
@@ -48,9 +49,8 @@ def actor_critic_of(
     shared_critic: bool = False,
     value_head: Callable[[int, int], nn.Module] = nn.Linear,
 ) -> ActorCritic:
-    """Returns a new on-policy network with a value for each reward signal, and a critic with the observations of its
-    settings. Raises ConfigError where those do not fit the behavior.
-    """
+    """Returns a new on-policy network with a value for each reward signal; its critic sees the observations that the
+    settings name. Raises ConfigError if these settings do not fit the behavior."""
     shape = settings.network_settings
     signals = len(settings.reward_signals)
     if shape.critic_only is None:
@@ -60,10 +60,10 @@ def actor_critic_of(
 
 @torch.no_grad()
 def initialized(network: ActorCritic, values: nn.Linear, settings: BehaviorSettings) -> ActorCritic:
-    """Returns a new network with random values for learned rewards, from its layer `values`, and the settings' standard
-    deviation of continuous actions.
+    """Returns the new network after setting random values for learned reward signals, in its layer `values`, and the
+    settings' standard deviation of continuous actions.
 
-    Before a learned signal gives rewards, a policy that follows random values explores further than without them;
+    Before a learned signal gives rewards, a policy that follows random values explores further than without them; the
     values of the environment's reward start at 0.
     """
     hyper = settings.hyperparameters
@@ -85,7 +85,7 @@ ADDED = ("behavioral_cloning", "gradient")
 
 
 class Parts:
-    """Everything that a trainer's next decision and update depend on, by the names that it has in checkpoints.
+    """Everything on which a trainer's next decision and update depend, by its names in checkpoints.
 
     A part is a random generator or has `state_dict` and `load_state_dict`; parts that are None are left out.
     """
@@ -94,12 +94,12 @@ class Parts:
         self._parts = {name: part for name, part in parts.items() if part is not None}
 
     def add(self, **parts: Any) -> None:
-        """Adds parts of a subclass, which are then saved and restored with the others."""
+        """Adds parts of a subclass, which are then saved and restored with the other parts."""
         self._parts |= parts
 
     @property
     def generators(self) -> dict[str, torch.Generator]:
-        """Returns the random streams among them."""
+        """Returns the random streams among the parts."""
         return {name: part for name, part in self._parts.items() if isinstance(part, torch.Generator)}
 
     def state_dict(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class KeptRollout:
         self._device = device
 
     def keep(self, rollout: Rollout) -> None:
-        """Copies a rollout, in place of the one before."""
+        """Copies a rollout, in place of the rollout that was kept before."""
         self.rollout = _rollout_of(asdict(rollout), torch.clone)
 
     def state_dict(self) -> dict[str, Any]:
@@ -170,9 +170,8 @@ FINITE = "finite numbers"
 
 
 def check_overrides(trainer: object, checks: Mapping[str, Check]) -> None:
-    """Checks each result of a subclass's own methods, by their names: for a wrong result PluginError names the method,
-    for a result that is not finite Diverged does.
-    """
+    """Checks each result of a subclass's own methods, by their names: a wrong result raises PluginError, a result that
+    is not finite raises Diverged; both name the method."""
     for name, check in checks.items():
         method = getattr(trainer, name)
         if not method.__module__.startswith("palaestra."):
@@ -204,7 +203,7 @@ def _described(result: object) -> str:
 
 
 def is_anything(*_: Any) -> str:
-    """Checks nothing: the method's exceptions alone are of interest."""
+    """Accepts every result: only the method's exceptions are of interest."""
     return ""
 
 
@@ -288,5 +287,6 @@ def is_column(result: object, shape: torch.Size, dtype: torch.dtype) -> bool:
 
 
 def finite(values: Tensor) -> bool:
-    """Whether all numbers are finite. Accelerators are not waited for: the metrics of the update will show it."""
+    """Whether all numbers are finite. Does not wait for accelerators: there, the metrics of the update show such
+    numbers later."""
     return values.device.type != "cpu" or bool(values.isfinite().all())

@@ -1,4 +1,5 @@
-"""Metrics, other than losses, that the updates of PPO, MA-POCA and SAC measure. No metric waits for the device."""
+"""Metrics, other than losses, that the updates of PPO, MA-POCA and SAC measure. No metric makes the program wait for
+the device."""
 
 from __future__ import annotations
 
@@ -53,10 +54,10 @@ def at_bounds(rollout: Rollout, played: Action) -> dict[str, Tensor]:
 
 
 def approximate_kl(log_ratio: Tensor) -> Tensor:
-    """Returns an estimate of KL(old policy || new policy) from actions of the old one, ().
+    """Returns an estimate of KL(old policy || new policy) from actions of the old policy, ().
 
-    `log_ratio` (N, A) is the new log-probability minus the old. The mean over rows of r - 1 - ln r, which is never
-    negative; summed over action components, which are drawn independently. Schulman 2020,
+    `log_ratio` (N, A) is the new log-probability minus the old. It is the mean over rows of r - 1 - ln r, which is
+    never negative, summed over action components, which are drawn independently. Schulman 2020,
     http://joschu.net/blog/kl-approx.html, the estimator k3.
     """
     return (log_ratio.expm1() - log_ratio).sum(1).mean()
@@ -74,8 +75,8 @@ def explained_variance(value: Tensor, target: Tensor) -> Tensor:
     """Returns the share of the targets' variance that values explain, (K,), from (N, K): 1 - Var[target - value] /
     Var[target].
 
-    The coefficient of determination, its residual centered: 1 is exact, 0 is no better than a constant, below 0 is
-    worse than one. NaN where the targets do not differ, so that there is nothing to explain.
+    The coefficient of determination, with centered residuals: 1 is exact, 0 is no better than a constant, below 0 is
+    worse than a constant. NaN if all targets are the same, so that there is nothing to explain.
     """
     spread = target.var(0, correction=0)
     rounding = (1e-6 * target.mean(0)).square()

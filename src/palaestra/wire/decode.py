@@ -18,8 +18,8 @@ from palaestra.wire.messages import DecodeError, ShallowMessage
 
 @dataclass(frozen=True, slots=True)
 class AgentInfos:
-    """The agents of one behavior key in a message, in its order: N: agents that ask for a decision and agents that
-    ended."""
+    """The agents of one behavior key in a message, in the message's order: N: agents that ask for a decision and agents
+    that ended."""
 
     id: NDArray[np.int64]  # (N,) unique among agents that ask; the same id may both end and ask
     reward: NDArray[np.float32]  # (N,)

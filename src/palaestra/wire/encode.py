@@ -1,4 +1,4 @@
-"""Encodes a trainer's messages to a game. Actions of many agents are written at once, from a template."""
+"""Encodes a trainer's messages to a game. The actions of many agents are written at once, from a template."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ class ActionWriter:
         self._discrete_at += len(head)
 
     def write(self, continuous: NDArray[np.float32], discrete: NDArray[np.int64]) -> bytes:
-        """Encodes `continuous` (N, numbers) and `discrete` (N, branches), in the order in which agents asked."""
+        """Encodes `continuous` (N, numbers) and `discrete` (N, branches), in the order in which agents asked for
+        decisions."""
         agents = len(continuous)
         rows = np.empty((agents, len(self._template)), np.uint8)
         rows[:] = self._template

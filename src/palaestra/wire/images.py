@@ -1,4 +1,4 @@
-"""Decodes observations sent as PNGs: one or several back to back, whose channels are kept, averaged or dropped."""
+"""Decodes observations sent as one PNG or several PNGs back to back, whose channels are kept, averaged or dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Limits of messages, demonstrations, warnings and logs: a few bytes can ask for all of a machine's memory."""
+"""Limits of messages, demonstrations, warnings and logs: without them, a few bytes could ask for all of a machine's
+memory."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ LONGEST_LOG = 256 * 2**20
 
 
 class WarningLimiter:
-    """Limits the rate of warnings: shows a burst, then one every PAUSE seconds, which says how many were left out."""
+    """Limits the rate of warnings: shows a burst, then one warning every PAUSE seconds, which says how many were left
+    out."""
 
     def __init__(self, show: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._show = show
@@ -70,12 +72,12 @@ class WarningLimiter:
 
 
 def truncate(text: str, most: int) -> str:
-    """Returns the text, or its first `most` characters and its length if it has more."""
+    """Returns the text; if it is longer than `most` characters, only its beginning, followed by its length."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} letters)"
 
 
 def empty_long_log(file: Path) -> int:
-    """Empties a log file longer than LONGEST_LOG. Returns the size that it had; 0 if it was short enough."""
+    """Empties a log file longer than LONGEST_LOG. Returns the former size; 0 if the file was short enough."""
     with suppress(OSError):
         found = file.stat()
         taken = getattr(found, "st_blocks", None)

@@ -39,7 +39,7 @@ class ObservationDecoder:
     """Decodes one observation of a behavior.
 
     `first` is the first message of the observation; its shape and kind apply to all later ones. Raises ProtocolError if
-    they are unknown.
+    shape or kind is unknown.
     """
 
     def __init__(self, behavior: str, agent: int, name: str, first: bytes, package_major: int | None) -> None:

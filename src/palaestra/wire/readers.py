@@ -64,12 +64,12 @@ def write_old_action(brain: Any, action: ActionSpec) -> None:
 class AgentInfoReader:
     """Decodes the agents of one behavior name, of any team and game instance.
 
-    `brain` (BrainParametersProto) and the first of `infos` determine the behavior's spec; `package_version` is that of
-    Unity's package and may be empty. `warnings` collects messages about unusual but readable input; the owner shows and
-    clears it.
+    `brain` (BrainParametersProto) and the first of `infos` determine the behavior's spec; `package_version` is the
+    version of Unity's package and may be empty. `warnings` collects messages about unusual but readable input; the
+    owner shows and clears it.
 
     Raises:
-        ProtocolError: here and in the methods, for an unreadable or inconsistent message.
+        ProtocolError, here and in the methods: for an unreadable or inconsistent message.
         NotFinite: in `observations`.
     """
 
@@ -168,7 +168,7 @@ class AgentInfoReader:
 def check_tick(length: int, agents: Sequence[tuple[AgentInfoReader, int, int]], most: float | None) -> None:
     """Raises ProtocolError if a message has more than `most` megabytes, encoded or decoded; None: no limit.
 
-    `length`: the message's bytes; `agents`: each behavior's reader, its number of agents and the id of one.
+    `length`: the message's bytes; `agents`: each behavior's reader, its number of agents and the id of one agent.
     """
     if most is None:
         return

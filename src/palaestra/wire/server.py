@@ -177,7 +177,8 @@ class _Exchange(grpc.GenericRpcHandler):
 
 
 def find_port(hosts: tuple[str, ...], port: int | None) -> int | None:
-    """Returns `port`, if it is free on all hosts, or for None any free port; None: taken. gRPC would log it."""
+    """Returns `port` if it is free on all hosts; for `port` None, any free port; None if it is taken. Looks first,
+    because gRPC would log the failure."""
     with ExitStack() as stack:
         for host in hosts:
             if host == "::1" and not has_ipv6():
@@ -206,7 +207,8 @@ def has_ipv6() -> bool:
 
 
 def holder_of(port: int) -> str | None:
-    """Returns name and number of the process that listens on a port; None if there is none, or the system hides it."""
+    """Returns name and number of the process that listens on a port; None if there is none, or if the system hides
+    it."""
     with suppress(psutil.Error, OSError):
         for connection in psutil.net_connections("tcp"):
             number = connection.laddr[1] if len(connection.laddr) == 2 else None

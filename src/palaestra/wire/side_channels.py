@@ -1,8 +1,8 @@
 """Side channels: messages between a game and Python code that do not belong to agents.
 
 The field `side_channel` of a message is a sequence of records: the channel's id (16 bytes, the first three groups of
-the UUID little-endian), the payload's length (int32) and the payload. Numbers are little-endian; text is its length,
-then ASCII.
+the UUID little-endian), the payload's length (int32) and the payload. Numbers are little-endian; a text is its length,
+then its ASCII bytes.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class OutgoingMessage:
             self.write_float32(number)
 
     def write_string(self, s: str) -> None:
-        """Writes the text's length, then the text. Raises EnvError if it is not ASCII, which Unity cannot read."""
+        """Writes the text's length, then the text. Raises EnvError if the text is not ASCII, because Unity cannot read
+        other text."""
         if not s.isascii():
             foreign = ", ".join(dict.fromkeys(repr(letter) for letter in s if not letter.isascii()))
             raise EnvError(f"a side channel cannot carry the text {s!r}: Unity reads ASCII; write it without {foreign}")
@@ -106,7 +107,8 @@ def message_of(*values: str | float | bytes | Sequence[float]) -> OutgoingMessag
 
 
 class IncomingMessage:
-    """A message to read value by value; at its end each method returns `default_value`. Raises ProtocolError."""
+    """A message to read value by value; at the end of the message each method returns `default_value`. Raises
+    ProtocolError."""
 
     def __init__(self, buffer: bytes, offset: int = 0) -> None:
         self.buffer = buffer
@@ -179,17 +181,20 @@ class SideChannel:
         self._sent: deque[tuple[int | None, bytes]] = deque()  # for which copy; None: for all
 
     def receive(self, message: IncomingMessage, copy: int) -> None:
-        """Handles a message from one copy of the game. An exception ends the run with an error that names it."""
+        """Handles a message from one copy of the game. An exception ends the run with an error that names the
+        channel."""
         raise ProtocolError(
             "the channel is send-only, and the game sent a message on it; override `receive` to take it"
         )
 
     def send(self, message: OutgoingMessage, copy: int | None = None) -> None:
-        """Sends a message with the next actions to one copy of the game, or to all. A crash loses unsent ones."""
+        """Sends a message with the next actions to one copy of the game, or to all. If the game crashes, unsent
+        messages are lost."""
         self._sent.append((copy, bytes(message.buffer)))
 
     def on_connect(self, copy: int) -> None:
-        """Called when a copy connects, also after a crash; messages sent here arrive before its first tick."""
+        """Called when a copy connects, also after a crash; messages sent in this method arrive before the copy's first
+        tick."""
 
     def take_sent(self) -> list[tuple[int | None, bytes]]:
         """Returns and removes the messages sent since the last call. Other threads may keep sending."""

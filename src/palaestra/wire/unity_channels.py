@@ -71,8 +71,8 @@ class ParametersSender(SideChannel):
     """Sends environment parameters, a value or a distribution, to each copy: changes as they happen, and all when it
     connects.
 
-    The game samples from a distribution each time it reads the parameter. Sending it again would restart its random
-    numbers, so a game that replaces a crashed game gets it with another seed (`shift_seeds`).
+    The game samples from a distribution each time it reads the parameter. Sending a distribution again would restart
+    its random numbers, so a game that replaces a crashed game gets it with another seed (`shift_seeds`).
     """
 
     restates = True
@@ -83,7 +83,7 @@ class ParametersSender(SideChannel):
         self._shifts = [0] * copies  # added to the seeds of each copy
 
     def shift_seeds(self, copy: int, shift: int) -> None:
-        """Adds a number to all seeds that a copy is sent from now on. Call it before a copy connects again."""
+        """Adds a number to all seeds that are sent to a copy from now on. Call it before a copy connects again."""
         self._shifts[copy] = shift
 
     def set(self, name: str, value: float, copy: int | None = None) -> None:
@@ -91,7 +91,7 @@ class ParametersSender(SideChannel):
         self._update(name, (float(value),), copy)
 
     def sample(self, name: str, kind: str, numbers: Sequence[float], seed: int, copy: int | None = None) -> None:
-        """Sets one of DISTRIBUTIONS: its two numbers, or both ends of each range."""
+        """Sets one of DISTRIBUTIONS; `numbers` are its two parameters, or both ends of each range."""
         ends = tuple(map(float, numbers))
         several = kind == "multirangeuniform"
         self._update(name, (seed, DISTRIBUTIONS.index(kind), *((ends,) if several else ends)), copy)
@@ -115,7 +115,8 @@ class ParametersSender(SideChannel):
 
 
 def read_parameter(message: IncomingMessage) -> tuple[str, str, list[float], int]:
-    """Returns name, kind ("value" or one of DISTRIBUTIONS), numbers and seed. Raises ProtocolError for another kind."""
+    """Returns name, kind ("value" or one of DISTRIBUTIONS), numbers and seed. Raises ProtocolError for an unknown
+    kind."""
     name = message.read_string()
     if (data := message.read_int32()) == 0:
         return name, "value", [message.read_float32()], 0
@@ -144,7 +145,7 @@ class StatsReceiver(SideChannel):
         """Number of measurements ignored because there are more than MAX_STATISTICS names."""
 
     def receive(self, message: IncomingMessage, copy: int) -> None:
-        """Stores one measurement; 'latest' values only of copy 0, because copies have no common order."""
+        """Stores one measurement; 'latest' values only from copy 0, because copies have no common order."""
         name = message.read_string()
         value = message.read_float32()
         kind = message.read_int32()
@@ -222,7 +223,7 @@ class FloatProperties(SideChannel):
         self._received[copy][name] = value
 
     def on_connect(self, copy: int) -> None:
-        """Sends all numbers that were set here, and forgets those of an earlier game."""
+        """Sends all numbers that were set on this side, and forgets the numbers of an earlier game."""
         self._received.pop(copy, None)
         for name, value in self._values(copy).items():
             self._update(name, value, copy)

@@ -94,16 +94,16 @@ def _matmul(layer: Layer, inputs: list[np.ndarray]) -> np.ndarray:
 
 
 def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
-    """Returns the padding before and after one side with which the result has size / stride, rounded up."""
+    """Returns the padding before and after one side that gives a result of size / stride, rounded up."""
     whole = max((-(-size // stride) - 1) * stride + kernel - size, 0)
     return whole // 2, whole - whole // 2
 
 
 def windows(layer: Layer, x: np.ndarray, kernel: tuple[int, int], fill: float) -> np.ndarray:
-    """Returns the windows (N, H', W', C, kernel height, kernel width) that a convolution or pool sees.
+    """Returns the windows (N, H', W', C, kernel height, kernel width) to which a convolution or pool is applied.
 
-    Raises PolicyError for strides below 1, and for a padding beyond the window's size, which a damaged file may make as
-    large as memory.
+    Raises PolicyError for strides below 1, and for a padding beyond the window's size: a damaged file may ask for a
+    padding that fills the memory.
     """
     across, down = layer.strides[:2]
     if min(across, down) < 1:
@@ -174,7 +174,7 @@ def reshaped(layer: Layer) -> tuple[int, ...]:
 
 
 def ranges(layer: Layer) -> list[tuple[int, int]]:
-    """Returns start and end of the H, W and C of a slice; an end of 0 is the last. Raises PolicyError."""
+    """Returns start and end of a slice along H, W and C; an end of 0 means the last. Raises PolicyError."""
     if len(layer.pads) != 4 or len(layer.pool) != 4 or any(step != 1 for step in layer.strides):
         raise PolicyError(f"layer '{layer.name}' takes a slice with steps {list(layer.strides)}; only 1 is supported")
     if layer.pads[0] or layer.pool[0]:

@@ -1,7 +1,7 @@
 """Reads Barracuda's binary format, version 16: inputs, outputs, memories, layers, then all weights in a float32 array.
 
-Everything is bounded by the file's size, and anything that does not fit is refused: a file from elsewhere is data, and
-may be damaged.
+Everything is bounded by the file's size, and anything that does not fit is refused: a file from elsewhere may be
+damaged.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class NetworkFile:
 
 
 def read_network(path: Path) -> NetworkFile:
-    """Reads a file. Raises PolicyError if it is missing, damaged, or of another format."""
+    """Reads a file. Raises PolicyError if the file is missing, damaged, or of another format."""
     try:
         data = read_whole(path, MOST_BYTES)
     except OSError as error:

@@ -42,7 +42,7 @@ class Writer:
         return self.pixels[tensor][:2] != (1, 1)
 
     def operand(self, tensor: str, *, image: bool = False) -> str:
-        """Returns the ONNX tensor, constants included, in the form of an image (N, C, H, W) or as it is."""
+        """Returns the ONNX tensor, constants included, as an image (N, C, H, W) or in its own form."""
         if tensor not in self.constants:
             name = self.names[tensor]
             return self.as_image(name, self.pixels[tensor]) if image and not self.is_image(tensor) else name
@@ -80,8 +80,9 @@ def write_layers(
 ) -> tuple[Writer, Writer]:
     """Writes all layers; returns writers that know the results, with random numbers and without them.
 
-    `inputs`: ONNX tensor of each input; `quiet`: for random tensors, the tensor without randomness; `zeros` (1,
-    H, W, C): the shape of each. Layers that do not depend on random numbers are written once. Raises PolicyError.
+    `inputs`: ONNX tensor of each input; `quiet`: for random tensors, the tensor without randomness; `zeros` (1, H, W,
+    C): zeros in the shape of each input. Layers that do not depend on random numbers are written once. Raises
+    PolicyError.
     """
     pixels = {name: value.shape[1:] for name, value in evaluate(network, zeros).items()}
     drawn = Writer(graph, network, pixels, dict(inputs), dict(network.constants))
@@ -135,7 +136,7 @@ PLAIN_ACTIVATIONS = {
 
 
 def dense(writer: Writer, layer: Layer) -> str:
-    """Writes (N, in) by a kernel (in, out), plus a bias."""
+    """Writes the product of (N, in) and a kernel (in, out), plus a bias."""
     graph, (kernel, bias) = writer.graph, (each.values for each in layer.weights)
     weights = graph.constant(f"{layer.name}.kernel", kernel.reshape(-1, kernel.shape[3]))
     biases = graph.constant(f"{layer.name}.bias", bias.reshape(-1))
@@ -191,7 +192,7 @@ def scale_bias(writer: Writer, layer: Layer) -> str:
 
 
 def arithmetic(writer: Writer, layer: Layer) -> str:
-    """Writes a sum, product or the like of two or more tensors."""
+    """Writes an elementwise operation, such as a sum or product, of two or more tensors."""
     image = writer.is_image(layer.name)
     result, *others = (writer.operand(name, image=image) for name in layer.inputs)
     for each in others:
@@ -210,7 +211,7 @@ REDUCTIONS = {
 
 
 def reduction(writer: Writer, layer: Layer) -> str:
-    """Writes the sum or the like over the channels, which are kept as one."""
+    """Writes a reduction over the channels, such as a sum, which leaves one channel."""
     x = writer.operand(layer.inputs[0], image=writer.is_image(layer.inputs[0]))
     return writer.graph.add(REDUCTIONS[layer.kind], x, axes=[1], keepdims=1)
 

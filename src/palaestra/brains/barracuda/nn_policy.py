@@ -1,8 +1,8 @@
 """A Barracuda file as an ONNX model of version 3.
 
-Such a file has `vector_observation` (all vectors joined), `visual_observation_0`, ..., and `action`: continuous
-numbers, or log-probabilities of all branches side by side, from which the game drew. `action_masks` holds 1 for an
-allowed choice.
+A Barracuda file has the inputs `vector_observation` (all vectors joined), `visual_observation_0`, ..., and the output
+`action`: continuous numbers, or log-probabilities of all branches side by side, from which the game draws.
+`action_masks` holds 1 for an allowed choice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FLOAT = 1  # of ONNX's TensorProto.DataType
 
 @dataclass(frozen=True, slots=True)
 class BarracudaPolicy:
-    """Policy of a file: its layers, and the spaces of the agent that it plays."""
+    """Policy of a file: its layers, and the spaces of the agent that the policy plays."""
 
     network: NetworkFile
     obs: tuple[Shape, ...]  # of each observation, in the order in which Unity has the sensors; images as (C, H, W)
@@ -43,10 +43,10 @@ class BarracudaPolicy:
 def read_policy(
     path: Path, obs: Sequence[Shape] | None = None, branches: Sequence[int] | None = None
 ) -> BarracudaPolicy:
-    """Reads a file. Raises PolicyError if it is damaged, no policy, or has layers that cannot be read.
+    """Reads a file. Raises PolicyError if the file is damaged, no policy, or has layers that cannot be read.
 
-    `obs`: shape of each observation, needed where several vectors were joined or images are in another order;
-    `branches`: numbers of choices, where the file does not show them.
+    `obs`: shape of each observation, needed if several vectors are joined or images are in another order;
+    `branches`: numbers of choices, needed if the file does not show them.
     """
     network = read_network(path)
     for needed in ("action", "is_continuous_control", "action_output_shape"):
@@ -77,12 +77,13 @@ def read_policy(
 
 
 def load_nn(path: Path) -> bytes:
-    """Returns a file as an ONNX model with the file's own names: `vector_observation` takes all vectors, joined."""
+    """Returns a file as an ONNX model with the tensor names of the file: `vector_observation` takes all vectors,
+    joined."""
     return policy_graph(read_policy(path), own_names=True).model().SerializeToString()
 
 
 def policy_graph(policy: BarracudaPolicy, *, own_names: bool = False) -> Graph:
-    """Returns the model, its observations obs_0, obs_1, ... or, with `own_names`, named as in the file."""
+    """Returns the model; its observations are named obs_0, obs_1, ... or, with `own_names`, as in the file."""
     graph = Graph()
     network = policy.network
     form_outputs(graph, policy.memory_size)
@@ -106,7 +107,7 @@ def policy_graph(policy: BarracudaPolicy, *, own_names: bool = False) -> Graph:
 
 
 def zeros(network: NetworkFile, rows: int = 1) -> dict[str, np.ndarray]:
-    """Returns inputs and memories of zeros, (rows, H, W, C), but for masks, which allow everything."""
+    """Returns inputs and memories of zeros, (rows, H, W, C), except for masks, which allow everything."""
     sizes = {name: _pixels(network, name) for name in network.inputs} | {
         each.entry: (1, 1, each.size) for each in network.memories
     }

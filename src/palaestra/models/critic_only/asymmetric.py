@@ -1,8 +1,9 @@
 """An on-policy network whose critic sees more than its actor.
 
 Pinto et al. 2017, https://arxiv.org/abs/1710.06542: the critic is needed for learning alone, so it may see observations
-that the policy lacks. It sees what the actor sees too: Baisero and Amato 2022, https://arxiv.org/abs/2105.11674, show
-that values of the state alone mislead a policy with memory; values of state and history do not.
+that the policy lacks. The critic also sees what the actor sees: Baisero and Amato 2022,
+https://arxiv.org/abs/2105.11674, show that values of the state alone mislead a policy with memory; values of state and
+history do not mislead it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class CriticTrunk(Trunk):
         self.places = critic_places(spec, shown)
 
     def encode(self, index: int, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
-        """Returns what the body sees of the inputs of both, (N, width)."""
+        """Returns the input of the critic's body from the inputs of actor and critic, (N, width)."""
         return super().encode(index, tuple(inputs[i] for i in self.places), extra)
 
 
@@ -62,11 +63,11 @@ class BothBodies:
 
 
 class AsymmetricActorCritic(Trunk):
-    """Actor and critic with separate trunks: the inherited trunk is the actor's, whose spec lacks the observations for
-    `critic` alone.
+    """Actor and critic with separate trunks: the inherited trunk is the actor's; its spec lacks the observations for
+    the critic alone.
 
-    It has the members of `ActorCritic`, by whose methods it computes; what belongs to the network CRITIC is done by
-    `critic`. With only the actor's observations, as in demonstrations, it acts but has no values.
+    The class has the members of `ActorCritic` and uses its methods; `critic` computes everything of the network CRITIC.
+    With only the actor's observations, as in demonstrations, it acts but has no values.
     """
 
     reward_heads = ("value_head.",)
@@ -104,19 +105,19 @@ class AsymmetricActorCritic(Trunk):
 
     @property
     def both(self) -> BothBodies:
-        """The stacked layers of both, for the closed form."""
+        """The stacked layers of actor and critic, for the gradient in closed form."""
         return BothBodies((self.body, self.critic.body))
 
     def stacked(self, inputs: Inputs, extra: Tensor | None = None) -> Any:
-        """Returns the encoding as the body of each sees it, (1, N, width) for `both`."""
+        """Returns the encodings that the bodies of actor and critic take, (1, N, width) each, as `both` reads them."""
         return tuple(trunk.encode(0, inputs, extra).unsqueeze(0) for trunk in (self, self.critic))
 
     def prepare(self, obs: tuple[Tensor, ...]) -> Inputs:
-        """Prepares all observations of the behavior, or those of the actor alone."""
+        """Prepares all observations of the behavior, or only those of the actor."""
         return prepared(self, self.critic, obs)
 
     def learn_statistics(self, vectors: tuple[Tensor, ...], group: RankGroup = ALONE) -> None:
-        """Adds rows of vectors, of `measured` or of the actor alone, to the normalizers of both."""
+        """Updates the normalizers of actor and critic with rows of vectors, of `measured` or of the actor alone."""
         learn_both(self, self.critic, vectors, group)
 
     def features(self, index: int, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
@@ -129,22 +130,23 @@ class AsymmetricActorCritic(Trunk):
         return torch.stack([self.features(i, inputs, extra) for i in range(self.networks)])
 
     def remember(self, index: int, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the features of actor or critic and its state after a decision; `recurrent_state` (N, L): of both."""
+        """Returns the features of actor or critic and its state after a decision; `recurrent_state` (N, L) has both
+        states."""
         if index == ACTOR:
             return super().remember(0, inputs, recurrent_state)
         return self.critic.remember(0, inputs, self._of_critic(recurrent_state))
 
     def unroll(self, index: int, features: Tensor, sequences: Sequences | None) -> Tensor:
-        """Returns features after the memory of actor or critic, (N, width), along sequences; as given without it."""
+        """Returns features after the memory of actor or critic, (N, width), along sequences; without memory they stay
+        the same."""
         if index == ACTOR or sequences is None:
             return super().unroll(0, features, sequences)
         state = self._of_critic(sequences.recurrent_state)
         return self.critic.unroll(0, features, replace(sequences, recurrent_state=state))
 
     def decide(self, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the actor's packed output and the recurrent state (N, L) after this decision, of both where the
-        critic's observations are there.
-        """
+        """Returns the actor's packed output and the recurrent state (N, L) after this decision: of actor and critic, if
+        the critic's observations are given."""
         if self.memory is None:
             return self.act(inputs), recurrent_state
         features, after = self.remember(ACTOR, inputs, recurrent_state)

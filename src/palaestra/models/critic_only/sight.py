@@ -1,6 +1,7 @@
-"""Splits observations between an actor and its critic, where some are for the critic alone.
+"""Splits observations between an actor and its critic, if some are for the critic alone.
 
-Prepared observations of both are one tuple, the actor's first, so that rollouts and replays keep each image once.
+Prepared observations of actor and critic are one tuple, the actor's first, so that rollouts and replays keep each image
+once.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ KEY = "network_settings.critic_only"
 
 
 def shown_to_actor(spec: BehaviorSpec, settings: NetworkSettings) -> tuple[int, ...]:
-    """Returns the observations that the actor sees. Raises ConfigError if a pattern matches no observation, or if
-    none is left for the actor."""
+    """Returns the observations that the actor sees. Raises ConfigError if a pattern matches no observation, or if no
+    observation is left for the actor."""
     names = [obs.name for obs in spec.obs]
     there = f"(it has: {', '.join(names)})"
     patterns = settings.critic_only or ()
@@ -43,10 +44,11 @@ def narrowed(spec: BehaviorSpec, shown: Sequence[int]) -> BehaviorSpec:
 
 
 def critic_places(spec: BehaviorSpec, shown: Sequence[int]) -> tuple[int, ...]:
-    """Returns where each of the critic's inputs (vector, images, entities) lies among the inputs of both.
+    """Returns the position of each of the critic's inputs (vector, images, entities) among the inputs of actor and
+    critic.
 
-    Images and entities that both see are stored with the actor's. Vectors are the critic's own, which normalizes all of
-    them.
+    Images and entities that both see are stored with the actor's inputs. The critic has vectors of its own, because it
+    normalizes all of them.
     """
     every = [i for kind in ("is_visual", "is_entities") for i, obs in enumerate(spec.obs) if getattr(obs, kind)]
     actors = [i for i in every if i in shown]
@@ -55,7 +57,8 @@ def critic_places(spec: BehaviorSpec, shown: Sequence[int]) -> tuple[int, ...]:
 
 
 def prepared(actor: Trunk, critic: Trunk, obs: tuple[Tensor, ...]) -> Inputs:
-    """Returns the inputs of both, from all observations of the behavior, or the actor's alone, from what it sees."""
+    """Returns the inputs of actor and critic from all observations of the behavior, or the actor's inputs from its own
+    observations."""
     if len(obs) == len(actor.spec.obs):
         return Trunk.prepare(actor, obs)
     shown = actor.shown or ()
@@ -65,12 +68,12 @@ def prepared(actor: Trunk, critic: Trunk, obs: tuple[Tensor, ...]) -> Inputs:
 
 
 def has_critics_inputs(actor: Trunk, inputs: Inputs) -> bool:
-    """Whether these inputs are for actor and critic, not for the actor alone."""
+    """Whether these inputs are for actor and critic, or for the actor alone (False)."""
     return actor.shown is None or len(inputs) > 1 + len(actor.images) + len(actor.entities)
 
 
 def learn_both(actor: Trunk, critic: Trunk, vectors: tuple[Tensor, ...], group: RankGroup) -> None:
-    """Takes rows of all vectors of the behavior, or of the actor's alone, into the normalizers of both."""
+    """Updates the normalizers of actor and critic with rows of all vectors of the behavior, or of the actor's alone."""
     shown = actor.shown or ()
     whole = len(vectors) == len(critic.vectors)
     mine = [critic.vectors.index(shown[i]) for i in actor.vectors] if whole else range(len(vectors))

@@ -1,9 +1,9 @@
-"""Attention of each agent of a group over its mates, with its gradient by the chain rule.
+"""Attention of each agent of a group over its group mates, with its gradient by the chain rule.
 
-Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, eq. 1. Groups are small and many: autograd's gradient spends most
-of its time in rearranging heads, and in one tiny product after another.
+Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, eq. 1. Groups are small and many: autograd spends most of its
+time on rearranging heads and on many tiny products.
 
-Letters in shapes: M group steps, P places, H heads, s numbers of a head, B = M * H.
+Letters in shapes: In shapes: M group steps, P places, H heads, s numbers of a head, B = M * H.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ TINY = 400
 
 
 def attend(query: Tensor, seen: Tensor, done: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:
-    """Returns what each agent takes from all agents' observations, and from its own observation and its mates'
-    observations and actions, each (M * P, H * s).
+    """Returns the results of each agent's attention, (M * P, H * s) each: over all agents' observations, and over its
+    own observation and its mates' observations and actions.
 
-    Columns of observations: `query` (N, H * s); keys and values, (N, 2 * H * s), of observations, `seen`, and with
-    actions, `done`.
+    Columns of observations: `query` (N, H * s); `seen`: keys and values (N, 2 * H * s) of observations; `done`: the
+    same of observations with actions.
     """
     with torch.autocast(query.device.type, enabled=False):
         size = query.shape[1] // HEADS

@@ -22,11 +22,11 @@ class GroupCritic(nn.Module):
     action.
 
     Three parts add up. A linear layer gives the value of an agent's own observation, as PPO's critic does. Attention
-    over all agents' observations adds the context: what the mates' observations change about it. The value of the group
-    is the mean of both over its agents. Attention over the agent's own observation and its mates' observations and
-    actions adds the difference that makes the agent's baseline. Only the first part trains the body: while rewards are
-    rare, the gradient of the other two, through their normalized layers, was measured to erase the observations from
-    its features.
+    over all agents' observations adds the context: how the mates' observations change this value. The value of the
+    group is the mean of value plus context over its agents. Attention over the agent's own observation and its mates'
+    observations and actions adds the difference between the group's value and the agent's baseline. Only the first part
+    trains the body: while rewards are rare, the gradient of the other two parts, through their normalized layers, was
+    measured to erase the observations from the body's features.
 
     Queries come from observations alone; the order of agents does not matter, and empty rows are ignored. Keys and
     values are computed once for each agent, not once for each pair. The number of agents is an input, as 1 - 1 /
@@ -36,7 +36,8 @@ class GroupCritic(nn.Module):
     learned from the first step on.
 
     With `individual` values an agent's own value also gets the number of agents, and the value of the group is the mean
-    of own values alone; the context's head then starts with weights of 0, which was measured to learn faster.
+    of own values alone; the context's head then starts with weights of 0, with which learning was measured to be
+    faster.
     """
 
     def __init__(self, inputs: int, signals: int, action: ActionSpec, individual: bool = False) -> None:
@@ -65,7 +66,8 @@ class GroupCritic(nn.Module):
         return self.own_head(features)
 
     def own_value(self, features: Tensor, agents: Tensor) -> Tensor:
-        """Returns values (..., K) of own observations, from features (..., inputs), with so many `agents` (...,)."""
+        """Returns values (..., K) of own observations, from features (..., inputs) and the number of `agents`
+        (...,)."""
         own = self.own_head(features)
         if self.count_head is None:
             return own
@@ -102,9 +104,9 @@ class GroupCritic(nn.Module):
         """Returns contexts and differences of R decisions, each (R, K): value = own + context, baseline = value +
         difference.
 
-        `features` (N, inputs) of observations; `action` (N, ...) is each agent's action, as sent to the environment.
-        `deciding` (R,) indexes the observation of each decision; `places` (R,) its place in the flattened (M, P) table
-        of `groups`.
+        `features` (N, inputs) of observations; `action` (N, ...) is each agent's action, as the environment received
+        it. `deciding` (R,) indexes the observation of each decision; `places` (R,) indexes its place in the flattened
+        (M, P) table of `groups`.
         """
         embedded, *attended = self._attended(features, action, groups)
         itself, agents = groups.at(embedded, deciding), groups.agents_at(places)
@@ -116,7 +118,7 @@ class GroupCritic(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Returns own values, values and baselines of R decisions, each (R, K), and `value` of the groups, (M, K).
 
-        Arguments as in `context_and_difference`; each context is worked out once for both.
+        The arguments are those of `context_and_difference`; each context is computed once and used for both.
         """
         embedded, of_obs, of_actions = self._attended(features, action, groups)
         itself, agents = groups.at(embedded, deciding), groups.agents_at(places)

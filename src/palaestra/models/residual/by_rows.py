@@ -1,8 +1,7 @@
-"""Residual bodies and heads over them on a CPU: one network after another on rows of features, gradients by the chain
-rule.
+"""Residual bodies and heads on a CPU: one network after another on rows of features, gradients by the chain rule.
 
-Products are oneDNN's, which take half the time of PyTorch's own (MKL's) on processors of AMD; for the rest there are
-few calls. Letters in shapes: N rows, R those of the outputs, k networks.
+oneDNN computes the products, in half the time of PyTorch's own (MKL) on processors of AMD; the rest takes few calls.
+Letters in shapes: In shapes: N rows, R rows of the outputs, k networks.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ _relu_gradient = torch.ops.aten.threshold_backward.grad_input
 
 
 def fits(x: Tensor) -> bool:
-    """Whether this form is taken: on a CPU with oneDNN, in single precision, for some rows: the gradient of a norm of
-    none would end the process.
-    """
+    """Whether this form can be used: on a CPU with oneDNN, in single precision, with at least one row (the gradient of
+    a norm over no rows would end the process)."""
     single = x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
     return x.numel() > 0 and single and x.device.type == "cpu" and torch.backends.mkldnn.is_available()
 
 
 class NormedLayer(NamedTuple):
-    """A linear layer of one network, and the norm before the first or after another."""
+    """A linear layer of one network with a norm: for the first layer the norm before it, for others the norm after
+    it."""
 
     weight: Tensor  # (out, in)
     scale: Tensor  # (width,) the norm's
@@ -51,7 +50,7 @@ class Trace(NamedTuple):
 
 
 class Pass:
-    """One network's features of some rows, and their gradient."""
+    """One network's features of some rows, and the gradient of these features."""
 
     def __init__(self, layers: list[NormedLayer], scale: Tensor, learns: bool) -> None:
         """`scale` (hidden,) of the features. `learns`: norms take the statistics of the rows."""
@@ -80,9 +79,8 @@ class Pass:
         return self._unit * self._scale
 
     def backward(self, grad: Tensor, moves: bool, of_input: bool) -> tuple[Tensor | None, list[tuple[Tensor, ...]]]:
-        """Returns the gradient of what went in, where asked for, and, where its parameters move, those of each layer's
-        weight, scale and bias and last of the features' scale, from that of the features (R, hidden).
-        """
+        """Returns the gradient of the inputs if `of_input`, and, if `moves`, the gradients of each layer's weight,
+        scale and bias and of the features' scale, from the gradient of the features (R, hidden)."""
         whole = grad * self._unit
         share = torch.mv(whole, self._scale).div_(-grad.shape[1]).unsqueeze(1)
         part = (grad * self._scale).add_(self._unit * share).mul_(self._root)
@@ -125,13 +123,13 @@ class Features(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, at: slice, passes: list[Pass], *parameters: Tensor) -> Tensor:
-        """`parameters`: the scale, weights and affines of all networks, which the passes have views of."""
+        """`parameters`: the scale, weights and affines of all networks, of which the passes have views."""
         ctx.passes = passes
         return torch.stack([each.forward(rows, at) for each, rows in zip(passes, x.unbind(), strict=True)])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
-        """Returns the gradient of the rows and of the parameters, from that of the features."""
+        """Returns the gradient of the rows and of the parameters, from the gradient of the features."""
         of_input, *moves = ctx.needs_input_grad
         passes = zip(ctx.passes, grad.unbind(), strict=True)
         inputs, found = zip(*(each.backward(part, any(moves), of_input) for each, part in passes), strict=True)
@@ -162,7 +160,7 @@ class Heads(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        """Returns the gradient of biases, features and weights, from that of the outputs."""
+        """Returns the gradient of biases, features and weights, from the gradient of the outputs."""
         x, weight = ctx.saved_tensors
         rows = list(zip(grad.unbind(), x.unbind(), weight.unbind(), strict=True))
         of_x = torch.stack([multiplied(grad, weight) for grad, _, weight in rows]) if ctx.needs_input_grad[1] else None
@@ -173,7 +171,8 @@ class Heads(torch.autograd.Function):
 
 
 def of_weight(x: Tensor, grad: Tensor) -> Tensor:
-    """Returns the gradient of weights (out, in) from their inputs (N, in) and that of their outputs (N, out)."""
+    """Returns the gradient of weights (out, in) from their inputs (N, in) and the gradient of their outputs (N,
+    out)."""
     # of the two the narrower one is copied
     return multiplied(grad.t(), x.t()) if x.shape[1] > grad.shape[1] else multiplied(x.t(), grad.t()).t()
 

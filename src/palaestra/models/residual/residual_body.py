@@ -1,7 +1,7 @@
 """Residual blocks normalized by batches, with weights of bounded length: `network_settings.body: residual`.
 
-Kim et al. 2026, https://arxiv.org/abs/2604.04539, section 4 (FlashSAC). They keep the size of everything that a critic
-computes in bounds however long it learns, so that its targets, which it makes itself, cannot run away.
+Kim et al. 2026, https://arxiv.org/abs/2604.04539, section 4 (FlashSAC). However long a critic learns, they bound
+everything that it computes, so that its targets, which depend on its own values, cannot diverge.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ class StackedBatchNorm(nn.Module):
         self.register_buffer("var", torch.ones(networks * width))
 
     def forward(self, x: Tensor, learns: bool) -> Tensor:
-        """Maps (k, width, N) to the same, by the rows given where it `learns` their statistics, else by running ones.
+        """Maps (k, width, N) to the same shape; normalizes by the given rows if it `learns` their statistics, else by
+        running statistics.
 
-        Features lie before rows: so one call does for all networks.
+        Features come before rows in the shape, so that one call normalizes all networks.
         """
         scale, bias = self.affine.flatten(1).unbind()
         flat = x.flatten(0, 1).unsqueeze(0)
@@ -50,18 +51,19 @@ class StackedBatchNorm(nn.Module):
         return functional.batch_norm(flat, self.mean, self.var, scale, bias, learns, MOMENTUM, EPSILON).view(x.shape)
 
     def folded(self, index: int) -> tuple[Tensor, Tensor]:
-        """Returns one network's factors and summands, each (width,), by running statistics."""
+        """Returns one network's factors and summands, (width,) each, from running statistics."""
         mean, var = (x.view(self.affine.shape[1:])[index] for x in (self.mean, self.var))
         factor = self.affine[0, index] * (var + EPSILON).rsqrt()
         return factor, self.affine[1, index] - mean * factor
 
 
 class ResidualBody(nn.Module):
-    """k networks of one shape, all in one batched product: a linear layer over normalized inputs, then `blocks` times
-    a wide layer and a narrow one, each normalized and rectified, added to what went in; at the end features of length
-    sqrt(hidden).
+    """k networks of one shape, computed in batched products: a linear layer over normalized inputs, then `blocks` times
+    a wide and a narrow layer, each followed by a norm and ReLU, added to the block's input; at the end features of
+    length sqrt(hidden).
 
-    Weights are (k, out, in), without biases, which normalization makes idle. Activations are (k, features, N).
+    Weights are (k, out, in); there are no biases, since normalization would remove them. Activations are (k, features,
+    N).
     """
 
     def __init__(self, networks: int, inputs: int, hidden: int, blocks: int) -> None:
@@ -126,11 +128,11 @@ class ResidualBody(nn.Module):
         return [(list(layers), scale) for *layers, scale in zip(*columns, self.scale.squeeze(2), strict=True)]
 
     def folded(self, index: int) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-        """Returns the mean that one network takes from its inputs (in,), and its layers with the rest of their norms'
-        running statistics in them: weights (out, in), biases (out,).
+        """Returns the mean that one network subtracts from its inputs (in,), and its layers with the rest of their
+        norms' running statistics folded in: weights (out, in), biases (out,).
 
-        The first is alone, the others are the two of each block. The mean is not part of the first layer's bias: if
-        inputs vary little about a large number, precision would be lost.
+        The first layer is alone; the others are two per block. The mean is not folded into the first layer's bias:
+        precision would be lost if inputs vary little about a large number.
         """
         (first, *norms), (entry, *weights) = self.norms, self.weights
         assert isinstance(first, StackedBatchNorm)
@@ -144,7 +146,8 @@ class ResidualBody(nn.Module):
 
     @contextmanager
     def learning(self) -> Iterator[None]:
-        """Within the block (gradient steps only), normalizes by the given rows, and learns their statistics."""
+        """Within the block (gradient steps only), normalizes by the given rows, and learns the statistics of these
+        rows."""
         self._learns = True
         try:
             yield
@@ -153,7 +156,8 @@ class ResidualBody(nn.Module):
 
     @torch.no_grad()
     def bound(self) -> None:
-        """Scales each row of weights to length 1, and each norm's scale and bias together to that of ones."""
+        """Scales each row of weights to length 1, and each norm's scale and bias together to the length of a vector of
+        ones."""
         for weight, norm in self._layers:
             weight.div_(torch.linalg.vector_norm(weight, dim=2, keepdim=True))
             affine = norm.affine
@@ -163,7 +167,8 @@ class ResidualBody(nn.Module):
 
 
 def rms_normalized(x: Tensor, dim: int) -> Tensor:
-    """Returns x by its root mean square along a dimension. Zhang and Sennrich 2019, https://arxiv.org/abs/1910.07467."""
+    """Returns x divided by its root mean square along a dimension. Zhang and Sennrich 2019,
+    https://arxiv.org/abs/1910.07467."""
     return x * torch.rsqrt(x.square().mean(dim, keepdim=True) + EPSILON)
 
 

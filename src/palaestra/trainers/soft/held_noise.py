@@ -1,7 +1,8 @@
-"""A policy whose agents keep the noise of their continuous actions for some decisions, to get further by it.
+"""A policy whose agents keep the noise of their continuous actions for several decisions, so that they explore further.
 
-New noise for every decision cancels out if many decisions pass before they have an effect. How long an
-agent keeps it is drawn each time from a truncated zeta law: Dabney et al. 2020, https://arxiv.org/abs/2006.01782.
+New noise for every decision cancels out if many decisions pass before they have an effect. The number of decisions for
+which an agent keeps its noise is drawn each time from a truncated zeta law: Dabney et al. 2020,
+https://arxiv.org/abs/2006.01782.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ EXPONENT = 2.0
 
 
 class HeldNoisePolicy(NetworkPolicy):
-    """Acts as `NetworkPolicy` does, with noise that is held.
+    """Acts as `NetworkPolicy` does, but keeps its noise for several decisions.
 
-    After each slot's recurrent state come its noise and the number of decisions for which it is still kept; like that
-    state, they end with an episode and are saved.
+    After each slot's recurrent state come its noise and the number of decisions for which the noise is kept; like
+    recurrent state, they end with an episode and are saved.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class HeldNoisePolicy(NetworkPolicy):
 
 
 class Holding:
-    """An actor whose continuous actions have the given noise, (R, continuous)."""
+    """An actor whose continuous actions have the noise that is given, (R, continuous)."""
 
     def __init__(self, network: Any, noise: Tensor) -> None:
         self._network = network
@@ -66,7 +67,7 @@ class Holding:
         return getattr(self._network, name)
 
     def draw(self, output: Tensor, *how: Any) -> tuple[Action, list[Tensor]]:
-        """Draws a sample as the actor does, but for its noise."""
+        """Draws a sample as the actor does, but with the noise that is given."""
         sample, branches = self._network.draw(output, *how)
         if how[-1]:  # deterministic
             return sample, branches
@@ -75,13 +76,13 @@ class Holding:
 
 
 def zeta_shares(longest: int) -> Tensor:
-    """Returns the chance of at most n decisions, for n from 1 to below `longest`, (longest - 1,)."""
+    """Returns the probability of at most n decisions, for n from 1 to below `longest`, (longest - 1,)."""
     chances = torch.arange(1, longest + 1, dtype=torch.float64) ** -EXPONENT
     return (chances.cumsum(0) / chances.sum())[:-1].float()
 
 
 def policy_of(network: Any, generator: torch.Generator, deterministic: bool, longest: int) -> NetworkPolicy:
-    """Returns a policy that holds its noise for up to `longest` decisions; for 1, an ordinary policy."""
+    """Returns a policy that keeps its noise for up to `longest` decisions; for 1, an ordinary policy."""
     if longest == 1:
         return NetworkPolicy(network, generator, deterministic)
     return HeldNoisePolicy(network, generator, deterministic, longest=longest)

@@ -1,7 +1,7 @@
 """A gradient step of soft actor-critic with joint batches, values over bins and a delayed policy.
 
 Kim et al. 2026, https://arxiv.org/abs/2604.04539 (FlashSAC); joint batches: Bhatt et al. 2019,
-https://arxiv.org/abs/1902.05605 (CrossQ). Each part is a setting of its own: `network_settings.body: residual`,
+https://arxiv.org/abs/1902.05605 (CrossQ). Each part has a setting of its own: `network_settings.body: residual`,
 `critic_bins`, `policy_delay`, `target_deviation`.
 """
 
@@ -33,14 +33,15 @@ from palaestra.trainers.sac_gradient import POLICY_LOSS, DrawnActions, SoftGradi
 
 
 class JointGradient(SoftGradient):
-    """Takes gradient steps with the additions of the settings to soft actor-critic.
+    """Takes gradient steps of soft actor-critic with the additions that the settings ask for.
 
     Networks with batch statistics see decisions and their next states as one batch, so that a value and its target are
     normalized in the same way.
     """
 
     def prepare(self) -> None:
-        """Makes the additions of the settings: bins, targets of entropy, and bodies with batch statistics."""
+        """Makes the objects for the additions of the settings: bins, targets of entropy, and bodies with batch
+        statistics."""
         network, hyper = self.network, self.hyper
         self.delay = hyper.policy_delay
         bodies = network.body, network.critics.body, network.targets.body
@@ -57,7 +58,7 @@ class JointGradient(SoftGradient):
         network.targets.load_state_dict(network.critics.state_dict())
 
     def parts(self) -> dict[str, Any]:
-        """Returns its state for checkpoints, by name."""
+        """Returns the object's state for checkpoints, by name."""
         return {**super().parts(), "gradient": self}
 
     def __call__(self, batch: ReplayBatch, losses: SoftLosses, metrics: Metrics) -> None:
@@ -74,7 +75,7 @@ class JointGradient(SoftGradient):
             self._group.average(self._statistics, batch.reward.shape[0])
 
     def fill(self, batch: ReplayBatch, reward: Tensor, losses: SoftLosses, metrics: Metrics) -> None:
-        """Fills the `.grad` of every parameter that moves in this step, for `reward` (N, K)."""
+        """Fills the `.grad` of every parameter that is updated in this step, for `reward` (N, K)."""
         super().fill(batch, reward, losses, metrics)
         for parameter in [] if self._acts else [*self.deciding, self.network.log_temperature]:
             parameter.grad = None
@@ -192,7 +193,7 @@ class JointGradient(SoftGradient):
         return DrawnActions(*sample, values, temperature, soft_value(values.amin(0), *sample[1:], temperature))
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the number of steps taken, which says when the policy's is due."""
+        """Returns the number of steps taken, which tells when the policy's next step is due."""
         return {"steps": self._steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
-"""SAC's gradient by the chain rule, where stacked layers alone lie between encodings and heads: autograd takes nearly
-twice as long for small networks, since its time goes into calls, not arithmetic.
+"""SAC's gradient by the chain rule, for networks with only stacked layers between encodings and heads: autograd takes
+nearly twice as long for small networks, since most of its time goes into calls, not arithmetic.
 
-Each sum is made as autograd makes it, so that both give the same digits. Shapes: see ARCHITECTURE.md; of 2 N rows the
-first N hold observations at the decisions, the others the next observations.
+Each sum is computed in autograd's order, so that both give the same digits. Shapes: see ARCHITECTURE.md; of 2 N rows
+the first N hold the observations at decisions, the others the next observations.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MANY = 256
 
 
 def has_closed_form(network: SoftActorCritic) -> bool:
-    """Whether stacked layers alone lie between encodings and heads."""
+    """Whether there are only stacked layers between encodings and heads."""
     return not (network.apart or network.critics.apart or network.memory)
 
 
@@ -60,7 +60,7 @@ class Draw:
 
 
 class ClosedFormGradient(SoftGradient):
-    """Takes the same gradient steps, for SAC's own losses; targets may be a user's."""
+    """Takes the same gradient steps, for SAC's own losses; targets may be overridden by a user's subclass."""
 
     @torch.no_grad()
     def fill(self, batch: ReplayBatch, reward: Tensor, losses: SoftLosses, metrics: Metrics) -> None:
@@ -208,7 +208,7 @@ def write_gradients(weight: Tensor, bias: Tensor, x: Tensor, grad: Tensor, n: in
 
 
 def into(parameter: Tensor) -> Tensor:
-    """Returns where a parameter's gradient is written to."""
+    """Returns the tensor into which a parameter's gradient is written."""
     if parameter.grad is None:
         parameter.grad = torch.empty_like(parameter)
     return parameter.grad

@@ -1,1 +1,1 @@
-"""Mirrored copies of experience: the mirror (`mirror`), its settings, and trainers that learn from it."""
+"""Mirrored copies of experience: the mirror (`mirror`), its settings, and the trainers that learn from the copies."""

@@ -1,4 +1,4 @@
-"""Mirrors experience: signs and permutations of observations and actions that undo themselves."""
+"""Mirrors experience by signs and permutations of observations and actions; mirroring twice returns the original."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class MirrorActions(Settings):
 
 
 class MirrorSettings(Settings):
-    """A mirror of a behavior. If it is applied twice, nothing changes."""
+    """A mirror of a behavior: left and right are exchanged. If it is applied twice, nothing changes."""
 
     observations: dict[str, MirrorRule] = Field(min_length=1)
     """Change of each observation, by its name or a pattern such as `Ray*`; `same`: no change."""
@@ -77,7 +77,8 @@ class MirrorSettings(Settings):
 
 
 def mirror_tree(given: Any) -> Any:
-    """Returns the tree of a mirror that is given as one, or by its file or a shipped one's name. Raises ValueError."""
+    """Returns the settings tree of a mirror that is given as a tree, by its file, or by the name of a shipped one.
+    Raises ValueError."""
     if given is None or isinstance(given, dict | MirrorSettings):
         return given
     shipped = shipped_files("mirrors")

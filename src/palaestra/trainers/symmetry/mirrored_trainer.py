@@ -35,7 +35,7 @@ from palaestra.trainers.symmetry.mirror import Mirror
 
 
 class MirroredEstimates(ValueEstimates):
-    """Estimates of a rollout whose minibatches hold each of their decisions twice: as it was, and mirrored."""
+    """Estimates of a rollout whose minibatches hold each decision twice: the original, and its mirror image."""
 
     def __init__(self, network: ActorCritic, rollout: Rollout, mirror: Mirror) -> None:
         super().__init__(network, rollout, None)
@@ -44,7 +44,7 @@ class MirroredEstimates(ValueEstimates):
     def passes(
         self, rows: Minibatch, size: int, epochs: int, generator: torch.Generator, group: RankGroup
     ) -> Iterator[Iterator[Minibatch]]:
-        """Yields minibatches of `size` decisions and their mirror images, which lie side by side."""
+        """Yields minibatches of `size` decisions and their mirror images, side by side."""
         pairs = zip(rows.columns(), self.mirrored(rows).columns(), strict=True)
         both = rows.with_columns([torch.stack(pair, 1) for pair in pairs])
         for minibatches in passes(both, size=size, epochs=epochs, generator=generator, group=group):
@@ -85,7 +85,8 @@ def with_mirror_image(batch: ReplayBatch, mirror: Mirror) -> ReplayBatch:
 
 
 class RewardsOfOriginals:
-    """Reward signals that judge the first half of a batch, which `with_mirror_image` doubled: images earn the same."""
+    """Reward signals that rate the first half of a batch that `with_mirror_image` doubled: mirror images earn the
+    same."""
 
     def __init__(self, signals: RewardSignals) -> None:
         self._signals = signals
@@ -101,7 +102,8 @@ class RewardsOfOriginals:
 
 
 def mirrored(kind: type[Any], settings: BehaviorSettings) -> type[Any]:
-    """Returns a trainer's class that also learns from mirror images. Raises ConfigError where that is not possible."""
+    """Returns a trainer's class that also learns from mirror images. Raises ConfigError if the trainer or its settings
+    do not allow this."""
     why = ""
     if settings.network_settings.memory is not None:
         why = "what an agent remembers of a mirrored episode is not known: leave out network_settings.memory, or mirror"
