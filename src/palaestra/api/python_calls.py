@@ -53,8 +53,7 @@ def python_call(function: Callable[P, T]) -> Callable[P, T]:
 
 def spelled_out(function: Callable[..., object]) -> Signature:
     """Returns a function's signature with the keywords that `**options: Unpack[...]` stands for. The keywords of
-    `**game` stay in the function's docstring: few programs need them.
-    """
+    `**game` stay in the function's docstring: few programs need them."""
     form = signature(function)
     forms: list[Parameter] = []
     for parameter in form.parameters.values():
@@ -114,8 +113,7 @@ def converted(given: object, kind: str) -> Any:
 
 def bound(name: str, accepted: Signature, args: tuple[object, ...], kwargs: Mapping[str, object]) -> BoundArguments:
     """Returns the arguments of a call, with NumPy's numbers turned into Python's; None means the default. Raises
-    CallError if an argument is unknown, missing, or has a wrong type.
-    """
+    CallError if an argument is unknown, missing, or has a wrong type."""
     try:
         given = accepted.bind(*args, **kwargs)
     except TypeError as error:

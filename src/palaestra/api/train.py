@@ -155,9 +155,8 @@ def callbacks_of(given: object) -> Sequence[Callable[[Summary], object]]:
 
 
 def prepared(request: TrainingRequest, ending: str = "") -> TrainingRequest:
-    """Returns the request with the facts about a program's environment, and with a run id. `ending`: what
-    follows the run id in the names of folders. Raises EnvError or RunError.
-    """
+    """Returns the request with the facts about a program's environment, and with a run id. `ending`: what follows the
+    run id in the names of folders. Raises EnvError or RunError."""
     overrides = {**request.overrides}
     sets = [setting for setting in request.sets if isinstance(setting, Setting)]
     found = given_env(request.env, request.config, overrides, sets)

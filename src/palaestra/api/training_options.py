@@ -85,8 +85,7 @@ class TrainingOptions(SettingOptions, total=False):
 
 def overrides_of(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns keywords that are not None as a part of the settings tree. Raises CallError for a keyword that is no
-    setting; the message names Palaestra's word for it, or the nearest keyword.
-    """
+    setting; the message names Palaestra's word for it, or the nearest keyword."""
     tree: dict[str, Any] = {}
     for key, given in options.items():
         value = class_by_name(given) if key == "trainer" and isinstance(given, type) else plain(given)
@@ -144,8 +143,7 @@ def section_of(key: str) -> str | None:
 
 def settings_of(settings: object) -> list[Setting]:
     """Returns the settings of a dictionary, which is nested or has dotted keys. Keys of a behavior, such as
-    `time_horizon` or `hyperparameters.beta`, apply to every behavior. Raises CallError.
-    """
+    `time_horizon` or `hyperparameters.beta`, apply to every behavior. Raises CallError."""
     if settings is None:
         return []
     if not isinstance(settings, Mapping):
@@ -176,8 +174,7 @@ def _leaves(settings: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str,
 
 def plain(value: Any) -> Any:
     """Returns a value in the types that a settings file can hold: numbers of NumPy, paths and devices become Python's
-    own types; a training's result becomes its folder.
-    """
+    own types; a training's result becomes its folder."""
     if isinstance(value, Mapping):
         return {key: plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

@@ -154,8 +154,7 @@ def complain(
     message: str, error: BaseException | None = None, prefix: str = "palaestra: error: ", topic: str = ""
 ) -> int:
     """Prints the message to standard error, after the traceback of `error` if given, and says where its topic is
-    explained. Returns the exit status 1.
-    """
+    explained. Returns the exit status 1."""
     with suppress(OSError):
         if error is not None:
             traceback.print_exception(error)

@@ -87,8 +87,7 @@ def env_options(group: Group) -> None:
 
 def given_env_options(options: argparse.Namespace, *, parameters: bool = True) -> dict[str, Any]:
     """Returns the options of the environment that were typed, and its parameters under `OF_RUN`. Raises ConfigError for
-    any other setting, and for parameters unless they are allowed.
-    """
+    any other setting, and for parameters unless they are allowed."""
     if not options.sets:
         return {}
     from palaestra.runtime.settings import load

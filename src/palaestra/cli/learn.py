@@ -185,8 +185,7 @@ def _flag(key: str) -> str:
 
 def check(options: argparse.Namespace) -> None:
     """Raises ConfigError for mistakes that can be found before slow libraries are loaded: GPUs on a machine without any
-    (`count_of` looks more closely later), an empty name, or a settings file that does not exist.
-    """
+    (`count_of` looks more closely later), an empty name, or a settings file that does not exist."""
     from palaestra.core.processes import surely_no_gpu
 
     if options.env_path is not None and not options.env_path.strip():

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command. Returns the exit status: 0, 1 for an error that the message explains, 2 for a wrong command
-    line, 128 plus its number for a signal. Programs pass `argv`; their streams and signals stay as they are.
-    """
+    line, 128 plus its number for a signal. Programs pass `argv`; their streams and signals stay as they are."""
     if argv is not None:
         from palaestra.cli.commands import run_command
         from palaestra.cli.streams import whole_streams

@@ -138,8 +138,7 @@ class Parser(argparse.ArgumentParser):
 
     def refuse(self, word: str, following: str | None) -> NoReturn:
         """Exits for an unknown argument: the error names Palaestra's flag for another library's flag, else the nearest
-        flag. `following`: the next word.
-        """
+        flag. `following`: the next word."""
         from palaestra.runtime.settings.foreign_names import answer_flag  # imports what checks settings: 0.3 s
 
         flag, equals, value = word.partition("=")

@@ -52,8 +52,7 @@ class _WholeStream(io.TextIOBase):
 @contextmanager
 def whole_streams() -> Iterator[None]:
     """Lets a command print to an object that a program has put in place of a standard stream, even if that object has
-    only `write`; the library rich needs more.
-    """
+    only `write`; the library rich needs more."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (
         stream if stream is None or hasattr(stream, "flush") else _WholeStream(stream) for stream in before

@@ -118,8 +118,7 @@ def silence(stream: TextIO) -> None:
 
 def file_name(name: str) -> str:
     """Returns a behavior's name if every file system accepts it as a file name, else a similar name with a hash that
-    keeps it unique.
-    """
+    keeps it unique."""
     plain = re.sub(r'[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069<>:"/\\|?*\ud800-\udfff]', "_", name)[:120].strip(
         " ."
     )
@@ -151,8 +150,7 @@ MOST_READ = 64 << 20
 
 def regular(path: str, flags: int) -> int:
     """Opens regular files only, as an `opener` for `open`. Raises OSError for a pipe, which waits for its other end,
-    and for a device.
-    """
+    and for a device."""
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
     mode = os.fstat(descriptor).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # `open` refuses a folder with its own error
@@ -204,8 +202,7 @@ def _too_large(file: Path, most: int) -> OSError:
 
 def write_whole(file: Path, data: bytes) -> None:
     """Writes `file` atomically, with a rename: readers see the old file or the new one, also after a crash. Raises
-    OSError.
-    """
+    OSError."""
     beside = file.with_name(f".{file.name}.tmp-{os.getpid()}")
     try:
         beside.unlink(missing_ok=True)  # of a process that was killed, or a link that leads elsewhere
@@ -223,8 +220,7 @@ def write_whole(file: Path, data: bytes) -> None:
 
 def must_be_new(file: Path, *, force: bool = False) -> Path:
     """Returns the file that a user named for a command to write. Raises ConfigError if it is a folder, or if it exists
-    and may not be overwritten.
-    """
+    and may not be overwritten."""
     if file.is_dir():
         raise ConfigError(f"{file} is a folder; expected the name of a file to write")
     if os.path.lexists(file) and not force:
@@ -234,8 +230,7 @@ def must_be_new(file: Path, *, force: bool = False) -> Path:
 
 def file_to_write(named: Path | None, usual: Path, *, force: bool = False) -> Path:
     """Returns the file that a user named, or one with the usual name and, if need be, a number: curves-2.png. Only
-    `force` overwrites a file. Raises ConfigError as `must_be_new` does.
-    """
+    `force` overwrites a file. Raises ConfigError as `must_be_new` does."""
     if named is not None or force:
         return must_be_new(named or usual, force=force)
     numbered = (usual.with_stem(f"{usual.stem}-{number}") for number in count(2))
@@ -310,8 +305,7 @@ def file_kind(path: Path, *own: str) -> str:
 
 def kind_of(head: bytes, name: str = "") -> str:
     """Returns the kind of a file with these first bytes and what to do with it, such as 'a Git LFS pointer; ...'; '' if
-    it is unknown.
-    """
+    it is unknown."""
     if not head:
         return "empty"
     if found := next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None):

@@ -82,8 +82,7 @@ def class_name(kind: type) -> str:
 
 def find_class(kind: str, title: str, name: str, members: Sequence[str], guide: str, base: type) -> type[Any]:
     """Loads a class as `find_plugin` does. Raises PluginError if it is no class, lacks one of `members` (`guide`
-    explains them), or has `Settings` that do not inherit from `base`.
-    """
+    explains them), or has `Settings` that do not inherit from `base`."""
     found = find_plugin(kind, title, name)
     if not isinstance(found, type):
         raise PluginError(f"{title} is {found!r}; expected a class")

@@ -115,8 +115,7 @@ def _threads_of_user(user: int) -> int:
 
 def surely_no_gpu() -> bool:
     """Whether PyTorch certainly finds no GPU, without importing it: PyTorch is built for CPUs, or there is no GPU
-    driver.
-    """
+    driver."""
     with suppress(PackageNotFoundError):
         if version("torch").endswith("+cpu"):
             return True

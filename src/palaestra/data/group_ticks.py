@@ -63,8 +63,7 @@ class GroupTicks:
 
     @classmethod
     def of(cls, decided: GroupDecisions, until: Tensor, step: TimeStep, now: int) -> GroupTicks:
-        """Returns ticks and rewards of complete decisions. `step` arrived on tick `now`, after the last
-        decision."""
+        """Returns ticks and rewards of complete decisions. `step` arrived on tick `now`, after the last decision."""
         none = step.group[:0]
         return cls(
             made=decided.made,

@@ -98,8 +98,7 @@ def _table(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _masks(parts: Sequence[Pairs], row: np.ndarray, used: int, branches: Sequence[int]) -> Tensor | None:
-    """Returns allowed choices of each observation, (used, choices); recorded choices are allowed. None: all
-    are."""
+    """Returns allowed choices of each observation, (used, choices); recorded choices are allowed. None: all are."""
     if not branches or all(part.mask is None for part in parts):
         return None
     table = np.ones((used, sum(branches)), np.bool_)
@@ -150,8 +149,7 @@ def _woven(
     first: ReplayBatch, second: ReplayBatch, a: Sequences, b: Sequences
 ) -> tuple[Tensor, Tensor, Tensor, Sequences]:
     """Lays two grids of sequences out side by side. Returns `now`, `after`, the order of all observations, and the
-    sequences.
-    """
+    sequences."""
     of_a, of_b = len(a.recurrent_state), len(b.recurrent_state)
     width = of_a + of_b
     place = torch.cat([a.place // of_a * width + a.place % of_a, b.place // of_b * width + of_a + b.place % of_b])

@@ -108,8 +108,7 @@ class SlottedBuffer:
         return completed
 
     def _forget(self, lost: Tensor) -> None:
-        """Removes decisions of these slots after their last episode end in this rollout. Final observations
-        stay."""
+        """Removes decisions of these slots after their last episode end in this rollout. Final observations stay."""
         slots = lost.nonzero().squeeze(1)
         rows = self._furthest()
         cursor = self._cursor[slots]

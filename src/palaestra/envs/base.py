@@ -89,8 +89,7 @@ class TrainingFacts:
 @dataclass(frozen=True, slots=True)
 class BehaviorFacts:
     """Facts about a behavior when it starts to train. Names and fields are those of the message
-    TrainingBehaviorInitialized.
-    """
+    TrainingBehaviorInitialized."""
 
     behavior_name: str  # hashed
     trainer_type: str
@@ -111,6 +110,5 @@ class BehaviorFacts:
 
 def hashed(text: str) -> str:
     """Returns the HMAC-SHA256 of a text under ML-Agents' key, in hexadecimal: equal names stay equal, but cannot be
-    read.
-    """
+    read."""
     return hmac.new(_KEY, text.encode(), hashlib.sha256).hexdigest()

@@ -99,8 +99,7 @@ class CopyFailed(Exception):
 
 class Copy(Protocol):
     """One copy of an environment. Any method but `kill` and `close` may raise CopyFailed, and EnvError if a restart
-    would not help.
-    """
+    would not help."""
 
     index: int
 
@@ -167,8 +166,7 @@ class Copies(list[C]):
 
     def __init__(self, events: Events, restarts: Restarts, log: Log, *, grace: float, start_tries: int = 1) -> None:
         """`grace`: seconds that copies have to end when all are closed. `start_tries`: times that a copy is started
-        before `begun`.
-        """
+        before `begun`."""
         self._events = events
         self._limits = restarts
         self._log = log

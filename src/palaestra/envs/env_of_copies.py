@@ -16,8 +16,7 @@ from palaestra.envs.copies import C, Copies
 
 class EnvOfCopies(ABC, Generic[C]):
     """An environment that steps all copies at once. A tick holds the copies that are ready; rows of the others are
-    inactive. It cannot be saved.
-    """
+    inactive. It cannot be saved."""
 
     def __init__(self, copies: Copies[C]) -> None:
         self.copies = copies
@@ -33,15 +32,13 @@ class EnvOfCopies(ABC, Generic[C]):
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         """Starts a tick in the copies of the newest tables and waits for the next. Raises GameGone if a copy is not to
-        be restarted.
-        """
+        be restarted."""
         self.send(actions)
         return self.receive()
 
     def receive(self) -> dict[str, TimeStep]:
         """Waits until a copy is ready or has failed, and returns the tables of all that are ready. Raises GameGone if a
-        copy is not to be restarted.
-        """
+        copy is not to be restarted."""
         copies = self.copies
         copies.gather()
         while not (copies.ready or copies.failed or copies.interrupted):
@@ -70,6 +67,5 @@ class EnvOfCopies(ABC, Generic[C]):
 
     def close(self) -> None:
         """Ends all copies. May be called again. Raises the first error of a copy that cannot be closed, after all have
-        ended.
-        """
+        ended."""
         self.copies.close()

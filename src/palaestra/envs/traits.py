@@ -100,8 +100,7 @@ LISTS = ("rewards", "notes", "opponents", "shared_slots")
 
 def traits_of(env: Env) -> EnvTraits:
     """Returns the traits that an environment states, else those that follow from the members it has. Raises EnvError if
-    it states something else.
-    """
+    it states something else."""
     stated = getattr(env, "traits", None)
     if stated is None:
         return traits_by_members(env)

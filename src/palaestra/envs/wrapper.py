@@ -66,8 +66,7 @@ class EnvWrapper:
 
     def send(self, actions: Mapping[str, Action]) -> None:
         """Starts a tick, in the background if the environment is `asynchronous`. No other method may be called before
-        `receive`.
-        """
+        `receive`."""
         if self._asynchronous:
             self._env.send(actions)
         else:
@@ -98,8 +97,7 @@ class EnvWrapper:
 
     def set_speed(self, speed: float) -> None:
         """Sets the speed of an environment that keeps time by itself, as a multiple of the time scale that it was
-        opened with.
-        """
+        opened with."""
         if self.traits.real_time:
             self._env.set_speed(speed)
 
@@ -124,8 +122,7 @@ class EnvWrapper:
     @property
     def episodes(self) -> Tensor:
         """Number of episodes that each area has begun, (areas,) int64, on the environment's own device. Needs
-        `queue_length`.
-        """
+        `queue_length`."""
         return self._env.episodes
 
     def queue_parameters(self, values: Mapping[str, Tensor]) -> None:
@@ -150,8 +147,7 @@ class EnvWrapper:
 
     def busy_seconds(self) -> dict[str, float]:
         """Returns by copy, whose name is for users, the seconds since its first start in which it was not waiting for
-        actions; for copies that simulate beside this process.
-        """
+        actions; for copies that simulate beside this process."""
         return self._env.busy_seconds() if self.traits.reports_busy_time else {}
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:

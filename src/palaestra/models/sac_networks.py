@@ -66,8 +66,7 @@ class SoftCritics(Trunk):
         bins: int = 1,
     ) -> None:
         """Reads observations that the actor prepared, so it has no normalizer of its own, but where the actor sees some
-        of them alone, which are `shown`. `bins`: logits over bins in place of each value.
-        """
+        of them alone, which are `shown`. `bins`: logits over bins in place of each value."""
         numbers = spec.action.continuous
         recurrent = settings.memory is not None
         normalize = settings.normalize and shown is not None

@@ -51,8 +51,7 @@ class RankGroup:
 
     def share(self, total: int, *, rounded_down: bool = False) -> int:
         """Returns this rank's part of a number of decisions. All ranks get the same number, rounded up if it does not
-        divide evenly.
-        """
+        divide evenly."""
         return total // self.size if rounded_down else -(-total // self.size)
 
     def known(self, now: T, when_met: T) -> T:

@@ -42,8 +42,7 @@ def agree_on_session(store: Any, number: int, size: int, timeout: float) -> str:
     """Returns a name for a new group of ranks. Raises RankLost if a rank does not arrive within `timeout` seconds.
     torchrun keeps its store when it starts ranks again. Keys of the failed group are still in the store, so a rank must
     not treat them as new. Each rank sends its own random word; rank 0 answers with all words and a name, until all
-    ranks have confirmed it.
-    """
+    ranks have confirmed it."""
     word = uuid.uuid4().hex
     deadline = time.monotonic() + timeout
     store.set(f"palaestra/hello/{number}", word)

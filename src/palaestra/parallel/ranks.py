@@ -83,8 +83,7 @@ def _meet(timeout: float, device: str | None) -> SeveralRanks:
 
 def _private_store(own: int, timeout: float) -> Any:
     """Returns rank 0's store where all ranks are on this machine: only this machine reaches it. None if torchrun's own
-    store is used, which listens on all networks without a password.
-    """
+    store is used, which listens on all networks without a password."""
     import torch.distributed as dist
 
     address = os.environ["MASTER_ADDR"]

@@ -38,8 +38,7 @@ class LocalBlock:
 
 class SharedBlock(LocalBlock):
     """A piece of memory that two processes have mapped. It is a file on Linux's RAM disk if that has room, else a
-    temporary file.
-    """
+    temporary file."""
 
     def __init__(self, size: int, path: Path | None = None) -> None:
         """Creates a block of `size` bytes, or opens the one at `path`. Raises OSError if there is no room."""
@@ -77,8 +76,7 @@ def _reserve(size: int) -> Path:
 
 class SharedSender:
     """The sending side. Two pieces of memory take turns: the receiver must have unpacked an object before the next but
-    one is packed.
-    """
+    one is packed."""
 
     def __init__(self) -> None:
         self._blocks: list[SharedBlock | None] = [None, None]

@@ -87,8 +87,7 @@ class SharedSums:
 
     def add(self, values: Tensor) -> None:
         """Replaces a contiguous tensor on the CPU by its sum over all ranks, the same digits on each. Raises
-        RuntimeError as `gather`.
-        """
+        RuntimeError as `gather`."""
         flat = values.numpy().reshape(-1)
         step = CHUNK // flat.itemsize
         for start in range(0, len(flat), step):

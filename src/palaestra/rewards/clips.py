@@ -125,8 +125,7 @@ def _of_demo(demo: DemoSource, chosen: Chosen, spec: BehaviorSpec) -> Iterator[_
 
 def _places(demo: DemoSource, chosen: Chosen, spec: BehaviorSpec) -> list[int]:
     """Returns which observations of a demonstration hold the chosen ones: matched by position if the recorded agents
-    have the same spec (names may differ), else matched by name. Raises DemoError.
-    """
+    have the same spec (names may differ), else matched by name. Raises DemoError."""
     table = differences(demo.spec, spec, ("the file", "the behavior"))
     if not table:
         demo.must_fit(demo.spec, spec)
@@ -207,8 +206,7 @@ def _joined(parts: Sequence[_Part], chosen: Chosen, device: torch.device, warnin
 
 def _must_move(still: NDArray[np.bool_], values: NDArray[np.float32], chosen: Chosen) -> None:
     """Raises DemoError for numbers that are constant in all clips: if they vary for a policy, they alone would separate
-    it from the clips; if not, they carry no information.
-    """
+    it from the clips; if not, they carry no information."""
     names = [name for sensor in chosen for name in sensor.names]
     if not still.any():
         return

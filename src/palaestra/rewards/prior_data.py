@@ -37,8 +37,7 @@ class PriorData:
         stretch: int,
     ) -> None:
         """`memory` and `stretch`: as in `Replay`; `scale`: the scale of the environment's rewards, if they are scaled.
-        Reads the recordings, not the run: see `take`. Raises DemoError.
-        """
+        Reads the recordings, not the run: see `take`. Raises DemoError."""
         self.run = settings.run
         """The run whose replay is wanted; None: none."""
         self._share = settings.share

@@ -39,8 +39,7 @@ class RewardSignals:
         """Makes the signals, whose weights and random streams come from `seed`. `group`: the ranks that learn them
         together; `shown`: which of the given observations `spec` has (`Trunk.shown`); `limit`: the largest normalized
         return, strengths above 1 included. Raises PluginError, ConfigError, and DemoError where a demonstration does
-        not fit.
-        """
+        not fit."""
         self.names = tuple(settings)
         self.gammas = tuple(one.gamma for one in settings.values())
         self._strengths = tuple(one.strength for one in settings.values())

@@ -109,8 +109,7 @@ class Pool:
 
     def draw(self, learners: Collection[str] = ()) -> int:
         """Returns a random opponent: a snapshot, LEARNING or one of the fixed opponents. `learners`: the behaviors of
-        the learning team; prioritized snapshots are drawn by their win rates.
-        """
+        the learning team; prioritized snapshots are drawn by their win rates."""
         settings = self.settings
         if settings.brains and self._generator.random() < settings.play_against_opponents_ratio:
             return FIRST_FIXED - int(self._generator.integers(len(settings.brains)))

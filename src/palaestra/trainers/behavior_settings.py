@@ -259,8 +259,7 @@ OF_AN_INSTANCE = ("network", "policy", "rollout_size", "needs")
 
 def trainer_class(name: str) -> type[Any]:
     """Returns the class that a `trainer_type` names. Raises PluginError if there is no such trainer, or if it inherits
-    from another trainer but not from its settings.
-    """
+    from another trainer but not from its settings."""
     title = f"trainer '{name}'"
     found = find_class("trainers", title, name, OF_A_CLASS, GUIDE, Settings)
     above = [base for base in found.__mro__[1:] if base.__module__.startswith(f"{__package__}.")]

@@ -305,8 +305,7 @@ class SAC:
 
 def gradient_kind(trainer: SAC, bfloat16: bool) -> type[SoftGradient | JointGradient]:
     """Returns the object that takes a trainer's gradient steps: in closed form if possible, with joint batches if
-    settings need them.
-    """
+    settings need them."""
     hyper = trainer.hyper
     if trainer.network.smooth or hyper.critic_bins or hyper.target_deviation or hyper.policy_delay > 1:
         return JointGradient

@@ -23,8 +23,7 @@ NEAR_A_BOUND = 0.99
 
 def policy_change(log_ratios: Sequence[Tensor], clip_range: float) -> dict[str, Tensor]:
     """Returns approximate KL divergence and clip fraction of a pass over a rollout, from each minibatch's log-ratios of
-    new to old probability, (N, A); empty without minibatches.
-    """
+    new to old probability, (N, A); empty without minibatches."""
     if not log_ratios:
         return {}
     log_ratio = torch.cat(tuple(log_ratios))

@@ -115,8 +115,7 @@ class _Place:
 
 
 class _Fields:
-    """Reads values from a file's bytes in order. Raises PolicyError where the file ends or makes no
-    sense."""
+    """Reads values from a file's bytes in order. Raises PolicyError where the file ends or makes no sense."""
 
     def __init__(self, path: Path, data: bytes) -> None:
         self.path = path

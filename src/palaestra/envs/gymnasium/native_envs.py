@@ -94,8 +94,7 @@ def _with_usual_pictures(spec: EnvSpec) -> EnvSpec:
 
 def _preferred(creator: Callable[..., Any], spec: EnvSpec, options: dict[str, Any], *, single: bool) -> bool:
     """Whether a vector version is used although there are single environments. `single`: these can do more that is
-    asked for, such as drawing, or a parameter with its own value in each.
-    """
+    asked for, such as drawing, or a parameter with its own value in each."""
     takes = signature(creator).parameters
     takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values())
     if spec.additional_wrappers or not (takes_all or {*spec.kwargs, *options} <= {*takes}):

@@ -114,8 +114,7 @@ class SelfResetDetector:
 
     def add_ended(self, last: Sequence[Tensor], before: Sequence[Sequence[Tensor]], terminated: Tensor) -> bool:
         """Adds the final observations of N episodes and those of the ticks before; `terminated`: (N,). Returns True,
-        once, if the environment resets itself.
-        """
+        once, if the environment resets itself."""
         self._seen += len(terminated)
         self._ends += int(terminated.sum())
         self._alike += int((self._like_first(last) & terminated).sum())

@@ -17,8 +17,7 @@ from palaestra.envs.spaces.parameter_targets import METHOD, Attribute, ResetOpti
 
 class VectorParameters:
     """Passes parameters on as arrays (environments,): to methods, each time that one changes, and in the options of
-    every `reset`.
-    """
+    every `reset`."""
 
     def __init__(self, envs: VectorEnv, wanted: Wanted, title: str, *, resets: bool) -> None:
         """`resets`: every episode begins by a call of `reset`, whose options may take parameters."""

@@ -35,8 +35,7 @@ class AgentSpaces:
         state: spaces.Space | None = None,
     ) -> None:
         """`where` begins messages; `state` is the space of the environment's state, if agents observe that too. Raises
-        EnvError for unsupported spaces.
-        """
+        EnvError for unsupported spaces."""
         self._where = where
         self._first = True
         try:
@@ -53,8 +52,7 @@ class AgentSpaces:
 
     def columns(self, observations: Sequence[Any], agents: Sequence[str], behavior: str) -> tuple[Tensor, ...]:
         """Converts N observations, each with the environment's state, to a column (N, *shape) for each part. Raises
-        EnvError for other shapes or NaN.
-        """
+        EnvError for other shapes or NaN."""
         columns = []
         for leaf in self._leaves:
             try:

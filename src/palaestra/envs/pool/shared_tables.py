@@ -88,8 +88,7 @@ class SharedTables:
     @classmethod
     def open(cls, layout: Layout) -> SharedTables:
         """Opens the tables that the other side has made; if memory is not shared, makes tables of the same layout.
-        Raises OSError or ValueError if they are gone.
-        """
+        Raises OSError or ValueError if they are gone."""
         if layout.path is None:
             return cls(layout, LocalBlock(layout.size))
         block = SharedBlock(layout.size, layout.path)
@@ -128,8 +127,7 @@ class SharedTables:
 
     def mark_quiet(self) -> None:
         """Notes that the arrays hold a tick without an episode's end or a group reward, on which all agents act as
-        before.
-        """
+        before."""
         for arrays in self.arrays.values():
             arrays["flags"][:FLAGS] = _QUIET_TICK
             arrays["ends"][0] = 0
@@ -147,8 +145,7 @@ class SharedTables:
     @staticmethod
     def _write_plain(arrays: dict[str, NDArray[Any]], step: TimeStep, before: TimeStep | None) -> None:
         """Writes the flags and all columns but observations. Columns that are the same objects as on the tick `before`
-        are already there.
-        """
+        are already there."""
         flags = [0] * FLAGS
         changed = set[str]()
         for name in PLAIN:

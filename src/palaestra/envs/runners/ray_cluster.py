@@ -40,8 +40,7 @@ REACH_SECONDS = 5.0
 
 class Placed:
     """An actor that was requested from Ray. Ray's calls may wait for a machine that has vanished, so they are made in
-    other threads.
-    """
+    other threads."""
 
     def __init__(self, cluster: RayCluster, address: Address, task: RunnerTask, ended: Callable[[], None]) -> None:
         """`ended` is called, in another thread, when it has ended."""
@@ -251,8 +250,7 @@ def _on_loopback() -> Iterator[None]:
 @contextmanager
 def _without_current_folder() -> Iterator[None]:
     """Leaves the current folder within the block. Ray would put it near the front of its processes' import path, and it
-    may hold a stranger's files; runners go back there themselves.
-    """
+    may hold a stranger's files; runners go back there themselves."""
     here = os.getcwd()
     os.chdir(sys.prefix)
     try:

@@ -28,8 +28,7 @@ class CopyCapacity:
 
     def __init__(self, copies: int) -> None:
         """Checks the limits that are known beforehand. Raises EnvError if the system would not allow so many processes
-        or files.
-        """
+        or files."""
         self._copies = copies
         memory = free_memory()
         self.bytes_per_copy: int | None = PLENTY if copies * PLENTY <= memory else None
@@ -43,8 +42,7 @@ class CopyCapacity:
 
     def measure(self, game: GameProcess | None, running: int) -> None:
         """Measures the first copy while `running` copies run, if there are to be more. Raises EnvError if the remaining
-        copies do not fit.
-        """
+        copies do not fit."""
         if game is None or running >= self._copies:
             return
         pid = game.pid
@@ -63,8 +61,7 @@ class CopyCapacity:
 
     def fits_another(self, running: int, loading: int, log: Log) -> bool:
         """Whether one more copy may start in addition to `running`, some of which are loading; tells the user once if
-        memory is too short.
-        """
+        memory is too short."""
         if self.bytes_per_copy is None or loading >= self.max_loading:
             return False
         if free_memory() >= self.bytes_per_copy * (1 + loading):

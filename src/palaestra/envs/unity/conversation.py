@@ -49,8 +49,7 @@ class Conversation:
 
     def take(self, call: Call) -> None:
         """Handles a request. A build's first message is taken while no game is connected, the Editor's always: it may
-        have crashed.
-        """
+        have crashed."""
         if self.silence.phase is Phase.DOWN:
             return  # from a game that was ended
         if self.game is None or call.peer != self.game.peer:

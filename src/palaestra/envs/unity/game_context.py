@@ -34,8 +34,7 @@ class GameChannels(SideChannels):
 
     def greet(self, copy: int, version: GameVersion, seeds_used: int) -> bool:
         """Sends a newly connected game its settings. Returns whether its version differs from the version of the game
-        that connected before.
-        """
+        that connected before."""
         if copy == 0:
             self.analytics.wanted = "trainingAnalytics" in version.capabilities
         self.parameters.shift_seeds(copy, spacing(seeds_used))

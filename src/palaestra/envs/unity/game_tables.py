@@ -38,8 +38,7 @@ class GameTables:
 
     def add(self, reader: AgentInfoReader) -> None:
         """Adds a copy's and team's behavior to the table of its name. Raises ProtocolError if another spec has the
-        name.
-        """
+        name."""
         known = self.specs.get(reader.name)
         if known is None:
             self.specs[reader.name] = reader.spec

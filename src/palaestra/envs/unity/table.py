@@ -282,8 +282,7 @@ class _TickColumns:
 
     def step(self, membership: Sequence[Tensor], lost: Sequence[Ids]) -> TimeStep:
         """Returns the TimeStep. An end in a slot of `lost` belongs to an agent that got the slot on this tick, and is
-        left out.
-        """
+        left out."""
         marks = None
         if lost:
             marks = np.zeros(self._slots, np.bool_)

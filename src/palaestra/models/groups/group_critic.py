@@ -89,8 +89,7 @@ class GroupCritic(nn.Module):
 
     def _mean(self, features: Tensor, groups: Groups, attended: Tensor | None) -> Tensor:
         """Returns means over the agents of groups, (M, K), of own values and of contexts, from features (N, inputs) and
-        attention's features (M * P, inputs).
-        """
+        attention's features (M * P, inputs)."""
         agents = groups.present.sum(1, keepdim=True)
         value = self.own_value(groups.of(features), agents.expand_as(groups.present))
         if attended is not None:

@@ -116,8 +116,7 @@ class ResidualBody(nn.Module):
     @torch.no_grad()
     def _views_of_networks(self) -> list[tuple[list[by_rows.NormedLayer], Tensor]]:
         """Returns each network's layers and features' scale: views that are made once, since one costs as much as a
-        small product.
-        """
+        small product."""
         shape = self.networks, -1
         columns = []
         for weight, norm in self._layers:
@@ -174,7 +173,6 @@ def rms_normalized(x: Tensor, dim: int) -> Tensor:
 
 def orthogonal(networks: int, outputs: int, inputs: int) -> Tensor:
     """Draws orthogonal weights (networks, outputs, inputs) with rows of length 1. Saxe et al. 2013,
-    https://arxiv.org/abs/1312.6120.
-    """
+    https://arxiv.org/abs/1312.6120."""
     drawn = torch.stack([nn.init.orthogonal_(torch.empty(outputs, inputs)) for _ in range(networks)])
     return drawn / torch.linalg.vector_norm(drawn, dim=2, keepdim=True)

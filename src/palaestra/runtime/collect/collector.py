@@ -86,8 +86,7 @@ class BehaviorCollector:
 
     def complete(self, step: TimeStep) -> int:
         """Completes decisions in the buffer, and returns how many. Agents that first decided after the buffer was made
-        may make a rollout longer.
-        """
+        may make a rollout longer."""
         assert self.buffer is not None
         assert self.rollout_size is not None
         completed = self.buffer.complete(step)
@@ -283,15 +282,13 @@ class Collector:
 
     def take(self, name: str) -> Rollout:
         """Returns a behavior's rollout and begins the next one. Raises EnvError where the environment sent numbers that
-        are not finite.
-        """
+        are not finite."""
         return taken(self.collectors[name], self.steps[name])
 
 
 def taken(collector: BehaviorCollector, step: TimeStep) -> Rollout:
     """Returns the rollout that a collector has filled up to this table, and lets it begin the next one. Raises EnvError
-    where the environment sent numbers that are not finite.
-    """
+    where the environment sent numbers that are not finite."""
     assert collector.buffer is not None
     rollout = collector.buffer.take(step)
     if not finite(*rollout.final_obs):

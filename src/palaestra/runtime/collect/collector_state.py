@@ -16,8 +16,7 @@ from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 
 def state_of(collector: Collector) -> dict[str, Any]:
     """Returns the state of the environment, the present tables, and each behavior's open rollout. Take all episodes
-    from the meters first.
-    """
+    from the meters first."""
     return {
         "env": dict(collector.env.state_dict()),
         "on_host": collector.on_host,

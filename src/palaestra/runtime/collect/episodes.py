@@ -58,8 +58,7 @@ class OpenEpisodes:
 
     def add_rewards(self, acting: Flags, ended: Flags, reward: Numbers, group_reward: Numbers) -> None:
         """Adds a tick's rewards, each (S,), where a decision's outcome is known now: its agent acts again or its
-        episode ended.
-        """
+        episode ended."""
         completed = self.waiting & (acting | ended)
         self.returns += reward * completed
         self.group_returns += group_reward * completed
@@ -68,8 +67,7 @@ class OpenEpisodes:
 
     def last_of_groups(self, ended: Flags) -> NDArray[np.int64]:
         """Returns the slots whose `group_returns` hold a whole group's reward, for groups with no member left after
-        `ended` (S,).
-        """
+        `ended` (S,)."""
         return last_of_groups(ended, self.living, self.groups, self.lengths)
 
     def close(self, ended: Flags) -> None:
@@ -105,8 +103,7 @@ def last_of_groups(
     """Returns, for each group that these ends leave empty, the slot of the member that decided most, (G,).
 
     The last member's group return is the whole group's reward: members that left earlier received only part of it. All
-    columns are (S,);
-    `living`: slots whose episodes were open before; `group`: the group of each, -1 without one.
+    columns are (S,); `living`: slots whose episodes were open before; `group`: the group of each, -1 without one.
     """
     slots = (ended & (group >= 0)).nonzero()[0]
     slots = slots[~np.isin(group[slots], group[living & ~ended])]

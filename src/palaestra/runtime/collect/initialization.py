@@ -66,8 +66,7 @@ def could_start(network: Trunk, saved: Mapping[str, Any]) -> bool:
 
 def policy_of(network: Trunk, saved: Mapping[str, Any], differ: Sequence[str]) -> dict[str, Tensor] | None:
     """Returns the network's state with a saved policy and its own new critic, if their critics see other observations
-    (`critic_only`); None if they see the same, or the policies differ in shape.
-    """
+    (`critic_only`); None if they see the same, or the policies differ in shape."""
     if not any(SEPARATE.match(line) and not line.startswith(network.reward_heads) for line in differ):
         return None
     state = dict(network.state_dict())

@@ -187,8 +187,7 @@ class Learner:
 
 def patience_of(settings: BehaviorSettings) -> int:
     """Returns the number of decisions of each agent in a rollout, for environments with their own number of areas, as
-    in ML-Agents; 0: no such limit.
-    """
+    in ML-Agents; 0: no such limit."""
     waits = isinstance(settings.hyperparameters, PPOSettings | POCASettings)
     return min(settings.time_horizon, ENOUGH) if waits else 0
 

@@ -89,8 +89,7 @@ def _clocks() -> tuple[float, float, float]:
 
 def threads_for(work: int, group: RankGroup) -> tuple[int, str]:
     """Returns the number of threads, and why: all cores that it may use (or OMP_NUM_THREADS) if a forward pass is
-    large, else one.
-    """
+    large, else one."""
     given = os.environ.get("OMP_NUM_THREADS", "")
     cores = int(given) if given.isdigit() else usable_cores()
     threads = max(1, cores // group.local_size) if work >= MUCH_WORK else 1
@@ -108,8 +107,7 @@ def work_of(learner: Learner) -> int:
 @torch.no_grad()
 def multiplications(network: Trunk) -> int:
     """Returns the multiplications of one row's forward pass through actor and critics; of attention it counts only the
-    linear layers.
-    """
+    linear layers."""
     sized = [module for module in network.modules() if isinstance(module, StackedMLP | LSTMLayer)]
     total = sum(
         weight.numel()

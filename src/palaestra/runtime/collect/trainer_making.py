@@ -75,8 +75,7 @@ def trainer_of(
     inference: bool,
 ) -> tuple[Trainer | TrainerProcess, TrainerHere | TrainerProcess, Messages]:
     """Returns a behavior's trainer, its process, and messages about its demonstrations. Raises ConfigError,
-    PluginError, ExportError, DemoError.
-    """
+    PluginError, ExportError, DemoError."""
     try:
         if settings.threaded and not inference:
             must_be_importable(settings)
@@ -113,8 +112,7 @@ def trainer_and_messages(
     inference: bool = False,
 ) -> tuple[Trainer, Messages]:
     """Returns a behavior's trainer, and messages about its demonstrations and clips. Raises ConfigError, PluginError,
-    DemoError. `scratch`: the folder for demonstrations that are too large for memory; None: the system's.
-    """
+    DemoError. `scratch`: the folder for demonstrations that are too large for memory; None: the system's."""
     gpus = [device] if device.type == "cuda" else []
     with scratch_in(scratch), torch.random.fork_rng(gpus):  # the program's own random numbers go on as they were
         trainer = make_trainer(spec, settings, device, seed, group)
@@ -124,8 +122,7 @@ def trainer_and_messages(
 
 def _found(spec: BehaviorSpec, policys: BehaviorSpec, settings: BehaviorSettings, device: torch.device) -> Messages:
     """Returns messages about the demonstrations and other data that the trainer has loaded. `policys`: the spec of its
-    policy, which may see less than a replay holds.
-    """
+    policy, which may see less than a replay holds."""
     priors = [one for one in settings.reward_signals.values() if isinstance(one, AMPSettings)]
     clips = [clips_of(prior, policys, device) for prior in priors]
     demonstrated = [load_demonstrations(path, policys, device) for path in _demo_paths(settings)]

@@ -81,8 +81,7 @@ MakeTrainer = Callable[
 
 class FlatWeights:
     """A network's weights as one flat tensor for each data type: dozens of small tensors would cost more to pass on
-    than a small update.
-    """
+    than a small update."""
 
     def __init__(self, network: nn.Module) -> None:
         self._tensors: dict[str, Tensor] = network.state_dict()
@@ -117,8 +116,7 @@ class TrainerProcess:
         group: RankGroup = ALONE,
     ) -> None:
         """Starts the process. `make`: a module-level function that makes the trainer in the new process. `group`: the
-        ranks whose processes learn together. Raises what `make` raises.
-        """
+        ranks whose processes learn together. Raises what `make` raises."""
         title = f"the trainer of '{name}'"
         self._worker = WorkerProcess(
             serve, place_for(title, group), spec, settings, str(device), seed, scratch, make, title=title
@@ -279,8 +277,7 @@ def serve(
     make: MakeTrainer,
 ) -> None:
     """Makes a trainer and answers the requests of its `TrainerProcess`; runs in the separate process. `place`: that of
-    its rank, if any.
-    """
+    its rank, if any."""
     trainer, found = make(spec, settings, torch.device(device), seed, scratch, group_at(place))
     sender = SharedSender()
     receiver = SharedReceiver()

@@ -64,8 +64,7 @@ def band(
     curves: Floats, *, confidence: float = CONFIDENCE, seed: int = 0, resamples: int = BAND_RESAMPLES
 ) -> tuple[Floats, Floats, Floats]:
     """Returns interquartile mean, lower and upper end at each point of `curves` (runs, points). Whole runs are drawn,
-    so that neighboring points belong together. With a single run all three are equal.
-    """
+    so that neighboring points belong together. With a single run all three are equal."""
     middle = interquartile_mean(curves.T)
     runs, points = curves.shape
     if runs < 2:
@@ -82,8 +81,7 @@ def band(
 
 def improvement_probability(left: Sequence[Floats], right: Sequence[Floats]) -> float:
     """Returns how probably a run of `left` scores higher than one of `right`: the mean over tasks of the share of pairs
-    that it wins, where a tie is half a win (Mann and Whitney's U over the number of pairs).
-    """
+    that it wins, where a tie is half a win (Mann and Whitney's U over the number of pairs)."""
     return float(np.mean([_wins(mine[None], theirs[None])[0] for mine, theirs in zip(left, right, strict=True)]))
 
 

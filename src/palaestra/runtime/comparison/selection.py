@@ -89,8 +89,7 @@ def short_names(folders: Iterable[Path]) -> dict[str, Path]:
 def grouped(runs: Mapping[str, Path], how: Grouping) -> list[RunGroup]:
     """Groups runs, given by their short names, in one of the ways of HOW, or by NAME=PATTERN. A pattern matches names
     or folders; commas separate several patterns; runs that match no pattern are left out. A mapping has the patterns by
-    name. Raises ConfigError.
-    """
+    name. Raises ConfigError."""
     if isinstance(how, Mapping):
         return _by_patterns(runs, how)
     if len(how) == 1 and how[0] in HOW:

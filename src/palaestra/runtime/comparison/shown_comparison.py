@@ -27,8 +27,7 @@ class Comparison(Shown, ComparedRuns):
 
     def frame(self) -> pandas.DataFrame:
         """Returns the scores as a data frame: a row for each run and task; with a bar, also the decisions and the
-        seconds until it was reached (infinite where it was not). Raises PluginError without pandas.
-        """
+        seconds until it was reached (infinite where it was not). Raises PluginError without pandas."""
         rows = [
             (task, group, run.run, run.score, run.step, run.bar_step, run.bar_seconds)
             for (group, task), found in self.results.items()

@@ -66,10 +66,9 @@ class Terminated(KeyboardInterrupt):
 
 
 class Breaker:
-    """A signal handler that raises Terminated. If the process only runs this command (`process`), a signal
-    during an import, which may swallow the exception or turn it into another, ends the process instead, as a second
-    signal does.
-    """
+    """A signal handler that raises Terminated. If the process only runs this command (`process`), a signal during an
+    import, which may swallow the exception or turn it into another, ends the process instead, as a second signal
+    does."""
 
     def __init__(self, process: bool) -> None:
         self.received: int | None = None
@@ -89,8 +88,7 @@ class Breaker:
 def break_on_signals(*, process: bool = False) -> Iterator[None]:
     """Within the block each signal raises KeyboardInterrupt, so that all open resources are closed. Outside the main
     thread, or within another such block: nothing. `process`: also handles Ctrl-C, and ends the process where it cannot
-    be interrupted.
-    """
+    be interrupted."""
     if threading.current_thread() is not threading.main_thread() or isinstance(
         signal.getsignal(signal.SIGTERM), Breaker
     ):
@@ -108,8 +106,7 @@ def break_on_signals(*, process: bool = False) -> Iterator[None]:
 
 
 def reports() -> bool:
-    """Whether this process shows messages to the user: of a run's ranks, only the first does. Imports no
-    torch."""
+    """Whether this process shows messages to the user: of a run's ranks, only the first does. Imports no torch."""
     return os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1"
 
 

@@ -18,8 +18,7 @@ class StopAtReward:
     """
 
     def __init__(self, reward: float, *, min_episodes: int = 100, behavior: str | None = None) -> None:
-        """`behavior`: the one whose reward counts; None: any. Raises ConfigError for less than one
-        episode."""
+        """`behavior`: the one whose reward counts; None: any. Raises ConfigError for less than one episode."""
         if not isfinite(reward):
             raise ConfigError(f"reward: expected a finite number, got {reward}")
         if min_episodes < 1:

@@ -294,8 +294,7 @@ class EnvWithParameters(EnvWrapper):
         self, env: EnvWrapper, parameters: Parameters, named: Mapping[str, tuple[float, float, float]]
     ) -> None:
         """`named`: value, least and greatest of each parameter in the settings, for an environment that does not
-        declare them, such as a Unity game.
-        """
+        declare them, such as a Unity game."""
         super().__init__(env)
         self._parameters = parameters
         ranges = env.traits.parameter_ranges

@@ -52,8 +52,7 @@ class GivenEnv:
 
 def recognized(given: object, options: Mapping[str, Any] = NO_OPTIONS) -> GivenEnv:
     """Inspects an environment that a program has passed. A function or class that takes no number of areas is called
-    once; the environment that it makes is the first one trained in. Raises EnvError if it raises.
-    """
+    once; the environment that it makes is the first one trained in. Raises EnvError if it raises."""
     label = str(getattr(given, "__name__", type(given).__name__)).strip("<>")
     if not callable(given) or (callable(getattr(given, "step", None)) and not isinstance(given, type)):
         first = given[0] if isinstance(given, list | tuple) and given else given

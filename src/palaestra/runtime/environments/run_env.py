@@ -26,9 +26,8 @@ OTHERS = "--env=gymnasium:CartPole-v1, --env=3DBall (`palaestra envs` lists the 
 
 
 def open_env(settings: RunSettings, logs: Path, log: Log, group: RankGroup) -> EnvWrapper:
-    """Opens the environment named in the settings; the Editor if they name none. `logs`: the folder for the logs of
-    the games of a run. `log` prints a line. Raises EnvError or ConfigError.
-    """
+    """Opens the environment named in the settings; the Editor if they name none. `logs`: the folder for the logs of the
+    games of a run. `log` prints a line. Raises EnvError or ConfigError."""
     env = settings.env_settings
     device = device_of(settings, group)
     name = env.env_path or EDITOR
@@ -49,8 +48,7 @@ def open_env(settings: RunSettings, logs: Path, log: Log, group: RankGroup) -> E
 
 def take_env(given: object, settings: RunSettings, log: Log, group: RankGroup) -> tuple[EnvWrapper, bool]:
     """Returns the environment that a program gave to `train`, and whether it was made here. `log` prints a line. Raises
-    EnvError or ConfigError.
-    """
+    EnvError or ConfigError."""
     device = device_of(settings, group)
     areas = settings.env_settings.num_areas
     own_areas = areas if areas is None else split(areas, group, "areas", "--num-areas")
@@ -88,8 +86,7 @@ def shares(
     group: RankGroup, name: str, games: GameSettings, areas: int | None, make: Callable[[], Env]
 ) -> tuple[GameSettings, int | None]:
     """Returns this rank's share of a game's copies, or of an environment's areas. Raises ConfigError if there are fewer
-    than ranks.
-    """
+    than ranks."""
     if is_game(name) or games.copies > 1:
         own = split(games.copies, group, "copies of the environment", "--num-envs")
         first = before(games.copies, group)
@@ -118,9 +115,8 @@ def usual_areas(name: str) -> int | None:
 
 
 def must_be_enough(settings: RunSettings, ranks: int) -> None:
-    """Raises ConfigError if an environment has fewer areas than there are ranks, or a game fewer copies, as far as
-    that shows before it is opened.
-    """
+    """Raises ConfigError if an environment has fewer areas than there are ranks, or a game fewer copies, as far as that
+    shows before it is opened."""
     env = settings.env_settings
     name = env.env_path or EDITOR
     copies = max(env.num_envs, env.env_runners or 1)

@@ -56,8 +56,7 @@ class Console:
 
     def __init__(self, debug: bool, stream: TextIO | None = None, *, brief: bool = False) -> None:
         """Prints to `stream` (None: standard output). `debug`: also debug lines, with time and source file. `brief`: in
-        a notebook, show only a bar, warnings, and lines after `close`.
-        """
+        a notebook, show only a bar, warnings, and lines after `close`."""
         self._debug = debug
         self._stream = sys.stdout if stream is None else stream
         self._terminal = _terminal(self._stream)
@@ -127,8 +126,7 @@ class Console:
         self, rows: Sequence[ProgressRow], shares: Mapping[str, float] | None = None, remarks: Sequence[str] = ()
     ) -> None:
         """Shows progress. `shares` has the share of time by part, `remarks` are lines shown below. Does nothing if the
-        last call was less than a quarter second ago.
-        """
+        last call was less than a quarter second ago."""
         now = time.monotonic()
         if now < self._due or self._silent:
             return

@@ -68,8 +68,7 @@ def has_metrics(run: Path) -> bool:
 
 def find_tags(words: Sequence[str], known: Sequence[str]) -> list[str]:
     """Returns the tags that a user's words select. A word is a name (see `find_tag`), a pattern such as 'Losses/*', or
-    several of them separated by commas. Raises RunError if one selects nothing.
-    """
+    several of them separated by commas. Raises RunError if one selects nothing."""
     names = [part.strip() for word in words for part in ([word] if word in known else word.split(",")) if part.strip()]
     found: dict[str, None] = {}
     for name in names:
@@ -85,8 +84,7 @@ def find_tags(words: Sequence[str], known: Sequence[str]) -> list[str]:
 
 def find_tag(name: str, known: Sequence[str]) -> str:
     """Returns the tag of a name. The last part, such as 'entropy', is enough if only one tag ends with it. Raises
-    RunError, which names similar tags.
-    """
+    RunError, which names similar tags."""
     if name in known:
         return name
     wanted = name.casefold()

@@ -33,8 +33,7 @@ SURE = 0.2
 
 def wait_for(updating: Sequence[Learner]) -> str:
     """Returns the work that delays a stopping run; empty if the wait is short. `updating`: learners whose updates have
-    not ended, the one under way first. Safe in a signal handler.
-    """
+    not ended, the one under way first. Safe in a signal handler."""
     if not updating:
         return ""
     passed = time.perf_counter() - updating[0].update_began

@@ -94,8 +94,7 @@ class Symptoms:
         self, behavior: str, settings: BehaviorSettings, since: Mapping[str, Sequence[float]], env: str | None
     ) -> str | None:
         """Returns a sentence if all episodes have earned the same; else None. `since`: by tag, returns since the last
-        summary. `env`: the environment's name; None: it has none.
-        """
+        summary. `env`: the environment's name; None: it has none."""
         seen = deepcopy(self._seen.get(behavior, _Seen()))
         if not seen.judged or EXTRINSIC not in settings.reward_signals or settings.self_play is not None:
             return None
@@ -114,8 +113,7 @@ class Symptoms:
 
     def lasting(self, behavior: str, settings: BehaviorSettings) -> tuple[str, bool] | None:
         """Returns a short text about a reward that has not risen by the newest summary, and whether more steps promise
-        little; None without such a sign.
-        """
+        little; None without such a sign."""
         seen = self._seen.get(behavior, _Seen())
         signs = {"values", "entropy", "reward"}.intersection(seen.present)
         if not signs or _constant(seen):  # of which `unrewarded` speaks
@@ -244,8 +242,7 @@ def _of_plateau(share: float, since: int, seen: _Seen) -> str:
 
 def _must_rise(seen: _Seen, summary: Summary, settings: BehaviorSettings) -> bool:
     """Whether a mean reward that does not rise shows that nothing is learned. It need not rise in self-play, in later
-    lessons, or when the policy learns from other signals only.
-    """
+    lessons, or when the policy learns from other signals only."""
     lessons = any(value for tag, value in summary.values.items() if tag.startswith("Environment/Lesson Number/"))
     return (
         seen.judged
@@ -277,8 +274,7 @@ def _rise(before: list[float], recent: list[list[float]], errors: float, share: 
 
 def _flat_since(seen: _Seen, least: float) -> int | None:
     """Returns the step since which the mean has changed only by chance and stayed close to its lowest value, for a
-    minimum of decisions; None without such a plateau.
-    """
+    minimum of decisions; None without such a plateau."""
     course = seen.course[_judge(seen)]
     mean, deviation, count = _pooled(course[-LONG:])
     begin = len(course)

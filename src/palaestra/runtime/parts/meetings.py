@@ -42,8 +42,7 @@ class Meetings:
 
     def shared(self) -> list[Learner]:
         """Returns the learners of the behaviors that all ranks have, as far as they knew when they last met, in one
-        order. Only these learn, and only of these anything is due.
-        """
+        order. Only these learn, and only of these anything is due."""
         return list(self._learners.values())
 
     def awaited(self) -> list[Learner]:
@@ -52,8 +51,7 @@ class Meetings:
 
     def meet(self, collector: Collector, *, stopped: bool, lost: Callable[[], bool]) -> list[str]:
         """Meets the other ranks. Returns the behaviors whose rollouts are full on all ranks. `lost`: whether rank 0 can
-        no longer write to the run's folder.
-        """
+        no longer write to the run's folder."""
         self.stopping = stopped
         return collector.full
 
@@ -73,8 +71,7 @@ class Meetings:
 
     def state_dict(self, unseen: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the state on which the next meeting depends, for the state of a run. All ranks take part. `unseen`:
-        collectors of saved behaviors that have not appeared.
-        """
+        collectors of saved behaviors that have not appeared."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

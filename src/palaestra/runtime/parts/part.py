@@ -37,8 +37,7 @@ class RunPart:
     def idle(self) -> bool:
         """Whether it has nothing to do until another behavior joins, even if lessons begin or requests arrive before.
         Neither `tick` nor any of `MOMENTS` is then called. Asked when a behavior has joined, and after a reset. A part
-        that overrides a moment on all ranks must answer the same on all of them.
-        """
+        that overrides a moment on all ranks must answer the same on all of them."""
         return False
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:

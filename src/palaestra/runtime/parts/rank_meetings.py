@@ -164,8 +164,7 @@ class RankMeetings(Meetings):
 
     def state_dict(self, unseen: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the state on which the next meeting depends, for the state of a run. All ranks take part. `unseen`:
-        collectors of saved behaviors that have not appeared.
-        """
+        collectors of saved behaviors that have not appeared."""
         own = {name: learner.collector.decisions for name, learner in self._learners.items()}
         found = self._group.gather(own)
         met = {name: [learner.agreed, learner.met] for name, learner in self._learners.items()}

@@ -126,8 +126,7 @@ class Trials:
         self, behavior: str, networks: Mapping[str, tuple[Trunk, BehaviorSpec]], wanted: KeepBestSettings
     ) -> float:
         """Returns a behavior's mean return, of whole groups if it has any. `networks`: of all behaviors. Raises
-        LeftOut, and EnvError if the behavior has not played.
-        """
+        LeftOut, and EnvError if the behavior has not played."""
         self._must_have_time()
         begun = perf_counter()
         with untouched_random_numbers(), tempfile.TemporaryDirectory() as place:

@@ -122,8 +122,7 @@ def _one_for_each(parts: list[BrainSpec]) -> list[BrainSpec]:
 
 def given_parts(brains: object) -> list[BrainSpec]:
     """Returns the specs of a program's brains: a text as for `--brain`, a function, a class or object with `decide`, or
-    a policy; a list of them; or a dictionary of them by behavior or `behavior?team=N`. Raises ConfigError.
-    """
+    a policy; a list of them; or a dictionary of them by behavior or `behavior?team=N`. Raises ConfigError."""
     if isinstance(brains, Mapping):
         parts = [_given_part(one, str(side)) for side, one in brains.items()]
     else:

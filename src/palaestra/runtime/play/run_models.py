@@ -83,10 +83,9 @@ def find_models(run: str, results: Path, trust: bool = False, step: int | str | 
     """Finds the newest model of each behavior of a run, or those of `step` or RUN@STEP, which may be 'best'; or a
     single model file. Runs no code. Raises RunError.
 
-    `hub:user/repository` is a run on the Hub, of which settings and models are downloaded.
-    A model file in a run's folder is played in the run's environment; other behaviors of the run play their newest
-    models.
-    `trust`: its environment may be opened although someone else wrote the run's folder.
+    `hub:user/repository` is a run on the Hub, of which settings and models are downloaded. A model file in a run's
+    folder is played in the run's environment; other behaviors of the run play their newest models. `trust`: its
+    environment may be opened although someone else wrote the run's folder.
     """
     step = int(step) if isinstance(step, str) and step.isdecimal() else step
     if step != BEST and (isinstance(step, str) or (step or 0) < 0):
@@ -107,8 +106,7 @@ def find_models(run: str, results: Path, trust: bool = False, step: int | str | 
 
 def split_step(run: str, results: Path) -> tuple[str, int | str | None]:
     """Returns run and step of RUN@STEP or RUN@best; the step is None for other texts, and if a run has this whole name.
-    Raises RunError for something else after the `@` of a run.
-    """
+    Raises RunError for something else after the `@` of a run."""
     if (results / run).is_dir() or Path(run).is_dir():
         return run, None
     match = AT_STEP.fullmatch(run)

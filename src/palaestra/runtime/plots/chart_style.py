@@ -74,8 +74,7 @@ def looks_of(names: Sequence[Name]) -> dict[Name, Look]:
 
 def load_matplotlib() -> Any:
     """Imports matplotlib also where MPLBACKEND names a backend that is not installed here, as in commands that a
-    notebook starts: importing it would raise.
-    """
+    notebook starts: importing it would raise."""
     if "matplotlib" not in sys.modules and (named := os.environ.pop("MPLBACKEND", None)):
         try:
             import matplotlib

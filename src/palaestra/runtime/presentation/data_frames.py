@@ -42,8 +42,7 @@ def _pandas() -> Any:
 
 def metrics_frame(runs: Mapping[Any, History], key: str = "") -> pandas.DataFrame:
     """Returns all metrics: a row for each behavior and step, with a column for each tag; `key` names a first column
-    that tells runs apart.
-    """
+    that tells runs apart."""
     rows: list[dict[str, Any]] = []
     for run, history in runs.items():
         for behavior, tagged in history.items():

@@ -28,8 +28,7 @@ def folded(sentence: str) -> list[str]:
 
 def wrapped(commands: Sequence[str], indent: int = 2) -> list[str]:
     """Returns commands, as many in a line as fit behind a label. In Python, lines that only concern the command line
-    are left out.
-    """
+    are left out."""
     in_python = voiced("--resume") != "--resume"
     room = get_terminal_size((COLUMNS, 24)).columns - LABELS - indent
     lines: list[str] = []

@@ -13,8 +13,7 @@ from palaestra.runtime.presentation.result_tables import ResultTable
 
 class Shown(ABC):
     """A result with tables: `print` shows these lines, a prompt shows one line, a notebook the tables and a picture.
-    Errors of its methods have a short traceback.
-    """
+    Errors of its methods have a short traceback."""
 
     __slots__ = ()
 

@@ -199,8 +199,7 @@ def inputs_of(policy: Policy, names: Sequence[str], shapes: Sequence[tuple[int, 
     """Returns which recorded observations each input of a model takes: several where it takes all vectors joined.
 
     Matched by name if the model's file has names, so that the critic's additional observations are left out; else by
-    position.
-    Raises PolicyError if they do not fit.
+    position. Raises PolicyError if they do not fit.
     """
     wanted = list(policy.obs_shapes)
     named = [names.index(name) for name in policy.observations if name in names]

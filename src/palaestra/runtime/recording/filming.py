@@ -109,9 +109,8 @@ def record_film(
     flags: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Recording:
     """Records a GIF, or an MP4 or WebM video by the name of `out`; `flags` are for Unity games, which are refused.
-    `env`: a name, or the environment of a program, or a function that makes it. Raises ConfigError,
-    RunError, EnvError, PolicyError, and PluginError where a video's extra is missing.
-    """
+    `env`: a name, or the environment of a program, or a function that makes it. Raises ConfigError, RunError, EnvError,
+    PolicyError, and PluginError where a video's extra is missing."""
     sources, notes = find_sources(runs, steps, results, trust=trust)
     out = file_to_write(out, out or _usual_place(runs, sources), force=film.force)
     return film_sources(sources, out, film, env, flags, notes)
@@ -170,8 +169,7 @@ def film_sources(
 
 def in_real_time(film: Film, env: EnvWrapper, out: Path) -> Film:
     """Returns a film with pictures per second: its own number, else from the environment's time (fewer if the format
-    needs it), else the default.
-    """
+    needs it), else the default."""
     if film.fps is not None:
         return film
     rate = max(1.0, 1 / env.tick_seconds) if env.tick_seconds else USUAL_FPS

@@ -51,9 +51,8 @@ def own_env(run: Run) -> str:
 
 
 def next_commands(run: Run, *, models: bool) -> list[str]:
-    """Returns the commands that work for a run, the wanted command first. `models`: whether all of its
-    models were written.
-    """
+    """Returns the commands that work for a run, the wanted command first. `models`: whether all of its models were
+    written."""
     folder, name = run.folder, run.settings.env_settings.env_path
     place = shlex.quote(folder.run_id if folder.results == Path("results") else str(folder.path))
     if not models:
@@ -88,9 +87,8 @@ def farthest(run: Run) -> int:
 def watch_command(name: str, env: Env, record: str, play: str, *, no_graphics: bool = False) -> str | None:
     """Returns the command that shows an environment's agents; None if they cannot be drawn here.
 
-    `record` and `play` are the commands that record the run and that play it.
-    A Unity build draws in its own window, so the command turns `no_graphics` off.
-    A Python game in a separate process draws nothing.
+    `record` and `play` are the commands that record the run and that play it. A Unity build draws in its own window, so
+    the command turns `no_graphics` off. A Python game in a separate process draws nothing.
     """
     if is_game(name):
         window = " --set engine_settings.no_graphics=false" if no_graphics else ""

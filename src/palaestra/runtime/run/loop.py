@@ -48,8 +48,7 @@ def train(run: Run) -> None:
 
 def collect(run: Run, pause: float) -> None:
     """Steps the environment until a rollout is full, something is due or it is time for a pause. Raises Diverged if
-    diverged weights caused an EnvError.
-    """
+    diverged weights caused an EnvError."""
     if run.meetings.meets_first:
         return
     begun = perf_counter()

@@ -76,8 +76,7 @@ def _jump(learner: Learner, before: BehaviorSettings, max_steps: int) -> RateJum
 
 def low_rate(jump: RateJump, behaviors: int) -> str:
     """Returns command-line arguments that keep the old rate and add as many steps once more, so that they also work
-    after the run's end.
-    """
+    after the run's end."""
     before, now = jump.max_steps
     block = f"behaviors.{'*' if behaviors == 1 else jump.behavior}"
     constant = f" --set {shlex.quote(f'{block}.hyperparameters.learning_rate_schedule=constant')}"

@@ -69,14 +69,12 @@ class Result(Shown):
 
     def frame(self) -> pandas.DataFrame:
         """Returns all metrics as a data frame: a row for each behavior and summary, a column for each metric. Raises
-        PluginError without pandas, and RunError before the first summary.
-        """
+        PluginError without pandas, and RunError before the first summary."""
         return metrics_frame({self.run_id: read_history(self.folder)})
 
     def plot(self, *metrics: str) -> Figure:
         """Draws these metrics, by their names or patterns such as 'Losses/*'; by default the most important ones.
-        Raises RunError before the first summary.
-        """
+        Raises RunError before the first summary."""
         from palaestra.runtime.plots.curves import environment_name, learning_curves, overview
 
         history = read_history(self.folder)

@@ -82,8 +82,7 @@ class SavedRun:
 
     def restore(self, learner: Learner, seed: int) -> bool:
         """Restores a learner that appears, once. Returns whether there was a state for it. `seed`: the behavior's, for
-        new random streams if the run was saved with another number of ranks.
-        """
+        new random streams if the run was saved with another number of ranks."""
         name = learner.name
         counted = self.collectors.pop(name, None)
         if name not in self.learned:

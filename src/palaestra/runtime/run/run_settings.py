@@ -117,8 +117,7 @@ def settled_settings(request: TrainingRequest) -> tuple[Loaded, RunFolder]:
 def env_flags_must_fit(loaded: Loaded, overrides: Mapping[str, Any]) -> None:
     """Raises ConfigError for several copies of the Editor (no environment named), for fewer areas than processes, and
     for a Unity flag with another environment. The same keys in a settings file are left alone: a file may serve several
-    environments.
-    """
+    environments."""
     env = loaded.settings.env_settings
     name = env.env_path
     if env.num_envs > 1 and name is None:
@@ -135,8 +134,7 @@ def env_flags_must_fit(loaded: Loaded, overrides: Mapping[str, Any]) -> None:
 
 def with_channels(loaded: Loaded) -> Loaded:
     """Adds the folder to side channels next to the settings file, such as configs/my_channels:Greeter, so that a
-    resumed run finds them; adds a warning if the environment is no game, because it ignores them.
-    """
+    resumed run finds them; adds a warning if the environment is no game, because it ignores them."""
     env = loaded.settings.env_settings
     if not env.side_channels or loaded.sourced is None:
         return loaded
@@ -158,8 +156,7 @@ def run_folder(results: Path, run_id: str) -> RunFolder:
 
 def must_be_there(loaded: Loaded, folder: RunFolder) -> None:
     """Raises RunError if the run to resume or to start from does not exist. Does not check runs on the Hub. Raises
-    ConfigError if a teacher or an opponent is a model of the run itself, whose models --force removes.
-    """
+    ConfigError if a teacher or an opponent is a model of the run itself, whose models --force removes."""
     chosen = loaded.settings.checkpoint_settings
     if chosen.force and not chosen.resume and not chosen.inference and (own := list(_own_models(loaded, folder))):
         raise loaded.refusal(own, "models would be removed before they are played")
@@ -190,8 +187,7 @@ def _own_models(loaded: Loaded, folder: RunFolder) -> Iterator[tuple[Key, str]]:
 
 def must_name_env(loaded: Loaded, folder: RunFolder, env: object) -> None:
     """Raises EnvError for a resumed run whose environment was made by a program, if none is given; it would wait for
-    the Editor.
-    """
+    the Editor."""
     chosen = loaded.settings.checkpoint_settings
     goes_on = env is None and (chosen.resume or chosen.inference)
     if goes_on and loaded.settings.env_settings.env_path is None and of_program(folder.path):

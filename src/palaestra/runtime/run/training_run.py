@@ -53,8 +53,7 @@ class Run:
         own_areas: bool = False,
     ) -> None:
         """`parts`: makes the features that take part. `checkpoint`: the state from which the run continues, or which it
-        plays. `warnings`: of this rank. `own_areas`: the number of areas is the environment's own, not the user's.
-        """
+        plays. `warnings`: of this rank. `own_areas`: the number of areas is the environment's own, not the user's."""
         self.context = context
         self.settings = context.settings
         self.folder = context.folder

@@ -35,8 +35,7 @@ class SeedResults(Shown):
 
     def frame(self) -> pandas.DataFrame:
         """Returns all metrics of all seeds as a data frame: a row for each seed, behavior and summary, a column for
-        each metric. Raises PluginError without pandas.
-        """
+        each metric. Raises PluginError without pandas."""
         if not (found := self._histories()):
             raise RunError("no seed has a summary, or their folders are gone")
         return metrics_frame(found, "seed")

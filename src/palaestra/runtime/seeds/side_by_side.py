@@ -69,8 +69,7 @@ def run_all(
 ) -> tuple[list[int | None], int | None]:
     """Runs processes, `at_once` of them at a time, in their order. Returns their exit codes (None for a process that
     was not started) and the signal that stopped them. `ended` is called with the number and the exit code of each
-    process and whether it ended after a signal; it returns whether to start more.
-    """
+    process and whether it ended after a signal; it returns whether to start more."""
     codes: list[int | None] = [None] * len(starts)
     waiting = list(range(len(starts)))
     with passing_on() as signals:

@@ -82,8 +82,7 @@ def _one_by_one(plan: SeedPlan, request: TrainingRequest, train: Train) -> tuple
 @contextmanager
 def without_main(*, unless: bool) -> Iterator[None]:
     """Lets processes start that do not import the program's script, which would begin the training again. `unless`: no
-    guard is needed, since its classes are found by their names.
-    """
+    guard is needed, since its classes are found by their names."""
     main = sys.modules["__main__"]
     try:
         sys.modules["__main__"] = main if unless else ModuleType("__main__")

@@ -113,8 +113,7 @@ def rank_correlation(left: NDArray[np.float64], right: NDArray[np.float64]) -> f
 def pairings(entries: Sequence[Entry], sides: Sequence[tuple[str, int]]) -> list[list[int]]:
     """Lists the pairings, each (sides,) entries: for one behavior every ordered pair, of which one entry plays one side
     and the other entry all other sides; for several behaviors every entry of one behavior against every entry of
-    another.
-    """
+    another."""
     own = {name: [i for i, entry in enumerate(entries) if entry.behavior == name] for name, _ in sides}
     teams = list(dict.fromkeys(team for _, team in sides))
     if len(teams) < 2:
@@ -175,8 +174,7 @@ def play(
 
 def _with_all(policies: Mapping[str, MixedPolicy], env: Env, league: League, seed: int) -> Mapping[str, TimeStep]:
     """Returns the tables of the first tick that has two teams and all behaviors of the run, if any: in some games
-    agents ask for their first decisions at different times.
-    """
+    agents ask for their first decisions at different times."""
     steps = env.reset(seed)
     for _ in range(PATIENCE):
         missing, strange = policies.keys() - steps.keys(), steps.keys() - policies.keys()

@@ -168,8 +168,7 @@ class MatchRatings:
 
     def _rate_skills(self, players: Numbers, scores: NDArray[np.float64]) -> None:
         """Updates skills by one match of the sides' players. A player of several sides gets their mean; a player that
-        met only itself is not rated.
-        """
+        met only itself is not rated."""
         behaviors = self._sides.behaviors
         keys = [
             (side.behavior, behaviors[side.behavior].ratings.rated(int(player)))

@@ -71,8 +71,7 @@ class SelfPlayBehavior:
 
     def retake_first(self) -> None:
         """Replaces the first snapshot with the initialized network, unless the pool was loaded with it; also the
-        exploiter's.
-        """
+        exploiter's."""
         if not self._loaded:
             self._snapshots.take(self.first)
             if self.exploiter is not None:
@@ -97,8 +96,7 @@ class SelfPlayBehavior:
 
     def changes(self) -> Changes:
         """Returns the changes since the ranks last met: ratings, decisions of fixed policies, games, and the
-        exploiter's changes.
-        """
+        exploiter's changes."""
         steps = self._steps_since
         self._steps_since = 0
         exploited = None if self.exploiter is None else self.exploiter.changes()
@@ -114,8 +112,7 @@ class SelfPlayBehavior:
 
     def opponent(self, learners: Sequence[str]) -> int:
         """Draws the next player against a team of these behaviors: a number of the pool, of a fixed opponent, or of a
-        copy made now.
-        """
+        copy made now."""
         number = self._pool.draw(learners)
         if number != LEARNING:
             return number

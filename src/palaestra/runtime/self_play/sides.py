@@ -129,8 +129,7 @@ class Sides:
 
     def able(self, players: Numbers) -> Numbers:
         """Returns players (areas, sides), with the current players in place of fixed opponents and exploiters that no
-        longer exist; it draws no random numbers, since other ranks may have none to replace.
-        """
+        longer exist; it draws no random numbers, since other ranks may have none to replace."""
         return np.where(self._gone(players), self.chosen, players)
 
     def _gone(self, players: Numbers) -> NDArray[np.bool_]:
@@ -150,8 +149,7 @@ class Sides:
 
     def load_state_dict(self, state: Mapping[str, Any], present: Collection[str]) -> list[int]:
         """Restores the sides whose behaviors have appeared and are still in self-play. Returns their numbers in the
-        state. `present`: all behaviors that have appeared.
-        """
+        state. `present`: all behaviors that have appeared."""
         sides = [Side(name, team) for name, team in state["sides"]]
         here = [i for i, side in enumerate(sides) if side.behavior in self.behaviors]
         self.learning = state["learning"]

@@ -86,8 +86,7 @@ class SlotPlayers:
 
     def assign(self, steps: Mapping[str, TimeStep], over: Tensor | None) -> None:
         """Sets the players in areas that start an episode, marked in `over` (areas,); None: no area starts one. They
-        are the chosen players, or an exploiter and the newest policies.
-        """
+        are the chosen players, or an exploiter and the newest policies."""
         exploited = self._exploited()
         for key in steps if self.by_slot else [""]:
             rows = len(steps[key].acting) if self.by_slot else self.areas.areas

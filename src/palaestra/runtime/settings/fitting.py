@@ -96,8 +96,7 @@ def with_summaries(tree: Mapping[str, Any], lengths: Mapping[str, int]) -> dict[
 
 def with_pace(shipped: Path, overrides: Mapping[str, Any], sets: Sequence[Setting | str]) -> Mapping[str, Any]:
     """Returns the overrides of a shipped file, with more summaries for a run that is so short that it had hardly one.
-    Raises ConfigError.
-    """
+    Raises ConfigError."""
     given = overrides.get("behaviors", {}).get("*", {})
     asked = f"{given} {sets}"
     if "max_steps" not in asked or "summary_freq" in asked:

@@ -190,8 +190,7 @@ def counterpart(name: str) -> Counterpart | None:
 
 def answer(name: str, *, in_python: bool = False, value: str | None = None) -> str | None:
     """Returns our counterpart of another library's flag or argument, in the command line's words; None if the name is
-    unknown, or ours. `value`: the given value.
-    """
+    unknown, or ours. `value`: the given value."""
     if in_python and (own := _IN_PYTHON.get(plain(name))) is not None:
         return own
     ours = counterpart(name)

@@ -149,8 +149,7 @@ def whose_reward(settings: RunSettings, name: str) -> str:
 
 def behavior_seed(behavior: str, settings: RunSettings) -> int:
     """Returns the seed of a behavior: by its place in the settings, or by its name if only default_settings hold for
-    it, so that it does not depend on when the behavior appears.
-    """
+    it, so that it does not depend on when the behavior appears."""
     names = list(settings.behaviors)
     place = names.index(behavior) if behavior in names else len(names) + crc32(behavior.encode()) % MOST_PLACES
     return settings.env_settings.seed + 1000 * place

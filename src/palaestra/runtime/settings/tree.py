@@ -251,8 +251,7 @@ SHAPE = {"trainer_type", "network_settings", "critic_bins", "critic_hidden_units
 
 def changes(before: RunSettings, now: RunSettings, *, of_shape: bool = False) -> list[str]:
     """Returns a line for each setting of a behavior that differs, with both values, if checkpoints depend on it.
-    `of_shape`: only those that the shapes of networks depend on.
-    """
+    `of_shape`: only those that the shapes of networks depend on."""
     old, new = (dict(_of_behaviors(settings.model_dump(mode="json"))) for settings in (before, now))
     paths = [
         path

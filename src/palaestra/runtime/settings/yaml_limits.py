@@ -18,8 +18,7 @@ MAX_DEPTH = 50
 
 def check_limits(loader: Any, file: Path | None) -> None:
     """Reads all events of a PyYAML loader. Raises ConfigError, with the line, for content that is nested too deeply,
-    contains itself, or has too many values once its aliases are expanded.
-    """
+    contains itself, or has too many values once its aliases are expanded."""
     counter = _Counter(file)
     while loader.check_event():
         counter.add(loader.get_event())

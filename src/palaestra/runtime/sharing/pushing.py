@@ -222,8 +222,7 @@ PAGE_MARK = "palaestra-page"
 
 def push_page(site: Path, repo: str, title: str, *, private: bool = False, force: bool = False) -> str:
     """Uploads the folder of a published page to the Space `user/name`, which is made unless it exists; returns its
-    address. Raises HubError, also for a Space that is something else, unless `force` is given.
-    """
+    address. Raises HubError, also for a Space that is something else, unless `force` is given."""
     name = read_repository(repo, None)
     hub, client = library(), api()
     must_be_logged_in()

@@ -201,8 +201,7 @@ class Checkpoints:
 
 def _is_being_written(path: Path) -> bool:
     """Whether a hidden folder belongs to a process that is alive: a Python process with the id in the folder's name,
-    which started before the folder was last written to.
-    """
+    which started before the folder was last written to."""
     pid = int(path.name.rpartition("-")[2])
     try:
         other = psutil.Process(pid)

@@ -163,8 +163,7 @@ def take_prior_data(
 ) -> None:
     """Gives a behavior that appears the replays of the run that its settings name, if they name one. `folder`: the
     run's own folder. Raises RunError, ConfigError or CheckpointError; `late`: in a resumed run, warns instead.
-    `behavior`: whose replays are taken, by default the learner's own name.
-    """
+    `behavior`: whose replays are taken, by default the learner's own name."""
     prior = getattr(learner.settings.hyperparameters, "prior_data", None)
     if prior is None or prior.run is None or learner.inference:
         return

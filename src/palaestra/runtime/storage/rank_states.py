@@ -21,8 +21,7 @@ RankState = dict[str, Any]
 
 def with_other_ranks(state: dict[str, Any], group: RankGroup) -> dict[str, Any]:
     """Returns the state of a checkpoint: rank 0's, with the decisions of all ranks, and the differences of the other
-    ranks. All ranks take part.
-    """
+    ranks. All ranks take part."""
     others = group.of_others(lambda: _differing(state, group))
     if not others:
         return state

@@ -82,8 +82,7 @@ class TrainingStatus:
 
     def add(self, behavior: str, model: Model, keep: int) -> list[Model]:
         """Adds a model, replacing one of the same step. Returns the models to remove: the oldest beyond `keep` (<= 0:
-        none), and all of later steps, which were written before the run was resumed from an earlier one.
-        """
+        none), and all of later steps, which were written before the run was resumed from an earlier one."""
         before = self.models(behavior)
         kept = [old for old in before if old.steps < model.steps] + [model]
         kept = kept[-keep:] if keep > 0 else kept

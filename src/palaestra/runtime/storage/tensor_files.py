@@ -41,8 +41,7 @@ def _none_shared(digest: object, size: object) -> State:
 
 
 def flatten(value: State, tensors: dict[str, Tensor], share: Share = lambda value: None, path: str = "") -> Any:
-    """Returns `value` as JSON; its tensors go into `tensors`, except those `share` takes. Raises
-    TypeError."""
+    """Returns `value` as JSON; its tensors go into `tensors`, except those `share` takes. Raises TypeError."""
     if (reference := share(value)) is not None:
         return {"$shared": list(reference)}
     match value:

@@ -192,9 +192,8 @@ class WriterLock:
         return writer
 
     def _check_previous(self, before: LockHolder, deleted: bool) -> None:
-        """Raises RunInUse, or warns, if the named writer may be alive although the lock is free. `deleted`: there
-        was no lock file, which a writer that is alive must have.
-        """
+        """Raises RunInUse, or warns, if the named writer may be alive although the lock is free. `deleted`: there was
+        no lock file, which a writer that is alive must have."""
         with suppress(OSError):
             age = time.time() - (self.folder / WRITER).stat().st_mtime
             away = not before.here and age < FRESH

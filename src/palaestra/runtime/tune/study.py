@@ -167,8 +167,7 @@ class TuneStudy:
 
     def values(self, trial: FrozenTrial | Trial) -> dict[str, Any]:
         """Returns the values that a trial trains with, by path. The file's values may lie outside the ranges: Optuna
-        treats them as the nearest value inside.
-        """
+        treats them as the nearest value inside."""
         start = self.plan.start
         return dict(start) if start is not None and trial.user_attrs.get(START) else dict(trial.params)
 

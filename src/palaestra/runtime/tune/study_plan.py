@@ -236,8 +236,7 @@ def _drop_place(tree: dict[str, Any], loaded: Loaded) -> None:
 
 def _with_folders(tree: Any, results: Path, path: str = "") -> Any:
     """Returns a tree, or the values at a path, in which runs for replays, teachers and opponents are named by their
-    folders, since trials are in another folder.
-    """
+    folders, since trials are in another folder."""
     if isinstance(tree, Mapping):
         return {key: _with_folders(each, results, f"{path}.{key}") for key, each in tree.items()}
     if isinstance(tree, list | tuple):

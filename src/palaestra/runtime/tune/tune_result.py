@@ -47,8 +47,7 @@ class TuneResult(Shown):
 
     def frame(self) -> pandas.DataFrame:
         """Returns all trials as a data frame: state, objectives, seconds, and a column for each setting. Raises
-        PluginError without pandas.
-        """
+        PluginError without pandas."""
         return frame_of_file(self.folder / TRIALS)
 
     def plot(self) -> Figure:

@@ -130,8 +130,7 @@ def settled_plan(request: SearchRequest, show: Show) -> StudyPlan:
 
 def usual_settings(request: SearchRequest, show: Show) -> Path | dict[str, Any]:
     """Returns the settings that `palaestra learn` takes without a file: the shipped ones of the environment, or those
-    that fit its spaces. Raises ConfigError if neither can be known.
-    """
+    that fit its spaces. Raises ConfigError if neither can be known."""
     shipped = shipped_settings(TrainingRequest(None, request.overrides))
     if shipped is not None:
         show(f"note: trials start from {shipped.parent.name}/{shipped.name}, which is shipped for this environment")

@@ -139,8 +139,7 @@ class JointGradient(SoftGradient):
         self, critics: SoftCritics, encoding: Tensor, numbers: tuple[Tensor, Tensor], at: slice | Tensor
     ) -> Tensor:
         """Returns the critics' values, (2, N, K, outputs), `at` these rows, of the continuous actions taken (N,
-        continuous), or of drawn actions.
-        """
+        continuous), or of drawn actions."""
         if not self._bodies:
             return critics(encoding, numbers[critics is self.network.targets]).float()
         with critics.body.learning():
@@ -166,8 +165,7 @@ class JointGradient(SoftGradient):
         self, following: Tensor, drawn: DrawnActions, batch: ReplayBatch, reward: Tensor, losses: SoftLosses
     ) -> Tensor:
         """Returns the critics' targets, (N, K, bins): the distribution of the critic with the lower value, shifted like
-        a value, and spread over the bins.
-        """
+        a value, and spread over the bins."""
         assert self._bins is not None
         # of any value v the target is origin + slope v
         origin = losses.targets(batch, reward, replace(drawn, value=torch.zeros_like(reward)))

@@ -180,8 +180,7 @@ class ClosedFormGradient(SoftGradient):
 
 def body_gradient(body: StackedMLP, trace: Trace, grad: Tensor, n: int) -> Tensor:
     """Writes the gradients of a body's weights, from the gradient of the first n rows of its outputs (k, R, hidden).
-    Returns the gradient of the first layer's sums, (k, R, hidden).
-    """
+    Returns the gradient of the first layer's sums, (k, R, hidden)."""
     for i in reversed(range(len(trace))):
         x, sums = trace[i]
         weight, bias = body.layers[i]
@@ -199,8 +198,7 @@ def input_gradient(body: StackedMLP, grad: Tensor) -> Tensor:
 
 def write_gradients(weight: Tensor, bias: Tensor, x: Tensor, grad: Tensor, n: int) -> None:
     """Writes the gradients of k layers, weights (k, in, out) and biases (k, 1, out), from the first n rows of their
-    inputs (k, R, in) and of the gradient of their outputs (k, R, out).
-    """
+    inputs (k, R, in) and of the gradient of their outputs (k, R, out)."""
     if n < x.shape[1]:
         x, grad = x[:, :n], grad[:, :n]
     (torch.bmm if n < MANY else products.stacked)(x.transpose(1, 2), grad, out=into(weight))

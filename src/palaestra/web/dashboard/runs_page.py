@@ -187,8 +187,7 @@ class RunsPage:
 
     def _read(self) -> tuple[list[RunStatus], list[dict[str, Any]], list[str], list[tuple[str, str]]]:
         """Reads the runs, in a thread: their rows, pinned ones first, the settings in which they differ, and runs that
-        are about to begin.
-        """
+        are about to begin."""
         found = self._index.statuses()
         view = self._view
         rows = []

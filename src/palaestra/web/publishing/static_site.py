@@ -193,8 +193,7 @@ def _live(world: str, name: str, model: Path) -> dict[str, Any]:
 
 def _write(out: Path, page: str, scripts: Mapping[str, Any], models: Mapping[str, Path]) -> int:
     """Writes all files into a temporary folder within `out`, then moves them to their places, the page last. Files of
-    an earlier page that this one lacks are deleted; all else stays. Returns the page's bytes. Raises ConfigError.
-    """
+    an earlier page that this one lacks are deleted; all else stays. Returns the page's bytes. Raises ConfigError."""
     files: dict[str, bytes] = {}
     for name, value in scripts.items():
         if isinstance(value, bytes):  # in a file of its own, whose ending no host unpacks

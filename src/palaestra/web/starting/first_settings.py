@@ -20,9 +20,8 @@ OF_A_RUN = ("checkpoint_settings", "debug", "search")
 
 
 def settings_for(env: str) -> dict[str, Any]:
-    """Returns the settings shipped for a built-in environment, with its name; without an example, only its name.
-    Raises ConfigError.
-    """
+    """Returns the settings shipped for a built-in environment, with its name; without an example, only its name. Raises
+    ConfigError."""
     if env not in registry("envs"):
         raise ConfigError(f"'{env}' is no built-in environment: start others in the terminal, with palaestra learn")
     example = made_for(env)

@@ -311,8 +311,7 @@ class StartCard:
 
 def start_in(results: Path, env: str) -> str:
     """Starts a run in a built-in environment with its shipped settings, under a name that is free, and returns it.
-    Raises ConfigError or RunError.
-    """
+    Raises ConfigError or RunError."""
     run_id = free_name(results, env)
     start_run(results, run_id, settings_for(env))
     return run_id

@@ -233,8 +233,7 @@ def start_middle_now(steps: Sequence[int], curve: Sequence[Sequence[float]]) -> 
 
 def split_screen(source: PlaybackSource, steps: Sequence[int], suffix: str) -> bytes:
     """Returns a film of a run's models of these steps, side by side; without any step of its newest. Raises
-    PalaestraError.
-    """
+    PalaestraError."""
     chosen = list(steps) or [None]
     names = {steps[0]: "start", steps[-1]: "now"} if len(chosen) > 1 else {}
     panels = [

@@ -22,8 +22,7 @@ COLORS = wp.constant(3)  # channels of a picture
 
 @world_struct
 class World(EndColumns, EpisodeColumns, ParameterColumns):
-    """Columns of games with a ball, a row per area. Observations that a variant of the game lacks have width
-    0."""
+    """Columns of games with a ball, a row per area. Observations that a variant of the game lacks have width 0."""
 
     tilt: wp.array(dtype=wp.quat)
     position: wp.array(dtype=wp.vec3)  # position of the ball, from the block's center

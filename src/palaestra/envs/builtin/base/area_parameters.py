@@ -48,8 +48,7 @@ class AreaParameters:
 
     def queue(self, values: Mapping[str, Tensor]) -> None:
         """Sets the values of each area's next episodes, (areas, QUEUE), in order; after the last they repeat. Raises
-        EnvError as `set` does.
-        """
+        EnvError as `set` does."""
         checked = {name: self._checked(name, value, (QUEUE,)) for name, value in values.items()}
         turns = (self.episodes[:, None] + torch.arange(QUEUE, device=self._device)) % QUEUE
         for name, value in checked.items():

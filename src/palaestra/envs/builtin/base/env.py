@@ -230,8 +230,7 @@ class WarpEnv:
     @cached_property
     def host_ticks(self) -> HostTicks | None:
         """Makes ticks as NumPy arrays; None: on an accelerator, for several behaviors or hybrid actions, or if not
-        every agent acts.
-        """
+        every agent acts."""
         columns = self._columns
         if self.device.type != "cpu" or len(self.behaviors) > 1 or "action" not in columns or "acting" in columns:
             return None
@@ -239,8 +238,7 @@ class WarpEnv:
 
     def _simulate(self, given: Given) -> bool:
         """Makes a tick; returns whether it ended an episode, False where reading that would wait for the device.
-        `given`: for errors.
-        """
+        `given`: for errors."""
         if self._host_report is not None:
             self._host_report[:] = 0
         cores = (
@@ -262,14 +260,12 @@ class WarpEnv:
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """Sets one value per area, (num_areas,), from that area's next episode on. Raises EnvError for unknown names
-        and bad values.
-        """
+        and bad values."""
         self._parameters.set(values)
 
     def queue_parameters(self, values: Mapping[str, Tensor]) -> None:
         """Sets the values of each area's next episodes, (num_areas, queue_length), in order; after the last they
-        repeat. Raises EnvError as `set_parameters` does.
-        """
+        repeat. Raises EnvError as `set_parameters` does."""
         self._parameters.queue(values)
 
     @property
@@ -283,8 +279,7 @@ class WarpEnv:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restores a saved state. Raises StateOfAnotherVersion if the state has other columns, EnvError if it has
-        another number of areas.
-        """
+        another number of areas."""
         state, columns = ({n: x for n, x in one.items() if x.numel()} for one in (state, self._columns))
         if state.keys() != columns.keys():
             raise StateOfAnotherVersion(
@@ -319,8 +314,7 @@ class WarpEnv:
 
     def drawing(self, areas: NDArray[np.int64]) -> Drawing:
         """Returns the current solids of these areas (A,), in this order; waits for the device. Raises EnvError for an
-        unknown area.
-        """
+        unknown area."""
         chosen = np.asarray(areas, np.int64)
         if unknown := [area for area in chosen.tolist() if not 0 <= area < self.num_areas]:
             raise EnvError(f"{self.title} has no area {unknown[0]}, only 0 to {self.num_areas - 1}")

@@ -22,8 +22,7 @@ MOST_KEPT = 4  # copies of a column that a reader may hold before more of them c
 
 class PooledCopies:
     """Copies one column repeatedly, into the memory of earlier copies that are no longer in use; fresh memory on the
-    host costs six times the copy.
-    """
+    host costs six times the copy."""
 
     def __init__(self, column: Tensor) -> None:
         self._column = column
@@ -68,8 +67,7 @@ class Table:
         images: ImageBuffers | None = None,
     ) -> None:
         """`teams`: the teams of an area's agents; `prefix` begins the columns' names; `images`: alternating buffers of
-        `obs_image`.
-        """
+        `obs_image`."""
         device = columns["reward"].device
         areas = len(columns["reward"]) // len(teams)
         self._columns = columns
@@ -152,8 +150,7 @@ class Tables:
 
     def make(self, ended: bool) -> dict[str, TimeStep]:
         """Returns the current TimeStep of each behavior. `ended` tells whether an episode ended; it is ignored on an
-        accelerator.
-        """
+        accelerator."""
         steps = {name: table.make(ended) for name, table in self._tables.items()}
         if len(steps) == len(self._names):
             return steps
@@ -164,8 +161,7 @@ class Tables:
 
     def write_actions(self, name: str, number: int, actions: Mapping[str, Action]) -> None:
         """Writes the actions of one behavior, the `number`th, into the columns of its slots. Raises EnvError where they
-        do not fit.
-        """
+        do not fit."""
         rows = self.rows(name)
         mine = self._columns["plays"] == number if self._shared else None
         if name not in actions:

@@ -214,8 +214,7 @@ def cast(
     picture: wp.array3d(dtype=wp.uint8),
 ):
     """Paints a pixel. `corner`: the picture's upper left corner; `right` and `up`: the width of a pixel; `floor`: the
-    ground's height.
-    """
+    ground's height."""
     row, column = wp.tid()
     cell = row * CELLS_ACROSS // picture.shape[0] * CELLS_ACROSS + column * CELLS_ACROSS // picture.shape[1]
     color = wp.vec3(0.0, 0.0, 0.0)

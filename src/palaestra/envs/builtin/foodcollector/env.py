@@ -161,8 +161,7 @@ class VisualFoodCollector(WarpEnv, like=FoodCollector):
         state: bool = False,
     ) -> None:
         """`height` and `width` are those of the image, in pixels; `state`: agents also observe `truth`. Raises EnvError
-        for too small or too large images.
-        """
+        for too small or too large images."""
         if min(height, width) < 20 or max(height, width) > 512:
             raise EnvError(f"{self.behavior} with an image of {height} x {width}: expected 20 to 512 pixels each way")
         image = ObsSpec("CameraSensor", (3, height, width))

@@ -141,8 +141,7 @@ def move_agent(world: World, i: int, agent: int):
 
 @wp.func
 def fire(world: World, i: int, agent: int):
-    """Freezes the agent ahead, if it is hit first. Things that overlap the beam's first ball are not
-    hit."""
+    """Freezes the agent ahead, if it is hit first. Things that overlap the beam's first ball are not hit."""
     eye = world.body_position[i, agent]
     way = heading(world.body_angle[i, agent])
     height = middle_height(world, i, agent)

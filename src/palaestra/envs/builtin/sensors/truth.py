@@ -59,8 +59,7 @@ def tell_motion(
     truth: wp.array2d(dtype=wp.float32), row: int, place: wp.vec2, ahead: wp.vec2, velocity: wp.vec2, units: wp.vec2
 ):
     """Writes the first six numbers of every world except soccer: an agent's position, heading and velocity, ahead and
-    to the left, in `units` of length and speed; returns the next column.
-    """
+    to the left, in `units` of length and speed; returns the next column."""
     at = tell(truth, row, 0, place, units[0])
     at = tell(truth, row, at, ahead, 1.0)
     return tell(truth, row, at, seen_from(ahead, velocity), units[1])

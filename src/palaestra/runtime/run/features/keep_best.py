@@ -126,8 +126,7 @@ class KeepBest(RunPart):
 
     def measure_saved(self) -> bool:
         """Evaluates the final policies of a run that a signal has ended and that is saved, unless this takes long.
-        Returns whether one is better than before. On all ranks.
-        """
+        Returns whether one is better than before. On all ranks."""
         if self._left_out or not self._run.group.from_first(self._run.asked_to_stop):
             return False
         self._trials.allow(SPARE)
@@ -135,8 +134,7 @@ class KeepBest(RunPart):
 
     def _measure_finals(self) -> bool:
         """Measures the final policies, whether or not a summary falls on the end of the run. Returns whether one is
-        better than before.
-        """
+        better than before."""
         run = self._run
         better = False
         for learner in () if run.inference or run.step == run.first_step else run.meetings.shared():
@@ -281,8 +279,7 @@ def _name_taken(
 
 def _hindrance(learner: Learner, wanted: KeepBestSettings, *, possible: bool) -> str | None:
     """Returns why a behavior cannot be evaluated separately, and what to do; None if it can, or need not. `possible`: a
-    separate environment can be opened.
-    """
+    separate environment can be opened."""
     if wanted.metric is not None:
         return None
     if learner.settings.self_play is not None:

@@ -93,8 +93,7 @@ class Report(RunPart):
 
     def _unrisen(self) -> dict[str, tuple[str, bool]]:
         """Returns by behavior a sentence where the reward has not risen until the end, and whether more steps promise
-        little.
-        """
+        little."""
         good = any(course.ending == "goal" for course in endings_of(self._run.parts).values())
         learners = {} if self._run.inference or good else self._run.learners
         found = {name: self._symptoms.lasting(name, learner.settings) for name, learner in learners.items()}
@@ -103,8 +102,7 @@ class Report(RunPart):
     @property
     def hopeless(self) -> bool:
         """Whether more steps alone will not help: no behavior's reward has risen, and behaviors without reward have no
-        other signal to learn from.
-        """
+        other signal to learn from."""
         learners = self._run.learners
         lost = {name for name, (_, is_lost) in self._unrisen().items() if is_lost}
         alone = {name for name in self._unrewarded() if not seekers(learners[name].settings)}

@@ -215,8 +215,7 @@ def most_kept(settings: RunSettings) -> int:
 
 
 def _add_times(run: Run) -> dict[str, str]:
-    """Adds times of other parts to the timers, under ML-Agents' names if it has them. Returns more
-    metadata."""
+    """Adds times of other parts to the timers, under ML-Agents' names if it has them. Returns more metadata."""
     own, *others = run.meetings.times
     run.clock.add_to(run.timers)
     add = run.timers.add

@@ -60,8 +60,7 @@ class _Value(NamedTuple):
 
 def passed_bar(folder: Path, behavior: str, benchmark: float | None) -> PassedBar | None:
     """Returns the reward that a behavior reached early: the environment's benchmark if it is known, else the level at
-    which its reward has stayed; None if there is no such level. Raises OSError.
-    """
+    which its reward has stayed; None if there is no such level. Raises OSError."""
     values = _values(folder, behavior)
     if not values:
         return None
