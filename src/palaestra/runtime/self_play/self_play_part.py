@@ -153,8 +153,10 @@ class SelfPlay(RunPart):
         """Adds the counters of all behaviors to the statistics."""
         if len(teams := self._sides.teams) == 1:
             names = " and ".join(f"'{name}'" for name in self._behaviors)
+            others = " and ".join(f"'{name}'" for name in self._steps if name not in self._behaviors)
             self._warn_once(
                 f"all agents of {names} are of team {teams.pop()}: without another team self-play has no opponents"
+                + (f"; if {others} plays against them, give it `self_play` too" if others else "")
             )
         for name, behavior in self._behaviors.items():
             counts: dict[str, float] = {

@@ -402,3 +402,12 @@ def test_a_rank_takes_part_in_self_play_before_it_has_seen_a_behavior_that_has_i
 
     assert idle()
     assert not idle(self_play={})
+
+
+def test_a_team_whose_opponents_learn_without_self_play_is_told_to_give_it_to_them(tmp_path, capsys):
+    tree = config("Pair", "Giant", steps=200)
+    del tree["behaviors"]["Giant"]["self_play"]
+    train(tree, "two_against_one", tmp_path, quiet=False)
+    said = [line for line in capsys.readouterr().out.splitlines() if "has no opponents" in line]
+    assert len(said) == 1
+    assert said[0].endswith("; if 'Giant' plays against them, give it `self_play` too")
