@@ -33,9 +33,9 @@ a cell without a measurement.
 
 """
 END = """\
-Speed on your own machine: `make bench` (collecting and learning), `make bench-gpu` (a GPU, ten minutes) and
-`make bench-peers` (all comparisons, about an hour). [benchmarks/peers](../benchmarks/peers/README.md) has the terms of
-the comparisons and more figures.
+These commands measure your own machine: `make bench` (collecting and learning), `make bench-gpu` (a GPU, ten minutes)
+and `make bench-peers` (all comparisons, about an hour). [benchmarks/peers](../benchmarks/peers/README.md) has the
+terms of the comparisons and more figures.
 
 *Made from `docs/benchmarks.yaml` by `python docs/make_benchmarks.py`.*
 

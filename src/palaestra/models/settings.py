@@ -68,8 +68,8 @@ class NetworkSettings(Settings):
     and resnet, but not with MA-POCA.
     """
     compile: bool = False
-    """Compile the network with torch.compile before it learns, which takes a minute or more. No CPU measured gained by
-    it.
+    """Compile the network with torch.compile before it learns, which takes a minute or more. No CPU that we
+    measured was faster with it.
     """
     deterministic: bool = False
     """Act by the most likely action instead of a drawn one, in training too."""

@@ -18,11 +18,11 @@ class StopSettings(Settings):
     metric: str = Field(default=REWARD, min_length=1)
     """Name of the metric, as in TensorBoard. With groups, it is the reward of whole groups."""
     at_least: float | None = None
-    """Value from which on the behavior is good enough; null: no such value."""
+    """The behavior is good enough at this value or above; null: no such value."""
     at_most: float | None = None
-    """Value down to which it is good enough, for metrics that should fall; null: no such value."""
+    """The behavior is good enough at this value or below, for metrics that should fall; null: no such value."""
     episodes: int = Field(default=100, gt=0)
-    """Number of episodes in the mean reward. With `no_progress` fewer count, if fewer ended in its decisions."""
+    """Number of episodes in the mean reward. With `no_progress`, fewer count if fewer ended within that period."""
     summaries: int = Field(default=1, gt=0)
     """Smallest number of whole summaries that a mean covers; 1: a mean reward covers only `episodes`."""
     no_progress: int | None = Field(default=None, gt=0)

@@ -210,7 +210,7 @@ class PrioritySettings(Settings):
     floor: float = Field(default=0.1, ge=0, le=1)
     """Share of the draws in which all copies are equally likely, so that each is judged again; usually 0.05 to 0.3."""
     prior: float = Field(default=0.5, ge=0, le=1)
-    """Win rate that is assumed before the first game, and counts as two games; a low one draws new copies more."""
+    """Win rate that is assumed before the first game, and counts as two games; a low one draws new copies often."""
 
 
 class ExploiterSettings(Settings):

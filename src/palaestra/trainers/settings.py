@@ -54,13 +54,13 @@ class OnPolicyFields(BaseModel):
     beta_schedule: Schedule = "linear"
     """How the entropy coefficient falls. Unset: the same as learning_rate_schedule, if that is set."""
     epsilon_schedule: Schedule = "linear"
-    """How the clip range falls, to 0.1. Unset: the same as learning_rate_schedule, if that is set."""
+    """How the clip range falls; `linear` ends at 0.1. Unset: the same as learning_rate_schedule, if that is set."""
     max_grad_norm: float | None = Field(default=None, gt=0)
     """Gradient clipping by the global norm; null: none."""
     value_coef: float = Field(default=0.5, ge=0)
     """Weight of the value loss; with poca the baseline's loss has half of this weight."""
     joint_ratio: bool = False
-    """One policy ratio for the whole action, instead of one for each of its components, as ML-Agents has it."""
+    """One policy ratio for the whole action. ML-Agents has one for each component of an action instead."""
     initial_deviation: float = Field(default=1.0, gt=0, le=100)
     """Standard deviation of continuous actions at the start, before they are clipped to -3..3 and divided by 3: 3 tries
     the whole range.
@@ -90,8 +90,8 @@ class POCASettings(OnPolicyFields, Settings):
     """Multi-agent posthumous credit assignment. Cohen et al. 2022, https://arxiv.org/abs/2111.05992."""
 
     individual_values: bool = False
-    """Bootstrap each agent's return from its own value estimate, from its observation and the number of agents left,
-    instead of the group's.
+    """Bootstrap each agent's return with the agent's own value, estimated from its observation and the number of agents
+    left, instead of the group's value.
     """
 
 
@@ -234,7 +234,7 @@ class BehavioralCloningSettings(Settings):
     num_epoch: int | None = Field(default=None, gt=0)
     """Passes over these decisions; null: 3. With sac, if samples_per_update is unset too: 4 minibatches."""
     batch_size: int | None = Field(default=None, gt=0)
-    """Minibatch size; null: the policy's."""
+    """Minibatch size; null: the minibatch size of the trainer."""
 
 
 TRAINERS: dict[str, type[Settings]] = {"ppo": PPOSettings, "sac": SACSettings, "poca": POCASettings, "bc": BCSettings}
