@@ -7,17 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from palaestra.api.given_runs import GameOptions, Run, Runs, game_flags, listed, word_of
+from palaestra.api.given_runs import GameOptions, Run, Runs, chosen_options, game_flags, listed, word_of
 from palaestra.api.python_calls import python_call
 from palaestra.api.training_options import Environment
 from palaestra.brains.model import Policy
 from palaestra.core.errors import CallError
-from palaestra.envs.spaces.option_names import OF_RUN
 from palaestra.runtime.play.evaluating import Contestant, PlayOptions, evaluate_all
 from palaestra.runtime.play.run_models import Models, find_models
 from palaestra.runtime.play.shown_evaluation import Evaluation
 from palaestra.runtime.run.result import Result
-from palaestra.runtime.settings import load
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -70,10 +68,7 @@ def evaluate(
 
     Returns the `Evaluation`. Raises PalaestraError.
     """
-    options = dict(env_options or {})
-    if environment_parameters:
-        tree = {"default_settings": {}, OF_RUN: dict(environment_parameters)}
-        options[OF_RUN] = load(tree, own_code=False).settings.environment_parameters
+    options = chosen_options(env_options, environment_parameters)
     flags = game_flags(evaluate, game)
     wanted = PlayOptions(episodes, deterministic, num_areas, seed, env, options, flags, quiet)
     given = [runs] if isinstance(runs, Mapping) and runs else listed(() if isinstance(runs, Mapping) else runs)

@@ -9,8 +9,10 @@ from typing import Any, TypeAlias, TypedDict, cast
 
 from palaestra.core.errors import CallError
 from palaestra.core.plugins import nearest
+from palaestra.envs.spaces.option_names import OF_RUN
 from palaestra.runtime.run.result import Result
 from palaestra.runtime.seeds.seed_results import SeedResults
+from palaestra.runtime.settings import load
 from palaestra.runtime.settings.tree import EngineSettings, EnvSettings
 
 Run: TypeAlias = "str | Path | Result"
@@ -71,6 +73,14 @@ def words_of(runs: object) -> list[str]:
     if words := [word_of(run) for run in listed(runs)]:
         return words
     raise CallError("no run is given: expected a run id, a run's folder, the Result of a training, or several")
+
+
+def chosen_options(options: Mapping[str, Any] | None, parameters: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns options of an environment, with its parameters among them, as those who open it expect."""
+    if not parameters:
+        return dict(options or {})
+    tree = {"default_settings": {}, OF_RUN: dict(parameters)}
+    return {**(options or {}), OF_RUN: load(tree, own_code=False).settings.environment_parameters}
 
 
 def game_flags(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from palaestra.api.given_runs import Runs, listed, words_of
+from palaestra.api.given_runs import Runs, chosen_options, listed, words_of
 from palaestra.api.python_calls import python_call
 from palaestra.api.training_options import Environment
 from palaestra.runtime.recording.filming import Film, record_film
@@ -34,6 +34,7 @@ def record(
     results_dir: str | Path = "results",
     trust: bool = False,
     env_options: Mapping[str, Any] | None = None,
+    environment_parameters: Mapping[str, Any] | None = None,
 ) -> Recording:
     """Records trained agents as a GIF, or as an MP4 or WebM video (extra `video`).
 
@@ -56,12 +57,13 @@ def record(
     title: title of the recording; None: the run's name.
     titles: draw the title and the reward so far.
     force: overwrite the file that `out` names.
-    seed, results_dir, trust, env_options: as for `evaluate`.
+    seed, results_dir, trust, env_options, environment_parameters: as for `evaluate`.
 
     Returns the `Recording`, which plays in a notebook. Raises PalaestraError. A Unity game
     cannot be recorded: it draws only in its own window.
     """
-    film = Film(areas, seconds, episodes, fps, width, sampled, seed, titles, title, force, env_options or {})
+    options = chosen_options(env_options, environment_parameters)
+    film = Film(areas, seconds, episodes, fps, width, sampled, seed, titles, title, force, options)
     own = next((run.env for run in listed(runs) if isinstance(run, Result)), None)
     return record_film(
         words_of(runs),

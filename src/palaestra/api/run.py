@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.api.given_runs import GameOptions, game_flags
+from palaestra.api.given_runs import GameOptions, chosen_options, game_flags
 from palaestra.api.python_calls import python_call
 from palaestra.api.training_options import Environment
 from palaestra.brains.base import Brain
@@ -34,6 +34,7 @@ def run(
     seed: int = 0,
     results_dir: str | Path = "results",
     env_options: Mapping[str, Any] | None = None,
+    environment_parameters: Mapping[str, Any] | None = None,
     quiet: bool = False,
     **game: Unpack[GameOptions],
 ) -> Evaluation:
@@ -51,7 +52,7 @@ def run(
         "model:first", "Soccer?team=1": "random"}.
     episodes: episodes to play for each behavior and each team.
     deterministic: models take the most likely action instead of sampling.
-    num_areas, seed, results_dir, env_options, quiet: as for `evaluate`.
+    num_areas, seed, results_dir, env_options, environment_parameters, quiet: as for `evaluate`.
     Further keywords are for Unity games, as for `evaluate`; time_scale=1 plays any environment in real time.
 
     Returns the `Evaluation`. Raises PalaestraError.
@@ -68,7 +69,8 @@ def run(
     if not (isinstance(env, str) and is_game(env)):
         game.pop("time_scale", None)
     name = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
-    wanted = PlayOptions(episodes, deterministic, num_areas, seed, env, env_options or {}, game_flags(run, game), quiet)
+    options = chosen_options(env_options, environment_parameters)
+    wanted = PlayOptions(episodes, deterministic, num_areas, seed, env, options, game_flags(run, game), quiet)
     with opened(Models({}, None, name), env, wanted) as world:
         played = BrainGame(world, name, parts, wanted, Path(results_dir))
         played.play(time_scale)

@@ -154,3 +154,23 @@ def test_an_option_reaches_recordings(tmp_path: Path, terminal):
     assert main([*demo, f"--demo-out={tmp_path / 'lake.demo'}", "--set", "env_settings.env_options.desc=[SG]"]) == 0
     (shown,) = json.loads(terminal("demo", tmp_path / "lake.demo", "--json"))
     assert shown["observations"][0]["shape"] == [2]  # one number for each field
+
+
+def test_brains_play_and_are_recorded_at_given_parameters(tmp_path):
+    lengths = [
+        palaestra.run(
+            env, "random", episodes=12, environment_parameters={"gravity": gravity}, quiet=True
+        ).lengths.mean()
+        for env in ("3DBall", lambda areas=12: palaestra.make("3DBall", areas=areas))
+        for gravity in (4, 100)
+    ]
+    assert lengths[:2] == lengths[2:]
+    assert lengths[0] > 1.5 * lengths[1]
+    run = {"run_id": "ball", "results_dir": str(tmp_path), "quiet": True}
+    result = palaestra.train(env=lambda areas=4: palaestra.make("3DBall", areas=areas), max_steps=100, **run)
+    film = {"seconds": 0.2, "results_dir": tmp_path, "areas": 1, "force": True}
+    pictures = [
+        palaestra.record(result, tmp_path / "a.gif", environment_parameters={"scale": scale}, **film).file.read_bytes()
+        for scale in (1, 1, 5)
+    ]
+    assert pictures[0] == pictures[1] != pictures[2]

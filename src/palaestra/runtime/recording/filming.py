@@ -20,8 +20,10 @@ from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.drawing.raycast import picture_of
+from palaestra.envs.spaces.option_names import OF_RUN
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.closing import closing_safely
+from palaestra.runtime.curriculum.parameters import with_parameters
 from palaestra.runtime.environments.custom_envs import as_env
 from palaestra.runtime.environments.make import DRAWN, is_game
 from palaestra.runtime.play.evaluation import model_brains
@@ -32,6 +34,7 @@ from palaestra.runtime.play.run_models import (
     find_models,
     models_by_step,
     open_for,
+    parameters_of,
     place_beside,
     run_folder,
     split_step,
@@ -154,8 +157,10 @@ def film_sources(
                 opened = open_for(source.models, env, film.areas, areas, film.seed, flags=flags, options=options)
             else:
                 wanted = film.areas or (areas if callable(env) else None)
+                forms, lessons = parameters_of(source.models, options)
+                options.pop(OF_RUN, None)
                 made, is_ours = as_env(env, wanted, "cpu", options if callable(env) else {})
-                opened = EnvWrapper.of(made)
+                opened = with_parameters(EnvWrapper.of(made), forms, lessons, film.seed)
             if is_ours:
                 stack.enter_context(closing_safely(opened, f"the environment of {source.title}", notes.append))
             film = in_real_time(film, opened, out)
