@@ -1,1 +1,2 @@
-"""Environments: `base` is the interface, `builtin` has our games; `unity`, `gymnasium`, `pettingzoo` connect."""
+"""Environments: `base` is the interface, `builtin` has Palaestra's games; `unity`, `gymnasium`, `pettingzoo` open the
+environments of others."""

@@ -1,4 +1,5 @@
-"""The environment interface, which `palaestra.testing.check_env` tests. `EnvWrapper` shows the optional members."""
+"""The environment interface, which `palaestra.testing.check_env` tests. The optional members of environments stand in
+`EnvWrapper`."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class Env(Protocol):
 
     @property
     def behaviors(self) -> Mapping[str, BehaviorSpec]:
-        """Specs by name; an attribute will do. It may gain names between ticks, but never loses one."""
+        """Specs by name; an attribute is enough. Names may be added between ticks, but never removed."""
         ...
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
@@ -49,7 +50,8 @@ class Env(Protocol):
         ...
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """Sets a value for each area, (num_areas,), from its next episode on. Raises EnvError for an unknown name."""
+        """Sets a value for each area, (num_areas,), which applies from the area's next episode on. Raises EnvError for
+        an unknown name."""
         ...
 
     def render(self, area: int) -> np.ndarray:
@@ -74,7 +76,8 @@ _KEY = b"unity.ml-agents"
 
 @dataclass(frozen=True, slots=True)
 class TrainingFacts:
-    """Facts about a run at its start. Names and fields are those of the message TrainingEnvironmentInitialized."""
+    """Facts about a run at its start. It has the names and fields of ML-Agents' message
+    TrainingEnvironmentInitialized."""
 
     mlagents_version: str
     mlagents_envs_version: str
@@ -88,7 +91,7 @@ class TrainingFacts:
 
 @dataclass(frozen=True, slots=True)
 class BehaviorFacts:
-    """Facts about a behavior when it starts to train. Names and fields are those of the message
+    """Facts about a behavior when it starts to train. It has the names and fields of ML-Agents' message
     TrainingBehaviorInitialized."""
 
     behavior_name: str  # hashed

@@ -57,7 +57,7 @@ class RestartPolicy:
         self._progress = -1
 
     def failed(self, error: EnvError, progress: int, delivered: int) -> float:
-        """Returns the seconds to wait before the next start. Raises GameGone if there is to be none.
+        """Returns the seconds to wait before the next start. Raises GameGone if there is no further start.
 
         `progress` is a number that grows while any copy makes progress; `delivered` is the number of messages of the
         copy that failed.
@@ -89,7 +89,7 @@ class RestartPolicy:
 
 
 class CopyFailed(Exception):
-    """A copy has ended, does not answer or sends nonsense, and may be started again."""
+    """A copy has ended, does not answer or sends invalid messages, and may be started again."""
 
     def __init__(self, error: EnvError) -> None:
         """`error`: why, for the user."""
@@ -98,50 +98,50 @@ class CopyFailed(Exception):
 
 
 class Copy(Protocol):
-    """One copy of an environment. Any method but `kill` and `close` may raise CopyFailed, and EnvError if a restart
+    """One copy of an environment. Any method except `kill` and `close` may raise CopyFailed, and EnvError if a restart
     would not help."""
 
     index: int
 
     @property
     def delivered(self) -> int:
-        """Number of messages with tables since its start."""
+        """Number of messages with tables since the copy's start."""
         ...
 
     @property
     def title(self) -> str:
-        """Its name in messages, such as 'copy 2 of the game'."""
+        """The copy's name in messages, such as 'copy 2 of the game'."""
         ...
 
     @property
     def leaving(self) -> bool:
-        """Whether it was asked to end, and will send another message."""
+        """Whether the copy was asked to end, and will send another message."""
         ...
 
     def start(self) -> None:
-        """Starts it, again after `stop`."""
+        """Starts the copy; also again after `stop`."""
 
     def receive(self, message: Any) -> bool:
         """Takes in a message. Returns whether the copy is ready for a tick."""
         ...
 
     def check(self) -> None:
-        """Fails if it has ended, or has been silent for too long."""
+        """Raises an error if the copy has ended, or has been silent for too long."""
 
     def stop(self) -> None:
-        """Ends it at once, since it has failed."""
+        """Ends the copy at once, because it has failed."""
 
     def leave(self) -> None:
         """Asks it to end."""
 
     def farewell(self, message: Any) -> None:
-        """Takes in a message after `leave`. Raises nothing."""
+        """Handles a message that arrives after `leave`. Raises nothing."""
 
     def kill(self) -> None:
         """Ends it at once. Safe in a signal handler."""
 
     def close(self) -> None:
-        """Ends it, even if it hangs, and frees its resources. Raises EnvError if its environment stays open."""
+        """Ends the copy, even if it hangs, and frees its resources. Raises EnvError if its environment stays open."""
 
 
 C = TypeVar("C", bound=Copy)
@@ -158,11 +158,11 @@ class Events(Protocol):
         """Ends a wait. Safe in a signal handler."""
 
     def close(self) -> None:
-        """Frees what the system holds of it."""
+        """Frees the system resources of this object."""
 
 
 class Copies(list[C]):
-    """All copies that were started. Those that fail are started again."""
+    """All copies that were started. Copies that fail are started again."""
 
     def __init__(self, events: Events, restarts: Restarts, log: Log, *, grace: float, start_tries: int = 1) -> None:
         """`grace`: seconds that copies have to end when all are closed. `start_tries`: times that a copy is started
@@ -216,7 +216,7 @@ class Copies(list[C]):
         return taken
 
     def gather(self) -> None:
-        """Waits for a message, or for the next check of all copies, and takes in all messages that have come."""
+        """Waits for a message, or for the next check of all copies, and handles all messages that have come."""
         start = perf_counter()
         messages = self._events.wait(max(0.0, self._check_at - monotonic()))
         now = perf_counter()
@@ -245,9 +245,9 @@ class Copies(list[C]):
                 self.attempt(copy, copy.start)
 
     def attempt(self, copy: C, call: Callable[[], T]) -> T | None:
-        """Calls a method of a copy; if that fails, the copy is ended and started again later.
+        """Calls a method of a copy; if the call fails, the copy is ended and started again later.
 
-        Raises the error if it is not to be started again.
+        Raises the error if the copy is not to be started again.
         """
         try:
             return call()
@@ -274,7 +274,7 @@ class Copies(list[C]):
         )
 
     def interrupt(self) -> None:
-        """Ends a wait, and every later one soon. Safe in a signal handler."""
+        """Ends the current wait, and soon after its start every later one. Safe in a signal handler."""
         self.interrupted = True
         self._events.wake()
 
@@ -284,7 +284,7 @@ class Copies(list[C]):
             copy.kill()
 
     def close(self) -> None:
-        """Asks all copies to end, and ends those that do not. May be called again.
+        """Asks all copies to end, and kills those that do not end. May be called again.
 
         Raises the first error of a copy that did not close as it should, after all have ended.
         """
@@ -309,7 +309,8 @@ class Copies(list[C]):
 
 
 def named(error: EnvError, title: str) -> EnvError:
-    """Returns the error with the title of its copy in front; its class may take other arguments than a text."""
+    """Returns the error with the title of its copy in front of the message, also for classes that take other
+    arguments."""
     if not str(error).startswith(title):
         error.args = (f"{title}: {error}",)
     return error

@@ -15,8 +15,8 @@ from palaestra.envs.copies import C, Copies
 
 
 class EnvOfCopies(ABC, Generic[C]):
-    """An environment that steps all copies at once. A tick holds the copies that are ready; rows of the others are
-    inactive. It cannot be saved."""
+    """An environment that steps all copies at once. A tick holds the copies that are ready; rows of the other copies
+    are inactive. It cannot be saved."""
 
     def __init__(self, copies: Copies[C]) -> None:
         self.copies = copies
@@ -37,8 +37,8 @@ class EnvOfCopies(ABC, Generic[C]):
         return self.receive()
 
     def receive(self) -> dict[str, TimeStep]:
-        """Waits until a copy is ready or has failed, and returns the tables of all that are ready. Raises GameGone if a
-        copy is not to be restarted."""
+        """Waits until a copy is ready or has failed, and returns the tables of all copies that are ready. Raises
+        GameGone if a copy is not to be restarted."""
         copies = self.copies
         copies.gather()
         while not (copies.ready or copies.failed or copies.interrupted):
@@ -50,7 +50,7 @@ class EnvOfCopies(ABC, Generic[C]):
         return {}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Raises EnvError for any state but the empty one."""
+        """Raises EnvError unless the state is empty."""
         if state:
             raise EnvError(
                 "an environment in other processes cannot be restored from a saved state (this one has "
@@ -58,7 +58,8 @@ class EnvOfCopies(ABC, Generic[C]):
             )
 
     def interrupt(self) -> None:
-        """Makes a waiting `receive` or `reset` return soon, with what is ready. Safe in a signal handler."""
+        """Makes a waiting `receive` or `reset` return soon, with the copies that are ready. Safe in a signal
+        handler."""
         self.copies.interrupt()
 
     def abandon(self) -> None:

@@ -16,5 +16,5 @@ def unknown(actions: Iterable[str], behaviors: Iterable[str]) -> EnvError:
 
 
 def lacking(behavior: str, actions: Iterable[str]) -> EnvError:
-    """Returns the error for a behavior whose agents act and which got no actions."""
+    """Returns the error for a behavior whose agents act but which got no actions."""
     return EnvError(f"no actions for behavior '{behavior}' (there are some for: {', '.join(actions) or 'none'})")

@@ -1,4 +1,4 @@
-"""Types and ranges of an environment's options, as the signature of what makes it names them."""
+"""Types and ranges of an environment's options, as the signature of its factory declares them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def check_option_types(
     options: Mapping[str, Any],
     ranges: Mapping[str, tuple[float, float]] = NO_RANGES,
 ) -> None:
-    """Raises EnvError for an option that is no flag or number where the factory takes one ('no' would count as true),
-    or out of its range.
+    """Raises EnvError for an option that is no flag or number although the factory takes one ('no' would count as
+    true), or that is out of its range.
 
-    `ranges`: least and most value of an option, by its name.
+    `ranges`: smallest and largest value of an option, by its name.
     """
     takes = signature(factory).parameters
     for option, value in options.items():

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class RayHit:
-    """A ray as an observation reports it."""
+    """A ray as an observation describes it."""
 
     angle: float
     """Radians from straight ahead, counterclockwise seen from above."""
@@ -59,5 +59,6 @@ class RayFan:
 
 
 def unity_order(rays: int, step: float, *, ahead: float = 0.0) -> tuple[float, ...]:
-    """Returns the angles of rays `step` radians apart around `ahead`: the middle one, then right and left in turn."""
+    """Returns the angles of rays `step` radians apart around `ahead`: the middle ray, then alternately right and
+    left."""
     return tuple(ahead + (-(ray + 1) // 2 * step if ray % 2 else ray // 2 * step) for ray in range(rays))

@@ -17,8 +17,8 @@ FREE = -1
 class Slots:
     """Maps agent ids to row numbers, for all agents of a tick at once.
 
-    On each tick, first `assign` the ids of all agents that ended or ask for an action, then `release` those that ended
-    without asking. A new agent is thus never assigned to a slot whose episode ends on the same tick.
+    On each tick, first `assign` the ids of all agents that ended or ask for an action, then `release` the ids that
+    ended without asking. A new agent is thus never assigned to a slot whose episode ends on the same tick.
     """
 
     def __init__(self, size: int = 0) -> None:

@@ -48,7 +48,7 @@ class Solids:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """All solids of some areas, each area around its own origin, and how to look at one area."""
+    """All solids of some areas, each area around its own origin, and how to view one area."""
 
     solids: tuple[Solids, ...]
     half: tuple[float, float, float]  # half the extent of an area along x, y and z, in meters
@@ -77,8 +77,8 @@ def solids(
 ) -> Solids:
     """Returns a group of solids. `position` is (A, n, 3) and gives A and n; the other arrays are broadcast to it.
 
-    `agents` are the behavior and the slots (A, n) of the agents that the solids are parts of.
-    Raises ValueError if the arrays do not fit together.
+    `agents` are the behavior and the slots (A, n) of the agents to which the solids belong. Raises ValueError if the
+    arrays do not fit together.
     """
     place = np.asarray(position, np.float32)
     if shape not in SHAPES:
@@ -100,14 +100,15 @@ def solids(
 
 
 def upright(angle: ArrayLike) -> NDArray[np.float32]:
-    """Returns the quaternions (..., 4) that turn by these angles, in radians, about y: counterclockwise from above."""
+    """Returns the quaternions (..., 4) that turn by these angles, in radians, about y: counterclockwise seen from
+    above."""
     half: NDArray[np.float32] = np.multiply(angle, 0.5, dtype=np.float32)
     zero = np.zeros_like(half)
     return np.stack([zero, np.sin(half), zero, np.cos(half)], axis=-1)
 
 
 def on_plane(place: ArrayLike, height: ArrayLike = 0.0) -> NDArray[np.float32]:
-    """Returns positions (..., 3) of points (..., 2) of a game in the plane, so high above it."""
+    """Returns positions (..., 3) of points (..., 2) of a game in the plane, at this height above it."""
     flat = np.asarray(place, np.float32)
     return np.stack(
         [flat[..., 0], np.broadcast_to(np.asarray(height, np.float32), flat.shape[:-1]), -flat[..., 1]], axis=-1

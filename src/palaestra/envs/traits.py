@@ -33,8 +33,8 @@ class SwapBoard:
 class EnvTraits:
     """Facts about an environment, and its abilities, whose methods are those of `EnvWrapper`.
 
-    Environments of this project state it as their attribute `traits`. For any other, `traits_of` reads it from the
-    environment's members.
+    Environments of Palaestra state them in their attribute `traits`. For any other environment, `traits_of` derives
+    them from the environment's members.
     """
 
     name: str = ""  # its name in messages
@@ -99,8 +99,8 @@ LISTS = ("rewards", "notes", "opponents", "shared_slots")
 
 
 def traits_of(env: Env) -> EnvTraits:
-    """Returns the traits that an environment states, else those that follow from the members it has. Raises EnvError if
-    it states something else."""
+    """Returns the traits that an environment states, else the traits that follow from its members. Raises EnvError if
+    its `traits` is something else."""
     stated = getattr(env, "traits", None)
     if stated is None:
         return traits_by_members(env)
@@ -127,7 +127,7 @@ def traits_by_members(env: Any) -> EnvTraits:
 
 
 def summary_of(thing: Any) -> str:
-    """Returns the summary of an environment, its class or its factory, or the first line of its documentation."""
+    """Returns the summary of an environment, its class or its factory; else the first line of its documentation."""
     summary = getattr(thing, "summary", None)
     kind = thing if isinstance(thing, type) or callable(thing) else type(thing)
     return summary if isinstance(summary, str) else (kind.__doc__ or "").strip().partition("\n")[0].strip()

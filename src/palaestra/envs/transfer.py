@@ -15,7 +15,7 @@ from palaestra.envs.wrapper import EnvWrapper
 
 
 class Transfer(EnvWrapper):
-    """Moves an environment's tables to another device and actions back. Each tick waits for that device once."""
+    """Moves an environment's tables to another device and actions back. Each tick waits once for that device."""
 
     def __init__(self, env: Env, device: torch.device) -> None:
         super().__init__(env)
@@ -41,7 +41,7 @@ class Transfer(EnvWrapper):
 
     @property
     def host_ticks(self) -> None:
-        """None: its tables are on another device."""
+        """Returns None, because the tables are on another device."""
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """Sets the environment's parameters."""
@@ -59,7 +59,7 @@ class Transfer(EnvWrapper):
 
 
 def to_device(step: TimeStep, device: torch.device) -> TimeStep:
-    """Moves a table to a device. Its final observations get a row for every slot, as on accelerators."""
+    """Moves a table to a device. As on accelerators, final observations get a row for every slot."""
     obs = tuple([column.to(device) for column in step.obs])
     finals = obs
     if len(step.final_obs.slots):

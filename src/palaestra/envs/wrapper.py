@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class EnvWrapper:
-    """Has all members of `Env` and all optional ones, and passes each on to the environment that it wraps.
+    """Has all members of `Env` and all optional members, and passes each on to the environment that it wraps.
 
     A method that the wrapped environment lacks does nothing, or returns an empty value, unless its description names a
-    trait that it needs. Subclasses override the methods that they change; to change a tick, `send` and `receive`
-    (`step` is both).
+    trait that it needs. Subclasses override the methods that they change; a subclass that changes ticks overrides
+    `send` and `receive` (`step` calls both).
     """
 
     def __init__(self, env: Env) -> None:
@@ -42,7 +42,7 @@ class EnvWrapper:
 
     @staticmethod
     def of(env: Env) -> EnvWrapper:
-        """Returns the environment with all optional members: itself if it has them, else wrapped."""
+        """Returns the environment with all optional members: the environment itself if it has them, else wrapped."""
         return env if isinstance(env, EnvWrapper) else EnvWrapper(env)
 
     @property
@@ -80,14 +80,15 @@ class EnvWrapper:
         """Makes a tick with the actions in `arrays`: by behavior, the columns `continuous`, `discrete`, `reward`,
         `obs0`, `obs1` and so on. Needs `steps_arrays`.
 
-        If all agents acted before and act again, writes observations and rewards there and returns None; else returns
-        what `step` would. It is for copies in processes, where each touch of PyTorch costs as much as a tick.
+        If all agents acted before and act again, writes observations and rewards into `arrays` and returns None; else
+        returns the tables of `step`. The method is for copies in processes, in which each use of PyTorch takes as long
+        as a tick.
         """
         return self._env.step_arrays(arrays)
 
     @property
     def host_ticks(self) -> HostTicks | None:
-        """Makes ticks as NumPy arrays; None: the environment cannot."""
+        """Returns an object that makes ticks as NumPy arrays; None if the environment has none."""
         return self._env.host_ticks if self.traits.host_ticks else None
 
     @property
@@ -96,8 +97,8 @@ class EnvWrapper:
         return self._env.tick_seconds if self.traits.timed else None
 
     def set_speed(self, speed: float) -> None:
-        """Sets the speed of an environment that keeps time by itself, as a multiple of the time scale that it was
-        opened with."""
+        """Sets the speed of an environment that runs by its own clock, as a multiple of the time scale with which it
+        was opened."""
         if self.traits.real_time:
             self._env.set_speed(speed)
 
@@ -106,8 +107,8 @@ class EnvWrapper:
         self._env.set_parameters(values)
 
     def draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
-        """Sets the distribution of a parameter. `seeds` has a 31-bit seed for each area; one with several parts uses
-        the seeds that follow. Needs `samples_parameters`.
+        """Sets the distribution of a parameter. `seeds` has a 31-bit seed for each area; a distribution with several
+        parts also uses the seeds that follow. Needs `samples_parameters`.
 
         `numbers`: minimum and maximum; mean and standard deviation; or both ends of each of several ranges. Raises
         EnvError for an unknown name.
@@ -116,7 +117,7 @@ class EnvWrapper:
 
     @property
     def queue_length(self) -> int:
-        """Number of episodes for which it accepts parameters."""
+        """Number of future episodes for which the environment accepts parameters."""
         return self.traits.queue_length
 
     @property
@@ -126,10 +127,10 @@ class EnvWrapper:
         return self._env.episodes
 
     def queue_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """Sets values (areas, queue_length): an area's next episode uses the first, the one after it the second, and so
-        on. Needs `queue_length`.
+        """Sets values (areas, queue_length): an area's next episode uses the first value, the episode after it the
+        second, and so on. Needs `queue_length`.
 
-        They remain until this method or `set_parameters` is called again. Raises EnvError for an unknown name.
+        The values remain until this method or `set_parameters` is called again. Raises EnvError for an unknown name.
         """
         self._env.queue_parameters(values)
 
@@ -146,15 +147,15 @@ class EnvWrapper:
         return self._env.take_measurements() if self.traits.measures else []
 
     def busy_seconds(self) -> dict[str, float]:
-        """Returns by copy, whose name is for users, the seconds since its first start in which it was not waiting for
-        actions; for copies that simulate beside this process."""
+        """Returns the seconds since a copy's first start in which it was not waiting for actions, by the copy's name
+        for users; for copies that simulate outside this process."""
         return self._env.busy_seconds() if self.traits.reports_busy_time else {}
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns the rule's actions for the current state, one row for each slot, on the environment's own device;
-        None: the behavior has no rule.
+        """Returns the heuristic's actions for the current state, one row for each slot, on the environment's own
+        device; None if the behavior has no heuristic.
 
-        Only the rows of `slots` (R,) are valid, or of all active slots if it is None.
+        Only the rows of `slots` (R,) are valid; if `slots` is None, the rows of all active slots.
         """
         return self._env.heuristic(behavior, slots) if self.traits.has_heuristic else None
 
@@ -164,7 +165,7 @@ class EnvWrapper:
             self._env.training_starts(facts)
 
     def behavior_joins(self, facts: BehaviorFacts) -> None:
-        """Passes on facts about a behavior; called once for each, when it first appears."""
+        """Passes on facts about a behavior; called once for each behavior, when it first appears."""
         if self.traits.run_aware:
             self._env.behavior_joins(facts)
 

@@ -14,7 +14,8 @@ NEAR = 0.95
 
 @dataclass(frozen=True, slots=True)
 class ModelScore:
-    """The result here of a model that Unity trained in its own example, its actions sampled as in Unity."""
+    """The result, in Palaestra's environment, of a model that Unity trained in its own example; actions are sampled as
+    in Unity."""
 
     model: str
     """File among the examples of ML-Agents, such as 3DBall.onnx."""
@@ -31,7 +32,8 @@ class ModelScore:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """The result of a training here with a settings file that ML-Agents has for the example, unchanged."""
+    """The result of a training in Palaestra's environment with ML-Agents' own settings file for the example,
+    unchanged."""
 
     settings: str
     """File among the settings of ML-Agents, such as ppo/Worm.yaml."""
@@ -53,7 +55,7 @@ class Learned:
 
     @property
     def status(self) -> str:
-        """Whether it has been solved, by Unity's figure; empty if the run was finished and Unity gives no figure."""
+        """Whether the task was solved, by Unity's figure; empty if the run was finished and Unity gives no figure."""
         if self.stated is not None and self.reward >= NEAR * self.stated:
             return "solved"
         if self.decisions < self.planned:
@@ -63,7 +65,8 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Comparison of an environment with Unity's example of its name. Each entry is a sentence without a full stop."""
+    """Comparison of an environment with Unity's example of the same name. Each entry is a sentence without a full
+    stop."""
 
     same: tuple[str, ...]
     """Facts that equal Unity's, up to rounding."""
@@ -74,13 +77,13 @@ class Agreement:
 
     @property
     def falls_short(self) -> bool:
-        """Whether one of Unity's models earns less here than Unity states."""
+        """Whether one of Unity's models earns less in this environment than Unity states."""
         return any(score.stated is not None and score.score < NEAR * score.stated for score in self.models)
 
 
 @cache
 def agreements() -> dict[str, Agreement]:
-    """Returns the agreement of each built-in environment that has a counterpart among Unity's examples, by name."""
+    """Returns the agreement of each built-in environment that Unity's examples have too, by name."""
     tree = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
     return {
         name: Agreement(

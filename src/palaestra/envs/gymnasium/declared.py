@@ -19,7 +19,8 @@ SPACES = ("observation_space", "action_space", "single_observation_space", "sing
 
 
 def space_of(env: Any, attribute: str, name: str) -> gymnasium.Space:
-    """Returns a space of an environment. Raises EnvError if it has none, or one that is no space of Gymnasium."""
+    """Returns a space of an environment. Raises EnvError if the environment has no such space, or one that is not a
+    Gymnasium space."""
     example = "spaces.Discrete(2)" if "action" in attribute else "spaces.Box(-1.0, 1.0, (4,))"
     expected = f"expected a space of gymnasium.spaces, such as self.{attribute} = {example} in __init__"
     space = attribute_of(env, attribute, name, MISSING)
@@ -40,7 +41,8 @@ def space_of(env: Any, attribute: str, name: str) -> gymnasium.Space:
 
 
 def attribute_of(env: Any, attribute: str, name: str, missing: Any = None) -> Any:
-    """Returns an attribute of a user's environment, or `missing`. Raises EnvError for one that cannot be read."""
+    """Returns an attribute of a user's environment, or `missing`. Raises EnvError for an attribute that cannot be
+    read."""
     try:
         return getattr(env, attribute)
     except STOPS:
@@ -53,7 +55,7 @@ def attribute_of(env: Any, attribute: str, name: str, missing: Any = None) -> An
 
 
 def inner_of(env: Any, name: str) -> Any:
-    """Returns an environment without its wrappers. Raises EnvError if its `unwrapped` is none."""
+    """Returns an environment without its wrappers. Raises EnvError if its `unwrapped` is no environment."""
     inner = attribute_of(env, "unwrapped", name)
     if not isinstance(inner, gymnasium.Env | gymnasium.vector.VectorEnv):
         raise EnvError(f"{name}: `unwrapped` is {inner!r:.80}; expected the environment itself: do not define it")
@@ -61,7 +63,8 @@ def inner_of(env: Any, name: str) -> Any:
 
 
 def registered_of(env: Any, name: str) -> EnvSpec | None:
-    """Returns what an environment is registered as; None if it is not. Raises EnvError for anything else."""
+    """Returns the spec under which an environment is registered; None if it is not registered. Raises EnvError for
+    anything else."""
     spec = attribute_of(env, "spec", name)
     if not isinstance(spec, EnvSpec | None):
         raise EnvError(f"{name}: `spec` is {spec!r:.80}; gymnasium.make sets it: leave it out, or set it to None")
@@ -69,7 +72,8 @@ def registered_of(env: Any, name: str) -> EnvSpec | None:
 
 
 def count_of(env: Any, name: str) -> int:
-    """Returns the number of environments of a vector environment. Raises EnvError unless it is one."""
+    """Returns the number of environments of a vector environment. Raises EnvError unless the environment is a vector
+    environment."""
     count = attribute_of(env, "num_envs", name)
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         given = "has no `num_envs`" if count is None else f"has `num_envs` = {count!r:.80}"
@@ -78,7 +82,7 @@ def count_of(env: Any, name: str) -> int:
 
 
 def metadata_of(env: Any, name: str) -> Mapping[str, Any]:
-    """Returns an environment's metadata, {} for None. Raises EnvError for anything but a dictionary."""
+    """Returns an environment's metadata; {} if they are None. Raises EnvError for anything but a dictionary."""
     given = attribute_of(env, "metadata", name)
     if not isinstance(given, Mapping | None):
         raise EnvError(

@@ -62,7 +62,7 @@ class GymnasiumEnv:
         each environment.
 
         The behavior is named after the registered id, or else the class; `title` names the environment in messages;
-        `conventions` come before those of its metadata. Raises EnvError for unsupported spaces.
+        `conventions` take precedence over the environment's metadata. Raises EnvError for unsupported spaces.
         """
         one = made if isinstance(made, gymnasium.Env | VectorEnv) else made[0]
         kind = "vector environment" if isinstance(one, VectorEnv) else "environment"
@@ -155,7 +155,8 @@ class GymnasiumEnv:
         return self._tables(self._envs.step(self._actions.batch(actions.get(self.behavior, self._no_action))))
 
     def step_arrays(self, arrays: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, TimeStep] | None:
-        """Simulates a tick. If all agents go on, fills `arrays` and returns None, else as `step`."""
+        """Simulates a tick. If no episode ends, fills `arrays` and returns None, else returns the tables as `step`
+        does."""
         own = arrays[self.behavior]
         tick = self._envs.step(self._actions.batch_arrays(own["continuous"], own["discrete"]))
         all_act = tick.acting is None and self._acting is self._all_true
@@ -224,7 +225,8 @@ class GymnasiumEnv:
         self._envs.parameters.set(values)
 
     def render(self, area: int) -> np.ndarray:
-        """Returns an image of an area. Raises EnvError unless made with `render=True`, or for a missing package."""
+        """Returns an image of an area. Raises EnvError if the environment was made without `render=True`, or if a
+        package is missing."""
         return self._envs.render(area)
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -145,7 +145,7 @@ class PoolTask(VectorEnv):
         return self._pool.step(actions)
 
     def render(self) -> tuple[np.ndarray, ...]:
-        """Returns a picture of each area. Raises EnvError if the task has none."""
+        """Returns a picture of each area. Raises EnvError if the task has no pictures."""
         try:
             return tuple(self._pool.render(env_ids=np.arange(self.num_envs)))
         except Exception as error:  # whatever EnvPool's renderers need

@@ -46,7 +46,7 @@ WHOLE_SCREEN = {"grayscale": False, "img_height": 210, "img_width": 160, "stack_
 def native_envs(
     spec: EnvSpec, count: int, options: dict[str, Any], conventions: Conventions, *, rendered: bool
 ) -> SingleEnvs | VectorEnvs | None:
-    """Makes the environment's own vector version if it is the only one, or acts in every area on every tick."""
+    """Makes the environment's own vector version if there is no other version, or if its areas act on every tick."""
     spec = _with_usual_pictures(spec)
     if spec.vector_entry_point is None:
         return None
@@ -130,16 +130,16 @@ class WithScreens(VectorWrapper):
 
     @property
     def render_mode(self) -> str:
-        """The only mode of these games, as Gymnasium names it."""
+        """The only render mode of these games, as Gymnasium names it."""
         return "rgb_array"
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """Begins a new episode in every game, and the same one where its screen comes from."""
+        """Begins a new episode in every game, and the same episode in the environment that provides its screen."""
         self._newest, _ = self._screens.reset(**options)
         return self.env.reset(**options)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Acts in every game, and in the same way where its screen comes from."""
+        """Acts in every game, and in the same way in the environment that provides its screen."""
         self._newest = self._screens.step(actions)[0]
         return self.env.step(actions)
 

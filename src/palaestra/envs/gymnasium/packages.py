@@ -1,4 +1,4 @@
-"""Packages that register ids with Gymnasium, or that its environments need."""
+"""Packages that register ids with Gymnasium, or that environments of Gymnasium need."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ REGISTERING = (
 
 
 def registering_package(id: str) -> tuple[str, str] | None:
-    """Returns the module that registers an id, and what pip installs for it; None if unknown."""
+    """Returns the module that registers an id, and the name of its package for pip; None if unknown."""
     return next(((module, package) for pattern, module, package in REGISTERING if re.match(pattern, id)), None)
 
 
 def import_registering_package(id: str) -> bool:
-    """Imports the module that registers an id, if known and installed; returns whether. Raises EnvError if it fails."""
+    """Imports the module that registers an id, if it is known and installed; returns whether it was imported. Raises
+    EnvError if the import fails."""
     found = registering_package(id)
     if found is None or find_spec(found[0]) is None:
         return False
@@ -66,7 +67,8 @@ def explain_unknown(id: str) -> EnvError:
 
 
 def nearest_ids(id: str, known: Iterable[str], most: int = 4) -> list[str]:
-    """Returns known ids like this one, best first: all versions if only that or the case differs, else the newest."""
+    """Returns known ids similar to this id, best first: all versions if only version or case differ, else the newest
+    version."""
     names: dict[str, list[str]] = {}
     for one in known:
         names.setdefault(_name_of(one), []).append(one)

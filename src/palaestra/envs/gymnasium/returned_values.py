@@ -1,4 +1,4 @@
-"""Checks what the methods of environments return, and recognizes those of the interface before Gymnasium 0.26."""
+"""Checks what the methods of environments return, and recognizes the interface of Gym before Gymnasium 0.26."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ FLAGS = frozenset((bool, np.bool_))
 
 
 def check_reset(result: Any, name: str) -> tuple[Any, dict[str, Any]]:
-    """Returns the observation and info that `reset` returned. Raises EnvError for an old environment."""
+    """Returns the observation and info that `reset` returned. Raises EnvError for an environment of the old Gym
+    interface."""
     if isinstance(result, tuple) and len(result) == 2:
         obs, info = result
         if info is None or isinstance(info, dict):
@@ -61,7 +62,8 @@ def is_old_step(error: BaseException) -> bool:
 
 
 def rewards(given: Any, count: int, name: str) -> np.ndarray:
-    """Converts rewards to a new array (N,), also from arrays of one number. Raises EnvError for anything else."""
+    """Converts rewards to a new array (N,); a reward may also be an array of one number. Raises EnvError for anything
+    else."""
     try:
         array = np.array(given)
     except (TypeError, ValueError):
@@ -90,7 +92,8 @@ def flags(given: Sequence[Any], what: str, name: str) -> np.ndarray:
 
 
 def batched_flags(given: Any, count: int, what: str, name: str) -> np.ndarray:
-    """Converts flags of a vector environment to an array (N,) bool. Raises EnvError as `flags`, or for their number."""
+    """Converts flags of a vector environment to an array (N,) bool. Raises EnvError as `flags` does, or for a wrong
+    number of flags."""
     try:
         array = np.array(given)
     except ValueError:  # parts of different lengths

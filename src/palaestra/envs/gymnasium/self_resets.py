@@ -2,7 +2,7 @@
 lost.
 
 `ResetWatch` notices calls of the environment's own `reset`; `SelfResetDetector` recognizes other ways of restarting by
-the observations at episode ends.
+comparing observations at the ends of episodes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ResetWatch:
 
     @property
     def seen(self) -> tuple[Any] | None:
-        """The observation that the innermost `reset` returned, in a tuple; None if it was not called."""
+        """The observation that the innermost `reset` returned, in a tuple; None if `reset` was not called."""
         return self._seen.get(SEEN)
 
 
@@ -86,11 +86,12 @@ def _transforms(env: gymnasium.Env) -> bool:
 
 
 class SelfResetDetector:
-    """Compares final observations with first ones.
+    """Compares the final observations of episodes with first observations.
 
-    If an environment resets itself within `step`, the final observation of every episode looks like a first one, while
-    the two before it do not. Only terminated episodes are used: a pole that is balanced until the time limit may end
-    near its start, too. Decides once, after `EPISODES_NEEDED` of them, and gives up if most are truncated.
+    If an environment resets itself within `step`, the final observation of every episode looks like a first
+    observation, while the two observations before do not. Only terminated episodes are used: an episode that is
+    truncated, such as that of a balanced pole, may also end near its start. Decides once, after `EPISODES_NEEDED`
+    terminated episodes, and gives up if most episodes are truncated.
     """
 
     def __init__(self) -> None:
@@ -113,8 +114,8 @@ class SelfResetDetector:
         self._high = high if not self._high else [torch.maximum(a, b) for a, b in zip(self._high, high, strict=True)]
 
     def add_ended(self, last: Sequence[Tensor], before: Sequence[Sequence[Tensor]], terminated: Tensor) -> bool:
-        """Adds the final observations of N episodes and those of the ticks before; `terminated`: (N,). Returns True,
-        once, if the environment resets itself."""
+        """Adds the final observations of N episodes and the observations of the ticks before; `terminated`: (N,).
+        Returns True, only once, if the environment resets itself."""
         self._seen += len(terminated)
         self._ends += int(terminated.sum())
         self._alike += int((self._like_first(last) & terminated).sum())

@@ -53,14 +53,14 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """First observations of N environments, and their masks as in `Tick`."""
+    """First observations of N environments, and their masks in the form of `Tick`."""
 
     obs: BatchedObs
     mask: np.ndarray | None = None
 
 
 class SingleEnvs:
-    """Steps a list of single environments; reads infos only where needed, unlike Gymnasium's SyncVectorEnv."""
+    """Steps a list of single environments; reads infos only if needed, unlike Gymnasium's SyncVectorEnv."""
 
     steady = True
 
@@ -99,7 +99,8 @@ class SingleEnvs:
     def step(self, actions: Any) -> Tick:
         """Steps every environment and resets those whose episode ended.
 
-        Raises EnvError for one that resets itself and hides its final observation, and for one that fails.
+        Raises EnvError for an environment that resets itself and hides its final observation, and for an environment
+        that fails.
         """
         for watch in self._watches:
             watch.clear()
@@ -151,7 +152,7 @@ class SingleEnvs:
         return picture(drawn, self._name)
 
     def close(self) -> None:
-        """Closes every environment. Raises the first error, after all were closed."""
+        """Closes every environment. Closes all environments, then raises the first error."""
         close_all([partial(self._close, i) for i in range(len(self._envs))])
 
     def _close(self, i: int) -> None:
@@ -253,7 +254,7 @@ def _described(steps: Sequence[Any]) -> str:
 
 
 def successes(ended: np.ndarray, infos: Sequence[Any], count: int) -> np.ndarray | None:
-    """Returns `Tick.success` from the info of each ended episode."""
+    """Returns the column `Tick.success` from the info of each ended episode."""
     reported = {
         i: info[SUCCESS]
         for i, info in zip(ended, infos, strict=True)

@@ -1,7 +1,7 @@
-"""Adapts Gymnasium's vector environments, with an area for each of their environments.
+"""Adapts Gymnasium's vector environments; each of their environments is an area.
 
-`metadata["autoreset_mode"]` names when they restart an episode: on the tick on which it ends (SAME_STEP), on the next
-tick, whose action is then ignored (NEXT_STEP), or when the caller resets it (DISABLED).
+`metadata["autoreset_mode"]` names when they restart an episode: on the tick of its end (SAME_STEP), on the next tick,
+whose action is then ignored (NEXT_STEP), or when the caller resets it (DISABLED).
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class SameStep(VectorEnvs):
 
 
 class NextStep(VectorEnvs):
-    """Adapts environments that restart on the next tick, until which the area does not act."""
+    """Adapts environments that restart on the next tick; until then the area does not act."""
 
     steady = False
 
@@ -289,7 +289,7 @@ class Disabled(VectorEnvs):
 
 
 class CartPoleVectors(VectorEnvs):
-    """Adapts Gymnasium's vectorized CartPole: resets its state directly, so that every tick acts."""
+    """Adapts Gymnasium's vectorized CartPole: resets its state directly, so that agents act on every tick."""
 
     _envs: CartPoleVectorEnv
 
@@ -310,7 +310,7 @@ class CartPoleVectors(VectorEnvs):
 
 
 def adapted(envs: VectorEnv, name: str, conventions: Conventions = UNSAID) -> VectorEnvs | SingleEnvs:
-    """Returns the adapter for a vector environment's autoreset mode. Raises EnvError if its metadata names none."""
+    """Returns the adapter for a vector environment's autoreset mode. Raises EnvError if its metadata names no mode."""
     if type(envs) is SyncVectorEnv:  # stepped one by one: as fast, and environments that reset themselves are detected
         return SingleEnvs(envs.envs, name, conventions)
     if type(envs) is CartPoleVectorEnv:
@@ -330,7 +330,7 @@ def adapted(envs: VectorEnv, name: str, conventions: Conventions = UNSAID) -> Ve
 
 
 def rows_of(infos: dict[str, Any], key: str, count: int) -> Any:
-    """Returns each environment's entry for a key of batched infos, or None; all at once if none is missing."""
+    """Returns each environment's entry for a key of batched infos, or None; as one array if no entry is missing."""
     values = infos.get(key)
     has = infos.get(f"_{key}")
     if values is None:

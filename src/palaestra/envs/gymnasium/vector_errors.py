@@ -29,7 +29,7 @@ class VectorErrors:
             vars(base)["error_queue"] = self._workers
 
     def explained(self, error: BaseException, method: str) -> EnvError:
-        """Returns the error for an exception of a method; its cause: the exception, or the worker's traceback."""
+        """Returns the error for an exception of a method; its cause is the exception, or the worker's traceback."""
         if self._workers is not None and (taken := self._workers.take()):
             area, kind, value, *trace = taken[0]
             summary = _summary(kind, value, trace)
@@ -84,7 +84,7 @@ class _WorkerErrors:
         return item
 
     def take(self) -> list[tuple[Any, ...]]:
-        """Returns the errors that were read, by worker, and lets Gymnasium's logger speak again."""
+        """Returns the errors that were read, by worker, and re-enables Gymnasium's logger."""
         taken = self._taken
         self._taken = []
         if taken:

@@ -1,4 +1,4 @@
-"""Environment parameters of Gymnasium's vector environments: a number for each of their environments at once."""
+"""Environment parameters of Gymnasium's vector environments: one number for each environment, set together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from palaestra.envs.spaces.parameter_targets import METHOD, Attribute, ResetOpti
 
 
 class VectorParameters:
-    """Passes parameters on as arrays (environments,): to methods, each time that one changes, and in the options of
+    """Passes parameters on as arrays (environments,): to methods whenever a parameter changes, and in the options of
     every `reset`."""
 
     def __init__(self, envs: VectorEnv, wanted: Wanted, title: str, *, resets: bool) -> None:

@@ -1,1 +1,2 @@
-"""PettingZoo environments: `opening` makes them, `turns` steps one, `roster` sorts agents, `env` is the `Env`."""
+"""PettingZoo environments: `opening` makes the environments, `turns` steps one of them, `roster` assigns agents to
+behaviors, `env` is the `Env`."""

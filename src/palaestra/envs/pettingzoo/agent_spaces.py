@@ -100,11 +100,12 @@ class AgentSpaces:
         return agents[0], f"{type(error).__name__}: {error}"
 
     def mask_method(self, env: Any) -> tuple[str, Callable[..., Any]] | None:
-        """Returns the name of a method that returns masks, of an agent or of all, and the method, if there is one."""
+        """Returns a method that returns masks, of one agent or of all, with its name; None if there is no such
+        method."""
         return self._masks.method(env, most=1)
 
     def masks(self, observations: Sequence[Any], infos: Sequence[Any], agents: Sequence[str]) -> np.ndarray | None:
-        """Returns the allowed choices (N, choices), or None without masks. Raises EnvError for a wrong one."""
+        """Returns the allowed choices (N, choices), or None without masks. Raises EnvError for an invalid mask."""
         if not self._masks.choices or not agents:
             return None
 
@@ -138,7 +139,7 @@ def _state_leaves(space: spaces.Space, names: Sequence[str]) -> list[Leaf]:
 
 
 def check_left_out(conventions: Conventions, observations: Sequence[spaces.Space], where: str) -> None:
-    """Raises EnvError for an entry to leave out that no kind of agent observes."""
+    """Raises EnvError for an entry to leave out that no agent observes."""
     names = list(dict.fromkeys(name for space in observations for name in entry_names(space)))
     if unknown := [name for name in conventions.leave_out or () if name not in names]:
         has = ", ".join(names) or "no entries"

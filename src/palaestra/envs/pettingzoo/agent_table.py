@@ -24,8 +24,8 @@ Member = tuple[int, Hashable]
 class AgentTable:
     """Assigns the agents of a behavior to slots and turns a tick's views into a TimeStep.
 
-    Agents that the environment named beforehand keep their slots for good; other agents free their slots when their
-    episode ends.
+    Agents that the environment listed from the start keep their slots; other agents free their slots when their episode
+    ends.
     """
 
     def __init__(self, behavior: str, spaces: AgentSpaces, roster: Roster, lasting: Sequence[Member]) -> None:
@@ -53,7 +53,8 @@ class AgentTable:
         self.asking = []
 
     def actions(self, given: Mapping[str, Action]) -> list[tuple[Member, object]]:
-        """Returns the actions of the agents that asked. Raises EnvError without actions for this behavior."""
+        """Returns the actions of the agents that asked for one. Raises EnvError if there are no actions for this
+        behavior."""
         if not self.asking:
             return []
         if (action := given.get(self.behavior)) is None:

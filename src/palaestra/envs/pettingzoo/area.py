@@ -25,7 +25,7 @@ Agent: TypeAlias = Hashable
 
 @dataclass(frozen=True, slots=True)
 class AgentView:
-    """One agent after a tick, as its environment describes it."""
+    """One agent after a tick, in the form of its environment."""
 
     agent: Agent
     obs: Any
@@ -39,14 +39,14 @@ class AgentView:
 
 @dataclass(slots=True)
 class AreaTick:
-    """Agents whose episode ended on a tick, and agents that await an action; some may be in both."""
+    """Agents whose episode ended on a tick, and agents that wait for an action; an agent may be in both."""
 
     ended: list[AgentView] = field(default_factory=list)
     asking: list[AgentView] = field(default_factory=list)
 
 
 def undefined(env: Any) -> str:
-    """Returns the fault of a class that lacks a required method of environments; '' if it lacks none."""
+    """Returns what is wrong with a class that lacks a required method of environments; '' if it lacks none."""
     base = AECEnv if isinstance(env, AECEnv) else ParallelEnv
     forms = {"reset": "reset(self, seed=None, options=None)"}
     more = {"step": "step(self, action)", "observe": "observe(self, agent)"}
@@ -81,7 +81,7 @@ class Area:
 
     @property
     def agents(self) -> list[Agent]:
-        """All agents that may appear, if the environment says so; else the agents after a reset.
+        """All agents that may appear, if the environment lists them; else the agents after a reset.
 
         Raises EnvError for a name that occurs twice.
         """
@@ -97,22 +97,23 @@ class Area:
         return agents
 
     def names(self, listed: str) -> list[Agent]:
-        """Returns the agents that an attribute of the environment lists. Raises EnvError where it is no list."""
+        """Returns the agents that an attribute of the environment lists. Raises EnvError if the attribute is no
+        list."""
         found = self.guarded(f"`{listed}`", getattr, self.env, listed)
         if isinstance(found, str) or not isinstance(found, Iterable):
             raise self.wrong(f"`{listed}` is {found!r:.80}; expected a list of names")
         return list(found)
 
     def reset(self, seed: int | None) -> AreaTick:
-        """Starts an episode. Agents that await an action are in the result."""
+        """Starts an episode. The result has the agents that wait for an action."""
         raise NotImplementedError
 
     def step(self, actions: Mapping[Agent, Any]) -> AreaTick:
-        """Lets the agents act that asked last, and starts the next episode if this one is over."""
+        """Lets the agents act that asked on the last tick, and starts the next episode if this one is over."""
         raise NotImplementedError
 
     def begin(self, seed: int | None) -> Any:
-        """Calls the environment's `reset` with the parameters of the next episode, and returns what it returns."""
+        """Calls the environment's `reset` with the parameters of the next episode, and returns its result."""
         options = {} if self.parameters is None else self.parameters.begin(self.number)
         given = self.guarded("reset", self.env.reset, seed=seed, **options)
         if self.parameters is not None:
@@ -154,7 +155,7 @@ class Area:
         return given
 
     def warn(self, text: str, subject: str | None = None) -> None:
-        """Warns once in this area about a subject, by default about this text."""
+        """Warns once in this area about a subject; the default subject is the text itself."""
         if (subject or text) not in self._warned and self.number == 0:
             self._warned.add(subject or text)
             warnings.warn(f"{self.name}: {text}", stacklevel=4)
@@ -173,7 +174,7 @@ class Area:
             raise self.wrong(f"the reward of agent '{agent}' is {reward!r}; expected a number") from None
 
     def flag(self, value: Any, agent: Agent, what: str) -> bool:
-        """Returns a flag. Raises EnvError for anything but True and False, or 1 and 0."""
+        """Returns a flag. Raises EnvError for any value but True and False, or 1 and 0."""
         if type(value) is bool:
             return value
         array = np.asarray(value)
@@ -182,7 +183,7 @@ class Area:
         return bool(array.item())
 
     def info(self, given: Any, agent: Agent) -> Mapping[str, Any]:
-        """Returns an agent's info, with the mask from the environment's mask method if it has one."""
+        """Returns an agent's info, with the mask from the environment's mask method if there is one."""
         given = given if isinstance(given, Mapping) else {}
         if self.mask_method is None:
             return given
@@ -194,7 +195,8 @@ class Area:
         return {**given, key: masks.get(agent) if isinstance(masks, Mapping) and agent in masks else masks}
 
     def group_parts(self, earned: Mapping[Agent, float]) -> dict[Agent, float]:
-        """Returns each agent's group reward: the mean of the members present, exact if all earned the same."""
+        """Returns each agent's group reward: the mean over the members that are present, exact if all earned the
+        same."""
         if self.group_of is None:
             return {}
         members: dict[int, list[Agent]] = {}

@@ -1,4 +1,4 @@
-"""A PettingZoo environment, Parallel or AEC, as an `Env`: each copy of it is an area."""
+"""A PettingZoo environment, Parallel or AEC, as an `Env`: each copy of the environment is an area."""
 
 from __future__ import annotations
 
@@ -119,7 +119,8 @@ class PettingZooEnv:
         self._parameters.set(values)
 
     def render(self, area: int) -> np.ndarray:
-        """Returns an image of an area. Raises EnvError unless made with the render mode rgb_array."""
+        """Returns an image of an area. Raises EnvError if the environment was made without the render mode
+        rgb_array."""
         return self._areas[area].render()
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -134,7 +135,7 @@ class PettingZooEnv:
             )
 
     def close(self) -> None:
-        """Closes every environment. Raises the first error, after all were closed."""
+        """Closes every environment. Closes all areas, then raises the first error."""
         close_all([partial(area.guarded, "close", area.env.close) for area in self._areas])
 
     def _spaces(self, agent: Hashable) -> Spaces:

@@ -1,4 +1,4 @@
-"""Sorts the agents of a PettingZoo environment into behaviors, teams and groups."""
+"""Assigns the agents of a PettingZoo environment to behaviors, teams and groups."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class AgentRole:
 class Roster:
     """The role of each agent.
 
-    Agents whose names are equal up to a number at the end, and whose spaces are equal, share a behavior, named by the
-    common part. If agents of such a name differ in their spaces, each kind is named after its first agent.
+    Agents whose names differ only in a number at the end, and whose spaces are equal, share a behavior with the common
+    part as its name. If the spaces of such agents differ, each kind of agent is named after its first agent.
     """
 
     def __init__(

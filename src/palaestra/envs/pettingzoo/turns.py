@@ -139,10 +139,10 @@ class ParallelArea(Area):
 
 
 class TurnArea(Area):
-    """Steps an AECEnv: one agent acts, then all that follows up to the next agent's turn happens on the same tick.
+    """Steps an AECEnv: one agent acts; everything up to the next agent's turn happens on the same tick.
 
-    An agent's reward is the value of `last()` at its turn: the sum since its previous turn. An agent that died gets it,
-    with its final observation, when its turn for the action None comes.
+    An agent's reward is the value of `last()` at its turn: the sum since its previous turn. An agent that died gets its
+    reward, with its final observation, at its turn with the action None.
     """
 
     env: AECEnv
@@ -168,7 +168,7 @@ class TurnArea(Area):
         return AreaTick(asking=tick.asking)
 
     def step(self, actions: Mapping[Agent, Any]) -> AreaTick:
-        """Lets the agent act whose turn it is."""
+        """Lets the agent act that has its turn."""
         tick = AreaTick()
         self._act(self._turn, actions[self._turn])
         if not self._advance(tick):

@@ -1,1 +1,2 @@
-"""Copies of an environment in separate processes, as one `Env`: shared memory, restarts, no waiting for slow copies."""
+"""Copies of an environment in separate processes, as one `Env`: with shared memory and restarts, and without waiting
+for slow copies."""

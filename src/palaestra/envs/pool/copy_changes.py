@@ -1,4 +1,4 @@
-"""Parameters, distributions and facts about the run, which copies get before their next tick."""
+"""Parameters, distributions and facts about the run, which are sent to copies before their next tick."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class CopyChanges:
         """Calls that are for the first copy alone, by what they are about."""
 
     def seeds_used(self, index: int) -> int:
-        """Returns the number of seeds that all copies would have had if all had restarted as often as this one."""
+        """Returns the number of seeds that all copies together would have used if each had restarted as often as this
+        copy."""
         return self._copies.restarts(index) * self._first_area[-1]
 
     def set(self, values: Mapping[str, Tensor]) -> None:
@@ -53,7 +54,7 @@ class CopyChanges:
             self._of(first).calls.append(self._facts[about])
 
     def restate(self, copy: EnvCopy) -> None:
-        """Gives everything to a copy that was started again."""
+        """Sends all changes to a copy that was started again."""
         facts = self._facts.values() if copy.index == 0 else ()
         draws = [self._drawn_by(copy.index, call) for call in self._draws.values()]
         copy.changes = Changes(self._values_of(copy.index), [*facts, *draws])

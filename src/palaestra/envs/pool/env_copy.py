@@ -1,4 +1,4 @@
-"""A copy of an environment, as the pool uses it, wherever it runs."""
+"""A copy of an environment, as the pool uses it, in a process or on another machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from palaestra.parallel.worker import BROKEN, Listener, raise_failure
 
 
 class EnvCopy:
-    """Exchanges requests and tables with a copy. One request at a time: each is answered before the next."""
+    """Exchanges requests and tables with a copy. There is one request at a time: each is answered before the next."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class EnvCopy:
 
     @property
     def busy(self) -> float:
-        """Seconds that it was busy with finished ticks and resets since its first start."""
+        """Seconds that the copy spent on finished ticks and resets since its first start."""
         return self._busy_before + (0.0 if self.tables is None else self.tables.busy_seconds)
 
     def start(self) -> None:
@@ -77,7 +77,7 @@ class EnvCopy:
         self.delivered = 0
 
     def ask(self, request: str, value: object = None, arrays: bytes = b"") -> None:
-        """Sends a request, and what has changed."""
+        """Sends a request, with the changes since the last one."""
         changes = self.changes
         self.changes = None
         self.asked_at = monotonic()
@@ -90,13 +90,13 @@ class EnvCopy:
             raise self.link.failure() from error
 
     def step(self, actions: Mapping[str, Action], slots_of: Mapping[str, NDArray[np.int64]]) -> None:
-        """Starts a tick with the actions of its slots."""
+        """Starts a tick with the actions of the copy's slots."""
         assert self.tables is not None
         self.tables.write_actions(actions, slots_of)
         self.ask("step", arrays=pack_actions(self.tables))
 
     def draw(self, area: int) -> CopyReply:
-        """Waits for an image of one of its areas."""
+        """Waits for an image of one of the copy's areas."""
         self.ask("render", area)
         if not self.link.connection.poll(self._timeout):
             self.kill()
@@ -171,7 +171,7 @@ class EnvCopy:
             self.link.kill()
 
     def leave(self) -> None:
-        """See `Copy`. It does not wait for a copy that is still making its environment."""
+        """See `Copy`. Does not wait for a copy that is still making its environment."""
         if self._made:
             self.leaving = True
             with suppress(*BROKEN):  # it has failed or ended by itself

@@ -1,9 +1,9 @@
 """Copies of an environment in separate processes (`--num-envs`) or on other machines (`--env-runners`), as one
 environment.
 
-A tick consists of the copies that are ready; slow ones appear on a later tick, in whose table their slots act again.
-Which copies are ready depends on the machine, so that two runs with one seed differ. A copy that crashes or hangs is
-started again; its open episodes are `lost`.
+A tick consists of the copies that are ready; a slow copy is part of a later tick, on which its slots act again. Which
+copies are ready depends on the machine, so that two runs with one seed differ. A copy that crashes or hangs is started
+again; its open episodes are `lost`.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class EnvPool(EnvOfCopies[EnvCopy]):
         return [copy.facts for copy in self.copies if copy.facts is not None]
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
-        """Resets all copies, each with a seed of its own, and waits for all of them, or for an interruption."""
+        """Resets all copies, each with its own seed, and waits for all of them, or for an interruption."""
         copies = self.copies
         self._seed = seed
         self._wait_for_all()  # the tables of ticks under way are dropped
@@ -194,20 +194,20 @@ class EnvPool(EnvOfCopies[EnvCopy]):
         self._changes.pass_on(f"behavior {facts.behavior_name}", "behavior_joins", facts)
 
     def take_measurements(self) -> list[Measurement]:
-        """Returns what the copies have measured since the last call."""
+        """Returns the measurements of the copies since the last call."""
         measurements = self._measurements
         self._measurements = []
         return measurements
 
     def busy_seconds(self) -> dict[str, float]:
-        """Returns the seconds that each copy was busy with ticks and resets, as far as finished ones tell."""
+        """Returns the seconds that each copy spent on finished ticks and resets."""
         return {copy.title: copy.busy for copy in self.copies}
 
     def render(self, area: int) -> np.ndarray:
         """Returns an image of one area.
 
-        Raises EnvError if the environment cannot draw, or if its copy is simulating just now. A copy that ends or hangs
-        while it draws is started again on the next tick.
+        Raises EnvError if the environment cannot draw, or if its copy is in the middle of a tick. A copy that ends or
+        hangs while it draws is started again on the next tick.
         """
         index = int(np.searchsorted(self._first_area, area, side="right")) - 1
         copy = self.copies[index]

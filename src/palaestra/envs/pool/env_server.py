@@ -78,7 +78,7 @@ class CopyReply:
 
     @property
     def has_tables(self) -> bool:
-        """Whether it is the answer to `reset` or `step`."""
+        """Whether the reply answers `reset` or `step`."""
         return self.facts is None and self.image is None and self.undrawn is None
 
     @property
@@ -176,7 +176,7 @@ class EnvServer:
     def answer(
         self, request: str, value: Any = None, changes: Changes | None = None, actions: bytes | memoryview = b""
     ) -> CopyReply:
-        """Returns the answer to a request; the tables of a tick go to `tables`, where `actions` go first."""
+        """Returns the answer to a request; `actions` are written to `tables` first, and a tick's results after it."""
         start = perf_counter()
         if self.tables is not None:
             unpack_actions(self.tables, actions)

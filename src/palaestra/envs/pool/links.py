@@ -1,4 +1,4 @@
-"""Connections with a copy of an environment, which runs in a process here or on another machine
+"""Connections with a copy of an environment, which runs in a process on this machine or on another machine
 (`runners/runner_link.py`)."""
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ class Link(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Starts it, again after `end`. Its first message has the facts of its environment."""
+        """Starts the process or runner; also again after `end`. Its first message has the facts about its
+        environment."""
 
     @abstractmethod
     def describe_end(self) -> str:
-        """Returns how it ended, as a predicate."""
+        """Returns how the process or runner ended, as a predicate."""
 
     @abstractmethod
     def kill(self) -> None:
@@ -41,22 +42,22 @@ class Link(ABC):
 
     @abstractmethod
     def end(self) -> None:
-        """Ends it and frees its resources; may be called again."""
+        """Ends the process or runner and frees its resources; may be called again."""
 
     def failure(self) -> CopyFailed:
-        """Returns the error of its end."""
+        """Returns the error that describes how it ended."""
         return CopyFailed(GameGone(self.ended_for or f"it {self.describe_end()}"))
 
     def arrives(self) -> bool:
-        """Whether the connection with the environment has only now been made."""
+        """Whether the connection with the environment was made just now."""
         return False
 
     def take_note(self, message: bytes) -> bool:
-        """Shows a message if it is meant for the user, not an answer to a request; returns whether it was."""
+        """Shows a message if it is for the user and not an answer to a request; returns whether it was for the user."""
         return False
 
     def explain_waiting(self) -> str:
-        """Returns a likely reason why the copy did not start, as the end of a sentence; '' if unknown."""
+        """Returns a likely reason why the copy has not started, as the end of a sentence; '' if unknown."""
         return ""
 
 

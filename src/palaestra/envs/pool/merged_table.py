@@ -33,7 +33,7 @@ Rows = slice | NDArray[np.int64]
 
 
 class MergedTable:
-    """Puts the tables of the copies that are ready together. Each copy has slots of its own, which it keeps."""
+    """Joins the tables of the copies that are ready. Each copy keeps its own slots."""
 
     def __init__(self, spec: BehaviorSpec) -> None:
         self.spec = spec
@@ -55,13 +55,13 @@ class MergedTable:
         self._ends: list[tuple[NDArray[np.int64], list[NDArray[Any]]]] = []
 
     def clear(self) -> None:
-        """Forgets what has happened on this tick."""
+        """Forgets what was added on this tick."""
         self._now = {}
         self._ends = []
         self._begun = False
 
     def take(self, copy: int, arrays: Mapping[str, NDArray[Any]], first_area: int) -> None:
-        """Takes in the table of one copy."""
+        """Adds the table of one copy."""
         flags = arrays["flags"].tolist()
         if not flags[PRESENT]:
             return
@@ -98,12 +98,12 @@ class MergedTable:
         self._own("group")[rows] = group + np.where(group >= 0, copy << GROUPS_OF_A_COPY, 0)
 
     def lose(self, copy: int) -> None:
-        """Notes that the agents of a copy are gone."""
+        """Records that the agents of a copy are gone."""
         if copy in self.slots_of:
             self._column("lost")[self.slots_of[copy]] = True
 
     def table(self) -> TimeStep:
-        """Returns the table of the tick, and starts the next. Its columns are not written to again."""
+        """Returns the table of the tick, and begins the next table. The returned columns are not written to again."""
         shared = self._shared
         now = self._now
         for name in (*PLACES, "action_mask") if self._masked else PLACES:

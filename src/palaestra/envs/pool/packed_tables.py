@@ -1,7 +1,7 @@
 """Tables and actions of a copy as bytes for another machine: whole columns one after another, without pickle.
 
-Observations travel only for the agents that act, final observations only for episodes that ended. Both sides have
-tables of one layout (`pool.shared_tables`), in which the other columns stay as they were.
+Observations are sent only for agents that act, final observations only for episodes that ended. Both sides have tables
+of one layout (`pool.shared_tables`), in which the other columns keep their values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from palaestra.envs.pool.shared_tables import OPTIONAL, PLAIN, PRESENT, SharedTa
 
 
 def pack_tables(tables: SharedTables) -> bytes:
-    """Returns the tables of a tick as bytes; none if the other side shares them."""
+    """Returns the tables of a tick as bytes; empty if the other side shares their memory."""
     if tables.shared:
         return b""
     parts = list[bytes]()
@@ -37,7 +37,7 @@ def pack_tables(tables: SharedTables) -> bytes:
 
 
 def unpack_tables(tables: SharedTables, packed: bytes | memoryview) -> None:
-    """Writes packed tables into those of this side."""
+    """Writes packed tables into this side's tables."""
     reader = _PackedArrays(packed)
     for arrays in tables.arrays.values():
         flags = arrays["flags"]
@@ -60,7 +60,7 @@ def unpack_tables(tables: SharedTables, packed: bytes | memoryview) -> None:
 
 
 def pack_actions(tables: SharedTables) -> bytes:
-    """Returns the actions in the tables as bytes; none if the other side shares them."""
+    """Returns the actions in the tables as bytes; empty if the other side shares their memory."""
     if tables.shared:
         return b""
     return b"".join(arrays[name].tobytes() for arrays in tables.arrays.values() for name in ("continuous", "discrete"))

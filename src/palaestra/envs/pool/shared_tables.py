@@ -70,7 +70,7 @@ class SharedTables:
     def create(
         cls, steps: Mapping[str, TimeStep], specs: Mapping[str, BehaviorSpec], block: type[LocalBlock] = SharedBlock
     ) -> SharedTables:
-        """Reserves memory for these tables, by default memory to share. Raises OSError if there is no room."""
+        """Reserves memory for these tables, by default shared memory. Raises OSError if there is no room."""
         offset = 0
         columns = dict[str, tuple[Column, ...]]()
         for behavior, step in steps.items():
@@ -87,8 +87,8 @@ class SharedTables:
 
     @classmethod
     def open(cls, layout: Layout) -> SharedTables:
-        """Opens the tables that the other side has made; if memory is not shared, makes tables of the same layout.
-        Raises OSError or ValueError if they are gone."""
+        """Opens the tables that the other side made; if memory is not shared, makes tables of the same layout. Raises
+        OSError or ValueError if the tables are gone."""
         if layout.path is None:
             return cls(layout, LocalBlock(layout.size))
         block = SharedBlock(layout.size, layout.path)
@@ -96,12 +96,12 @@ class SharedTables:
         return cls(layout, block)
 
     def holds(self, steps: Mapping[str, TimeStep]) -> bool:
-        """Whether these tables have the sizes of the layout."""
+        """Whether these tables have the sizes in the layout."""
         slots = self.layout.slots
         return all(slots.get(behavior) == len(step.reward) for behavior, step in steps.items())
 
     def forget(self) -> None:
-        """Makes the next tables complete, because the ones before may not have been read."""
+        """Makes the next tables complete, because the previous tables may not have been read."""
         self._written = {}
 
     def write(self, steps: Mapping[str, TimeStep]) -> None:
@@ -126,7 +126,7 @@ class SharedTables:
                 arrays["end_slots"][:count] = ends
 
     def mark_quiet(self) -> None:
-        """Notes that the arrays hold a tick without an episode's end or a group reward, on which all agents act as
+        """Records that the arrays hold a tick without an episode's end or a group reward, on which all agents act as
         before."""
         for arrays in self.arrays.values():
             arrays["flags"][:FLAGS] = _QUIET_TICK
@@ -169,7 +169,7 @@ class SharedTables:
         arrays["flags"][:FLAGS] = flags
 
     def write_actions(self, actions: Mapping[str, Action], slots_of: Mapping[str, NDArray[np.int64]]) -> None:
-        """Writes the actions of the copy's slots; `slots_of` has, by behavior, their rows in `actions`."""
+        """Writes the actions of the copy's slots; `slots_of` has the rows of these slots in `actions`, by behavior."""
         for behavior, arrays in self.arrays.items():
             action = actions.get(behavior)
             if action is not None:

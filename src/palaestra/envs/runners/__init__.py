@@ -1,1 +1,1 @@
-"""Copies of an environment in Ray actors, on whichever machines Ray has (`--env-runners`)."""
+"""Copies of an environment in Ray actors, on any machines of a Ray cluster (`--env-runners`)."""

@@ -51,8 +51,8 @@ class Arrivals:
         threading.Thread(target=self._accept, daemon=True, name="palaestra arrivals").start()
 
     def expect(self, arrived: Arrived) -> Address:
-        """Returns an address; `arrived` is called once, in another thread, when a runner has connected with the
-        address's secret word."""
+        """Returns an address; `arrived` is called once, in another thread, when a runner has connected with the secret
+        word of this address."""
         word = secrets.token_bytes(WORD_BYTES)
         self._expected[word] = arrived
         return Address(self._host, self._port, word)
@@ -90,7 +90,7 @@ class Arrivals:
 
 
 def call_home(address: Address) -> Connection:
-    """Connects a runner with its run. Raises EnvError if that is not reached."""
+    """Connects a runner with its run. Raises EnvError if the run cannot be reached."""
     try:
         home = socket.create_connection((address.host, address.port), CALL_SECONDS)
         home.sendall(address.word)

@@ -1,4 +1,4 @@
-"""The actor that holds copies of an environment, on whichever machine Ray starts it."""
+"""The actor that holds copies of an environment, on the machine on which Ray starts it."""
 
 from __future__ import annotations
 

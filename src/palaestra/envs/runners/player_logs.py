@@ -1,4 +1,4 @@
-"""Brings the logs of games home from another machine, as they grow."""
+"""Sends the logs of games from another machine to the run's machine, as they grow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LogPart:
 
 
 class GrowingLogs:
-    """Reads what has been added to the logs in a folder."""
+    """Reads the text that has been added to the logs in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -33,7 +33,8 @@ class GrowingLogs:
         self._next = 0.0
 
     def take(self, now: bool = False) -> list[LogPart]:
-        """Returns what is new since the last call; empty if that was a moment ago, unless it is wanted `now`."""
+        """Returns the pieces that are new since the last call; empty if that call was a moment ago, unless `now` is
+        set."""
         if not now and time.monotonic() < self._next:
             return []
         self._next = time.monotonic() + INTERVAL
@@ -55,7 +56,8 @@ class GrowingLogs:
 
 
 def write_logs(folder: Path, parts: Sequence[LogPart]) -> None:
-    """Appends pieces to the logs in a folder. A log that cannot be written is not worth ending a run for."""
+    """Appends pieces to the logs in a folder. Ignores a log that cannot be written, because the run should not end for
+    it."""
     for part in parts:
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)

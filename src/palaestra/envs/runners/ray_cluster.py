@@ -39,8 +39,8 @@ REACH_SECONDS = 5.0
 
 
 class Placed:
-    """An actor that was requested from Ray. Ray's calls may wait for a machine that has vanished, so they are made in
-    other threads."""
+    """An actor that was requested from Ray. Ray's calls may wait for a machine that has vanished, so other threads make
+    them."""
 
     def __init__(self, cluster: RayCluster, address: Address, task: RunnerTask, ended: Callable[[], None]) -> None:
         """`ended` is called, in another thread, when it has ended."""
@@ -66,13 +66,13 @@ class Placed:
         self._ended()
 
     def describe_end(self) -> str:
-        """Returns how it ended, as a predicate."""
+        """Returns how the actor ended, as a predicate."""
         if not self._done.wait(DEATH_SECONDS):
             return "closed its connection"
         return "ended" if self._error is None else _reason(self._error)
 
     def end(self) -> None:
-        """Has the actor ended, however it may hang."""
+        """Ends the actor, even if it hangs."""
         with suppress(RuntimeError):  # the cluster is closed
             self._cluster.background.submit(self._kill)
 
@@ -115,16 +115,16 @@ class RayCluster:
 
     @property
     def address(self) -> str:
-        """Address at which others connect with this cluster."""
+        """Address at which other programs connect with this cluster."""
         return self.ray.get_runtime_context().gcs_address
 
     @property
     def brings_folder(self) -> bool:
-        """Whether Ray brings the working folder along to every machine."""
+        """Whether Ray copies the working folder to every machine."""
         return bool(self.ray.get_runtime_context().runtime_env.get("working_dir"))
 
     def explain_waiting(self) -> str:
-        """Returns why a runner may have no place, as the end of a sentence."""
+        """Returns why a runner may have no machine yet, as the end of a sentence."""
         free = self.ray.available_resources().get("CPU", 0.0)
         there = self.ray.cluster_resources().get("CPU", 0.0)
         if free >= self._cpus:
@@ -140,7 +140,7 @@ class RayCluster:
         return f"{self._runners} runners need {needed:g} CPUs, and the Ray cluster has {free:g} free (--runner-cpus)"
 
     def close(self) -> None:
-        """Ends a cluster that was started for this run, else only leaves it, once all actors have been ended."""
+        """Ends a cluster that was started for this run; leaves any other cluster, once all actors have been ended."""
         self.arrivals.close()
         threads = threading.Thread(target=self.background.shutdown, daemon=True)
         threads.start()
@@ -153,9 +153,10 @@ class RayCluster:
 
 
 def import_ray(address: str | None) -> Any:
-    """Returns the module. Raises EnvError if it is not installed.
+    """Returns the module. Raises EnvError if Ray is not installed.
 
-    Without an address, a cluster will be started; it requires a token, which Ray makes, if Ray's version has tokens.
+    Without an address, a cluster will be started; it requires a token that Ray makes, if this version of Ray has
+    tokens.
     """
     if address in OURS and "ray" not in sys.modules:
         os.environ.setdefault(TOKEN, "token")
@@ -167,7 +168,8 @@ def import_ray(address: str | None) -> Any:
 
 
 def connect(ray: Any, options: RunnerOptions, address: str | None) -> None:
-    """Connects with the cluster at the address, of a submitted job, or that it starts. Raises EnvError."""
+    """Connects with the cluster at the address, with the cluster of a submitted job, or with a new one. Raises
+    EnvError."""
     common: dict[str, Any] = {
         "configure_logging": False,
         "log_to_driver": options.show_output,
@@ -205,7 +207,7 @@ def connect(ray: Any, options: RunnerOptions, address: str | None) -> None:
 
 
 def check_address(address: str) -> None:
-    """Raises EnvError if no process listens at the address; Ray itself would try for minutes."""
+    """Raises EnvError if no process listens at the address; Ray itself would try for several minutes."""
     advice = "start one with 'ray start --head', or leave --ray-address out for one on this machine"
     if address in ("auto", "local"):
         return

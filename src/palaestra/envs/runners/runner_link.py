@@ -37,7 +37,7 @@ class RunnerLink(Link):
         self._log = log
 
     def start(self) -> None:
-        """Asks Ray for an actor, which calls home once it has a place and a process."""
+        """Asks Ray for an actor, which connects to the run once it has a machine and a process."""
         self._waiting, self._wake = Pipe(duplex=False)
         self.connection = self._waiting
         self.connected = False
@@ -88,7 +88,7 @@ class RunnerLink(Link):
         return self._placed.describe_end()
 
     def kill(self) -> None:
-        """Breaks the connection, whereupon the runner ends. Safe in a signal handler."""
+        """Breaks the connection, so that the runner ends. Safe in a signal handler."""
         if self.connected:
             with suppress(OSError):
                 hang_up = socket.socket(fileno=self.connection.fileno())

@@ -1,9 +1,9 @@
 """Converts masks of Gymnasium environments, in any of the forms in use, to one row of choices for each agent.
 
-A mask is an array for a Discrete; for a MultiDiscrete the choices of all integers in one array, or an array for each;
-for a Dict or Tuple a dictionary or tuple, or the choices of all branches in one array. For a MultiBinary it may also
-hold 0, 1 or 2 (free) for each bit, as Gymnasium's `sample` takes it. True, or a number other than 0, means that the
-choice is allowed.
+A mask for a Discrete is an array; for a MultiDiscrete the choices of all integers in one array, or one array for each
+integer; for a Dict or Tuple a dictionary or tuple, or the choices of all branches in one array. For a MultiBinary it
+may also hold 0, 1 or 2 (free) for each bit, as Gymnasium's `sample` accepts it. True, or a number other than 0, means
+that the choice is allowed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Converts the actions of policies to actions of Gymnasium's spaces.
 
-Each Box gives continuous actions, each Discrete, MultiDiscrete and MultiBinary a branch for each of its integers; a
-Dict or Tuple of these is a hybrid action.
+Each Box gives continuous actions; each Discrete, MultiDiscrete and MultiBinary gives a branch for each of its integers;
+a Dict or Tuple of these is a hybrid action.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ MOST_NUMBERS = 2**16
 
 
 class SpaceActions:
-    """Converts actions of a policy, within -1..1 and from 0, to actions of a space. Larger numbers are clipped."""
+    """Converts a policy's actions (continuous within -1..1, choices from 0) to actions of a space. Larger numbers are
+    clipped."""
 
     def __init__(self, space: spaces.Space) -> None:
         """Raises EnvError for an unsupported space."""
@@ -87,7 +88,7 @@ class _Parts:
         self._open = self._half_open = 0
 
     def add(self, space: spaces.Space, path: tuple[Any, ...]) -> RawAction:
-        """Adds a space and returns its form. Raises EnvError."""
+        """Adds a space and returns the form of its actions. Raises EnvError."""
         if isinstance(space, spaces.Dict):
             keys = tuple(space.spaces)
             inner = tuple(space.spaces.values())
@@ -111,7 +112,7 @@ class _Parts:
         )
 
     def remark(self) -> str:
-        """Describes the scale of the continuous actions; '' if they are -1..1 throughout and bounded."""
+        """Describes the scale of the continuous actions; '' if all of them are bounded by -1..1."""
         pairs = list(dict.fromkeys(zip(self.low, self.high, strict=True)))
         texts = []
         if pairs not in ([], [(-1.0, 1.0)]):

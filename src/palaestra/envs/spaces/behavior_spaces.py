@@ -20,7 +20,7 @@ class BehaviorSpaces:
     """Spaces of one agent.
 
     One observation is a Box, several are a Dict by their names. Actions are a Box within -1..1, a Discrete, a
-    MultiDiscrete, or for hybrid ones a Dict of `continuous` and `discrete`.
+    MultiDiscrete, or for hybrid actions a Dict of `continuous` and `discrete`.
     """
 
     def __init__(self, spec: BehaviorSpec, always_dict: bool = False) -> None:
@@ -38,7 +38,7 @@ class BehaviorSpaces:
         self._ends = np.cumsum(spec.action.branches)[:-1].tolist()
 
     def observe(self, columns: Sequence[Any]) -> Any:
-        """Returns an agent's or a batch's observation from its columns in the order of the spec."""
+        """Returns the observation of an agent or a batch from its columns, in the order of the spec."""
         return dict(zip(self.names, columns, strict=True)) if self._is_dict else columns[0]
 
     def mask_space(self) -> spaces.Space[Any]:
@@ -47,16 +47,17 @@ class BehaviorSpaces:
         return boxes[0] if len(boxes) == 1 else spaces.Tuple(boxes)
 
     def mask(self, allowed: NDArray[np.bool_]) -> Any:
-        """Returns the mask (choices,) as `action.sample(mask)` takes it: int8, an array for each branch."""
+        """Returns the mask (choices,) in the form for `action.sample(mask)`: int8, an array for each branch."""
         ones = allowed.astype(np.int8)
         return ones if len(self.spec.action.branches) == 1 else tuple(np.split(ones, self._ends))
 
     def hybrid_mask(self, allowed: NDArray[np.bool_]) -> dict[str, Any]:
-        """Returns the mask of a hybrid action, in the form that `action.sample(mask)` takes."""
+        """Returns the mask of a hybrid action in the form for `action.sample(mask)`."""
         return {CONTINUOUS: None, DISCRETE: self.mask(allowed)}
 
     def read_action(self, agent: str, action: Any) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Converts an action to numbers, clipped to -1..1, and choices. Raises gymnasium.error.InvalidAction."""
+        """Converts an action to continuous numbers, clipped to -1..1, and choices. Raises
+        gymnasium.error.InvalidAction."""
         spec = self.spec.action
         continuous = _NO_NUMBERS
         discrete = _NO_CHOICES

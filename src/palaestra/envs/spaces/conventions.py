@@ -1,4 +1,5 @@
-"""Facts about an environment that its spaces do not tell: options of ours, or entries of the environment's metadata."""
+"""Facts about an environment that its spaces do not tell: from Palaestra's options, or from the environment's
+metadata."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ class Conventions:
 
     @classmethod
     def taken_from(cls, options: dict[str, Any], theirs: Collection[str] = ()) -> Conventions:
-        """Takes ours out of an environment's options. `theirs`: the environment's own option names, which may include
-        `parameters`.
+        """Takes Palaestra's options out of an environment's options. `theirs`: the environment's own option names,
+        which may include `parameters`.
 
         Raises EnvError for a wrong value.
         """
@@ -43,7 +44,7 @@ class Conventions:
         return replace(_checked(*(options.pop(name, None) for name in NAMES if name != PARAMETERS)), parameters=wanted)
 
     def completed(self, metadata: Mapping[str, Any]) -> Conventions:
-        """Returns these, completed from an environment's metadata. Raises EnvError for a wrong value."""
+        """Returns these conventions, completed from an environment's metadata. Raises EnvError for a wrong value."""
         elements = metadata.get(MAX_ELEMENTS, MOST_ELEMENTS) if self.max_elements is None else self.max_elements
         allow = metadata.get(ALLOW_ALL, False) if self.missing_mask_allows_all is None else self.missing_mask_allows_all
         out = metadata.get(LEAVE_OUT, ()) if self.leave_out is None else self.leave_out
@@ -52,7 +53,7 @@ class Conventions:
         return replace(_checked(elements, allow, out, key), parameters=wanted)
 
     def leaves(self, space: gymnasium.Space, mask: str | None = None) -> list[Leaf]:
-        """Returns the leaves of an observation space without its mask. Raises EnvError for an unsupported one."""
+        """Returns the leaves of an observation space without its mask. Raises EnvError for an unsupported space."""
         out = (*(self.leave_out or ()), *([] if mask is None else [mask]))
         return observation_leaves(space, most=self.max_elements or MOST_ELEMENTS, leave_out=out)
 
@@ -68,7 +69,8 @@ UNSAID = Conventions()
 
 
 def wanted_parameters(options: dict[str, Any], theirs: Collection[str] = ()) -> Wanted:
-    """Takes the parameters out of an environment's options: those of the run, and those that a user names."""
+    """Takes the parameters out of an environment's options: the run's parameters, and the parameters that a user
+    names."""
     of_run = options.pop(OF_RUN, ())
     if not isinstance(of_run, tuple):
         raise EnvError(f"env_options.{OF_RUN} is no option: {OF_RUN} is a separate section, next to env_settings")
@@ -89,7 +91,7 @@ def _named_parameters(given: Any) -> Wanted:
 
 
 def tick_seconds(metadata: Mapping[str, Any]) -> float | None:
-    """Returns the seconds between two pictures, from `render_fps`; None if that is missing or no number above 0."""
+    """Returns the seconds between two pictures, from `render_fps`; None if it is missing or no number above 0."""
     fps = metadata.get("render_fps")
     return 1 / fps if isinstance(fps, int | float) and fps > 0 else None
 

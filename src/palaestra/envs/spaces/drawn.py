@@ -1,4 +1,5 @@
-"""Pictures that environments of Gymnasium and PettingZoo draw: their render mode, and what `render` returns."""
+"""Pictures that environments of Gymnasium and PettingZoo draw: sets their render mode, and checks what `render`
+returns."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ METHOD = (
 
 
 def prepare_drawing(env: Any, bases: Collection[type], name: str) -> None:
-    """Gives an environment without a render mode the mode rgb_array, which a class of one's own need not take.
+    """Sets the render mode rgb_array in an environment without one, since a user's class need not have this argument.
 
     `bases`: classes whose `render` draws nothing. Raises EnvError for a class without its own `render`, and for another
     render mode.

@@ -21,7 +21,7 @@ def layers(env: Any) -> Iterator[Any]:
 
 
 def has_itself(layer: Any, name: str) -> bool:
-    """Whether a layer has a member itself: some wrappers pass on members of the wrapped environment."""
+    """Whether a layer has a member itself, since some wrappers pass on members of the wrapped environment."""
     return name in getattr(layer, "__dict__", {}) or hasattr(type(layer), name)
 
 
@@ -33,9 +33,9 @@ def numbers_of(env: Any) -> list[str]:
 
 
 def member(env: Any, path: str) -> Any:
-    """Returns the member that a path names, of the outermost wrapper that has it; None if there is none.
+    """Returns the member that a path names, in the outermost wrapper that has it; None if there is none.
 
-    After the first name, a part of a path may be a key of a dictionary or a place in an array: `model.opt.gravity.2`.
+    After the first name, a part of a path may be a key of a dictionary or an index of an array: `model.opt.gravity.2`.
     """
     owner, key = _owner(env, path)
     return None if owner is None else _get(owner, key)
@@ -75,7 +75,7 @@ def _get(owner: Any, key: str) -> Any:
 
 
 def number_like(current: Any, value: float) -> Any:
-    """Returns a value in the type of the number that it replaces; only a whole one becomes an int."""
+    """Returns a value in the type of the number that it replaces; only a whole number becomes an int."""
     if isinstance(current, bool | np.bool_):
         return type(current)(value != 0)
     if isinstance(current, int | np.integer):

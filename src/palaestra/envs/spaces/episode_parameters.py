@@ -1,5 +1,5 @@
-"""Values of environment parameters in the next episode of each copy of a Gymnasium or PettingZoo environment, which are
-handed over right before it begins.
+"""Values of environment parameters for the next episode of each copy of a Gymnasium or PettingZoo environment; they are
+set right before it begins.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class EpisodeParameters:
                 own[name] = float(str(value))
 
     def begin(self, area: int) -> dict[str, Any]:
-        """Hands over the values of an area's next episode. Returns keywords for `reset`. Raises EnvError."""
+        """Sets the values of an area's next episode. Returns keywords for `reset`. Raises EnvError."""
         own = self._values[area]
         if not own:
             return {}
@@ -62,7 +62,8 @@ class EpisodeParameters:
         return {"options": options} if options else {}
 
     def began(self, area: int) -> None:
-        """Checks once that `reset` left attributes as they were set. Raises EnvError if it sets them itself."""
+        """Checks once that `reset` did not change attributes that were set. Raises EnvError if `reset` sets them
+        itself."""
         for name in self._unchecked & self._values[area].keys():
             self._unchecked.discard(name)
             target = self.targets.of[name][-1]

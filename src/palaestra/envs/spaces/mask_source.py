@@ -1,8 +1,8 @@
-"""Finds where an environment gives the masks of its agents' next actions: one list of conventions for Gymnasium and
-PettingZoo.
+"""Finds where an environment gives the masks of its agents' next actions: Gymnasium and PettingZoo share these
+conventions.
 
 A mask is an entry of the observation (hidden from the agent), an entry of an info, or the result of a method. An entry
-`action_mask` is always a mask; entries with the other names must have the form of a mask, since these names may mean
+`action_mask` is always a mask; entries with the other names must have the form of a mask, since these names can mean
 something else.
 """
 
@@ -78,7 +78,7 @@ class MaskSource:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A sentence for users if the mask is an entry of the observation."""
+        """A sentence for users, if the mask is an entry of the observation."""
         if self.name is None:
             return ()
         return (
@@ -109,9 +109,10 @@ class MaskSource:
         return self._rows(masks, f"in the observation's '{self.name}'", acting, who)
 
     def method(self, env: Any, most: int = 0) -> tuple[str, Callable[..., Any]] | None:
-        """Returns the name of an environment's mask, which is a method or an attribute, and the method.
+        """Returns the method of an environment that gives its mask, with its name; the member may be an attribute.
 
-        None: it has no mask, or the mask is in the observation. `most`: how many arguments the method may need.
+        None if the environment has no mask, or if the mask is in the observation. `most`: the largest number of
+        arguments that the method may need.
         """
         for name in self.methods if self.choices and self.path is None else ():
             found = _attribute(env, name)
@@ -134,11 +135,11 @@ class MaskSource:
         first: bool,
         acting: np.ndarray | None = None,
     ) -> np.ndarray | None:
-        """Returns the masks in infos, (N, choices); None: they have none.
+        """Returns the masks in infos, (N, choices); None if the infos have no masks.
 
-        `column` returns the entries of all N for a key, None where it is missing; `infos` has their infos, or a list
-        with one info for all. `first`: the infos of `reset`, which decide whether the environment has masks. Raises
-        EnvError for masks that appear later.
+        `column` returns the entries of all N infos for a key, None where it is missing; `infos` has one info for each,
+        or a list with one info for all. `first`: the infos of `reset`, which decide whether the environment has masks.
+        Raises EnvError for masks that appear later.
         """
         if not self.choices:
             return None
@@ -277,7 +278,7 @@ def _attribute(env: Any, name: str) -> Any:
 
 
 def arguments(method: Callable[..., Any]) -> int:
-    """Returns how many arguments a method needs."""
+    """Returns the number of arguments that a method needs."""
     try:
         takes = signature(method).parameters.values()
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Notices observations outside of the bounds that their space declares."""
+"""Detects observations outside of the bounds that their space declares."""
 
 from __future__ import annotations
 

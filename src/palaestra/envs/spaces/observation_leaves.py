@@ -37,14 +37,14 @@ class WrongObservation(EnvError):
         self.problem = problem
 
     def of(self, env: str, areas: Sequence[int] | Tensor | np.ndarray | None = None) -> EnvError:
-        """Returns the error with environment and area; `areas` are those of the N rows, None: 0 to N - 1."""
+        """Returns the error, naming environment and area; `areas` are the areas of the N rows, None: 0 to N - 1."""
         area = "" if self.row is None else f", area {self.row if areas is None else int(areas[self.row])}"
         return EnvError(f"{env}{area}: observation '{self.name}' {self.problem}")
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """One array of an observation, under the `path` of keys to it."""
+    """One array of an observation, at the `path` of keys that leads to it."""
 
     path: tuple[Hashable, ...]
     spec: ObsSpec
@@ -64,7 +64,7 @@ class Leaf:
         column[...] = self.column(values).numpy()
 
     def wrong(self, row: int | None, problem: str) -> WrongObservation:
-        """Returns the error for one of N values that does not fit."""
+        """Returns the error for one of N values, which does not fit."""
         return WrongObservation(row, self.spec.name, problem)
 
 
@@ -125,13 +125,14 @@ class Image(Leaf):
 
 @dataclass(frozen=True)
 class Elements(Leaf):
-    """A Sequence: a row for each element, which starts with a 1, then rows of zeros."""
+    """A Sequence: one row for each element, which starts with a 1; the other rows are zeros."""
 
     space: spaces.Sequence
     parts: tuple[Leaf, ...]  # the leaves of one element
 
     def gather(self, values: Any) -> np.ndarray:
-        """Gathers N sequences as (N, most, size) float32. Raises WrongObservation for too long or unfit ones."""
+        """Gathers N sequences as (N, most, size) float32. Raises WrongObservation for a sequence that is too long or
+        does not fit."""
         column = np.zeros((len(values), *self.spec.shape), np.float32)
         for row, sequence in enumerate(values):
             elements = list(self._elements(sequence))
@@ -259,7 +260,7 @@ def _unreadable(leaves: Sequence[Leaf], observations: Sequence[Any], error: Exce
 
 
 def wrong_observation(leaf: Leaf, row: int, observation: Any) -> WrongObservation | None:
-    """Describes how a single observation does not fit its space; None if it does."""
+    """Describes why a single observation does not fit its space; None if it fits."""
     try:
         value = pick(leaf, observation)
     except (KeyError, IndexError, TypeError):

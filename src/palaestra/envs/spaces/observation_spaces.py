@@ -36,8 +36,9 @@ def observation_leaves(
 ) -> list[Leaf]:
     """Returns the leaves of an observation space; entries without numbers are left out.
 
-    `most`: elements of a Sequence; `leave_out`: names of entries that are not observed; None: the user has no way to
-    name them. Raises EnvError for an unsupported space, and for an entry to leave out that is missing.
+    `most`: maximum number of elements of a Sequence; `leave_out`: names of entries that are not observed; None: the
+    user has no way to name them. Raises EnvError for an unsupported space, and for an entry to leave out that does not
+    exist.
     """
     names = entry_names(space)
     if unknown := [name for name in leave_out or () if name not in names]:

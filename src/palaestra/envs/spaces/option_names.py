@@ -1,7 +1,7 @@
 """Names of options, and of entries of an environment's metadata, that state facts which its spaces do not show; see
 `conventions`.
 
-They are on their own so that they can be read without importing Gymnasium.
+They are in a separate module so that they can be read without importing Gymnasium.
 """
 
 MAX_ELEMENTS = "max_elements"

@@ -1,7 +1,7 @@
 """The member of a Gymnasium or PettingZoo environment that takes a parameter.
 
-Unless a member is named, a parameter goes to the method `set_parameters`, else into the options of `reset` if `reset`
-asks for its name, else to the attribute of this name if that is a number.
+If no member is named for it, a parameter goes to the method `set_parameters`, else into the options of `reset` if
+`reset` asks for its name, else to the attribute of this name if the attribute is a number.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Wanted = Mapping[str, str | None]
 
 
 class Target(Protocol):
-    """A member of an environment that takes parameters. Its text is a name for messages."""
+    """A member of an environment that takes parameters. A target's text is a name for messages."""
 
     def begin(self, env: Any, values: Mapping[str, float]) -> Mapping[str, float]:
-        """Hands over the values of the next episode. Returns the options that `reset` needs."""
+        """Sets the values of the next episode. Returns the options that `reset` needs."""
         ...
 
 
@@ -49,7 +49,7 @@ class ResetOptions:
 
 @dataclass(frozen=True, slots=True)
 class ParametersMethod:
-    """The method `set_parameters`, which takes a dictionary; keywords if it takes nothing else."""
+    """The method `set_parameters`, which takes a dictionary; keywords, if it accepts nothing else."""
 
     def begin(self, env: Any, values: Mapping[str, float]) -> Mapping[str, float]:
         """See `Target`."""
@@ -83,7 +83,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute that is a number; or such an entry of a dictionary or an array."""
+    """An attribute that is a number, or a number in a dictionary or an array."""
 
     path: str
 
@@ -99,7 +99,8 @@ class Attribute:
 
 @dataclass(slots=True)
 class ParameterTargets:
-    """Targets of the parameters of an environment, their defaults, and why some have none."""
+    """Targets of the parameters of an environment, their defaults, and the reasons why some parameters have no
+    target."""
 
     of: dict[str, tuple[Target, ...]] = field(default_factory=dict[str, Any])
     defaults: dict[str, float] = field(default_factory=dict[str, float])
@@ -113,9 +114,9 @@ class ParameterTargets:
 
 
 def find_targets(env: Any, wanted: Wanted, title: str) -> ParameterTargets:
-    """Finds the target of each parameter. `title`, the environment's name, begins messages.
+    """Finds the target of each parameter. Messages begin with `title`, the environment's name.
 
-    Calls `reset` once, as a trial, if parameters without a named member may be options of it.
+    Calls `reset` once, as a trial, if parameters without a named member may be options of `reset`.
     """
     found = ParameterTargets()
     before = {name: _number_before(env, name, path) for name, path in wanted.items()}
@@ -195,7 +196,7 @@ def _settable(env: Any, path: str) -> Attribute:
 
 
 def takes_options(env: Any) -> bool:
-    """Whether `reset` takes options, of the environment and of all its wrappers."""
+    """Whether `reset` takes options in the environment and in all its wrappers."""
     for layer in layers(env):
         try:
             takes = signature(layer.reset).parameters.values() if has_itself(layer, RESET) else ()

@@ -14,7 +14,8 @@ _PACKAGE = "communicator_objects"
 
 
 class AnalyticsSender(SideChannel):
-    """Side channel that sends one message about the run and one for each behavior, again after a game's restart."""
+    """Side channel that sends one message about the run and one for each behavior, and sends them again after a game's
+    restart."""
 
     restates = True
 

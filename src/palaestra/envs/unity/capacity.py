@@ -60,8 +60,8 @@ class CopyCapacity:
         )
 
     def fits_another(self, running: int, loading: int, log: Log) -> bool:
-        """Whether one more copy may start in addition to `running`, some of which are loading; tells the user once if
-        memory is too short."""
+        """Whether one more copy may start in addition to `running` copies, `loading` of which are still loading; tells
+        the user once if there is too little memory."""
         if self.bytes_per_copy is None or loading >= self.max_loading:
             return False
         if free_memory() >= self.bytes_per_copy * (1 + loading):

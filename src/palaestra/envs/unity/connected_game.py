@@ -31,7 +31,7 @@ class ConnectedGame:
         self._readers: dict[str, AgentInfoReader] = {}
 
     def learn(self, incoming: GameMessage) -> None:
-        """Notes the behaviors that a message describes."""
+        """Records the behaviors that a message describes."""
         if incoming.hello is not None:
             self._brains.update({brain.brain_name: brain for brain in incoming.hello.brain_parameters})
 
@@ -39,7 +39,7 @@ class ConnectedGame:
         self, infos: Mapping[str, AgentInfos], max_mb: float | None, tables: GameTables, warn: Callable[[str], None]
     ) -> list[Arrival]:
         """Decodes the agents of a message. New behaviors are added after the whole message was read, so that a damaged
-        message adds none. Raises ProtocolError and NotFinite."""
+        message adds no behavior. Raises ProtocolError and NotFinite."""
         keys = sorted(infos)  # messages have no fixed order, and slots must not depend on it
         readers = {key: self._readers.get(key) or self._reader(key, infos[key]) for key in keys}
         check_tick(0, [(readers[key], len(infos[key].id), int(infos[key].id[0])) for key in keys], max_mb)

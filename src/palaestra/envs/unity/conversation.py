@@ -1,4 +1,4 @@
-"""The conversation with the game of one copy: its messages and our answers."""
+"""The exchange of messages with the game of one copy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from palaestra.wire.server import Call
 
 
 class Conversation:
-    """Talks with one game at a time. Its state, except the counts, belongs to the current game."""
+    """Exchanges messages with one game at a time. Its state, except the counts, belongs to the current game."""
 
     def __init__(self, index: int, title: str, port: int, context: GameContext) -> None:
         """`port`: the port of the game's server, for messages."""
@@ -48,8 +48,8 @@ class Conversation:
         """Seconds between answers and the next messages."""
 
     def take(self, call: Call) -> None:
-        """Handles a request. A build's first message is taken while no game is connected, the Editor's always: it may
-        have crashed."""
+        """Handles a request. A first message is accepted from a build only while no game is connected, and always from
+        the Editor, which may have crashed."""
         if self.silence.phase is Phase.DOWN:
             return  # from a game that was ended
         if self.game is None or call.peer != self.game.peer:
@@ -195,7 +195,7 @@ class Conversation:
         call.answer(raw)
 
     def forget(self) -> None:
-        """Clears the state of the current game; the next one is another source of agents."""
+        """Clears the state of the current game; the next game counts as another source of agents."""
         if self.game is not None:
             if self.game.delivered:
                 self._context.tables.lose(self.game.source)
@@ -214,6 +214,6 @@ class Conversation:
 
 
 def introduces(incoming: GameMessage, *, connected: bool) -> bool:
-    """Whether a message is a game's first; later messages may describe new behaviors in the same field."""
+    """Whether a message is a game's first message; later messages may describe new behaviors in the same field."""
     hello = incoming.hello
     return hello is not None and (bool(hello.communication_version) or not (connected or incoming.infos))

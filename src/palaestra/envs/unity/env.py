@@ -46,8 +46,8 @@ MAX_TIME_SCALE = 100.0
 class UnityEnv(EnvOfCopies[GameInstance]):
     """An environment whose copies are games.
 
-    They start at the first `reset`. A copy that crashes is restarted while the run makes progress; its open episodes
-    are `lost`.
+    The games start at the first `reset`. A copy that crashes is restarted while the run makes progress; its open
+    episodes are `lost`.
     """
 
     traits = EnvTraits(
@@ -119,7 +119,7 @@ class UnityEnv(EnvOfCopies[GameInstance]):
         }
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
-        """Starts the games, or makes them begin new episodes; waits until an agent of any copy requests a decision.
+        """Starts the games, or makes them begin new episodes; waits until some agent of some copy requests a decision.
 
         A game receives the seed only when it starts.
         """
@@ -190,20 +190,21 @@ class UnityEnv(EnvOfCopies[GameInstance]):
         return steps
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """Sets environment parameters: (copies,) values each, sent with the next actions. A game accepts any name."""
+        """Sets environment parameters: an array (copies,) of values each, sent with the next actions. A game accepts
+        any name."""
         for name, column in values.items():
             for copy, value in enumerate(column.tolist()):
                 self.channels.parameters.set(name, value, copy)
 
     def set_speed(self, speed: float) -> None:
-        """Sends another time scale with the next actions: this multiple of the one in the options."""
+        """Sends another time scale with the next actions: `speed` times the time scale in the options."""
         self.channels.engine.set_time_scale(min(self.options.engine.time_scale * speed, MAX_TIME_SCALE))
 
     def draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
-        """Sets a sampler in each copy with its own seed. Sent once, because sending it again would restart its random
-        numbers.
+        """Sets a sampler in each copy with its own seed. The sampler is sent once, because sending it again would
+        restart its random numbers.
 
-        A restarted game gets it with another seed.
+        A restarted game gets the sampler with another seed.
         """
         for copy, seed in enumerate(seeds):
             self.channels.parameters.sample(name, kind, numbers, seed, copy)
@@ -221,7 +222,7 @@ class UnityEnv(EnvOfCopies[GameInstance]):
         return self.channels.stats.take()
 
     def busy_seconds(self) -> dict[str, float]:
-        """Returns the seconds between each game's answers and its next messages."""
+        """Returns by copy the seconds between the answers to a game and its next messages."""
         return {copy.title: copy.conversation.busy for copy in self.copies}
 
     def render(self, area: int) -> NDArray[np.uint8]:
@@ -269,7 +270,7 @@ def to_logger(level: str, text: str) -> None:
 
 
 def loading(copies: Iterable[GameInstance]) -> int:
-    """Returns the number of games that have started and not connected yet."""
+    """Returns the number of games that have started but not connected yet."""
     return sum(copy.conversation.silence.phase is Phase.STARTING for copy in copies)
 
 

@@ -21,10 +21,10 @@ _GYM_NAME = re.compile(r"([\w.]+:)*[\w.-]+/[\w.-]+-v\d+")
 
 
 def find(name: str, platform: str = sys.platform) -> Path | None:
-    """Returns the file to start for a build's name, with or without the suffix, or for its folder; None if there is
-    none.
+    """Returns the file to start for a build's name (with or without suffix) or its folder; None if there is no such
+    file.
 
-    The path is absolute. Permission to run it is checked only at the start.
+    The path is absolute. Whether the file may be run is checked only at the start.
     """
     if not name.strip():
         return None
@@ -46,7 +46,7 @@ def find(name: str, platform: str = sys.platform) -> Path | None:
 
 
 def is_script(file: Path | str) -> bool:
-    """Whether a file name is that of a Python program."""
+    """Whether a file name has the form of a Python program."""
     return str(file).strip().lower().endswith(SCRIPT)
 
 
@@ -58,7 +58,7 @@ def command(file: Path) -> list[str]:
 def looks_like_build(name: str) -> bool:
     """Whether a name can only be a file: it has the suffix of a build or a Python program, or is a path.
 
-    Names such as 'ALE/Pong-v5' are excluded, since Gymnasium's environments are written so.
+    Names such as 'ALE/Pong-v5' are excluded, since Gymnasium's ids have this form.
     """
     name = name.strip()
     is_path = name.startswith("~") or "/" in name or "\\" in name

@@ -24,7 +24,7 @@ EXIT_SECONDS = 0.5
 
 
 class GameInstance:
-    """A `Copy` that is a game. Its messages are the calls of its server."""
+    """A `Copy` of an environment that is a game. Its messages are the calls that reach its server."""
 
     index: int
     title: str
@@ -99,7 +99,7 @@ class GameInstance:
         return f"it hung up{exit_text}{self.log_tail()}"
 
     def check(self) -> None:
-        """See `Copy`. Also reminds the user of a silent game, and empties logs that have grown too long."""
+        """See `Copy`. Also tells the user about a silent game, and empties logs that have grown too long."""
         process = self.process
         if process is not None and process.code() is not None:
             tail = self.log_tail()

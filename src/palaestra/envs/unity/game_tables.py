@@ -29,7 +29,7 @@ class GameTables:
         self._sources = count(1)
 
     def new_source(self) -> int:
-        """Returns a number for a game that has connected; a restarted one gets another number."""
+        """Returns a number for a game that has connected; a restarted game gets another number."""
         return next(self._sources)
 
     def lose(self, source: int) -> None:
@@ -37,8 +37,8 @@ class GameTables:
         self._lost.append(source)
 
     def add(self, reader: AgentInfoReader) -> None:
-        """Adds a copy's and team's behavior to the table of its name. Raises ProtocolError if another spec has the
-        name."""
+        """Adds the behavior of a copy and a team to the table of its name. Raises ProtocolError if a behavior of this
+        name has another spec."""
         known = self.specs.get(reader.name)
         if known is None:
             self.specs[reader.name] = reader.spec
@@ -67,7 +67,8 @@ class GameTables:
         return steps
 
     def write(self, actions: Mapping[str, Action]) -> dict[int, dict[str, bytes]]:
-        """Returns the actions for the agents of the last tick by copy and behavior key; else zeros."""
+        """Returns the actions for the agents of the last tick, by copy and behavior key; zeros for agents without
+        actions."""
         written: dict[int, dict[str, bytes]] = {}
         for name, waiting in self._waiting.items():
             action = actions.get(name)

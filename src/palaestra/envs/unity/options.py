@@ -16,7 +16,7 @@ DEFAULT_TIMEOUT = 60.0
 
 @dataclass(frozen=True, slots=True)
 class UnityOptions:
-    """Options of one environment's games."""
+    """Options of all games of one environment."""
 
     executable: str | None = None  # a build, as typed; None: the Editor, or a game someone else starts
     copies: int = 1
@@ -38,5 +38,6 @@ class UnityOptions:
     show_output: bool = False  # print the output of builds on our terminal
 
     def wait_for(self) -> float:
-        """Returns the seconds of silence after which a build has failed and the user of the Editor is reminded."""
+        """Returns the seconds of silence after which a build counts as failed and the user of the Editor is
+        reminded."""
         return DEFAULT_TIMEOUT if self.timeout_wait is None else self.timeout_wait

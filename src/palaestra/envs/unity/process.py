@@ -71,9 +71,9 @@ def needs_display(options: UnityOptions, environ: Mapping[str, str], platform: s
 class GameProcess:
     """A running game, with all its child processes.
 
-    It has its own session, so that Ctrl-C reaches only us. Its process group is killed by `stop` and `kill`, when
-    `code` sees that the first process has exited, and when this process ends in any way (not on Windows, where a game
-    quits when its connection breaks).
+    It has its own session, so that Ctrl-C reaches only this process. Its process group is killed by `stop` and `kill`,
+    when `code` sees that the first process has exited, and when this process ends in any way (not on Windows, since a
+    game there quits when its connection breaks).
     """
 
     def __init__(self, command: list[str], log: Path, output: Path, show_output: bool) -> None:
@@ -108,8 +108,8 @@ class GameProcess:
                 raise _launch_error(self.command[0], error) from error
 
     def code(self) -> int | None:
-        """Returns the exit code of the first process, negative for a signal; None: it runs. Kills its children after it
-        has exited."""
+        """Returns the exit code of the first process, negative for a signal; None if it is still running. Kills the
+        process's children after it has exited."""
         code = self._process.poll()
         if code is not None:
             self._sweep()
@@ -126,13 +126,14 @@ class GameProcess:
     def tail(self, lines: int = 15) -> str:
         """Returns the last lines of the Player log, or of the printed output if this start wrote no log.
 
-        Starts at an exception or a crash if there is one among the last lines. Empty if nothing was written.
+        The lines start at an exception or a crash if there is one among them. The text is empty if nothing was written.
         """
         words = _last_lines(self.log, lines) if _stamp(self.log) != self._former_log else ""
         return words or ("" if self._show_output else _last_lines(self.output, lines))
 
     def stop(self, grace: float) -> None:
-        """Waits up to `grace` seconds for the process to exit, then kills what is left of it and its children."""
+        """Waits up to `grace` seconds for the process to exit, then kills the process, if it is still running, and its
+        children."""
         try:
             if not self._exits_within(grace) and sys.platform != "win32":
                 self._signal(signal.SIGTERM)
@@ -143,7 +144,8 @@ class GameProcess:
             self.code()
 
     def kill(self) -> None:
-        """Kills the process and all its children without waiting, so a signal handler may call it; `stop` reaps."""
+        """Kills the process and all its children without waiting, so a signal handler may call it; `stop` collects the
+        exit code."""
         if self._swept:
             return
         if sys.platform == "win32":

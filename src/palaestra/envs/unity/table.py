@@ -26,7 +26,7 @@ _ID = (1 << 32) - 1
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Agents of one behavior key in one message, decoded."""
+    """Decoded agents of one behavior key in one message."""
 
     name: str  # the behavior
     key: str  # behavior and team, as in the protocol
@@ -63,7 +63,7 @@ class _GameAgents:
         return self._last[2]
 
     def assign(self, infos: AgentInfos, slots: Ids) -> None:
-        """Assigns slots to agents; an agent that ended and requests a decision has the group of its new episode."""
+        """Assigns slots to agents; an agent that ended and requests a decision gets the group of its new episode."""
         # decision requests first, since np.unique keeps the first of equals
         rows = np.argsort(infos.done, kind="stable")
         id, first = np.unique(infos.id[rows], return_index=True)
@@ -113,10 +113,11 @@ class BehaviorTable:
     def tick(
         self, arrivals: Sequence[Arrival], lost_sources: Sequence[int], messages: NDArray[np.int64]
     ) -> tuple[TimeStep, dict[tuple[int, str], Ids]]:
-        """Returns the TimeStep, and by copy and key the slots that wait for an action, in the order of their requests.
+        """Returns the TimeStep, and for each copy and key the slots that wait for an action, in the order of their
+        requests.
 
-        `messages` (areas,) counts the messages of the present game of each area; a copy of a Unity game is one area.
-        Episodes of agents of `lost_sources` are lost.
+        `messages` (areas,) counts the messages of each area's current game; a copy of a Unity game is one area. The
+        episodes of agents of `lost_sources` are lost.
         """
         if not arrivals and not lost_sources:
             if self._idle is None or self._idle.area is not self._membership[0]:
@@ -240,7 +241,7 @@ class _TickColumns:
     def add(self, arrival: Arrival, slots: Ids) -> Ids:
         """Adds agents and returns the slots that request decisions, in order.
 
-        If an agent's episode ends and a new one begins, its row has the reward of the ended episode.
+        If an agent's episode ends and a new one begins, the agent's row has the reward of the ended episode.
         """
         infos = arrival.infos
         ended = arrival.infos.done
@@ -282,7 +283,7 @@ class _TickColumns:
 
     def step(self, membership: Sequence[Tensor], lost: Sequence[Ids]) -> TimeStep:
         """Returns the TimeStep. An end in a slot of `lost` belongs to an agent that got the slot on this tick, and is
-        left out."""
+        ignored."""
         marks = None
         if lost:
             marks = np.zeros(self._slots, np.bool_)

@@ -22,7 +22,7 @@ FIRST_NOTICE = 20.0
 
 
 class Phase(Enum):
-    """Phase of a game's connection; the value says what is awaited, for messages."""
+    """Phase of a game's connection; for messages, the value says what the run waits for."""
 
     DOWN = "for it to be started again"
     STARTING = "for it to connect"
@@ -71,7 +71,7 @@ def explain(phase: Phase, seconds: float, *, editor: bool, no_display: bool = Fa
 
 
 class Silence:
-    """Measures how long a game has been silent in each phase, and speaks to the user about it."""
+    """Measures how long a game has been silent in each phase, and informs the user."""
 
     def __init__(self, options: UnityOptions, entered: Callable[[Phase], None], log: Log) -> None:
         """`entered` is called when another phase begins."""
@@ -91,14 +91,14 @@ class Silence:
         """Start of the silence last reported."""
 
     def enter(self, phase: Phase) -> None:
-        """Begins a phase, whose silence is measured from now on."""
+        """Begins a phase; its silence is measured from now on."""
         self._since = monotonic()
         if phase is Phase.STARTING:
             self.reminders = 0
         self._change(phase)
 
     def note(self, phase: Phase) -> None:
-        """Notes a sign of life of the game; a phase without decisions is reported only if it lasts."""
+        """Records a sign of life of the game; a phase without decisions is reported only if it lasts."""
         if phase is Phase.RUNNING:
             self.reminders = 0
         elif self.phase is Phase.RUNNING:
@@ -111,13 +111,13 @@ class Silence:
             self._entered(phase)
 
     def ends(self, at: float) -> float:
-        """Notes that a request has arrived. Returns the seconds since the last answer."""
+        """Records that a request has arrived. Returns the seconds since the last answer."""
         answered = at if self._answered_at is None else self._answered_at
         self._answered_at = None
         return at - answered
 
     def begins(self, requested_at: float) -> None:
-        """Notes that a request is answered; its time of waiting for us does not count."""
+        """Records that a request is answered; the time for which the game waited for the answer does not count."""
         now = monotonic()
         if self.phase is Phase.RUNNING:
             self._since = now
@@ -129,10 +129,10 @@ class Silence:
         self._answered_at = now
 
     def check(self, requested_at: float | None, decided: bool, title: str) -> str:
-        """Returns why a game has failed; '' if it has not (the user may get a reminder that it is silent).
+        """Returns why a game has failed; '' if it has not failed (the user may get a reminder that it is silent).
 
-        `requested_at`: the time of a request that waits for our answer. `decided`: whether an agent has ever requested
-        a decision. `title`: the game's name.
+        `requested_at`: the time of a request that still waits for its answer. `decided`: whether an agent has ever
+        requested a decision. `title`: the game's name.
         """
         if self.phase is Phase.DOWN or (requested_at is not None and self.phase is not Phase.UNDECIDED):
             return ""  # the game waits for us; in UNDECIDED that is its normal state

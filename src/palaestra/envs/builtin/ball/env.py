@@ -1,9 +1,9 @@
 """3DBall, 3DBallHard and Visual3DBall: keep a ball on a block by tilting it, as in Unity's examples.
 
 The block is a cube with edges of 5 m; a ball of diameter `scale` drops from 4 m above its center, up to 1.5 m from the
-middle each way. Each of a decision's five physics ticks turns the block by up to 2 degrees about its own z, then its
-own x. The ball has fallen once it is 2 m below the block's center, or 3 m aside. Its mass cancels out of all motion,
-since nothing else moves it.
+middle each way. In each of a decision's five physics ticks, the block turns by up to 2 degrees about its own z, then
+its own x. The ball has fallen once it is 2 m below the block's center, or 3 m aside. The ball's mass cancels out of all
+motion, since nothing else moves the ball.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def all_but(*seen: str) -> dict[str, tuple[int, ...]]:
 
 
 def balance(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """Tilts against the ball's position and velocity, less so the more the block is tilted; never drops the ball."""
+    """Tilts the block against the ball's position and velocity, less the more the block is tilted; never drops the
+    ball."""
     tilt = columns["tilt"]
     position = columns["position"]
     velocity = columns["velocity"]

@@ -1,9 +1,9 @@
 """A sphere on a tilting cube, as PhysX moves it.
 
-The cube has no rigid body: a script turns it, which gives the ball no speed; where it turns into the ball, the ball is
-moved out. The contact is inelastic, with a friction coefficient of 0.6, and exists before the surfaces meet: a tick's
-approach only closes the gap. Axes are Unity's: x to the right, y up, z away from the viewer, with the middle of the
-cube as their origin.
+The cube has no rigid body: a script turns it, which gives the ball no speed; if the cube turns into the ball, the ball
+is moved out. The contact is inelastic, with a friction coefficient of 0.6, and begins before the surfaces meet: in that
+tick the ball only closes the gap. Axes are Unity's: x to the right, y up, z away from the viewer, with the middle of
+the cube as their origin.
 """
 
 from __future__ import annotations

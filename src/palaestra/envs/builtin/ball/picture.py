@@ -1,4 +1,4 @@
-"""Paints what Visual3DBall's camera sees: the block with its face and headband, and the ball, before black."""
+"""Paints what Visual3DBall's camera sees: the block with its face and headband, and the ball, on a black background."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ MOUTH = wp.constant(wp.vec3(0.915, 0.69, 0.106))  # how far it is below the midd
 
 @wp.struct
 class Paint:
-    """A box as the camera sees it: from where, and the colors of its visible sides in light and in shadow."""
+    """A box as the camera sees it: the camera's position, and the colors of the visible sides in light and in
+    shadow."""
 
     eye: wp.vec3  # where the camera is, in the box's frame
     half: wp.vec3
@@ -64,7 +65,7 @@ def unroll(vector: wp.vec3):
 
 @wp.func
 def block_paint(tilt: wp.quat, eye: wp.vec3):
-    """Returns how the block's sides look that the camera may see."""
+    """Returns how the sides of the block look that the camera can see."""
     paint = Paint()
     paint.eye = wp.quat_rotate_inv(tilt, eye)
     paint.half = wp.vec3(HALF_EDGE, HALF_EDGE, HALF_EDGE)
@@ -79,7 +80,7 @@ def block_paint(tilt: wp.quat, eye: wp.vec3):
 
 @wp.func
 def band_paint(tilt: wp.quat, eye: wp.vec3):
-    """Returns how the headband's sides look that the camera may see."""
+    """Returns how the sides of the headband look that the camera can see."""
     paint = Paint()
     paint.eye = roll(eye - wp.vec3(0.0, BAND_UP, 0.0))
     paint.half = BAND_HALF
@@ -95,7 +96,7 @@ def band_paint(tilt: wp.quat, eye: wp.vec3):
 
 @wp.func
 def is_face(x: float, y: float):
-    """Returns whether a point of the block's front, from its middle, belongs to an eye or the mouth."""
+    """Returns whether a point of the block's front, measured from its middle, belongs to an eye or the mouth."""
     beside = wp.abs(x) - EYES[0]
     above = y - EYES[1]
     across = x / MOUTH[1]
@@ -105,7 +106,7 @@ def is_face(x: float, y: float):
 
 @wp.func
 def is_shaded(point: wp.vec3, ball: wp.vec3, radius: float):
-    """Returns whether the ball hides the lamp from a point."""
+    """Returns whether the ball blocks the lamp's light at a point."""
     to = ball - point
     along = wp.dot(to, LAMP_WAY)
     return along > 0.0 and wp.length_sq(to) - along * along < radius * radius

@@ -42,7 +42,7 @@ class World(EndColumns, EpisodeColumns, ParameterColumns):
 
 @wp.func
 def observe(world: World, i: int):
-    """Writes the current observation, after moving older frames back by one; pictures are painted by `draw`."""
+    """Writes the current observation, after moving older frames back by one; `draw` paints pictures."""
     tilt = world.tilt[i]
     position = world.position[i]
     velocity = world.velocity[i]
@@ -108,7 +108,8 @@ def finish(world: World, i: int):
 
 @wp.func
 def simulate(world: World, i: int, action: wp.vec2):
-    """Runs a decision's physics ticks; those left after an episode's end pass in the next one, with no action."""
+    """Runs a decision's physics ticks; ticks that remain after an episode's end run in the next episode, with no
+    action."""
     about_z = wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), 2.0 * DEGREE * action[0])
     about_x = wp.quat_from_axis_angle(wp.vec3(1.0, 0.0, 0.0), 2.0 * DEGREE * action[1])
     radius = 0.5 * world.parameters[i, 0]
@@ -179,7 +180,7 @@ def push_picture(image: wp.array4d(dtype=wp.float32), i: int, y: int, tilt: wp.q
 
 @wp.kernel
 def draw(world: World):
-    """Paints one row of an agent's pictures per thread, and of its final ones if an episode has ended."""
+    """Paints one row of an agent's pictures per thread, and of its final pictures if an episode has ended."""
     i, y = wp.tid()
     if world.terminated[i] or world.truncated[i]:
         push_picture(world.obs_image, i, y, world.final_tilt[i], world.final_position[i], world.final_radius[i])

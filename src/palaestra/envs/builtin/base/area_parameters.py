@@ -1,4 +1,4 @@
-"""Parameters of a built-in environment: what each area's next episodes use."""
+"""Parameters of a built-in environment: the values that each area's next episodes use."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class AreaParameters:
             self._pending[:, :, self._index[name]] = value[:, None]
 
     def queue(self, values: Mapping[str, Tensor]) -> None:
-        """Sets the values of each area's next episodes, (areas, QUEUE), in order; after the last they repeat. Raises
-        EnvError as `set` does."""
+        """Sets the values of each area's next episodes, (areas, QUEUE), in order; after the last value they repeat.
+        Raises EnvError as `set` does."""
         checked = {name: self._checked(name, value, (QUEUE,)) for name, value in values.items()}
         turns = (self.episodes[:, None] + torch.arange(QUEUE, device=self._device)) % QUEUE
         for name, value in checked.items():

@@ -12,16 +12,17 @@ from torch import Tensor
 
 
 def shares_of(areas: int, cores: int, together: int) -> list[tuple[int, int]]:
-    """Returns the range (begin, end) of areas for each core; shares are whole groups of areas."""
+    """Returns the range (begin, end) of areas for each core; a range consists of whole groups of `together` areas."""
     groups = -(-areas // together)
     ends = [min(together * (groups * core // cores), areas) for core in range(cores + 1)]
     return list(pairwise(ends))
 
 
 class CoreLaunches:
-    """Launches one kernel over shares of the areas: the first in the calling thread, each other in its own.
+    """Launches one kernel over shares of the areas: the first share in the calling thread, each other share in its own
+    thread.
 
-    Warp lets go of Python's lock within a launch, so that they run at the same time. Areas do not interact, so the
+    Warp releases Python's lock within a launch, so that the shares run at the same time. Areas do not interact, so the
     results are the same.
     """
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Launch:
-    """A recorded launch of a kernel, which costs a fifth of a new one."""
+    """A recorded launch of a kernel, which takes a fifth of the time of a new launch."""
 
     def __init__(self, kernel: Any, threads: int | tuple[int, int], device: torch.device, *inputs: Any) -> None:
         self.command: Any = wp.launch(kernel, dim=threads, inputs=inputs, device=str(device), record_cmd=True)
@@ -66,7 +66,7 @@ class WarpEnv:
     change its behavior as an episode starts. With `roles` each agent keeps one behavior with its own spec and table.
 
     Kernels write the columns in place, and each TimeStep gets copies. On CUDA everything runs on torch's current stream
-    and nothing waits for the device, so a graph can capture a tick; there an invalid action counts as doing nothing,
+    and nothing waits for the device, so a graph can capture a tick; an invalid action then counts as doing nothing,
     while the CPU raises EnvError.
     """
 
@@ -172,7 +172,7 @@ class WarpEnv:
 
     @cached_property
     def traits(self) -> EnvTraits:
-        """Facts about it, and its abilities."""
+        """Facts about the environment, and its abilities."""
         return EnvTraits(
             name=self.title,
             summary=self.summary,
@@ -206,8 +206,8 @@ class WarpEnv:
         return self._tables.make(ended=False)
 
     def stagger(self, seed: int) -> None:
-        """Moves each area a random part of the way through its episode, so that episodes do not end together. Call it
-        after `reset`.
+        """Moves each area forward by a random part of its episode, so that episodes do not end together. Call it after
+        `reset`.
 
         Raises EnvError if episodes have no time limit.
         """
@@ -229,8 +229,8 @@ class WarpEnv:
 
     @cached_property
     def host_ticks(self) -> HostTicks | None:
-        """Makes ticks as NumPy arrays; None: on an accelerator, for several behaviors or hybrid actions, or if not
-        every agent acts."""
+        """Returns an object that makes ticks as NumPy arrays; None on an accelerator, for several behaviors or hybrid
+        actions, or if not every agent acts."""
         columns = self._columns
         if self.device.type != "cpu" or len(self.behaviors) > 1 or "action" not in columns or "acting" in columns:
             return None
@@ -264,7 +264,7 @@ class WarpEnv:
         self._parameters.set(values)
 
     def queue_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """Sets the values of each area's next episodes, (num_areas, queue_length), in order; after the last they
+        """Sets the values of each area's next episodes, (num_areas, queue_length), in order; after the last value they
         repeat. Raises EnvError as `set_parameters` does."""
         self._parameters.queue(values)
 
@@ -274,7 +274,7 @@ class WarpEnv:
         return self._parameters.episodes
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Returns a copy of every column, but of empty ones."""
+        """Returns a copy of every column except empty ones."""
         return {name: column.clone() for name, column in self._columns.items() if column.numel()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -322,7 +322,7 @@ class WarpEnv:
         return self.picture(rows, self.behavior)
 
     def render(self, area: int) -> np.ndarray:
-        """Returns a picture of one area as it is now, (H, W, 3) uint8; waits for the device."""
+        """Returns a picture of one area in its current state, (H, W, 3) uint8; waits for the device."""
         return picture_of(self.drawing(np.array([area])))
 
     def close(self) -> None:

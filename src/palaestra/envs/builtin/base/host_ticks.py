@@ -1,4 +1,4 @@
-"""Ticks of a built-in environment on the CPU as NumPy arrays, without tensors: for trainers that are not ours."""
+"""Ticks of a built-in environment on the CPU as NumPy arrays, without tensors: for trainers of other libraries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Given = Callable[[str], list[tuple[Any, Any]]]
 
 
 class HostStep(NamedTuple):
-    """Copies of everything that a tick changes. S: agents, E: agents whose episode ended, in order."""
+    """Copies of everything that a tick changes. In shapes: S agents, E agents whose episode ended, in order."""
 
     obs: list[Array]
     reward: Array
@@ -51,7 +51,7 @@ class HostTicks:
         self._final_obs = tuple(view for name, view in views.items() if name.startswith("final_obs") and view.shape[1])
 
     def step(self, action: Array) -> HostStep:
-        """Makes a tick with actions of the shape and type of `self.action`; continuous ones are clipped to -1..1."""
+        """Makes a tick with actions of the shape and type of `self.action`; continuous actions are clipped to -1..1."""
         if action.dtype.kind == "f":
             np.clip(action, -1.0, 1.0, out=self.action)
         else:

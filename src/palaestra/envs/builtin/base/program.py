@@ -1,4 +1,4 @@
-"""The kernels of a built-in environment, and the Warp struct of the columns they work on."""
+"""The kernels of a built-in environment, and the Warp struct of the columns that they read and write."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ def world_struct(columns: type[T]) -> type[T]:
 
 @dataclass(frozen=True)
 class Program:
-    """The kernels of an environment and the Warp struct of the columns they work on.
+    """The kernels of an environment and the Warp struct of the columns that they read and write.
 
-    Columns have a row per slot. These names have a meaning here: `action` (for hybrid actions
-    `action_continuous` and `action_discrete`), `obs...` and for each its `final_obs...`, both in
-    the order of the spec (columns of width 0 are left out), `reward`, `group_reward`, `terminated`, `truncated` and
-    `mask`. `acting` marks the agents that await an action, if not all do; such a behavior is not steady.
+    Columns have a row per slot. These names have a meaning here: `action` (for hybrid actions `action_continuous` and
+    `action_discrete`), `obs...` and for each observation `final_obs...`, both in the order of the spec (columns of
+    width 0 are left out), `reward`, `group_reward`, `terminated`, `truncated` and `mask`. `acting` marks the agents
+    that wait for an action, if not all agents act; such a behavior is not steady.
 
     If agents can change their behavior, `plays` holds the number of the agent's next behavior, and `played` the number
     of the behavior to which its last decision, `reward` and end belong. If each agent has a fixed role instead, each
     behavior has its own `obs...` and `final_obs...`, with a row for each of its agents: `striker_obs` for a Striker.
 
-    `pending` is (areas, QUEUE, P). `episodes` counts how many the area has begun: episode n takes column n
+    `pending` is (areas, QUEUE, P). `episodes` counts the episodes that the area has begun: episode n takes column n
     modulo QUEUE.
     """
 

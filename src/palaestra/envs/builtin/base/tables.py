@@ -21,8 +21,8 @@ MOST_KEPT = 4  # copies of a column that a reader may hold before more of them c
 
 
 class PooledCopies:
-    """Copies one column repeatedly, into the memory of earlier copies that are no longer in use; fresh memory on the
-    host costs six times the copy."""
+    """Copies one column repeatedly, into the memory of earlier copies that are no longer in use; with fresh memory on
+    the host a copy takes six times as long."""
 
     def __init__(self, column: Tensor) -> None:
         self._column = column
@@ -31,7 +31,8 @@ class PooledCopies:
         self._keeps = column.device.type == "cpu" and column.numel() * column.element_size() >= WORTH_KEEPING
 
     def take(self) -> Tensor:
-        """Returns the column as it is now. The copy is not written to while anything references it or a view of it."""
+        """Returns a copy of the column's current content. The copy is not written to while anything references it or a
+        view of it."""
         return torch.from_numpy(self.take_array()) if self._keeps else self._column.clone()
 
     def take_array(self) -> np.ndarray:
@@ -53,9 +54,9 @@ class PooledCopies:
 class Table:
     """Table of all agents of each area, or of some of them.
 
-    The k-th of an area's `agents` sits in slot i * len(agents) + k, on team `teams[agents[k]]`. If there is a column
-    `group_reward`, the agents of a team in an area form a group. If there is a column `acting`, it marks who awaits an
-    action; otherwise all do.
+    The k-th of the `agents` of area i is in slot i * len(agents) + k, on team `teams[agents[k]]`. If there is a column
+    `group_reward`, the agents of a team in an area form a group. If there is a column `acting`, it marks the agents
+    that wait for an action; otherwise all agents do.
     """
 
     def __init__(
@@ -160,8 +161,8 @@ class Tables:
         return {name: self._share(whole, plays == k, played == k) for k, name in enumerate(self._names)}
 
     def write_actions(self, name: str, number: int, actions: Mapping[str, Action]) -> None:
-        """Writes the actions of one behavior, the `number`th, into the columns of its slots. Raises EnvError where they
-        do not fit."""
+        """Writes the actions of one behavior, the `number`th, into the columns of its slots. Raises EnvError if the
+        actions do not fit."""
         rows = self.rows(name)
         mine = self._columns["plays"] == number if self._shared else None
         if name not in actions:

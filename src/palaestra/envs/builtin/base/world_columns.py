@@ -75,7 +75,7 @@ def log_kernel_cache() -> None:
 
 @cache
 def start_warp() -> str:
-    """Starts Warp, and returns a sentence if compiled kernels had to go to another folder, else an empty string.
+    """Starts Warp; returns a sentence if compiled kernels had to go to another folder, else an empty string.
 
     Another folder is chosen if the usual one cannot be written, for example with a read-only or missing home folder.
     """
@@ -157,8 +157,8 @@ def allocate(
     """Returns an instance of the struct over zeros, and the tensors behind its arrays, each (slots, ...) or with the
     rows given in `rows`.
 
-    `sizes` gives the inner shape of each column of more than one dimension, and the value of each scalar or a function
-    (areas, device) of it.
+    `sizes` gives the inner shape of each column of more than one dimension, and for each scalar its value or a function
+    of (areas, device).
     """
     world = struct()
     columns = {}
@@ -233,7 +233,7 @@ def save_final_image(seen: wp.array4d(dtype=wp.float32), last: wp.array4d(dtype=
 
 @wp.func
 def checked_choice(world: Any, slot: int, branch: int, choices: int, report: wp.array(dtype=wp.int32)):
-    """Returns an agent's choice of a branch, and 0 for an invalid one, which it reports."""
+    """Returns an agent's choice in a branch; an invalid choice is reported and becomes 0."""
     choice = world.action[slot, branch]
     if choice < wp.int64(0) or choice >= wp.int64(choices):
         report[1] = slot + 1
@@ -270,9 +270,11 @@ MOST_BUFFERS = 4  # beyond that, images that all are held cost fresh memory
 
 
 class ImageBuffers:
-    """The column `obs_image`, and columns that record its contents, each in several copies of which one is current.
+    """The column `obs_image`, and columns that record its contents: each exists in several copies, one of which is
+    current.
 
-    Painting alternately writes only the pixels that differ from the buffer's previous image: fewer than a copy.
+    Painting into them alternately writes only the pixels that differ from the buffer's previous image, which is less
+    work than a copy.
     """
 
     def __init__(self, columns: dict[str, torch.Tensor], world: Any, names: Sequence[str]) -> None:
@@ -285,7 +287,8 @@ class ImageBuffers:
         self._add(0)
 
     def turn(self) -> None:
-        """Makes a buffer current whose images are not in use. The columns and the struct are then other memory."""
+        """Makes a buffer current whose images are no longer in use. The columns and the struct then use the memory of
+        this buffer."""
         if sys.getrefcount(self._kept[self._current][0]) == 3:  # our list's, the column's and the call's
             return
         for k in range(len(self._kept)):
@@ -295,7 +298,8 @@ class ImageBuffers:
         self._add(len(self._kept) if len(self._kept) < MOST_BUFFERS else self._current)
 
     def take(self) -> torch.Tensor:
-        """Returns the current images; they are not written to while anything references the tensor or a view of it."""
+        """Returns the current images; their memory is not overwritten while anything references the tensor or a view of
+        it."""
         return torch.from_numpy(self._kept[self._current][0])
 
     def take_array(self) -> np.ndarray:
@@ -323,9 +327,11 @@ def invalid_action(
     columns: Mapping[str, Tensor],
     row: int,
 ) -> str:
-    """Describes the fault of the action in a row of the columns; an area has `agents` agents, with these roles if any.
+    """Describes what is wrong with the action in a row of the columns; an area has `agents` agents, with these roles if
+    any.
 
-    `given` returns the action columns of a behavior, with the given actions, since a kernel may replace them.
+    `given` returns the action columns of a behavior with the actions as they were given, since a kernel may replace
+    them.
     """
     names = list(behaviors)
     agent = row % agents

@@ -79,7 +79,7 @@ GROUND = -0.8
 
 
 def draw_line(rows: Rows, behavior: str) -> Drawing:
-    """Draws the line of places, a ball at each goal, as large as its prize, and the agent."""
+    """Draws the line of places, a ball at each goal, whose size shows the reward, and the agent."""
     middle = (PLACES - 1) / 2
     dots = [(k - middle, GROUND + 0.01, 0.0) for k in range(PLACES)]
     goals = [(SMALL_GOAL - middle, GROUND + 0.4, 0.0), (LARGE_GOAL - middle, GROUND + 0.95, 0.0)]

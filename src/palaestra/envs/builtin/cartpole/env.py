@@ -120,7 +120,7 @@ TRACK = -0.62  # height of the track
 
 
 def draw_cart(rows: Rows, behavior: str) -> Drawing:
-    """Draws the track, which ends where the cart may not go, and the cart with its pole."""
+    """Draws the track, whose ends the cart may not pass, and the cart with its pole."""
     x = rows["state"][:, 0, None]
     angle = rows["state"][:, 2, None]
     zero = np.zeros_like(x)

@@ -1,4 +1,5 @@
-"""Bodies of the creatures: parts, the joints between them and the numbers of their drives, in Unity's axes and units.
+"""Bodies of the creatures: parts, the joints between them and the parameters of their drives, in Unity's axes and
+units.
 
 Unity's axes are left-handed: x to the right, y up, z forward. Quaternions are (x, y, z, w). Euler angles turn about z,
 then x, then y.
@@ -87,7 +88,7 @@ class Drive:
 
 @dataclass(frozen=True)
 class Creature:
-    """A creature and its place: all that the physics and the observations are made from."""
+    """A creature and its place: everything from which the physics and the observations are computed."""
 
     parts: tuple[Part, ...]  # a parent stands before its children
     start: Vector  # position of the first part as an episode begins
@@ -115,7 +116,7 @@ class Creature:
 
     @cached_property
     def parents(self) -> list[int]:
-        """The number of each part's parent; -1 of the first."""
+        """The number of each part's parent; -1 for the first part."""
         return [-1 if part.parent is None else self.index(part.parent) for part in self.parts]
 
     @cached_property
@@ -129,7 +130,7 @@ class Creature:
         return [self.index(name) for name in self.joint_order] or self.jointed[::-1]
 
     def action_numbers(self) -> list[list[int]]:
-        """Returns for each joint the actions that set its target about x, y and z, and its strength; -1: none."""
+        """Returns for each joint the actions that set its target about x, y and z, and its strength; -1 for none."""
         targets = {name: number for number, name in enumerate(self.targets)}
         strengths = {name: len(targets) + number for number, name in enumerate(self.strengths)}
         names = [self.parts[number].name for number in self.jointed]
@@ -137,7 +138,8 @@ class Creature:
 
     @cached_property
     def rest(self) -> Array:
-        """The start pose, relative to the parents: (parts, 7) place and quaternion. The first part's place is 0."""
+        """The start pose, relative to the parents: place and quaternion of each part, (parts, 7). The first part is at
+        0."""
         return np.array([(*(part.place if part.parent else (0, 0, 0)), *from_euler(part.euler)) for part in self.parts])
 
 
@@ -150,7 +152,7 @@ def joint_axes(axis: Vector, secondary: Vector) -> Array:
 
 
 def from_axes(axes: Array) -> Array:
-    """Returns the quaternion that turns x, y and z into these rows."""
+    """Returns the quaternion that turns the axes x, y and z into these rows."""
     m = axes.T
     w = np.sqrt(max(0.0, 1 + np.trace(m))) / 2
     if w > 1e-3:
@@ -193,7 +195,7 @@ def mass_center(part: Part) -> Array:
 
 
 def total_inertia(part: Part) -> Array:
-    """Returns a part's inertia (3, 3) about its center of mass; its mass is spread evenly over its collider."""
+    """Returns a part's inertia (3, 3) about its center of mass; the mass is spread evenly over its collider."""
     total = np.zeros((3, 3))
     for mass, collider in ((part.mass, part.collider), *part.extras):
         arm = np.array(collider.center) - mass_center(part)

@@ -102,10 +102,9 @@ def make_scratch(creature: Creature, areas: int, device: str) -> Any:
 
 
 def solving_order(creature: Creature) -> list[int]:
-    """Returns the order in which a round solves: numbers of joints, and -1 - part for a part's contacts.
+    """Returns the order in which the solver visits joints (by number) and the contacts of parts (as -1 - part).
 
-    Joints are taken in their order into rounds in which no part has two joints; a part's contacts follow its last
-    joint.
+    Joints are put, in order, into rounds in which no part has two joints; a part's contacts follow its last joint.
     """
     rounds: list[set[int]] = []
     chosen: list[tuple[int, int, int]] = []
@@ -124,7 +123,7 @@ def solving_order(creature: Creature) -> list[int]:
 
 
 def start_poses(creature: Creature) -> np.ndarray:
-    """Returns place and rotation (parts, 7) of each part as an episode begins, before the creature is turned."""
+    """Returns place and rotation (parts, 7) of each part at the start of an episode, before the creature is turned."""
     poses: list[np.ndarray] = []
     for parent, rest in zip(creature.parents, creature.rest, strict=True):
         if parent < 0:

@@ -1,4 +1,5 @@
-"""Pictures of creatures: the parts around their own place on the ground, tiles that pass by, and the block."""
+"""Pictures of creatures: the parts, placed around the creature's position on the ground, tiles that pass by, and the
+block."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ TILES = 5
 
 
 def draw_creature(creature: Creature, rows: Rows, behavior: str) -> Drawing:
-    """Draws each area's creature in the middle, with everything within eight times its block's edge, or 3.2 m."""
+    """Draws each area's creature in the middle, with everything within eight times the block's edge, or 3.2 m if that
+    is more."""
     far = max(8.0 * creature.block, 3.2)
     root = rows["position"][:, :1] * (1.0, 0.0, 1.0)
     floor = np.array([0.0, creature.floor, 0.0], np.float32)
@@ -35,7 +37,7 @@ def mirrored(place: NDArray[np.floating]) -> NDArray[np.float32]:
 
 
 def ground(root: NDArray[np.floating], far: float) -> tuple[Solids, ...]:
-    """Returns the floor under the creature, and tiles that stay where they are as it walks."""
+    """Returns the floor under the creature, and tiles that do not move with the creature as it walks."""
     side = 2 * far / TILES
     middles = (np.arange(TILES) - TILES // 2) * side
     grid = np.stack(np.meshgrid(middles, middles), -1).reshape(1, -1, 2)
@@ -47,7 +49,7 @@ def ground(root: NDArray[np.floating], far: float) -> tuple[Solids, ...]:
 
 
 def target(rows: Rows, creature: Creature, origin: NDArray[np.floating], far: float) -> Solids:
-    """Returns the block that the creature walks to, at the edge of what is shown if it is beyond."""
+    """Returns the block to which the creature walks, moved to the edge of the picture if it is further away."""
     place = mirrored(rows["block"][:, None] - origin)
     edge = far - creature.block / 2
     beyond = np.abs(place[..., (0, 2)]).max(-1, keepdims=True) / edge

@@ -1,4 +1,4 @@
-"""Rules that all creatures share: actions, the block that they walk to, the frame of their observations, episodes."""
+"""Rules that all creatures share: actions, the block to which they walk, the frame of their observations, episodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from palaestra.envs.builtin.creatures.world import World
 
 @wp.func
 def turned(rotation: wp.quat, spin: wp.vec3):
-    """Returns a rotation a tick later. Its sign does not jump."""
+    """Returns a rotation one tick later. The sign of the quaternion does not jump."""
     angle = wp.length(spin) * TICK
     if angle < 1.0e-9:
         return rotation
@@ -78,7 +78,8 @@ def frame_turn(world: World, i: int):
 
 @wp.func
 def update_frame(world: World, i: int):
-    """Moves the frame of observations to the creature, and turns it to the block as seen from where it was."""
+    """Moves the frame of observations to the creature, and turns the frame toward the block, as seen from its old
+    position."""
     away = world.block[i] - world.frame_place[i]
     yaw = wp.atan2(away[0], away[2])
     if yaw < -HALF_TURN * 2.0 / 3.0:  # from here on a matrix turns into a quaternion of the other sign
@@ -95,7 +96,7 @@ def origin(world: World, i: int, part: int):
 
 @wp.func
 def forward(rotation: wp.quat):
-    """Returns where a rotation's z axis points."""
+    """Returns the direction of a rotation's z axis."""
     return wp.quat_rotate(rotation, wp.vec3(0.0, 0.0, 1.0))
 
 
@@ -110,7 +111,7 @@ def mean_velocity(world: World, i: int):
 
 @wp.func
 def speed_reward(velocity: wp.vec3, goal: wp.vec3, speed: float):
-    """Returns 1 at the goal velocity, falling to 0 where the velocity is off by `speed`."""
+    """Returns 1 at the goal velocity, falling to 0 if the velocity differs from it by `speed`."""
     share = wp.clamp(wp.length(velocity - goal), 0.0, speed) / speed
     return (1.0 - share * share) * (1.0 - share * share)
 
@@ -133,7 +134,7 @@ def touches_ground(world: World, i: int, part: int):
 
 @wp.func
 def write_vector(obs: wp.array2d(dtype=float), i: int, at: int, v: wp.vec3):
-    """Writes three numbers of an observation and returns where the next belongs."""
+    """Writes three numbers of an observation; returns the column after them."""
     for k in range(3):
         obs[i, at + k] = v[k]
     return at + 3
@@ -141,7 +142,7 @@ def write_vector(obs: wp.array2d(dtype=float), i: int, at: int, v: wp.vec3):
 
 @wp.func
 def write_rotation(obs: wp.array2d(dtype=float), i: int, at: int, q: wp.quat):
-    """Writes the four numbers of a rotation and returns where the next belongs."""
+    """Writes the four numbers of a rotation; returns the column after them."""
     for k in range(4):
         obs[i, at + k] = q[k]
     return at + 4
@@ -180,7 +181,7 @@ def distance_to_block(world: World, i: int, point: wp.vec3):
 
 @wp.func
 def touches_block(world: World, i: int, part: int):
-    """Returns whether a part touches the block. A capsule is looked at in five points along it."""
+    """Returns whether a part touches the block. A capsule is tested at five points along it."""
     anatomy = world.anatomy
     if anatomy.snout_radius[part] > 0.0:
         snout = world.position[i, part] + wp.quat_rotate(world.rotation[i, part], anatomy.snout[part])
@@ -239,7 +240,7 @@ def set_drives(world: World, i: int):
 
 @wp.func
 def take_action(world: World, i: int):
-    """Begins a decision; returns whether the action has a number that is not finite, which counts as 0."""
+    """Begins a decision; returns whether the action has a number that is not finite (such numbers count as 0)."""
     wrong = bool(False)
     for k in range(world.action.shape[1]):
         if not wp.isfinite(world.action[i, k]):
@@ -254,7 +255,7 @@ def take_action(world: World, i: int):
 
 @wp.func
 def has_ended(world: World, i: int):
-    """Returns whether an episode has ended in this decision; the rest of it belongs to the next."""
+    """Returns whether an episode has ended in this decision; the rest of the decision belongs to the next episode."""
     return world.terminated[i] or world.truncated[i]
 
 
@@ -282,7 +283,7 @@ def start(world: World, i: int):
 
 @wp.func
 def has_fallen(world: World, i: int):
-    """Returns whether a part touches the ground that must not."""
+    """Returns whether a part that must not touch the ground touches it."""
     for part in range(world.anatomy.parts):
         if world.anatomy.falls[part] == 1 and touches_ground(world, i, part):
             return True
@@ -292,8 +293,8 @@ def has_fallen(world: World, i: int):
 def make_program(observe: Any, earn: Any, decide: Any) -> Program:
     """Returns the program of a creature.
 
-    `observe` (world, i) writes its observations; `earn` (world, i) returns the reward of a tick; `decide` (world, i)
-    returns whether the creature gives up at an observation.
+    `observe` (world, i) writes the creature's observations; `earn` (world, i) returns the reward of a tick; `decide`
+    (world, i) returns whether the creature gives up at an observation.
     """
     return Program(World, make_begin(observe), make_tick(observe, earn, decide), together=TOGETHER)
 
@@ -330,7 +331,7 @@ def make_end(observe: Any) -> Any:
 
     @wp.func
     def end(world: World, i: int, ticks_left: int):
-        """Ends an episode, whose last observation is the current one, and starts the next."""
+        """Ends an episode, whose last observation is the current one, and starts the next episode."""
         observe(world, i)
         save_final_obs(world.obs_parts, world.final_obs_parts, i)
         save_final_obs(world.obs, world.final_obs, i)
@@ -342,7 +343,7 @@ def make_end(observe: Any) -> Any:
 
 
 def make_tick(observe: Any, earn: Any, decide: Any) -> Any:  # noqa: C901 - a kernel and what it calls
-    """Returns the kernel of a decision. Observations are in the frame of the last tick's start, as in Unity."""
+    """Returns the kernel of a decision. Observations are in the frame at the start of the last tick, as in Unity."""
 
     end = make_end(observe)
 
@@ -367,7 +368,8 @@ def make_tick(observe: Any, earn: Any, decide: Any) -> Any:  # noqa: C901 - a ke
 
     @wp.func
     def conclude(world: World, i: int):
-        """Observes after the last tick, and ends the episode if the creature gives up; returns whether it has ended."""
+        """Observes after the last tick, and ends the episode if the creature gives up; returns whether the episode has
+        ended."""
         if not has_ended(world, i):
             world.age[i] += 1
         observe(world, i)
@@ -379,7 +381,7 @@ def make_tick(observe: Any, earn: Any, decide: Any) -> Any:  # noqa: C901 - a ke
 
     @wp.kernel(module="unique", module_options=PLAIN_LOOPS, enable_backward=False)
     def tick(world: World, report: wp.array(dtype=wp.int32)):
-        """Advances every area by one decision, which is five ticks. A thread has `together` areas."""
+        """Advances every area by one decision, which is five ticks. Each thread simulates `together` areas."""
         first = wp.tid() * world.scratch.together
         last = wp.min(first + world.scratch.together, world.reward.shape[0])
         for i in range(first, last):

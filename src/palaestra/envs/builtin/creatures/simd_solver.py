@@ -1,10 +1,10 @@
-"""Rounds of impulses of several creatures at once, in C++: on a CPU a number of 16 areas is one vector, on a GPU it is
-one number.
+"""Rounds of impulses of several creatures at once, in C++: on a CPU one vector holds the same number of 16 areas, on a
+GPU each number is alone.
 
-Both kinds of processors run the same lines: `Lanes` is a vector of 16 numbers or a single one. The numbers of a vector
-do not interact, so an area's result does not depend on its neighbors. On a CPU the rows of `solver` and `touches` are
-first transposed into vectors (`fill_lanes`); vectors and a struct that stays in place make a round ten times as fast as
-Warp's code.
+Both kinds of processors run the same lines: `Lanes` is a vector of 16 numbers, or a single number. The numbers of a
+vector do not interact, so an area's result does not depend on its neighbors. On a CPU the rows of `solver` and
+`touches` are first transposed into vectors (`fill_lanes`); vectors, and a struct that is not copied, make a round ten
+times as fast as Warp's code.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ _TYPES = """
 """
 )
 def fill_lanes(world: World, first_area: int, areas: int) -> int:
-    """Brings the rows of some areas into vectors; returns the number of slots of contacts."""
+    """Copies the rows of some areas into vectors; returns the number of slots of contacts."""
 
 
 @wp.func_native(
@@ -335,7 +335,7 @@ def fill_lanes(world: World, first_area: int, areas: int) -> int:
 def solve_rounds(
     world: World, first_area: int, areas: int, contact_slots: int, rounds: int, biased: float, softness: float
 ):
-    """Gives all impulses of some areas in rounds.
+    """Applies all impulses of some areas, in rounds.
 
-    `biased` is 1 to remove errors of position, else 0. `softness`: the drives' softness.
+    `biased` is 1 to correct errors of position, else 0. `softness`: the drives' softness.
     """

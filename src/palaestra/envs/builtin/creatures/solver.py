@@ -1,11 +1,12 @@
-"""Articulated rigid bodies as Unity's physics moves them: impulses between bodies that keep their own position and
+"""Articulated rigid bodies as Unity's physics moves them: impulses act between bodies, each with its own position and
 velocity.
 
 A tick integrates gravity and drag, then solves all joints and contacts repeatedly, one at a time, as Unity's solver
-does: first with the position errors, after which the bodies move, then without them, which gives the final velocities.
-Drives are implicit: the torque is what spring and damper give at the end of the tick, up to a limit.
+does: first with the position errors, after which the bodies move, then without the position errors, which gives the
+final velocities. Drives are implicit: their torque is the torque of spring and damper at the end of the tick, up to a
+limit.
 
-Axes are Unity's, left-handed; the algebra of vectors and quaternions is the same there.
+Axes are Unity's, left-handed; vectors and quaternions follow the same algebra in them.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def euler(angles: wp.vec3):
 
 @wp.func
 def point_response(arm: wp.vec3, inertia: wp.mat33, inverse_mass: float):
-    """Returns the matrix from an impulse at a body's point to the velocity that it adds there."""
+    """Returns the matrix that maps an impulse at a body's point to the velocity that it adds to this point."""
     cross = wp.skew(arm)
     return inverse_mass * wp.identity(n=3, dtype=float) - cross * inertia * cross
 
@@ -59,13 +60,13 @@ def column(matrix: wp.mat33, k: int):
 
 @wp.func
 def limit_speed(past: float):
-    """Returns the least speed at an angle that is `past` its lower limit, in rad."""
+    """Returns the least speed that is allowed at an angle `past` its lower limit, in rad."""
     return wp.where(past > 0.0, past * (ERROR_SHARE / TICK), past / TICK)
 
 
 @wp.func
 def twist_of(bend: wp.quat):
-    """Returns the part of a rotation that is about x, and is followed by a swing about y and z."""
+    """Returns the twist of a rotation: its turn about x, which a swing about y and z follows."""
     norm = wp.sqrt(bend[3] * bend[3] + bend[0] * bend[0])
     return wp.quat(bend[0] / norm, 0.0, 0.0, bend[3] / norm)
 
@@ -82,7 +83,7 @@ def limit_axis(turned: wp.mat33, frame: wp.quat, other_frame: wp.quat, cone: boo
 
 @wp.func
 def past_cone(y: float, z: float, most_y: float, most_z: float):
-    """Returns how far two angles are past the ellipse that limits both (rad), and its normal's y and z."""
+    """Returns how far two angles are past the ellipse that limits both (rad), and y and z of the ellipse's normal."""
     size = wp.sqrt(y * y + z * z)
     if size < 1.0e-4 or wp.min(most_y, most_z) <= 0.0:
         return wp.vec3(-wp.min(most_y, most_z), 1.0, 0.0)
@@ -95,7 +96,8 @@ def past_cone(y: float, z: float, most_y: float, most_z: float):
 
 @wp.func
 def limit_speeds(joint: Joint, angles: wp.vec3, cone: bool, lean: wp.vec3, k: int):
-    """Returns the least and the greatest speed about an axis, which keep a joint within the limits that are near."""
+    """Returns the least and the greatest speed about an axis with which a joint stays within the limits that are
+    near."""
     if cone and k > 0:  # one limit for both, in the row of y
         near = wp.min(LIMIT_NEAR, LIMIT_SHARE * wp.min(joint.high[1], joint.high[2]))
         return wp.vec2(-UNLIMITED, wp.where(k == 1 and lean[0] > -near, -limit_speed(lean[0]), UNLIMITED))
@@ -116,7 +118,7 @@ def prepare_drive(
     first_inertia: wp.mat33,
     second_inertia: wp.mat33,
 ):
-    """Returns the rows with a drive. It measures half the angle from the wanted rotation to the current one."""
+    """Returns the rows with a drive. The drive measures half the angle from the wanted rotation to the current one."""
     error = wp.quat_inverse(wanted) * now
     if error[3] < 0.0:
         wanted = -wanted

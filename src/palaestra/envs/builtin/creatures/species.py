@@ -1,4 +1,4 @@
-"""The bodies of Crawler, Worm and Walker, number by number as Unity's examples have them."""
+"""The bodies of Crawler, Worm and Walker, with the numbers of Unity's examples."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ def some_tangent(normal: wp.vec3):
 def add_contact(
     world: World, i: int, first: int, second: int, point: wp.vec3, normal: wp.vec3, gap: float, loads: bool
 ):
-    """Adds a contact, unless there are too many. `loads`: on the ground, where the part's grip is its friction."""
+    """Adds a contact, unless there are too many. `loads`: the contact is on the ground, where the part's grip replaces
+    its friction."""
     count = world.scratch.contacts[i]
     if count >= MOST_CONTACTS:
         return
@@ -55,13 +56,13 @@ def add_contact(
 
 @wp.func
 def shape_middle(world: World, i: int, part: int):
-    """Returns where the middle of a part's shape is."""
+    """Returns the middle of a part's shape."""
     return world.position[i, part] + wp.quat_rotate(world.rotation[i, part], world.anatomy.shape_center[part])
 
 
 @wp.func
 def reach_of(world: World, i: int, part: int):
-    """Returns how near to another surface a part makes a contact: farther the faster it is."""
+    """Returns the distance from another surface at which a part makes a contact: larger for a faster part."""
     turn = world.rotation[i, part]
     sole = world.anatomy.sole[part]
     box = wp.vec3(0.0, 0.0, 0.0)  # half of the edges of its bounds
@@ -82,8 +83,8 @@ def reach_of(world: World, i: int, part: int):
 def touch_planes(world: World, i: int, part: int, point: wp.vec3, radius: float, reach: float, loads: bool):
     """Adds the contacts of a sphere, or of a corner if the radius is 0, with ground and walls that are within reach.
 
-    `loads`: the part itself touches, so that its load holds it on the ground (not for the snout, another body in
-    Unity).
+    `loads`: the part itself touches the ground, so that its load holds it there (not for the snout, which is another
+    body in Unity).
     """
     gap = point[1] - world.anatomy.floor - radius
     if gap < reach:
@@ -100,7 +101,8 @@ def touch_planes(world: World, i: int, part: int, point: wp.vec3, radius: float,
 
 @wp.func
 def touch_size_sq(world: World, i: int, found: int):
-    """Returns the squared diagonal of the box around contacts with the ground, from `found` on; -1 without contacts."""
+    """Returns the squared diagonal of the box around contacts with the ground, from contact number `found` on; -1
+    without contacts."""
     low = wp.vec3(1.0e9, 1.0e9, 1.0e9)
     high = -low
     for k in range(found, world.scratch.contacts[i]):
@@ -113,7 +115,8 @@ def touch_size_sq(world: World, i: int, found: int):
 
 @wp.func
 def still_held(world: World, i: int, part: int, size_sq: float):
-    """Returns how many of a part's held points stay: none if it has tilted, left the ground or touches more of it."""
+    """Returns how many of a part's held points remain: none if the part has tilted, left the ground or touches more of
+    it."""
     turn = world.rotation[i, part]
     if size_sq < 0.0 or wp.quat_rotate(turn, world.held_up[i, part])[1] < SAME_WAY:
         return 0
@@ -129,7 +132,7 @@ def still_held(world: World, i: int, part: int, size_sq: float):
 
 @wp.func
 def hold(world: World, i: int, part: int, n: int, arm: wp.vec3):
-    """Lets friction hold a part at a point from now on, as its point number `n`."""
+    """Lets friction hold a part at a point from now on; this is the part's point number `n`."""
     world.held_point[i, 2 * part + n] = wp.quat_rotate_inv(world.rotation[i, part], arm)
     world.held_place[i, 2 * part + n] = world.position[i, part] + arm
 
@@ -138,8 +141,8 @@ def hold(world: World, i: int, part: int, n: int, arm: wp.vec3):
 def choose_grip(world: World, i: int, part: int, found: int):
     """Chooses up to two points at which friction holds a part that touches the ground, from contact number `found` on.
 
-    They stay the same until the part slips, tilts or leaves the ground, and are pulled back to their places: PhysX's
-    friction anchors.
+    The points stay the same until the part slips, tilts or leaves the ground, and are pulled back to their places:
+    PhysX's friction anchors.
     """
     size_sq = touch_size_sq(world, i, found)
     kept = still_held(world, i, part, size_sq)
@@ -250,7 +253,8 @@ def find_outer_contacts(world: World, i: int, part: int):
 
 @wp.func
 def nearest_points(a: wp.vec3, along: wp.vec3, b: wp.vec3, across: wp.vec3):
-    """Returns where (-1..1) two segments come nearest, given their middles and half segments."""
+    """Returns the positions (-1..1) on two segments at which the segments come nearest, given their middles and half
+    segments."""
     between = a - b
     aa = wp.dot(along, along)
     bb = wp.dot(across, across)

@@ -9,7 +9,8 @@ from palaestra.envs.builtin.base.program import EndColumns, EpisodeColumns, Para
 
 @wp.struct
 class Joint:
-    """A joint's lasting numbers. It connects `second` with `first`, which carries it. From the centers of mass."""
+    """A joint's lasting numbers. A joint connects `second` with `first`, which carries it. Anchors are given from the
+    centers of mass."""
 
     first: wp.int32
     second: wp.int32
@@ -50,7 +51,7 @@ class JointRows:
 
 @wp.struct
 class ContactRow:
-    """A contact in one tick, of `first` with `second`, or with the ground or a wall if that is -1."""
+    """A contact in one tick, of `first` with `second`; `second` is -1 for the ground or a wall."""
 
     first: wp.int32
     second: wp.int32
@@ -124,7 +125,7 @@ class Anatomy:
 
 @wp.struct
 class Scratch:
-    """Memory of a tick, (areas, ...), and of the areas that a thread moves together."""
+    """Memory of a tick, (areas, ...), including the areas that one thread simulates together."""
 
     together: wp.int32
     inertia: wp.array2d(dtype=wp.mat33)  # inverse, in the world's axes

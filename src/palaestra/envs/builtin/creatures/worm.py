@@ -22,7 +22,8 @@ MOST_FALL = wp.constant(2.0)  # m below the start
 
 @wp.func
 def head_velocity(world: World, i: int):
-    """Returns the velocity of the head's own middle; eyes and mouth move its center of mass forward."""
+    """Returns the velocity of the head's own middle, which is not its center of mass: eyes and mouth move that
+    forward."""
     return world.velocity[i, 0] + wp.cross(world.spin[i, 0], rules.origin(world, i, 0) - world.position[i, 0])
 
 
@@ -72,7 +73,7 @@ def earn(world: World, i: int):
 
 @wp.func
 def is_lost(world: World, i: int):
-    """Returns whether the head is far below where it started."""
+    """Returns whether the head is far below its start."""
     return rules.origin(world, i, 0)[1] < wp.transform_get_translation(world.anatomy.start[0])[1] - MOST_FALL
 
 

@@ -1,6 +1,6 @@
 """Figures that several games show: agents with an arrow, rooms with walls, and boxes marked with a letter.
 
-All take a row for each area: places are (areas, figures, 2), in the plane of the game.
+All functions take one row per area: places are (areas, figures, 2), in the plane of the game.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ QUARTER = np.sqrt(0.5, dtype=np.float32)
 
 
 def turned(first: ArrayLike, then: ArrayLike) -> NDArray[np.float32]:
-    """Returns the quaternions (..., 4) that turn by `first` in the frame that `then` has turned."""
+    """Returns the quaternions (..., 4) that turn by `first` within the frame that `then` turns."""
     a = np.asarray(then, np.float32)
     b = np.asarray(first, np.float32)
     axis = a[..., 3:] * b[..., :3] + b[..., 3:] * a[..., :3] + np.cross(a[..., :3], b[..., :3])
@@ -41,7 +41,7 @@ def lying(angle: ArrayLike) -> NDArray[np.float32]:
 
 
 def ahead(place: NDArray[np.float32], angle: NDArray[np.float32], far: ArrayLike) -> NDArray[np.float32]:
-    """Returns positions (..., 2) at a distance straight ahead."""
+    """Returns the positions (..., 2) at a distance straight ahead."""
     return place + np.asarray(far, np.float32)[..., None] * np.stack([np.cos(angle), np.sin(angle)], -1)
 
 
@@ -86,7 +86,7 @@ def fixed(
 
 @cache
 def floor(areas: int, half: tuple[float, float], color: Color = FLOOR) -> Solids:
-    """Returns a floor with these half sides about the middle."""
+    """Returns a floor with these half sides, centered on the origin."""
     return plate("floor", areas, (0.0, 0.0), half, color, top=0.0, thick=THICK)
 
 
@@ -100,7 +100,7 @@ def plate(
     top: float = 0.02,
     thick: float = 0.02,
 ) -> Solids:
-    """Returns a flat box that never moves, such as a goal on the floor; lies between walls and figures."""
+    """Returns a flat box that never moves, such as a goal on the floor; it is drawn between walls and figures."""
     return boxes(name, areas, (((middle[0], middle[1]), half),), color, top, thick)
 
 
@@ -113,7 +113,8 @@ def boxes(
     top: float,
     thick: float,
 ) -> Solids:
-    """Returns boxes that never move, each given by its middle and half its sides, from `top` down by `thick`."""
+    """Returns boxes that never move, each given by its middle and its half sides, and extending from `top` down by
+    `thick`."""
     middle = on_plane(np.array([place for place, _ in places], np.float32), top - thick / 2)
     size = np.array([[2 * half[0], thick, 2 * half[1]] for _, half in places], np.float32)
     return fixed(areas, name, "box", middle, size, color)
@@ -136,7 +137,7 @@ def room(
 
 
 def hidden_unless(shown: ArrayLike, size: ArrayLike) -> NDArray[np.float32]:
-    """Returns the sizes (..., 3) of solids, with 0 for those that are not shown."""
+    """Returns the sizes (..., 3) of solids; the size is 0 for solids that are not shown."""
     return np.asarray(shown, bool)[..., None] * np.asarray(size, np.float32)
 
 

@@ -1,9 +1,9 @@
 """Pictures of drawings: a small ray caster in Warp that needs neither a GPU nor a display.
 
 A pixel is two rays or, where their colors differ, four. Each ray looks for the nearest solid, and then for a solid
-between the hit and the light. Both searches only look at the solids in one cell: the picture, and the plane that the
-light shines on, are divided into cells, each with a list of the solids that may be seen there. Hits are computed in the
-solid's frame, in which its edges have length 1.
+between the hit and the light. Both searches only look at the solids in one cell: the picture, and the plane across the
+light's direction, are divided into cells, each with a list of the solids that may be seen in it. Hits are computed in
+the solid's frame, in which its edges have length 1.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Bodies:
 
 @wp.func
 def hit_box(o: wp.vec3, d: wp.vec3):
-    """Returns the normal and, last, the distance at which a ray enters the box."""
+    """Returns the normal at which a ray enters the box, and as the fourth number the distance."""
     enters = float(-FAR)
     leaves = float(FAR)
     axis = int(0)
@@ -95,7 +95,7 @@ def hit_box(o: wp.vec3, d: wp.vec3):
 
 @wp.func
 def hit_sphere(o: wp.vec3, d: wp.vec3):
-    """Returns the normal and, last, the distance at which a ray enters the sphere."""
+    """Returns the normal at which a ray enters the sphere, and as the fourth number the distance."""
     a = wp.dot(d, d)
     b = wp.dot(o, d)
     root = b * b - a * (wp.dot(o, o) - 0.25)
@@ -110,7 +110,7 @@ def hit_sphere(o: wp.vec3, d: wp.vec3):
 
 @wp.func
 def hit_round(o: wp.vec3, d: wp.vec3, taper: float):
-    """Returns the same for a cylinder (taper 0) or a cone (0.5), whose radius shrinks by `taper` a unit of height."""
+    """Returns the same for a cylinder (taper 0) or a cone (0.5), whose radius shrinks by `taper` per unit of height."""
     best = wp.vec4(0.0, 0.0, 0.0, FAR)
     wide = wp.where(taper > 0.0, taper * (0.5 - o[1]), 0.5)
     slope = -taper * d[1]
@@ -213,8 +213,8 @@ def cast(
     floor: float,
     picture: wp.array3d(dtype=wp.uint8),
 ):
-    """Paints a pixel. `corner`: the picture's upper left corner; `right` and `up`: the width of a pixel; `floor`: the
-    ground's height."""
+    """Paints a pixel. `corner`: the picture's upper left corner; `right` and `up`: one pixel along each side; `floor`:
+    the ground's height."""
     row, column = wp.tid()
     cell = row * CELLS_ACROSS // picture.shape[0] * CELLS_ACROSS + column * CELLS_ACROSS // picture.shape[1]
     color = wp.vec3(0.0, 0.0, 0.0)
@@ -255,7 +255,7 @@ def cast(
 
 @dataclass(frozen=True, slots=True)
 class Camera:
-    """Camera that sees the whole extent of an area from the front, and the picture that it takes."""
+    """Camera that sees the whole extent of an area from the front, and the size of its picture."""
 
     eye: NDArray[np.float32]
     right: NDArray[np.float32]  # the directions to the picture's right and top, as long as a pixel is wide
@@ -265,7 +265,8 @@ class Camera:
     height: int
 
     def cells_of(self, points: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns where on the picture these points (n, m, 3) are, (n, m, 2), in cells from its upper left corner."""
+        """Returns the positions (n, m, 2) of these points (n, m, 3) on the picture, in cells from its upper left
+        corner."""
         pixel = np.linalg.norm(self.right)
         axes = np.stack([self.right, -self.up], 1) / pixel**2
         ahead = np.cross(self.up, self.right) / pixel**2

@@ -1,13 +1,13 @@
-"""DungeonEscape: one agent must give its life for the key that lets the others out.
+"""DungeonEscape: one agent must sacrifice itself for the key that lets the others out.
 
 A dragon walks to a portal in a corner of a room of 25 x 25 m with four columns. Only an agent's touch slays the dragon,
 and that agent dies too; the dragon leaves a key, the agent a tombstone. The agent that touches the key carries it, and
-opens the door by touching its lock: +1 to the group. The portal takes agents too. Agents that left the room do not act
-until the next episode. `rules` and `observations` have the figures of Unity's scene.
+opens the door by touching the door's lock: +1 to the group. Agents can leave through the portal too. Agents that left
+the room do not act until the next episode. `rules` and `observations` have the numbers of Unity's scene.
 
-An agent observes its own velocity to the right, upward and ahead (with seven constants, as in CooperativePushBlock), 15
-rays within 60 degrees of straight ahead, as thick as a ball of 0.5 m, in three frames with the oldest first, and
-whether it carries the key.
+An agent observes its own velocity to the right, upward and ahead (with seven constants, as in CooperativePushBlock),
+whether it carries the key, and 15 rays within 60 degrees of straight ahead, each as thick as a ball of 0.5 m, in three
+frames with the oldest first.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ COLUMNS = [(COLUMN[0] * x, COLUMN[1] * y) for x in (-1, 1) for y in (-1, 1)]
 
 
 def escape(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """Sends the agent nearest the dragon into it, and the one nearest the key to the door with it; the others wait."""
+    """Sends the agent nearest to the dragon into the dragon, and the agent nearest to the key to the door with it; the
+    others wait."""
     place = columns["body_position"][:, :AGENTS]
     lives = columns["acting"].view(-1, AGENTS)
     holds = columns["holds_key"].view(-1, AGENTS)

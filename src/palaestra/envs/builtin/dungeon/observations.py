@@ -1,4 +1,5 @@
-"""The columns of DungeonEscape and the observations: velocity, three frames of rays, and whether it has the key."""
+"""The columns of DungeonEscape and the observations: velocity, three frames of rays, and whether the agent has the
+key."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ RAY_SIN = wp.constant(Reaches(*(sin((k - 7) * RAY_STEP) for k in range(RAYS))))
 
 @world_struct
 class World(EndColumns, EpisodeColumns, ParameterColumns, ContactColumns):
-    """Columns of DungeonEscape: a row per area or, from `holds_key` on, per agent. Places are from the middle."""
+    """Columns of DungeonEscape: a row per area or, from `holds_key` on, per agent. Places are measured from the middle
+    of the room."""
 
     lead: wp.array(dtype=wp.int32)  # physics ticks of this episode before its first decision
     pull: wp.array(dtype=wp.float32)  # m/s that gravity adds in a tick of this episode
@@ -99,14 +101,14 @@ def offset_from(place: wp.vec2, angle: float, offset: wp.vec2):
 
 @wp.func
 def to_local(sight: RaySight, point: wp.vec2):
-    """Returns a point as the agent sees it: ahead, and to the left."""
+    """Returns a point in the agent's frame: ahead, and to the left."""
     to = point - sight.eye
     return wp.vec2(sight.ahead[0] * to[0] + sight.ahead[1] * to[1], sight.ahead[0] * to[1] - sight.ahead[1] * to[0])
 
 
 @wp.func
 def rays_toward(local: wp.vec2, reach: float):
-    """Returns the first and last ray that may meet a circle; none if the last is before the first."""
+    """Returns the first and last ray that may meet a circle; if the last is before the first, no ray does."""
     if EDGE_COS * wp.abs(local[1]) - EDGE_SIN * local[0] > reach:  # beside the outermost rays, or behind
         return 0, -1
     distance = wp.length(local)
@@ -119,7 +121,7 @@ def rays_toward(local: wp.vec2, reach: float):
 
 @wp.func
 def see_box(sight: RaySight, center: wp.vec2, half: wp.vec2, angle: float, radius: float, kind: int):
-    """Returns the sight with a box in it, for a sphere of this radius at the height of the box."""
+    """Returns the sight after adding a box, for a sphere of this radius at the height of the box."""
     local = to_local(sight, center)
     first, last = rays_toward(local, wp.length(half) + radius)
     if first > last:
@@ -143,7 +145,7 @@ def see_box(sight: RaySight, center: wp.vec2, half: wp.vec2, angle: float, radiu
 
 @wp.func
 def see_walls(sight: RaySight):
-    """Returns a sight of only the walls; a ray passes through a wall that its sphere touches at the start."""
+    """Returns a sight of only the walls; a ray passes through a wall that its sphere touches at the ray's start."""
     gap = ROOM - RAY_RADIUS - wp.max(wp.abs(sight.eye[0]), wp.abs(sight.eye[1]))
     for ray in range(RAYS):
         way = wp.vec2(
@@ -164,7 +166,7 @@ def see_walls(sight: RaySight):
 
 @wp.func
 def see_room(sight: RaySight):
-    """Returns the sight with the fixed things of the room."""
+    """Returns the sight after adding the fixed things of the room."""
     for k in range(4):
         column = wp.vec2(wp.where(k % 2 == 0, COLUMN[0], -COLUMN[0]), wp.where(k < 2, COLUMN[1], -COLUMN[1]))
         sight = see_box(sight, column, wp.vec2(COLUMN_HALF, COLUMN_HALF), 0.0, FOOT_RADIUS, WALL_TAG)
@@ -230,7 +232,7 @@ MOST_TICKS = wp.constant(15000)  # physics ticks of an episode
 
 @wp.func
 def tell_where(world: World, slot: int, at: int, is_there: bool, sight: RaySight, place: wp.vec2):
-    """Writes whether something is there, and where for this agent, or zeros; returns the column after them."""
+    """Writes whether a thing is there, and its place in this agent's frame, or zeros; returns the next free column."""
     at = tell_one(world.obs_truth, slot, at, wp.where(is_there, 1.0, 0.0))
     to = wp.where(is_there, seen_from(sight.ahead, place - sight.eye), wp.vec2(0.0, 0.0))
     return tell(world.obs_truth, slot, at, to, UNITS[0])
@@ -238,7 +240,7 @@ def tell_where(world: World, slot: int, at: int, is_there: bool, sight: RaySight
 
 @wp.func
 def tell_truth(world: World, i: int, agent: int, sight: RaySight, ticks: int):
-    """Writes the true state, hidden from the agent, at this physics tick of its episode."""
+    """Writes the true state, which agents do not observe, at this physics tick of the episode."""
     slot = i * AGENTS + agent
     truth = world.obs_truth
     at = tell_motion(truth, slot, sight.eye, sight.ahead, world.body_velocity[i, agent], UNITS)

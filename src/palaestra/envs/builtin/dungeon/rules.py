@@ -1,4 +1,5 @@
-"""The rules of DungeonEscape: how agents and dragon move, what happens where they meet, and how an episode ends."""
+"""The rules of DungeonEscape: how agents and dragon move, what happens when they touch things, and how an episode
+ends."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def column_at(k: int):
 
 @wp.func
 def walk_dragon(world: World, i: int):
-    """Moves the dragon toward its portal by a tick, around columns; returns whether it has reached it."""
+    """Moves the dragon one tick toward its portal, around columns; returns whether it has reached the portal."""
     half = wp.vec2(DRAGON_HALF, DRAGON_HALF)
     place = world.dragon[i] + world.dragon_pace[i] * SECONDS * wp.normalize(GATE - world.dragon[i])
     column = column_at(wp.where(place[0] < 0.0, 1, 0) + wp.where(place[1] < 0.0, 2, 0))
@@ -98,7 +99,7 @@ def touches(world: World, i: int, agent: int, kind: int):
 
 @wp.func
 def bury(world: World, i: int, agent: int):
-    """Replaces the dragon by its key, and puts a tombstone where its slayer is."""
+    """Replaces the dragon by its key, and puts a tombstone at the place of the agent that slew it."""
     world.dragon_lives[i] = False
     world.key[i] = offset_from(world.dragon[i], world.dragon_angle[i], FALLEN_KEY)
     world.key_angle[i] = world.dragon_angle[i]
@@ -153,7 +154,7 @@ TRIES = wp.constant(1000)
 
 @wp.func
 def is_free(world: World, i: int, place: wp.vec2, agent: int):
-    """Returns whether an agent may start at a place: clear of columns, and of things of the last episode."""
+    """Returns whether an agent may start at a place: clear of columns, and of things left from the last episode."""
     square = fixed_box(place, wp.vec2(BERTH, BERTH), 0.0)
     for k in range(4):
         gap = wp.abs(column_at(k) - place) - square.half
@@ -206,7 +207,8 @@ def start(world: World, i: int, lead: int):
 
 @wp.func
 def obstacle(world: World, i: int, kind: int, place: wp.vec2):
-    """Returns the nearest column's foot, the tombstone or the lock, and whether an agent there is near to it."""
+    """Returns the foot of the nearest column, or the tombstone or the lock, and whether an agent at `place` is near to
+    it."""
     if kind == 0:
         column = column_at(wp.where(place[0] < 0.0, 1, 0) + wp.where(place[1] < 0.0, 2, 0))
         return near_box(column, wp.vec2(COLUMN_HALF, COLUMN_HALF), 0.0), wp.length_sq(column - place) < 3.8
@@ -263,7 +265,8 @@ def store_final_obs(world: World, slot: int):
 
 @wp.func
 def finish(world: World, i: int, lead: int, outcome: int, ticks: int):
-    """Ends the episode of all agents in the room and starts the next; an outcome of GOES_ON truncates it."""
+    """Ends the episode of all agents in the room and starts the next one; an outcome of GOES_ON truncates the
+    episode."""
     for agent in range(AGENTS):
         slot = i * AGENTS + agent
         if world.acting[slot]:
@@ -277,7 +280,8 @@ def finish(world: World, i: int, lead: int, outcome: int, ticks: int):
 
 @wp.func
 def step(world: World, i: int, active: bool):
-    """Runs a physics tick, with actions and touches if `active`; returns the outcome, and who leaves or -1."""
+    """Runs a physics tick, with actions and touches if `active`; returns the outcome, and the agent that leaves, or
+    -1."""
     for agent in range(AGENTS):
         if world.acting[i * AGENTS + agent]:
             act(world, i, agent, i * AGENTS + agent, active)
@@ -298,7 +302,7 @@ def step(world: World, i: int, active: bool):
 
 @wp.func
 def ticks_passed(world: World, i: int):
-    """Returns the physics ticks of the episode before this decision."""
+    """Returns the physics ticks of the episode that passed before this decision."""
     return world.lead[i] + TICKS * world.age[i]
 
 
@@ -318,7 +322,8 @@ def begin(world: World):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. Ticks left after an episode's end pass in the next, without actions."""
+    """Advances every area by one decision. Ticks that remain after an episode's end run in the next episode, without
+    actions."""
     i = wp.tid()
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         if world.acting[slot]:

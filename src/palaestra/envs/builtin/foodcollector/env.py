@@ -1,9 +1,10 @@
-"""FoodCollector: five agents gather green food and leave the red; a laser freezes others.
+"""FoodCollector: five agents gather green food and avoid red food; a laser freezes other agents.
 
 `rules` describes the game on a floor of 100 x 100 m. With the grid sensor the behavior is GridFoodCollector: 40 x 40
 cells of 1 m around the agent, at the height of its middle, for food, agents, walls, bad food and frozen agents; the
-agent's own state is not observed. With a camera at the agent's eyes it is VisualFoodCollector, which also observes
-whether it is frozen. The documented benchmark of 10 is far below the possible, which `gather` shows.
+agent's own state is not observed. With a camera at the agent's eyes the behavior is VisualFoodCollector, which also
+observes whether the agent is frozen. The documented benchmark, a reward of 10, is far below what is possible, as
+`gather` shows.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ BERTH = 6.0  # distance from the agent's edge within which it avoids bad food
 
 
 def gather(columns: Mapping[str, Tensor]) -> Tensor:
-    """Goes for the nearest green food with no red food beside it, and keeps away from red on its way; never fires."""
+    """Goes to the nearest green food without red food beside it, and keeps away from red food on its way; never
+    fires."""
     food = columns["food"]
     radius = 0.5 * columns["parameters"][:, 1, None, None] + FOOD_RADIUS
     position = columns["body_position"][:, :AGENTS]
@@ -75,7 +77,7 @@ def gather(columns: Mapping[str, Tensor]) -> Tensor:
 
 
 def draw_floor(rows: Rows, behavior: str) -> Drawing:
-    """Draws the floor, the food, and the agents: gray while frozen, with a beam that ends at a wall while firing."""
+    """Draws the floor, the food, and the agents: gray while frozen; while one fires, a beam that ends at a wall."""
     reach = rows["parameters"][:, 0, None]
     size = rows["parameters"][:, 1, None]
     place = rows["body_position"][:, :AGENTS]
@@ -144,7 +146,8 @@ class FoodCollector(WarpEnv):
 
 
 class VisualFoodCollector(WarpEnv, like=FoodCollector):
-    """VisualFoodCollector: FoodCollector with an image (3, 84, 84) in place of the grid, and whether it is frozen."""
+    """VisualFoodCollector: FoodCollector with an image (3, 84, 84) in place of the grid, and with an observation of
+    whether the agent is frozen."""
 
     behavior = "VisualFoodCollector"
     title = "VisualFoodCollector"

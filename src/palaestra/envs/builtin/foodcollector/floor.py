@@ -1,4 +1,4 @@
-"""FoodCollector's columns, its observations by grid or camera, and how food falls, rolls and comes up again."""
+"""FoodCollector's columns, its observations by grid or camera, and how food falls, rolls and reappears."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ IS_BLUE, IS_GRAY, IS_GREEN, IS_RED = (wp.constant(look) for look in range(4))
 
 @world_struct
 class World(EndColumns, EpisodeColumns, ParameterColumns, ContactColumns):
-    """Columns of FoodCollector: per area, from `frozen` on per agent. Heights are above the place of rest."""
+    """Columns of FoodCollector: one row per area, and from `frozen` on one row per agent. Heights are above the height
+    at rest."""
 
     lead: wp.array(dtype=wp.int32)  # physics ticks of this episode before its first decision
     food: wp.array2d(dtype=wp.vec2)  # where each ball is, the good ones first
@@ -121,7 +122,7 @@ def observe_grid(world: World, i: int, agent: int):
 
 @wp.func
 def mark_wall(grid: Grid):
-    """Marks the cells that the inner and the outer faces of the wall cross, as one thing."""
+    """Marks the cells that the inner and the outer faces of the wall cross, as one thing in the grid."""
     for side in range(4):
         low = wp.where(side < 2, -HALF, HALF)
         inner = wp.vec2(low, -HALF)
@@ -152,7 +153,7 @@ def look_color(look: int):
 
 @wp.func
 def observe_camera(world: World, i: int, agent: int):
-    """Adds all things ahead of an agent to its camera's strips and balls."""
+    """Adds all things ahead of an agent to the strips and balls of its camera."""
     slot = i * AGENTS + agent
     angle = world.body_angle[i, agent]
     height = middle_height(world, i, agent)
@@ -211,7 +212,7 @@ def random_place(state: wp.uint32):
 
 @wp.func
 def scatter_food(world: World, i: int):
-    """Lays all food on the floor at random places."""
+    """Puts all food on the floor at random places."""
     state = world.rng[i]
     for k in range(world.food.shape[1]):
         state, place = random_place(state)
@@ -225,7 +226,7 @@ def scatter_food(world: World, i: int):
 
 @wp.func
 def raise_food(world: World, i: int, k: int):
-    """Makes an eaten ball come up elsewhere, above the floor; it keeps its velocity and spin."""
+    """Makes an eaten ball reappear elsewhere, above the floor; it keeps its velocity and spin."""
     state, place = random_place(world.rng[i])
     world.rng[i] = state
     world.food[i, k] = place
@@ -261,7 +262,7 @@ def roll(world: World, i: int, k: int):
 
 @wp.func
 def bump(world: World, i: int, k: int, other: int):
-    """Resolves the contact of two balls, if they meet: neither approaches the other or overlaps it afterward."""
+    """Resolves the contact of two balls, if they meet: afterward they neither approach nor overlap each other."""
     to = world.food[i, other] - world.food[i, k]
     gap = wp.length_sq(to)
     if gap > 4.0 * FOOD_RADIUS * FOOD_RADIUS or gap < 1.0e-6:

@@ -1,11 +1,12 @@
 """The rules of FoodCollector: how agents move, eat, fire and are frozen.
 
-All sizes and speeds are those of Unity's scene. Agents are boxes of 1 m (times agent_scale) and 10 kg that no contact
-turns. Moving adds up to 2 m/s a physics tick ahead and as much to the side, against a drag of 0.5/s, the friction of
-the floor, and a brake of 5 % a tick above 5 m/s. Turning is by 6 degrees a tick, whatever the action's size; an action
-of 0 does not turn. Firing halves the push and takes a quarter of the velocity in each tick. The first thing that it
-hits decides, within 25 m ahead, in a beam as wide as a ball of 2 m: an agent is frozen for 4 s; food or a wall in front
-of it keeps it safe. An agent that eats passes momentum on to the ball, which comes up elsewhere and rolls on.
+All sizes and speeds are those of Unity's scene. Agents are boxes of 1 m (times agent_scale) and 10 kg; contacts do not
+turn them. Moving adds up to 2 m/s a physics tick ahead and as much to the side, against a drag of 0.5/s, the friction
+of the floor, and a brake that takes 5 % of the speed per tick above 5 m/s. Turning is by 6 degrees a tick, whatever the
+action's size; an action of 0 does not turn. Firing halves the push and takes a quarter of the velocity away in each
+tick. The first thing that the beam hits decides, within 25 m ahead, in a beam as wide as a ball of 2 m: an agent is
+frozen for 4 s; food or a wall in front of an agent protects it. An agent that eats a ball passes momentum on to it; the
+ball reappears elsewhere and rolls on.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def start(world: World, i: int, lead: int):
 
 @wp.func
 def pass_time(world: World, slot: int):
-    """Brings an agent a physics tick closer to its thaw, and to its usual looks after food."""
+    """Brings an agent one physics tick closer to its thaw, and to the end of the color change after eating."""
     if world.frozen[slot] == 1 or world.fed[slot] == 1:  # also where it is still frozen, as in Unity
         world.look[slot] = IS_BLUE
     world.frozen[slot] = wp.max(world.frozen[slot] - 1, 0)
@@ -102,7 +103,7 @@ def turn_of(number: float):
     """Returns how far an agent turns in a physics tick.
 
     Unity's script gives the number as the length of the axis of a rotation by 6 degrees. For the engine only the
-    direction of an axis counts, and an axis of almost no length turns nothing.
+    direction of an axis counts, and an axis of almost no length turns nothing at all.
     """
     return wp.where(number * number > LEAST_AXIS, wp.sign(number) * TURN, 0.0)
 
@@ -111,7 +112,8 @@ def turn_of(number: float):
 def move_agent(world: World, i: int, agent: int):
     """Applies an agent's action of a physics tick: turns, brakes, pushes and fires.
 
-    It thaws just before, so an agent that has fired earlier in this tick could not freeze it again yet.
+    The agent thaws just before, so another agent that has already fired in this tick cannot freeze it again in the same
+    tick.
     """
     slot = i * AGENTS + agent
     pass_time(world, slot)
@@ -141,7 +143,7 @@ def move_agent(world: World, i: int, agent: int):
 
 @wp.func
 def fire(world: World, i: int, agent: int):
-    """Freezes the agent ahead, if it is hit first. Things that overlap the beam's first ball are not hit."""
+    """Freezes the agent ahead, if the beam hits it first. Things that overlap the start of the beam are not hit."""
     eye = world.body_position[i, agent]
     way = heading(world.body_angle[i, agent])
     height = middle_height(world, i, agent)
@@ -193,7 +195,7 @@ def find_contacts(world: World, i: int):
 
 @wp.func
 def eat(world: World, i: int, agent: int):
-    """Takes the balls that an agent touches, which get a push and a share of its momentum; returns their worth."""
+    """Takes the balls that an agent touches, which get a push and a share of its momentum; returns their rewards."""
     half = AGENT_HALF * world.parameters[i, 1]
     place = world.body_position[i, agent]
     angle = world.body_angle[i, agent]
@@ -225,7 +227,7 @@ def eat(world: World, i: int, agent: int):
 
 @wp.func
 def simulate(world: World, i: int, counts: bool):
-    """Runs a physics tick, after the agents' actions; eaten food pays if it `counts`."""
+    """Runs a physics tick, after the agents' actions; eaten food gives rewards if `counts`."""
     for agent in range(AGENTS):
         world.body_velocity[i, agent] = world.body_velocity[i, agent] * (1.0 - DRAG * SECONDS)
         fall(world, i, agent, GRAVITY * SECONDS, DRAG)
@@ -238,7 +240,7 @@ def simulate(world: World, i: int, counts: bool):
 
 @wp.func
 def show(world: World, i: int, ticks: int):
-    """Writes the observations of each agent of an area, at this number of physics ticks after its episode began."""
+    """Writes the observations of each agent of an area, this number of physics ticks after the episode began."""
     observe(world, i)
     if world.obs_truth.shape[1] > 0:
         for agent in range(AGENTS):
@@ -268,7 +270,7 @@ def begin(world: World):
 
 @wp.func
 def check_action(world: World, slot: int):
-    """Returns whether an agent's action is valid; an invalid one is replaced by doing nothing."""
+    """Returns whether an agent's action is valid; an invalid action is replaced by doing nothing."""
     numbers = wp.vec3(
         world.action_continuous[slot, 0], world.action_continuous[slot, 1], world.action_continuous[slot, 2]
     )
@@ -283,7 +285,7 @@ def check_action(world: World, slot: int):
 
 @wp.func
 def cut(world: World, i: int, lead: int):
-    """Truncates the episode where it is and starts the next."""
+    """Truncates the episode at its current state and starts the next one."""
     show(world, i, MOST_TICKS)
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         store_final_obs(world, slot)
@@ -292,7 +294,8 @@ def cut(world: World, i: int, lead: int):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. Ticks left after an episode's end pass in the next, without actions."""
+    """Advances every area by one decision. Ticks that remain after an episode's end run in the next episode, without
+    actions."""
     i = wp.tid()
     first = i * AGENTS
     for slot in range(first, first + AGENTS):

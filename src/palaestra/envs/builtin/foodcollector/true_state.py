@@ -1,4 +1,4 @@
-"""FoodCollector's observation `truth`: the agents, and the nearest food, however far it is."""
+"""FoodCollector's observation `truth`: the agents, and the nearest food at any distance."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ SECONDS = wp.constant(0.02)
 
 @wp.func
 def tell_food(world: World, i: int, agent: int, at: int, first: int, count: int):
-    """Writes where the nearest of `count` balls are, beginning with ball `first`; returns the next free column."""
+    """Writes the places of the nearest of `count` balls, which begin with ball `first`; returns the next free
+    column."""
     slot = i * AGENTS + agent
     eye = world.body_position[i, agent]
     ahead = heading(world.body_angle[i, agent])
@@ -52,13 +53,13 @@ def tell_food(world: World, i: int, agent: int, at: int, first: int, count: int)
 
 @wp.func
 def frozen_share(world: World, slot: int):
-    """Returns how long an agent is still frozen, as a share of the longest."""
+    """Returns the time for which an agent is still frozen, as a share of the longest."""
     return float(world.frozen[slot]) * SECONDS / FROZEN_SECONDS
 
 
 @wp.func
 def tell_truth(world: World, i: int, agent: int, left: float):
-    """Writes the true state, hidden from the agent; `left`: share of the episode that is left."""
+    """Writes the true state, which agents do not observe; `left`: share of the episode that is left."""
     slot = i * AGENTS + agent
     truth = world.obs_truth
     eye = world.body_position[i, agent]

@@ -1,6 +1,6 @@
 """GridWorld's picture as Unity's camera takes it: from above, without smoothing, with lights that are approximated.
 
-Places on the board are in cells: u from its left edge, v from its upper one.
+Places on the board are in cells: u from its left edge, v from its upper edge.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DARK = (0.116, 0.116, 0.116)  # the floor's; its lines are too thin for these pi
 
 
 def pixel(color: tuple[float, ...]) -> list[float]:
-    """Returns a color as a pixel has it, in steps of 1/255 as in a PNG file."""
+    """Returns a color as a pixel shows it, in steps of 1/255 as in a PNG file."""
     return [round(part * 255) / 255 for part in color]
 
 
@@ -36,7 +36,8 @@ SLICES = wp.constant(6)  # of a figure that cast its shadow; with fewer the bars
 
 @wp.func
 def is_figure(thing: int, u: float, v: float):
-    """Returns whether a point, in cells from the middle, belongs to a plus, an ex or a frame of bars 1 x 0.2."""
+    """Returns whether a point, in cells from the middle, belongs to a plus, an ex or a frame, made of bars of 1 x
+    0.2."""
     au = wp.abs(u)
     av = wp.abs(v)
     if thing == GREEN:
@@ -120,7 +121,7 @@ def paint(
     west: float,
     east: float,
 ):
-    """Paints a row of pixels between two places, in cells from the left edge: floor, shadows, then figures."""
+    """Paints a row of pixels between two places (in cells from the left edge): floor, shadows, then figures."""
     size = float(image.shape[2]) / float(edge)
     left = 0.5 * float(image.shape[3] - image.shape[2])
     v = (float(y) + 0.5) / size  # cells down from the upper edge

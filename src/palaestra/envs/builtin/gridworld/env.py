@@ -1,14 +1,14 @@
-"""GridWorld, as Unity has it: reach the goal of the wanted color and leave the other alone, seen by a camera from
+"""GridWorld, as in Unity's example: reach the goal of the wanted color and avoid the other, seen by a camera from
 above.
 
 A board of 5 x 5 cells (parameter `gridSize`) has one green plus, one red ex (`numPlusGoals`, `numExGoals`) and the
-agent, a blue frame, each in a cell of its own. A move off the board is masked. Ending on a goal pays +1 or -1, every
+agent, a blue frame, each in a cell of its own. A move off the board is masked. Reaching a goal pays +1 or -1, every
 other decision -0.01.
 
-The camera's picture is 84 x 64 pixels, whose height is the board's; walls fill what is left of it beside the board. It
-is taken without smoothing: a pixel has the color of the point at its middle, in steps of 1/255. Light is computed as
-Unity's shader does, for surfaces that face up; the sky's reflection on the floor is an average. A figure's shadow falls
-on the floor up and left of it.
+The camera's picture is 84 x 64 pixels and as high as the board; walls fill the rest of the picture beside the board.
+The picture is not smoothed: a pixel has the color of the point at its middle, in steps of 1/255. Light is computed as
+in Unity's shader, for surfaces that face up; the reflection of the sky on the floor is an average. A figure's shadow
+falls on the floor up and left of it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class World(EndColumns, EpisodeColumns, ParameterColumns):
 
 @wp.func
 def next_cell(cell: int, action: int, edge: int):
-    """Returns the cell that an action leads to; the same one at a wall."""
+    """Returns the cell to which an action leads; the same cell if a wall is in the way."""
     row = cell // edge
     column = cell % edge
     if action == 1 and row > 0:
@@ -88,7 +88,7 @@ def observe(world: World, i: int):
 
 @wp.func
 def start(world: World, i: int):
-    """Starts an episode: the agent and the goals in different cells, and one of the two colors as the wanted one."""
+    """Starts an episode: the agent and the goals in different cells, and one of the two colors wanted."""
     edge = int(next_parameter(world, i, 0))
     greens = int(next_parameter(world, i, 1))
     reds = int(next_parameter(world, i, 2))
@@ -157,7 +157,7 @@ def may_differ(world: World, i: int, y: int, cell: int):
 
 @wp.func
 def repaint(world: World, i: int, y: int):
-    """Repaints the pixels of a row that are out of date."""
+    """Repaints the pixels of a row that have changed."""
     edge = world.edge[i]
     before = world.painted_agent[i, y]
     agent = world.agent[i]
@@ -173,7 +173,7 @@ def repaint(world: World, i: int, y: int):
 
 @wp.kernel
 def draw(world: World):
-    """Paints DRAW_ROWS rows of an area's image per thread, and of its final image if an episode has ended."""
+    """Paints DRAW_ROWS rows of an area's image per thread, and of the final image if an episode has ended."""
     i, band = wp.tid()
     has_ended = world.terminated[i] or world.truncated[i]
     for y in range(band * DRAW_ROWS, wp.min((band + 1) * DRAW_ROWS, world.obs_image.shape[2])):
@@ -183,7 +183,8 @@ def draw(world: World):
 
 
 def follow_shortest_path(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """Takes the first move of a shortest path to a wanted goal that avoids other goals, or stays if there is none."""
+    """Takes the first move of a shortest path to a wanted goal that avoids other goals, or stays if there is no such
+    path."""
     edge = columns["edge"].long()[:, None, None]
     row, column = torch.meshgrid(*[torch.arange(LONGEST, device=edge.device)] * 2, indexing="ij")
     # (S, cells): cell of the board; -1: outside it
@@ -201,7 +202,8 @@ def follow_shortest_path(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
 
 
 def neighbors(grid: torch.Tensor) -> torch.Tensor:
-    """Returns the values up, down, left and right of each cell, (S, 4, rows, columns); infinity beyond the edge."""
+    """Returns the values of the cells above, below, left and right of each cell, (S, 4, rows, columns); infinity beyond
+    the edge."""
     up = pad(grid, (0, 0, 1, 0), value=torch.inf)[:, :-1]
     down = pad(grid, (0, 0, 0, 1), value=torch.inf)[:, 1:]
     left = pad(grid, (1, 0), value=torch.inf)[:, :, :-1]
@@ -214,7 +216,8 @@ MOST_GOALS = 4  # of a color
 
 
 def draw_board(rows: Rows, behavior: str) -> Drawing:
-    """Draws the board with its goals, green plusses and red crosses, the agent, and above the board the wanted goal."""
+    """Draws the board with its goals (green plusses, red crosses) and the agent; the wanted goal is shown above the
+    board."""
     edge = rows["edge"][:, None]
     areas = rows.areas
     side = BOARD / edge
@@ -260,7 +263,8 @@ def _lines(edge: NDArray[np.int32]) -> tuple[Solids, Solids]:
 
 
 class GridWorld(WarpEnv):
-    """GridWorld: an image (3, height, width), the goal signal (green, red), discrete [5], moves into walls masked."""
+    """GridWorld: an image (3, height, width), the goal signal (green, red), discrete [5]; moves into walls are
+    masked."""
 
     behavior = "GridWorld"
     summary = "An agent on a board, seen from above, goes to the goal of the color that a signal names."

@@ -3,8 +3,8 @@ example.
 
 A hall of 19 x 49.5 m between its walls. The agent is dropped within 3 m of the middle line and 5 m of a line 15 m
 before the middle, with any heading; the symbol, a solid board, stands within 5 m of the middle; the goals lie 7 m to
-the left and right of the far end in either order. Each is a thin plate on the floor with a sign behind it. A decision
-is six physics ticks.
+the left and right of the far end in either order. Each goal is a thin plate on the floor with a sign behind it. A
+decision is six physics ticks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ SPEED = 16.0  # m/s that it goes at, so that it can turn
 
 
 def go_to_matching_goal(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """Goes around the symbol, then to the goal with its mark, without having to remember it."""
+    """Goes around the symbol, then to the goal with its mark; the heuristic knows the symbol and need not remember
+    it."""
     place = columns["place"]
     symbol = columns["symbol_place"]
     on_left = columns["left_goal"] == columns["symbol"]
@@ -50,7 +51,8 @@ def go_to_matching_goal(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
 
 
 def steer(place: torch.Tensor, angle: torch.Tensor, target: torch.Tensor, slack: float) -> torch.Tensor:
-    """Returns choices (S, 1) that lead to targets (S, 2): turn until within `slack` radians, then go forward."""
+    """Returns choices (S, 1) that lead to targets (S, 2): turn until the target is within `slack` radians, then go
+    forward."""
     to = target - place
     off = torch.remainder(torch.atan2(to[:, 1], to[:, 0]) - angle + torch.pi, 2 * torch.pi) - torch.pi
     return torch.where(off.abs() <= slack, rules.FORWARD, torch.where(off > 0, rules.LEFT, rules.RIGHT))[:, None]
@@ -60,8 +62,8 @@ def detour(place: torch.Tensor, target: torch.Tensor, block: torch.Tensor, half:
     """Returns the next waypoint from places (S, 2) to targets (S, 2) past boxes along the axes at (S, 2) with half
     sides (S, 1).
 
-    The waypoint is the target or, if the box is in between, the visible corner of a margin around it that makes the way
-    shortest. `half` must include the agent's radius.
+    The waypoint is the target or, if the box is in between, the visible corner of a margin around the box that makes
+    the way shortest. `half` must include the agent's radius.
     """
     around = torch.tensor([[-1.0, -1.0], [-1.0, 1.0], [1.0, 1.0], [1.0, -1.0]], device=place.device)
     here, to, box, side = (column[:, None] for column in (place, target, block, half))
@@ -78,7 +80,7 @@ def detour(place: torch.Tensor, target: torch.Tensor, block: torch.Tensor, half:
 
 
 def is_blocked(start: torch.Tensor, end: torch.Tensor, block: torch.Tensor, half: torch.Tensor) -> torch.Tensor:
-    """Returns whether a box along the axes is between two places; all (..., 2), but `half` (..., 1)."""
+    """Returns whether a box along the axes is between two places; arguments are (..., 2), but `half` is (..., 1)."""
     way = end - start
     way = torch.where(way.abs() < 1e-6, 1e-6, way)
     one = (block - half - start) / way
@@ -104,7 +106,7 @@ def begin(world: rules.World):
 
 @wp.func
 def finish(world: rules.World, i: int, reward: float, terminated: bool):
-    """Ends the episode: saves its final observation, and starts the next."""
+    """Ends the episode: saves its final observation, and starts the next episode."""
     world.reward[i] = reward
     world.terminated[i] = terminated
     world.truncated[i] = not terminated
@@ -117,7 +119,7 @@ def finish(world: rules.World, i: int, reward: float, terminated: bool):
 
 @wp.func
 def simulate(world: rules.World, i: int, choice: int):
-    """Runs a decision's ticks; after an episode's end the remaining ticks pass in the next episode."""
+    """Runs a decision's ticks; ticks that remain after an episode's end run in the next episode."""
     body = rules.load_body(world, i)
     height = world.height[i]
     rise = world.rise[i]
@@ -168,7 +170,7 @@ def tick(world: rules.World, report: wp.array(dtype=wp.int32)):
 
 
 def draw_hall(rows: Rows, behavior: str) -> Drawing:
-    """Draws the hall with the goals, the right one green, the symbol, and the agent."""
+    """Draws the hall with the goals (the right goal is green), the symbol, and the agent."""
     left = rows["left_goal"]
     symbol = rows["symbol"]
     wide = tuple(rules.HALL)

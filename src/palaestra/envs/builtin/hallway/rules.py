@@ -2,11 +2,11 @@
 
 Positions are in meters from the middle of the hall, y toward the goals; heights are above the floor.
 
-The agent is a box with edges of 1 m that contacts may turn. It is dropped, and slides on the floor: as long as it
-touches it, each tick's friction takes up to 1.2 times the speed that the floor's push gives, twice the materials' 0.6,
-since PhysX holds a patch of contacts at two points with the full coefficient each. Recordings of Unity's hall show the
-same: an agent that starts from rest covers 0.38 m in the first decision, 0.95 m in the second, and 2.9 m in the
-end.
+The agent is a box with edges of 1 m that contacts can turn. It is dropped, and slides on the floor: while it touches
+the floor, each tick's friction takes up to 1.2 times the speed that the floor's push gives, twice the materials'
+coefficient of 0.6, since PhysX holds a patch of contacts at two points with the full coefficient each. Recordings of
+Unity's hall show the same: an agent that starts from rest covers 0.38 m in the first decision, 0.95 m in the second,
+and 2.9 m in the end.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def start(world: World, i: int):
 
 @wp.func
 def goal_place(side: int):
-    """Returns the position of the left goal (0) or the right one (1)."""
+    """Returns the position of the left goal (0) or the right goal (1)."""
     return wp.vec2(GOAL_X * float(2 * side - 1), GOAL_Y)
 
 
@@ -137,7 +137,7 @@ def save_body(world: World, i: int, body: Body):
 
 @wp.func
 def act(body: Body, choice: int):
-    """Returns the agent turned, or with its velocity changed, by a choice."""
+    """Returns the agent after a choice has turned it or changed its velocity."""
     if choice == RIGHT:
         body.angle -= TURN
     if choice == LEFT:
@@ -203,7 +203,7 @@ WALL_ENDS = wp.constant(wp.vec2(25.0, 10.0))  # meters: half the length of the w
 
 @wp.func
 def cast_walls(place: wp.vec2, direction: wp.vec2):
-    """Returns the distance to the nearest wall that the ball does not touch at its start, or MISS."""
+    """Returns the distance to the nearest wall that the ray's ball does not touch at its start, or MISS."""
     nearest = float(MISS)
     if wp.min(HALL[0] - wp.abs(place[0]), HALL[1] - wp.abs(place[1])) > RADIUS + FLUSH:
         for k in range(2):
@@ -251,7 +251,7 @@ UNITS = wp.constant(wp.vec2(25.0, 20.0))  # m and m/s
 
 @wp.func
 def tell_truth(world: World, i: int, age: int, ahead: wp.vec2):
-    """Writes the true state, which is hidden from the agent."""
+    """Writes the true state, which the agent does not observe."""
     place = world.place[i]
     side = wp.where(world.left_goal[i] == world.symbol[i], 0, 1)
     at = tell_motion(world.obs_truth, i, place, ahead, world.velocity[i], UNITS)
@@ -264,7 +264,7 @@ def tell_truth(world: World, i: int, age: int, ahead: wp.vec2):
 
 @wp.func
 def observe(world: World, i: int, age: int):
-    """Writes the observation at this age of the episode, in physics ticks, after moving older frames back by one."""
+    """Writes the observation when the episode is `age` physics ticks old, after moving older frames back by one."""
     newest = shift_frames(world.obs, i, FRAME)
     ahead = heading(world.angle[i])
     turn = wp.vec2(1.0, 0.0)

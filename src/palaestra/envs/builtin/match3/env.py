@@ -1,14 +1,16 @@
-"""Match3, as Unity has it: exchange neighboring pieces so that three or more of a color form a line, which is cleared.
+"""Match3, as in Unity's example: exchange neighboring pieces so that three or more of a color form a line, which is
+cleared.
 
 Each episode has a board of 6 to 9 rows and 6 to 8 columns with pieces of six colors, and lasts 500 moves. A piece in
-ten is worth three points and two in ten are worth two. A decision lasts until nothing falls, every line that forms
-pays, and a board without an allowed move is replaced by a new one, without reward.
+ten is worth three points and two in ten are worth two. A decision lasts until nothing falls; every line that forms
+gives a reward, and a board without an allowed move is replaced by a new board, without reward.
 
 The scores in Unity's documentation hold for the largest board alone: 34.2 for random play and 37.0 for greedy play; on
-boards of 9 x 8 they earn 34.24 and 37.08 here (2,000 episodes each, give or take 0.03). Over boards of all sizes they
-earn 32.17 and 34.92, because less falls on smaller boards. The option `largest_boards` deals only boards of 9 x 8, to
-compare with Unity's figures. In the long run each falling piece is worth 1.4 points: moves that clear more pieces earn
-more, and so do moves low on the board, where more pieces fall and more lines form.
+boards of 9 x 8 the same play earns 34.24 and 37.08 here (2,000 episodes each, with an error of about 0.03). Over boards
+of all sizes random and greedy play earn 32.17 and 34.92, because less falls on smaller boards. The option
+`largest_boards` deals only boards of 9 x 8, to compare with Unity's figures. In the long run each falling piece is
+worth 1.4 points: moves that clear more pieces earn more, and so do moves low on the board, since more pieces fall and
+more lines form.
 """
 
 from __future__ import annotations
@@ -86,7 +88,7 @@ def begin(world: World):
 
 @wp.func
 def play_move(world: World, i: int, move: int):
-    """Makes a move and returns its score once nothing falls; a move that makes no line is ignored."""
+    """Makes a move and returns its score when nothing falls any more; a move that makes no line is ignored."""
     if not world.mask[i, move]:
         return 0
     rules.exchange(world, i, move)
@@ -118,7 +120,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 
 
 def points_of_moves(kind: Tensor, worth: Tensor, move: Tensor) -> Tensor:
-    """Returns the immediate score of moves (N,) on boards (N, CELLS); 0 where no line is made."""
+    """Returns the immediate score of moves (N,) on boards (N, CELLS); 0 for moves that make no line."""
     index = torch.arange(CELLS, device=kind.device).view(ROWS, COLUMNS)
     near = torch.cat([index[:, :-1].flatten(), index[:-1].flatten()])[move, None]
     far = torch.cat([index[:, 1:].flatten(), index[1:].flatten()])[move, None]
@@ -145,7 +147,7 @@ def random_tie_breaks(rng: Tensor) -> Tensor:
 
 
 def best_move(columns: Mapping[str, Tensor], greedy: bool) -> Tensor:
-    """Chooses a move with the highest immediate score, ties at random; any allowed move if not `greedy`."""
+    """Chooses a move with the highest immediate score, ties at random; if not `greedy`, any allowed move."""
     mask = columns["mask"]
     score = torch.where(mask, 0.9 * random_tie_breaks(columns["rng"]), -1.0)
     if greedy:
@@ -155,7 +157,7 @@ def best_move(columns: Mapping[str, Tensor], greedy: bool) -> Tensor:
 
 
 def exchange(first: int, second: int) -> int | None:
-    """Returns the move that exchanges the pieces of two cells; None if they are no neighbors."""
+    """Returns the move that exchanges the pieces of two cells; None if the cells are not neighbors."""
     near = min(first, second)
     far = max(first, second)
     row, column = divmod(near, COLUMNS)

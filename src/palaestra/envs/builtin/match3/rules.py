@@ -1,4 +1,5 @@
-"""The rules of Match3: lines of three or more are cleared, the pieces above drop, and new pieces fill up from the top.
+"""The rules of Match3: lines of three or more are cleared, the pieces above drop, and new pieces fill the board from
+the top.
 
 A cell is row * COLUMNS + column, row 0 at the bottom, on boards of every size: cells beyond a smaller board are empty.
 A move exchanges a cell with the one to its right (moves 0 to 62, row by row) or, after those, with the one above it; it
@@ -76,9 +77,10 @@ def joins(kind: int, a: int, b: int, c: int, d: int):
 
 @wp.func
 def allow_moves_into(world: World, i: int, row: int, column: int):
-    """Allows the moves that bring a piece to this cell and make a line there; returns whether there are any.
+    """Allows the moves that bring a piece to this cell and make a line with it; returns whether there are any.
 
-    A piece makes a line with the two next to the cell on any side but its own, or with the two on either side of it.
+    A piece that comes from one side makes a line with the two pieces next to the cell on another side, or with the two
+    pieces on either side of the cell.
     """
     left = color_at(world, i, row, column - 1)
     right = color_at(world, i, row, column + 1)
@@ -110,7 +112,7 @@ def allow_moves_into(world: World, i: int, row: int, column: int):
 
 @wp.func
 def update_mask(world: World, i: int):
-    """Writes which moves are allowed on a settled board; returns False if none is."""
+    """Writes which moves are allowed on a settled board; returns False if no move is."""
     for move in range(MOVES):
         world.mask[i, move] = False
     found = bool(False)  # Warp takes a literal for a constant
@@ -136,7 +138,7 @@ def exchange(world: World, i: int, move: int):
 
 @wp.func
 def mark_line(world: World, i: int, cell: int, step: int):
-    """Marks three cells from `cell` on if they hold one color; returns whether they do."""
+    """Marks three cells from `cell` on if they hold one color; returns whether they hold one color."""
     kind = world.kind[i, cell]
     if world.kind[i, cell + step] != kind or world.kind[i, cell + 2 * step] != kind:
         return False
@@ -163,7 +165,7 @@ def mark(world: World, i: int):
 
 @wp.func
 def put_new(world: World, i: int, cell: int):
-    """Puts a piece of a random color; of ten pieces one scores three times and two score twice."""
+    """Puts a piece of a random color; of ten pieces one scores three points and two score two points."""
     state = world.rng[i]
     world.kind[i, cell] = wp.randi(state, 0, KINDS)
     draw = wp.randi(state, 0, 10)
@@ -195,7 +197,7 @@ def clear(world: World, i: int):
 
 @wp.func
 def settle(world: World, i: int):
-    """Clears lines until none is left, including those that form by falling; returns the score."""
+    """Clears lines until no line is left, including lines that form by falling; returns the score."""
     points = int(0)
     while mark(world, i):
         points += clear(world, i)
@@ -204,7 +206,7 @@ def settle(world: World, i: int):
 
 @wp.func
 def deal(world: World, i: int):
-    """Deals a new board of the episode's size without lines, on which some move is allowed."""
+    """Deals a new board of the episode's size, with no line and at least one allowed move."""
     stuck = bool(True)
     while stuck:
         for cell in range(CELLS):
@@ -219,7 +221,7 @@ def deal(world: World, i: int):
 
 @wp.func
 def flag_index(world: World, cell: int, which: int, types: int):
-    """Returns the index of the flag in the observation for a type in a cell."""
+    """Returns the index of the observation's flag for a type in a cell."""
     if world.planes:
         return which * CELLS + cell
     return cell * types + which

@@ -1,4 +1,4 @@
-"""Bodies on a level floor whose contacts are solved together, in the way of PhysX: pushing agents, crates and walls.
+"""Bodies on a level floor whose contacts are solved together, as in PhysX: pushing agents, crates and walls.
 
 A world that uses it has the columns of `ContactColumns`.
 
@@ -7,7 +7,7 @@ A tick is: change velocities (pushes, drag, `fall`), `patches[i] = 0`, `add_patc
 
 Every contact has normal impulses, which only push, and friction. They are applied in turn, in six rounds; bodies move
 with the resulting velocities, which also separate overlapping bodies. A last round removes the velocity that served
-only to separate bodies. Friction takes part from the fourth round on. As in PhysX's default model, friction acts at two
+only to separate bodies. Friction acts from the fourth round on. As in PhysX's default model, friction acts at two
 points of each contact, and each point holds up to the coefficient times the whole load: together twice the usual
 friction.
 """
@@ -76,14 +76,14 @@ def near_box(center: wp.vec2, half: wp.vec2, angle: float):
 
 @wp.func
 def near_body(world: Any, i: int, k: int):
-    """Returns a body as `near_box` does."""
+    """Returns a body, grown as `near_box` does."""
     shape = world.body_shape[i, k]
     return near_box(world.body_position[i, k], wp.vec2(shape[0], shape[1]), world.body_angle[i, k])
 
 
 @wp.func
 def side_contact(body: Body, room: wp.vec2, axis: int):
-    """Returns the contact of a body with the nearer side, along the axis, of a room with these half sides."""
+    """Returns the contact of a body with the nearer side, along the axis, of a room with the half sides `room`."""
     n = wp.vec2(0.0, 0.0)
     n[axis] = wp.where(body.position[axis] > 0.0, -1.0, 1.0)
     first, second = facing_edge(body, n)
@@ -112,7 +112,8 @@ def add_patch(world: Any, i: int, a: int, b: int, contact: Contact, friction: fl
 
 @wp.func
 def fall(world: Any, i: int, k: int, pull: float, drag: float):
-    """Lets a body fall for a tick of gravity `pull` (m/s); saves the speed that the floor stops, which is its load."""
+    """Lets a body fall for a tick, in which gravity adds `pull` (m/s); saves the speed that the floor stops, which is
+    the body's load."""
     state = wp.vec2(world.body_height[i, k], world.body_rise[i, k])
     held = pull * (1.0 - drag * SECONDS)
     if state[0] != 0.0 or state[1] != 0.0:
@@ -124,7 +125,8 @@ def fall(world: Any, i: int, k: int, pull: float, drag: float):
 
 @wp.func
 def parting_speed(gap: float, moving: bool):
-    """Returns the least speed at which points may part this tick: below 0 for a gap, above for an overlap."""
+    """Returns the least speed at which points may part this tick: below 0 if there is a gap, above 0 if they
+    overlap."""
     if gap >= 0.0:
         return -gap / SECONDS
     return wp.where(moving, parting(gap) / SECONDS, 0.0)
@@ -132,7 +134,7 @@ def parting_speed(gap: float, moving: bool):
 
 @wp.func
 def press(world: Any, i: int, p: int, moving: bool, rubs: bool):
-    """Applies a contact's normal impulses, and friction if it `rubs`; `moving`: the round is before bodies move."""
+    """Applies a contact's normal impulses, and friction if `rubs`; `moving`: the round is before bodies move."""
     a = world.patch_pair[i, p] // 256
     b = world.patch_pair[i, p] % 256
     frame = world.patch_frame[i, p]
@@ -181,7 +183,8 @@ def press(world: Any, i: int, p: int, moving: bool, rubs: bool):
 
 @wp.func
 def grip_floor(world: Any, i: int, k: int, friction: float):
-    """Applies the floor's friction to a body, at two opposite corners that each take up to friction times load."""
+    """Applies the floor's friction to a body, at two opposite corners, each of which takes up to friction times
+    load."""
     velocity = world.body_velocity[i, k]
     spin = world.body_spin[i, k]
     grip = friction * world.body_held[i, k]
@@ -224,7 +227,7 @@ def move(world: Any, i: int, bodies: int):
 
 @wp.func
 def brake(velocity: wp.vec2, most: float):
-    """Returns a velocity after a tick of friction that takes `most` of it."""
+    """Returns a velocity after a tick of friction that takes up to `most` of it."""
     speed = wp.length(velocity)
     return wp.where(speed > most, velocity * (1.0 - most / wp.max(speed, 1.0e-9)), wp.vec2(0.0, 0.0))
 

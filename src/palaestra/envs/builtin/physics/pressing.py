@@ -1,8 +1,8 @@
-"""Contacts as PhysX resolves them, for bodies that are pushed hard: contact begins a little early, and overlap ends at
-a limited speed.
+"""Contacts as PhysX resolves them, for bodies that are pushed hard: contact begins a little early, and an overlap ends
+at a limited speed.
 
 A contact is computed with `grown` bodies, so it exists while the bodies are up to `MARGIN` apart; they may close this
-gap within the tick, but not more. Bodies that overlap, because a fast one moved into the other within a tick, part by
+gap within the tick, but not more. Bodies that overlap, because a fast body moved into another within a tick, part by
 four fifths of the overlap a tick and at most by `MOST_PARTED`, without gaining speed:
 
     agent, block = press(agent, block, box_box(grown(agent), grown(block)), FRICTION)
@@ -24,20 +24,20 @@ FRICTION_ROUNDS = wp.constant(3)  # the last of six rounds, those with friction
 
 @wp.func
 def grown(body: Body):
-    """Returns the body with its contact offset all around."""
+    """Returns the body enlarged by its contact offset on all sides."""
     body.half += wp.vec2(OFFSET, OFFSET)
     return body
 
 
 @wp.func
 def parting(gap: float):
-    """Returns the separation of two bodies in a tick, in meters; a negative `gap` is their overlap."""
+    """Returns how far two bodies are separated in a tick, in meters; a negative `gap` is their overlap."""
     return wp.clamp(-PARTED * gap, 0.0, MOST_PARTED)
 
 
 @wp.func
 def press(a: Body, b: Body, contact: Contact, friction: float):
-    """Returns both bodies after a contact of `grown` ones: they approach no faster than closes the gap."""
+    """Returns both bodies after a contact of `grown` bodies: they approach only as fast as closes the gap in a tick."""
     if contact.count == 0:
         return a, b
     gap = MARGIN - contact.depth
@@ -51,7 +51,8 @@ def press(a: Body, b: Body, contact: Contact, friction: float):
 
 @wp.func
 def press_on_plane(body: Body, axis: int, gap: float, side: float, friction: float):
-    """Returns the body after its contact with a static plane across an axis, `gap` meters away on a side (+1, -1)."""
+    """Returns the body after its contact with a static plane across an axis, which is `gap` meters away on a side (+1,
+    -1)."""
     if gap > MARGIN:
         return body
     excess = wp.max(side * body.velocity[axis] - wp.max(gap, 0.0) / SECONDS, 0.0)
@@ -64,7 +65,8 @@ def press_on_plane(body: Body, axis: int, gap: float, side: float, friction: flo
 
 @wp.func
 def fall(state: wp.vec2, rest: float, pull: float, drag: float):
-    """Returns height and m/s upward after a tick, and the m/s that the floor took; `rest`: height on the floor."""
+    """Returns height and upward speed (m/s) after a tick, and the speed (m/s) that the floor took; `rest`: height on
+    the floor."""
     climb = (state[1] - pull) * wp.max(1.0 - drag * SECONDS, 0.0)
     gap = state[0] - rest
     if gap > MARGIN:
@@ -75,10 +77,10 @@ def fall(state: wp.vec2, rest: float, pull: float, drag: float):
 
 @wp.func
 def rub_sole(a: Body, b: Body, ahead: wp.vec2, half: float, most: float):
-    """Returns a box of half sides `half` that heads `ahead`, and its ground, after friction impulses up to `most`.
+    """Returns a box with half sides `half` that heads `ahead`, and its ground, after friction impulses up to `most`.
 
-    As in PhysX it acts at two opposite corners, at each up to half of `most` along the box's way and as much across it.
-    So a spin is braked hard at rest and half as hard, by what acts across the way, while the box moves.
+    As in PhysX, friction acts at two opposite corners, at each up to half of `most` along the box's way and as much
+    across it. So a spin is braked fully at rest, and half as hard while the box moves, by the friction across the way.
     """
     slip = a.velocity - b.velocity
     speed = wp.length(slip)

@@ -1,8 +1,8 @@
-"""The agent of PushBlock, in the scenes with several of them: its turns and pushes, and where they lead.
+"""The agent of PushBlock and of the scene with several agents: its turns and pushes, and where they lead.
 
-It is a box of 1 x 1 x 1 m and 10 kg that no contact turns: 0 does nothing, 1 and 2 push it forward and back, 3 and 4
-turn it right and left, 5 and 6 push it to the left and to the right. A push adds 3 m/s in a physics tick (sidesteps
-2.25 m/s), against a drag of 4/s and the friction of the floor; a turn is 200 degrees a second.
+It is a box of 1 x 1 x 1 m and 10 kg; contacts do not turn it. Choice 0 does nothing, 1 and 2 push it forward and back,
+3 and 4 turn it right and left, 5 and 6 push it to the left and to the right. A push adds 3 m/s in a physics tick
+(sidesteps 2.25 m/s), against a drag of 4/s and the friction of the floor; a turn is 200 degrees a second.
 """
 
 from __future__ import annotations
@@ -71,8 +71,7 @@ WAYS = torch.tensor([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, SIDEWAYS], [0.0,
 
 
 def after_decision(place: Tensor, velocity: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns where agents are, and how fast, after a decision of each of MOVES, both (..., 5, 2), on a floor with
-    nothing on it.
+    """Returns places and velocities of agents after one decision of each of MOVES, both (..., 5, 2), on an empty floor.
 
     Places and velocities are (..., 2), angles (...).
     """
@@ -106,7 +105,8 @@ def resting_places(place: Tensor, velocity: Tensor, angle: Tensor) -> Tensor:
 
 
 def run_over(place: Tensor, velocity: Tensor, angle: Tensor, target: Tensor) -> Tensor:
-    """Returns choices (S, 1), without turns, that lead agents to targets (S, 2) and preferably to rest there."""
+    """Returns choices (S, 1), without turns, that lead agents to targets (S, 2), if possible so that they come to rest
+    at them."""
     at, speed = after_decision(place, velocity, angle)
     way = at + glide(speed) - place[:, None]
     to = (target - place)[:, None]

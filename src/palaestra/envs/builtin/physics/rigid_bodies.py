@@ -1,6 +1,6 @@
 """Rigid circles and boxes in the plane: contacts and the impulses that part them.
 
-Building blocks for an environment's kernel. A body is a value: functions take it and return it
+The functions are building blocks for an environment's kernel. A body is a value: functions take it and return it
 changed. Angles are in radians, counterclockwise from the x axis. A tick of 0.02 s is, in order,
 
     agent = add_speed(agent, heading(angle), SPEED)              # as in Unity's agents: AddForce(..., VelocityChange)
@@ -13,7 +13,7 @@ changed. Angles are in radians, counterclockwise from the x axis. A tick of 0.02
 
 A contact's normal points from the first body to the second; a count of 0 means that they are apart. Contacts are
 inelastic (restitution 0). A contact separates the bodies at once, each by its share of the masses; if three or more
-press on one another, a second round of contacts makes the result firmer.
+bodies press on one another, a second round of contacts makes the result more stable.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def circle_circle(a: Body, b: Body):
 
 @wp.func
 def points_below(normal: wp.vec2, level: float, first: wp.vec2, second: wp.vec2):
-    """Returns the contact of a face, given by normal and level, with the ends of an edge that lie below it."""
+    """Returns the contact of a face, given by normal and level, with the ends of an edge that lie below the face."""
     contact = Contact()
     contact.normal = normal
     one = level - wp.dot(normal, first)
@@ -100,7 +100,8 @@ def facing_edge(box: Body, normal: wp.vec2):
 
 @wp.func
 def face_contact(a: Body, b: Body, to: wp.vec2, side: int):
-    """Returns the contact of box b with the face of box a along its axis `side`; `to` leads to b in a's frame."""
+    """Returns the contact of box b with the face of box a along its axis `side`; `to` leads from a to b in a's
+    frame."""
     local = wp.vec2(0.0, 0.0)
     local[side] = wp.where(to[side] < 0.0, -1.0, 1.0)
     n = rotate(local, a.angle)
@@ -122,7 +123,8 @@ def face_contact(a: Body, b: Body, to: wp.vec2, side: int):
 
 @wp.func
 def overlaps(to: wp.vec2, a: wp.vec2, b: wp.vec2, c: float, s: float):
-    """Returns how far two boxes overlap along the first one's axes; c and s: |cos| and |sin| of the angle between."""
+    """Returns how far two boxes overlap along the first box's axes; c and s: |cos| and |sin| of the angle between
+    them."""
     return wp.vec2(a[0] + c * b[0] + s * b[1] - wp.abs(to[0]), a[1] + s * b[0] + c * b[1] - wp.abs(to[1]))
 
 
@@ -155,7 +157,7 @@ STILL = wp.constant(1.0e-4)  # m/s, rad/s: slower is at rest
 
 @wp.func
 def circle_body(position: wp.vec2, velocity: wp.vec2, radius: float, mass: float):
-    """Returns a circle, which no contact turns. A mass of 0 makes it immovable."""
+    """Returns a circle; contacts do not turn it. A mass of 0 makes it immovable."""
     body = Body()
     body.position = position
     body.velocity = velocity
@@ -166,7 +168,8 @@ def circle_body(position: wp.vec2, velocity: wp.vec2, radius: float, mass: float
 
 @wp.func
 def box_body(position: wp.vec2, velocity: wp.vec2, angle: float, spin: float, half: wp.vec2, mass: float):
-    """Returns a box of even density. A mass of 0 makes it immovable, an `inverse_inertia` of 0 unturnable."""
+    """Returns a box of even density. A mass of 0 makes the box immovable; an `inverse_inertia` of 0 means that nothing
+    turns it."""
     body = Body()
     body.position = position
     body.velocity = velocity
@@ -205,10 +208,10 @@ def apply_drag(body: Body, drag: float, angular_drag: float):
 
 @wp.func
 def rub(body: Body, sticking: float, sliding: float):
-    """Returns the body after friction with the ground that holds slips of up to `sticking` m/s, and takes `sliding` m/s
-    from faster slips.
+    """Returns the body after friction with the ground: slips of up to `sticking` m/s stop, faster slips lose `sliding`
+    m/s.
 
-    Turning is braked at the mean distance of a square's points from its center.
+    A spin is braked at the mean distance of a square's points from its center.
     """
     speed = wp.length(body.velocity)
     arm = 0.54 * wp.length(body.half)
@@ -248,7 +251,8 @@ def relative_velocity(a: Body, b: Body, point: wp.vec2):
 
 @wp.func
 def inverse_mass_along(a: Body, b: Body, first: wp.vec2, second: wp.vec2, way: wp.vec2):
-    """Returns the speed along `way` that an impulse of 1 at the second point gives at the first: an inverse mass."""
+    """Returns the speed along `way` that an impulse of 1 at the second point gives to the first point: an inverse
+    mass."""
     turning = a.inverse_inertia * cross(first - a.position, way) * cross(second - a.position, way)
     turning += b.inverse_inertia * cross(first - b.position, way) * cross(second - b.position, way)
     return a.inverse_mass + b.inverse_mass + turning
@@ -256,7 +260,7 @@ def inverse_mass_along(a: Body, b: Body, first: wp.vec2, second: wp.vec2, way: w
 
 @wp.func
 def normal_impulses(a: Body, b: Body, contact: Contact):
-    """Returns the impulses along the normal, none below 0, after which neither point of the contact approaches."""
+    """Returns the impulses along the normal, none below 0, after which no point of the contact approaches."""
     n = contact.normal
     k11 = inverse_mass_along(a, b, contact.first, contact.first, n)
     v1 = wp.dot(relative_velocity(a, b, contact.first), n)
@@ -285,7 +289,7 @@ def normal_impulses(a: Body, b: Body, contact: Contact):
 
 @wp.func
 def apply_impulse(a: Body, b: Body, point: wp.vec2, impulse: wp.vec2):
-    """Returns both bodies after an impulse on b at the point, and its counterpart on a."""
+    """Returns both bodies after an impulse on b at the point, and the opposite impulse on a."""
     a.velocity -= a.inverse_mass * impulse
     a.spin -= a.inverse_inertia * cross(point - a.position, impulse)
     b.velocity += b.inverse_mass * impulse
@@ -295,7 +299,7 @@ def apply_impulse(a: Body, b: Body, point: wp.vec2, impulse: wp.vec2):
 
 @wp.func
 def apply_friction(a: Body, b: Body, point: wp.vec2, along: wp.vec2, most: float):
-    """Returns both bodies after an impulse along the contact, up to `most`, that stops them slipping there."""
+    """Returns both bodies after an impulse along the contact, up to `most`, that stops their slip at the point."""
     soft = inverse_mass_along(a, b, point, point, along)
     if soft <= 0.0 or most <= 0.0:
         return a, b

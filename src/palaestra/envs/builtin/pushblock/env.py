@@ -1,17 +1,17 @@
 """PushBlock: push a block against the goal, a shelf along one wall.
 
-This is Unity's example. The room measures 25 x 25 m; the goal takes the last 4.15 m of it, is as high as the walls, and
-the block only has to touch it. A decision is five physics ticks of 0.02 s. Each tick of moving adds 3 m/s against a
-drag of 4 (sidesteps 0.75 of that), and a tick of turning turns by 4 degrees. Agent and block weigh 10 kg; neither is
-turned by contacts. The floor's friction is the mean of Unity's default, 0.6, and the parameter, at each of two points:
-0.6 of the load in all where the parameter is 0.
+This is Unity's example. The room measures 25 x 25 m; the goal takes its last 4.15 m and is as high as the walls; the
+block only has to touch it. A decision is five physics ticks of 0.02 s. Each tick of moving adds 3 m/s (sidesteps 0.75
+of this) against a drag of 4/s, and each tick of turning turns by 4 degrees. Agent and block weigh 10 kg; contacts turn
+neither of them. The floor's friction coefficient is the mean of Unity's default, 0.6, and the parameter, at each of two
+points: 0.6 of the load in all if the parameter is 0.
 
-An episode begins with both 1 m up, at places within half the room's sides that are clear of each other, of the goal and
-of where the agent stood before. The agent keeps its heading. If an episode ends within a decision, the new one passes
-the rest of its ticks without an action.
+An episode begins with agent and block 1 m above the floor, at places within half the room's sides that are clear of
+each other, of the goal and of the agent's last place. The agent keeps its heading. If an episode ends within a
+decision, the remaining ticks run in the new episode without an action.
 
-Unity turns the room by quarters as an episode begins. Here it stays: all that is drawn is symmetric, and no observation
-shows it.
+Unity turns the room by a multiple of 90 degrees at the start of an episode. Here the room does not turn: everything in
+it is symmetric, and no observation shows the difference.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def coast(velocity: torch.Tensor, parameters: torch.Tensor) -> torch.Tensor:
 
 
 def shove(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """Goes around the block to its far side, and pushes it ahead; pauses now and then, against cycles."""
+    """Goes around the block to its far side, and pushes the block ahead; pauses at times to break cycles."""
     agent = columns["agent_position"]
     block = columns["block_position"]
     half = 0.5 * columns["parameters"][:, 0]
@@ -71,7 +71,7 @@ def shove(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
 
 
 def draw_room(rows: Rows, behavior: str) -> Drawing:
-    """Draws the room with the goal, a low shelf so that one sees over it, the block, and the agent."""
+    """Draws the room with the goal (a low shelf, so that one can see over it), the block, and the agent."""
     side = rows["parameters"][:, :1]
     tall = 2 * rules.BLOCK_REST
     size = np.stack([side, np.full_like(side, tall), side], -1)

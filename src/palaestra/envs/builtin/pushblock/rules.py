@@ -67,7 +67,7 @@ class World(EndColumns, EpisodeColumns, ParameterColumns):
 
 @wp.func
 def gaps_around(eye: wp.vec2, radius: float):
-    """Returns how far a circle about the eye is from the sides of the room at -x, x, -y and y."""
+    """Returns the distances from a circle about the eye to the sides of the room at -x, x, -y and y."""
     return wp.vec4(WALL_AT + eye[0], WALL_AT - eye[0], eye[1] - GOAL_EDGE, WALL_AT - eye[1]) - wp.vec4(
         radius, radius, radius, radius
     )
@@ -75,7 +75,8 @@ def gaps_around(eye: wp.vec2, radius: float):
 
 @wp.func
 def cast_room(gaps: wp.vec4, way: wp.vec2):
-    """Returns the distance along a unit direction to the nearest side, and the side's tag, from outside."""
+    """Returns the distance along a unit direction to the nearest side, and that side's tag; the ray starts in the
+    room."""
     nearest = gaps[wp.where(way[0] < 0.0, 0, 1)] / wp.max(wp.abs(way[0]), 1.0e-9)
     tag = int(WALL)
     distance = gaps[wp.where(way[1] < 0.0, 2, 3)] / wp.max(wp.abs(way[1]), 1.0e-9)
@@ -87,7 +88,7 @@ def cast_room(gaps: wp.vec4, way: wp.vec2):
 
 @wp.func
 def cast_boxes(eye: wp.vec2, way: wp.vec2):
-    """Returns the result of `cast_room` for a level ray that ignores sides which its sphere touches."""
+    """Returns the result of `cast_room` for a level ray that ignores sides that its sphere touches."""
     room = wp.vec2(WALL_AT, WALL_AT)
     ends = wp.vec2(WALL_AT + 2.0 * WALL_HALF, WALL_AT)
     nearest = cast_four_walls(eye, way, room, ends, WALL_HALF, RAY_RADIUS)
@@ -100,7 +101,7 @@ def cast_boxes(eye: wp.vec2, way: wp.vec2):
 
 @wp.func
 def write_hit(obs: wp.array2d(dtype=wp.float32), row: int, at: int, tag: int, distance: float):
-    """Writes a ray from column `at` on."""
+    """Writes the numbers of one ray from column `at` on."""
     write_ray(obs, row, at, int(TAGS), wp.where(distance <= RAY_LENGTH, tag, -1), distance / RAY_LENGTH)
 
 
@@ -175,7 +176,7 @@ def block_body(world: World, i: int):
 
 @wp.func
 def agent_body(world: World, i: int):
-    """Returns the agent as it is now; contacts do not turn it."""
+    """Returns the agent in its current state as a rigid body; contacts do not turn it."""
     agent = box_body(
         world.agent_position[i],
         world.agent_velocity[i],
@@ -190,7 +191,7 @@ def agent_body(world: World, i: int):
 
 @wp.func
 def move_direction(angle: float, action: int):
-    """Returns the direction that an action moves in, scaled by its share of the speed."""
+    """Returns the direction of an action's movement, scaled by its share of the speed."""
     ahead = heading(angle)
     if action == 1:
         return ahead
@@ -205,7 +206,7 @@ def move_direction(angle: float, action: int):
 
 @wp.func
 def is_clear(place: wp.vec2, body: Body):
-    """Returns whether the square around a start does not touch a body."""
+    """Returns whether the square around a start place touches no body (True)."""
     square = fixed_box(place, wp.vec2(CLEAR, CLEAR), 0.0)
     return place[1] - CLEAR > GOAL_EDGE and box_box(square, body).count == 0
 
@@ -214,7 +215,7 @@ def is_clear(place: wp.vec2, body: Body):
 def start(world: World, i: int, hangs: wp.bool):
     """Starts an episode: places the block, then the agent, clear of everything else; the agent keeps its heading.
 
-    `hangs`: the old block hangs in the air, where it is an obstacle; a block on the floor is too low to be one.
+    `hangs`: the old block is in the air, where it is an obstacle; a block on the floor is too low to be an obstacle.
     """
     state = world.rng[i]
     standing = agent_body(world, i)
@@ -290,7 +291,7 @@ def step_bodies(world: World, i: int, action: int):
 
 @wp.func
 def end(world: World, i: int, scored: bool):
-    """Ends the episode, with its last observation, and starts the next one."""
+    """Ends the episode, with its last observation, and starts the next episode."""
     world.terminated[i] = scored
     world.truncated[i] = not scored
     observe(world, i)
@@ -314,7 +315,8 @@ def begin(world: World):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. Ticks left after an episode's end pass in the next, without an action."""
+    """Advances every area by one decision. Ticks that remain after an episode's end run in the next episode, without an
+    action."""
     i = wp.tid()
     action = checked_choice(world, i, 0, 7, report)
     world.terminated[i] = False

@@ -1,10 +1,10 @@
 """CooperativePushBlock: three agents push blocks into the goal; a large block needs two or three agents.
 
 `rules` describes the game. An agent observes a grid that lies ahead of it and turns with it: 20 x 20 cells of 1 m, from
-its own place to 20 m ahead and 10 m to each side, nothing behind. Its channels are walls, mates, the goal and the
-blocks by size. A second observation has the agent's velocity to the right, upward and ahead, and seven constants:
-Unity's sensor also reports the pose of a body's other parts, which this body does not have. All rewards are group
-rewards. The maximum is twelve points less the cost of time.
+its own place to 20 m ahead and 10 m to each side, and nothing behind it. Its channels are walls, mates, the goal and
+the blocks by size. A second observation has the agent's velocity to the right, upward and ahead, and seven constants:
+Unity's sensor also reports the pose of a body's other parts; this body has no other parts. All rewards are group
+rewards. The maximum is twelve points minus the cost of time.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def draw_room(rows: Rows, behavior: str) -> Drawing:
 
 
 def haul(columns: Mapping[str, Tensor]) -> Tensor:
-    """Goes around the block nearest to the goal, and pushes, all three together; dodges and turns to break jams."""
+    """All three agents go around the block nearest to the goal and push it together; they dodge and turn to break
+    jams."""
     bodies = columns["body_position"]
     device = columns["body_position"].device
     blocks = torch.where(columns["gone"][..., None], FAR.to(device), bodies[:, AGENTS : AGENTS + BLOCKS])

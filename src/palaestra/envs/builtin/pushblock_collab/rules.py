@@ -50,7 +50,8 @@ WALL_TAG, AGENT_TAG, GOAL_TAG, BLOCK_TAG = (wp.constant(tag) for tag in range(4)
 
 @world_struct
 class World(EndColumns, EpisodeColumns, ParameterColumns, ContactColumns):
-    """Columns of CooperativePushBlock: a row per area or, from `action` on, per agent. Places are from the middle."""
+    """Columns of CooperativePushBlock: one row per area, and from `action` on one row per agent. Places are measured
+    from the middle of the room."""
 
     lead: wp.array(dtype=wp.int32)  # physics ticks of this episode before its first decision
     pull: wp.array(dtype=wp.float32)  # m/s that gravity adds in a tick of this episode
@@ -66,7 +67,7 @@ class World(EndColumns, EpisodeColumns, ParameterColumns, ContactColumns):
 
 @wp.func
 def size_of(block: int):
-    """Returns 1, 2 or 3, which is a block's side in meters, its reward, and the number of agents to push it."""
+    """Returns 1, 2 or 3: a block's side in meters, its reward, and the number of agents needed to push it."""
     return wp.where(block == 0 or block == 5, 2, wp.where(block < 3, 3, 1))
 
 
@@ -86,7 +87,7 @@ def is_present(world: World, i: int, k: int):
 
 @wp.func
 def show(world: World, i: int, agent: int, grid: Grid):
-    """Marks all things in an agent's grid, first goal and walls: the first mark of a cell stays."""
+    """Marks all things in an agent's grid, goal and walls first: the first mark of a cell stays."""
     for thing in range(THINGS):
         tag = int(WALL_TAG)  # Warp takes a literal for a constant
         center = GOAL
@@ -146,7 +147,7 @@ TRIES = wp.constant(1000)
 
 @wp.func
 def is_free(world: World, i: int, place: wp.vec2, turn: int):
-    """Returns whether a square is clear of the bodies before this turn, and of agents not yet moved."""
+    """Returns whether a square is clear of the bodies before this turn, and of agents that have not been placed yet."""
     square = Body()
     square.position = place
     square.half = wp.vec2(BERTH, BERTH)
@@ -226,7 +227,7 @@ def push(world: World, i: int, active: bool):
 
 @wp.func
 def collect(world: World, i: int):
-    """Removes blocks that touch the goal; returns their worth."""
+    """Removes blocks that touch the goal; returns the sum of their rewards."""
     worth = int(0)  # Warp takes a literal for a constant
     for k in range(BLOCKS):
         body = AGENTS + k
@@ -253,7 +254,7 @@ def all_gone(world: World, i: int):
 
 @wp.func
 def finish(world: World, i: int, lead: int):
-    """Ends the episode where it is and starts the next."""
+    """Ends the episode at its current state and starts the next one."""
     observe(world, i)
     store_final_obs(world, i)
     start(world, i, lead)
@@ -270,7 +271,8 @@ def begin(world: World):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. Ticks left after an episode's end pass in the next, without actions."""
+    """Advances every area by one decision. Ticks that remain after an episode's end run in the next episode, without
+    actions."""
     i = wp.tid()
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         world.action[slot, 0] = wp.int64(checked_choice(world, slot, 0, CHOICES, report))

@@ -1,19 +1,19 @@
-"""Pyramids, as Unity has it: press a switch, find the pyramid that appears somewhere, and touch the golden block on its
-top.
+"""Pyramids, as in Unity's example: press a switch, find the pyramid that then appears, and touch the golden block on
+its top.
 
-3 x 3 rooms of about 33 m with walls of 4.5 m and doors between them. Each episode deals the rooms anew: one holds the
-agent, one the switch, one nothing until the switch is pressed and then the brick pyramid, and six hold pyramids of
-stone. Everything appears at a random place in its room, 2 m above the floor, and falls. A pyramid has 25 cubes in four
-layers; on the brick one lies the golden block, 2 m a side. The agent, a cube of 25 kg, is fast (up to 45 m/s) and rams
-its way: bricks of 2 kg fly, stones of 50 kg give way slowly.
+3 x 3 rooms of about 33 m with walls of 4.5 m and doors between them. Each episode assigns the rooms anew: one room
+holds the agent, one the switch, one is empty until the switch is pressed and then holds the brick pyramid, and six hold
+pyramids of stone. Everything appears at a random place in its room, 2 m above the floor, and falls. A pyramid has 25
+cubes in four layers; the golden block, 2 m a side, lies on the brick pyramid. The agent, a cube of 25 kg, is fast (up
+to 45 m/s) and rams obstacles: bricks of 2 kg fly, stones of 50 kg give way slowly.
 
-It sees three fans of 7 sphere casts, 35 m long: level and 70 degrees aside, rising by 5 m (65 degrees) and by 10 m (75
-degrees). Each has 6 tags (block, wall, goal, switchOff, switchOn, stone), a flag for no hit, and the share of its
-length. The golden block on its pyramid shows in the rising fans alone. A fourth observation has the switch's state and
-the agent's velocity: right, up and ahead.
+It has three fans of 7 sphere casts, 35 m long: one level, up to 70 degrees to each side; one rising by 5 m (65 degrees)
+and one by 10 m (75 degrees). Each ray has a one-hot of 6 tags (block, wall, goal, switchOff, switchOn, stone), a flag
+for no hit, and the distance as a share of its length. Only the rising fans can see the golden block on its pyramid. A
+fourth observation has the switch's state and the agent's velocity: right, up and ahead.
 
-`rooms` has the rooms and the columns, `motion` the agent, `falling_bricks` the cubes that it runs into, `observations`
-the rays.
+`rooms` has the rooms and the columns, `motion` the agent, `falling_bricks` the cubes that the agent runs into,
+`observations` the rays.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def fetch_gold(columns: Mapping[str, Tensor]) -> Tensor:
 
 
 def next_goal(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """Returns where to go next, (S, 2), and a place in the same room.
+    """Returns the next place to go to, (S, 2), and a place in the same room.
 
-    While the golden block is still up, the agent drives on and rams the bricks below it.
+    While the golden block is still up, the agent drives on and rams the bricks below the block.
     """
     gold = columns["cube"][:, BRICKS * CUBES + GOLD]
     is_whole = (columns["pile"][:, BRICKS] <= STANDING)[:, None]
@@ -95,7 +95,8 @@ def room_of(place: Tensor) -> Tensor:
 
 
 def door_waypoint(place: Tensor, here: Tensor, there: Tensor) -> Tensor:
-    """Returns the waypoint to pass the next door, (S, 2): beyond it for an agent in front of it, else before it."""
+    """Returns the waypoint to pass the next door, (S, 2): beyond the door for an agent in front of it, else in front of
+    the door."""
     center = APART * (here - (EDGE - 1) / 2)
     way = (there - here).sign()
     way[:, 1] *= way[:, 0] == 0
@@ -146,7 +147,7 @@ CROSS, SIDE = 7.5, 7.2525  # half the lengths of the walls between rooms
 
 
 def draw_rooms(rows: Rows, behavior: str) -> Drawing:
-    """Draws the rooms with their pyramids, the switch, red before it is pressed, the golden block, and the agent."""
+    """Draws the rooms with their pyramids, the switch (red before it is pressed), the golden block, and the agent."""
     cubes = rows["cube"].reshape(rows.areas, rooms.PILES, rooms.CUBES, 3)
     x = np.stack([np.array(list(rooms.STONE_X))] * rooms.BRICKS + [np.array(list(rooms.BRICK_X))])
     offset = np.stack([x, np.broadcast_to(np.array(list(rooms.CUBE_Y)), x.shape)], -1)
@@ -202,7 +203,7 @@ FAN_SIZE = RAYS * RAY_SIZE
 
 @wp.func
 def start(world: World, i: int):
-    """Starts an episode: deals the rooms to the agent, the switch and the pyramids."""
+    """Starts an episode: assigns the rooms to the agent, the switch and the pyramids."""
     state = world.rng[i]
     free = int(511)  # bits of the rooms that are still empty
     for k in range(rooms.ROOMS):
@@ -245,7 +246,7 @@ def begin(world: World):
 
 @wp.func
 def save_last(world: World, i: int):
-    """Keeps the last observation of the episode."""
+    """Saves the last observation of the episode."""
     save_final_obs(world.obs_low, world.final_obs_low, i)
     save_final_obs(world.obs_middle, world.final_obs_middle, i)
     save_final_obs(world.obs_high, world.final_obs_high, i)
@@ -255,7 +256,8 @@ def save_last(world: World, i: int):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. Ticks left after an episode's end pass in the next, without an action."""
+    """Advances every area by one decision. Ticks that remain after an episode's end run in the next episode, without an
+    action."""
     i = wp.tid()
     choice = checked_choice(world, i, 0, 5, report)
     reward = float(0.0)

@@ -1,8 +1,8 @@
-"""Cubes of a pyramid that the agent has run into: they fly, fall, slide, push one another and come to rest.
+"""Cubes of a pyramid that the agent has run into: the cubes fly, fall, slide, push one another and come to rest.
 
 Each cube keeps upright and does not turn. A cube rests on the things that it overlaps from above, and slides off a
-thing that does not support its middle. Cubes of different pyramids pass through each other. A pile is computed only
-while it moves.
+thing that is not below its middle. Cubes of different pyramids pass through each other. A pile is computed only while
+it moves.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PATIENCE = wp.constant(100)  # ticks after the agent's last touch after which a 
 
 @wp.struct
 class Ram:
-    """The agent in contacts with cubes: a box that no contact turns."""
+    """The agent in contacts with cubes: a box that contacts do not turn."""
 
     body: Body
     head: wp.float32  # height of its top
@@ -43,7 +43,7 @@ def wake(world: World, i: int, pile: int):
 
 @wp.func
 def loosen(world: World, i: int, pile: int):
-    """Turns a standing pile into single cubes, or wakes one at rest."""
+    """Turns a standing pile into single cubes, or wakes a pile at rest."""
     if world.pile[i, pile] == rooms.STANDING:
         place = world.pile_place[i, pile]
         ticks = rooms.ticks_of(world, i, pile)
@@ -81,7 +81,7 @@ def touches_pile(world: World, i: int, pile: int, body: Body):
 
 @wp.func
 def ram_cube(world: World, i: int, cube: int, side: float, mass: float, ram: Ram, is_gold: bool):
-    """Lets the agent push one cube, or carry it on its top; returns the agent."""
+    """Lets the agent push one cube, or carry it on top; returns the agent."""
     middle = world.cube[i, cube]
     bottom = middle[2] - side
     if bottom > ram.head:
@@ -119,7 +119,8 @@ def ram_cube(world: World, i: int, cube: int, side: float, mass: float, ram: Ram
 
 @wp.func
 def carry(world: World, i: int, upper: int, lower: int, upper_side: float, lower_side: float, first: int):
-    """Lets a cube lie on another one: it stops falling, friction pulls both together, and its support is noted."""
+    """Lets a cube lie on another cube: the upper cube stops falling, friction acts between both, and the support is
+    recorded."""
     up = world.cube[i, upper]
     low = world.cube[i, lower]
     moving = world.cube_velocity[i, upper]
@@ -182,7 +183,7 @@ def meet(world: World, i: int, a: int, b: int, a_side: float, b_side: float, fir
 
 @wp.func
 def keep_in(position: wp.vec3, velocity: wp.vec3, side: float):
-    """Returns the position and the velocity of a cube that the walls hold."""
+    """Returns the position and the velocity of a cube after its contacts with the walls."""
     for axis in range(2):
         low = wp.where(axis == 0, -rooms.EAST, rooms.SOUTH) + side
         high = wp.where(axis == 0, rooms.EAST, rooms.NORTH) - side
@@ -208,7 +209,7 @@ def keep_in(position: wp.vec3, velocity: wp.vec3, side: float):
 
 @wp.func
 def pull_down(world: World, i: int, cube: int, side: float):
-    """Begins a cube's tick: gravity, or the ground with its friction."""
+    """Begins a cube's tick: applies gravity, or the ground's support and friction."""
     position = world.cube[i, cube]
     velocity = world.cube_velocity[i, cube]
     if position[2] > side + 0.001:
@@ -224,7 +225,7 @@ def pull_down(world: World, i: int, cube: int, side: float):
 
 @wp.func
 def settle_cube(world: World, i: int, cube: int, side: float, box: wp.vec4):
-    """Ends a cube's tick: it slides off, is held by walls, and moves; returns its speed squared."""
+    """Ends a cube's tick: the cube slides off, is held by walls, and moves; returns its speed squared."""
     position = world.cube[i, cube]
     velocity = world.cube_velocity[i, cube]
     if box[0] < box[2] and position[2] > side + 0.001:
@@ -255,7 +256,7 @@ def enclose(world: World, i: int, pile: int):
 
 @wp.func
 def move_pile(world: World, i: int, pile: int, ram: Ram):
-    """Advances a loose pile by one physics tick; returns the agent after its contacts with it."""
+    """Advances a loose pile by one physics tick; returns the agent after its contacts with the pile."""
     first = pile * rooms.CUBES
     count = rooms.cube_count(pile)
     mass = wp.where(pile == rooms.BRICKS, rooms.BRICK_MASS, rooms.STONE_MASS)

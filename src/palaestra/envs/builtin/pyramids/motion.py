@@ -1,7 +1,7 @@
 """How an agent of Pyramids drives: pushes, friction with the ground, walls, the switch and the piles.
 
-A tick follows Unity's order: the action changes velocity and angle; gravity and drag follow; then the contacts that
-exist at the start of the tick change the velocities, and everything moves on.
+A tick follows Unity's order: the action changes velocity and angle; gravity and drag follow; then the contacts at the
+start of the tick change the velocities, and everything moves.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ FASTEST_SPIN = wp.constant(7.0)  # rad/s, as PhysX allows
 
 @wp.func
 def rest_in(contact: Contact):
-    """Returns a contact that lets the bodies overlap by SLOP, so that it lasts while they press on each other."""
+    """Returns a contact that lets the bodies overlap by SLOP, so that the contact lasts while they press on each
+    other."""
     contact.depth = wp.max(contact.depth - SLOP, 0.0)
     return contact
 
 
 @wp.func
 def switch_bottom(world: World, i: int):
-    """Returns the height of the switch's lower side: it falls from where it appears."""
+    """Returns the height of the switch's lower side; the switch falls from the place where it appears."""
     return wp.max(rooms.DROP - rooms.fallen(world.age[i]), 0.0)
 
 
@@ -73,7 +74,7 @@ def hold_by_walls(body: Body):
 
 @wp.func
 def press_switch(world: World, i: int, body: Body):
-    """Returns the agent after its contact with the switch; pressed, it makes the brick pyramid appear."""
+    """Returns the agent after its contact with the switch; the pressed switch makes the brick pyramid appear."""
     at = world.switch_place[i]
     spin = world.switch_spin[i]
     if spin != 0.0:
@@ -104,7 +105,7 @@ def press_switch(world: World, i: int, body: Body):
 
 @wp.func
 def piles_near(world: World, i: int):
-    """Returns the bits of the piles that move, may appear, or may be touched within a decision."""
+    """Returns the bits of the piles that are moving, may appear, or may be touched within a decision."""
     bits = int(0)
     for pile in range(rooms.PILES):
         to = world.pile_middle[i, pile] - world.place[i]
@@ -123,7 +124,8 @@ def turn(world: World, i: int, choice: int):
 
 @wp.func
 def step_agent(world: World, i: int, choice: int, near: int):
-    """Advances the agent and all that moves by one physics tick; returns whether it touched the golden block.
+    """Advances the agent and everything that moves by one physics tick; returns whether the agent touched the golden
+    block.
 
     `near` are bits from `piles_near`.
     """

@@ -1,8 +1,8 @@
 """Observations of Pyramids: three fans of seven sphere casts, level and rising.
 
-A ray is followed in the plane, by the horizontal distance that it has covered; its end is LENGTH away, so that this
-distance as a share of LENGTH is the share that Unity reports. A rising sphere is thicker in proportion to the ray's
-length.
+A ray is followed in the plane, by the horizontal distance that it has covered; it ends at the horizontal distance
+LENGTH, so that the covered share of LENGTH is the share that Unity reports. A rising sphere is thicker in proportion to
+the ray's length.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Ray:
 
 @wp.struct
 class RayResult:
-    """Nearest hit of a ray up to now: a tag, and its horizontal distance."""
+    """The nearest hit of a ray so far: its tag, and its horizontal distance."""
 
     tag: wp.int32
     distance: wp.float32
@@ -76,7 +76,7 @@ class Shape:
 
 @wp.func
 def cast_upright(ray: Ray, middle: wp.vec3, half: wp.vec3, nearest: float):
-    """Returns the horizontal distance to an upright box, or MISS; one beyond `nearest` may be left out."""
+    """Returns the horizontal distance to an upright box, or MISS; a box beyond `nearest` may be left out."""
     to = ray.start - middle
     gap = wp.max(wp.abs(to[2]) - half[2], 0.0)
     if ray.slope == 0.0 and gap >= ray.radius:
@@ -103,14 +103,16 @@ def cast_upright(ray: Ray, middle: wp.vec3, half: wp.vec3, nearest: float):
 
 @wp.func
 def cast_wall(ray: Ray, number: int, nearest: float):
-    """Returns the distance to a wall, given by the number of its bit, or MISS; one beyond `nearest` may be left out."""
+    """Returns the distance to a wall, given by the number of its bit, or MISS; a wall beyond `nearest` may be left
+    out."""
     box = wall_box(number)
     return cast_upright(ray, wp.vec3(box[0], box[1], 0.0), wp.vec3(box[2], box[3], rooms.INNER_TOP), nearest)
 
 
 @wp.func
 def passes(to: wp.vec2, way: wp.vec2, far: float, nearest: float):
-    """Returns whether a ray certainly meets nothing within `far` of `to` before the distance `nearest`."""
+    """Returns whether a ray certainly meets nothing within a distance `far` of the point `to`, before the distance
+    `nearest`."""
     along = wp.dot(to, way)
     aside = wp.abs(to[0] * way[1] - to[1] * way[0])
     return wp.max(aside, wp.max(-along, along - nearest)) > far
@@ -143,7 +145,7 @@ def shape_of(world: World, i: int, thing: int, k: int, bottom: float):
 
 @wp.func
 def things_near(world: World, i: int, ahead: wp.vec2):
-    """Returns the things that rays may meet: rays are LENGTH long and point up to 75 degrees aside."""
+    """Returns the things that rays may meet: rays are LENGTH long and point up to 75 degrees to each side."""
     near = Near()
     for thing in range(rooms.PILES + 1):
         middle = world.switch_place[i]
@@ -182,7 +184,8 @@ def layers_met(ray: Ray, pile: int, middle: wp.vec2, ticks: int):
 
 @wp.func
 def see_thing(world: World, i: int, thing: int, bottom: float, ray: Ray, sight: RayResult):
-    """Returns the sight after a thing. An agent that touches the switch sees the button inside it, which has no tag."""
+    """Returns the sight after adding a thing. An agent that touches the switch sees the button inside the switch, which
+    has no tag."""
     shapes = int(3)  # bits of the switch and its button
     stands = wp.bool(True)
     if thing == rooms.PILES:  # in the switch's frame
@@ -214,7 +217,7 @@ def see_thing(world: World, i: int, thing: int, bottom: float, ray: Ray, sight: 
 
 @wp.func
 def flat_side(distance: float, reach: float):
-    """Returns the sight of a wall at this distance, or of nothing from `reach` on."""
+    """Returns the sight of a wall at this distance; from `reach` on, of nothing."""
     sight = RayResult()
     sight.tag = WALL_TAG
     sight.distance = wp.where(distance >= reach, LENGTH, distance)
@@ -270,7 +273,7 @@ UNITS = wp.constant(wp.vec2(50.0, 40.0))  # m and m/s
 
 @wp.func
 def golden_block(world: World, i: int):
-    """Returns the middle of the golden block; before it appears, the place on the floor below it."""
+    """Returns the middle of the golden block; before the block appears, the place on the floor below."""
     if world.pile[i, rooms.BRICKS] > rooms.STANDING:
         return world.cube[i, rooms.BRICKS * rooms.CUBES + rooms.GOLD]
     place = world.pile_place[i, rooms.BRICKS]
@@ -282,7 +285,7 @@ def golden_block(world: World, i: int):
 
 @wp.func
 def tell_truth(world: World, i: int, ahead: wp.vec2):
-    """Writes the true state, which is hidden from the agent."""
+    """Writes the true state, which the agent does not observe."""
     place = world.place[i]
     velocity = world.velocity[i]
     block = golden_block(world, i)
@@ -296,7 +299,8 @@ def tell_truth(world: World, i: int, ahead: wp.vec2):
 
 @wp.func
 def observe(world: World, i: int, bottom: float):
-    """Writes the current observation, each fan from its rightmost ray on; the switch's lower side is at `bottom`."""
+    """Writes the current observation, each fan from its rightmost ray on; `bottom` is the height of the switch's lower
+    side."""
     ahead = heading(world.angle[i])
     near = things_near(world, i, ahead)
     for fan in range(FANS):

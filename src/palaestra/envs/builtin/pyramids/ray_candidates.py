@@ -1,8 +1,8 @@
-"""Finds walls, piles and cubes that rays of Pyramids may meet, many at once in C++, where the compiler makes vectors of
-them.
+"""Finds walls, piles and cubes that rays of Pyramids may meet, many at once in C++, because the compiler makes vectors
+of them.
 
-Most rays that meet a wall meet its flat side, which is computed here. Ends of walls, piles and cubes are only chosen;
-`observations` casts at them.
+Most rays that meet a wall meet its flat side, whose distance is computed here. Ends of walls, piles and cubes are only
+preselected; `observations` casts rays at them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ Then, as numbers, the bits of the walls that it may meet elsewhere: 8 for each a
 
 @wp.struct
 class Near:
-    """Piles and the switch that rays may meet: numbers, places from the agent, and reach with a ray's radius."""
+    """Piles and the switch that rays may meet: their numbers, places relative to the agent, and reach with a ray's
+    radius."""
 
     count: wp.int32
     thing: Numbers
@@ -215,7 +216,7 @@ def fan_ways(ahead: wp.vec2, fan: int) -> Ways:
 """
 )
 def meet_walls(ways: Ways, start: wp.vec2, above: float, slope: float, radius: float, reach: float) -> Walls:
-    """Returns the walls that the rays of a fan may meet. They start at `start`, `above` the floor."""
+    """Returns the walls that the rays of a fan may meet. The rays start at `start`, `above` the floor."""
 
 
 @wp.func_native(
@@ -241,7 +242,7 @@ def meet_walls(ways: Ways, start: wp.vec2, above: float, slope: float, radius: f
 """
 )
 def things_ahead(ways: Ways, walls: Walls, reach: float, length: float, near: Near) -> Numbers:
-    """Returns for each ray the bits of the near things that it may meet before a wall, as `passes` tells.
+    """Returns for each ray the bits of the near things that the ray may meet before a wall, as `passes` computes.
 
     Beyond `reach` a ray passes over all walls; it is `length` long.
     """
@@ -255,7 +256,7 @@ def things_ahead(ways: Ways, walls: Walls, reach: float, length: float, near: Ne
 #endif
 """)
 def lowest(bits: int) -> int:
-    """Returns the number of the lowest bit that is set; one is."""
+    """Returns the number of the lowest bit that is set; at least one must be set."""
 
 
 @wp.func_native(
@@ -267,7 +268,7 @@ def lowest(bits: int) -> int:
 """
 )
 def wall_box(number: int) -> wp.vec4:
-    """Returns the middle of the wall of a bit, and half its sides."""
+    """Returns the middle of the wall with this bit number, and its half sides."""
 
 
 @wp.func_native(

@@ -89,7 +89,7 @@ class World(EndColumns, EpisodeColumns):
 
 @wp.func
 def room_center(room: int):
-    """Returns the middle of a room; rooms are counted from the lower left one, row by row."""
+    """Returns the middle of a room; rooms are numbered from the lower left, row by row."""
     return APART * wp.vec2(float(room % EDGE - 1), float(room // EDGE - 1))
 
 
@@ -126,7 +126,7 @@ def wall_middle(axis: int, side: float, piece: int):
 
 @wp.func
 def wall_half(axis: int, piece: int):
-    """Returns half the sides of a wall."""
+    """Returns the half sides of a wall."""
     length = float(7.2525)
     if piece == 1 or piece == 2:
         length = 7.5 if axis == 0 else 7.575
@@ -137,7 +137,7 @@ def wall_half(axis: int, piece: int):
 
 @wp.func
 def wall_between(piece: int, low: float, high: float):
-    """Returns whether a wall may reach into this range along its line."""
+    """Returns whether a wall may extend into this range along its line."""
     if piece == 0:
         return low < -34.99
     if piece == 1:
@@ -178,7 +178,7 @@ def layer_middle(pile: int, layer: int, ticks: int):
 
 @wp.func
 def layer_half(layer: int):
-    """Returns half the sides of a layer."""
+    """Returns the half sides of a layer."""
     if layer == 0:
         return wp.vec3(2.27, 2.34, 0.5)
     if layer == 1:

@@ -1,18 +1,18 @@
-"""RingOut: three agents push one another off a ring that shrinks; the last one in wins.
+"""RingOut: three agents push one another off a ring that shrinks; the last agent in the ring wins.
 
-Sizes and speeds are ours: a ring of radius 5, discs of radius 0.5 and equal mass that are pushed at 10 m/s^2 against a
-drag of 1.5/s (6.7 m/s at most), physics ticks of 0.02 s. Discs that meet bounce like curling stones: an agent that rams
-another passes its speed on. The ring keeps its size for 50 decisions and is gone after 200 more, so somebody always
-wins. An agent whose center is past the rim is out: it stays there, without colliding, until the episode ends, which
-happens when only one agent is in.
+The sizes and speeds are Palaestra's own: a ring of radius 5, discs of radius 0.5 and equal mass that are pushed at 10
+m/s^2 against a drag of 1.5/s (6.7 m/s at most), physics ticks of 0.02 s. Discs that meet bounce like curling stones: an
+agent that rams another passes its speed on. The ring keeps its size for 50 decisions and is gone after 200 more, so
+somebody always wins. An agent whose center is past the rim is out: it stays there, without colliding, until the episode
+ends, which happens when only one agent is in.
 
-All rewards are paid then: the first earns 1, the second 0, the last -1; agents that fall on the same physics tick share
-the mean of their places.
+All rewards are paid then: the first place earns 1, the second 0, the last -1; agents that fall on the same physics tick
+share the mean of their places.
 
-An agent observes, in its own frame and in ring radii (per second): its position and velocity, whether it is in, the
-ring's radius, and for both others, the next one counterclockwise first, relative position, relative velocity and
-whether it is in. In an agent's frame the ring's center is the origin and the agent starts near (-3, 0): the frames of
-the second and third agent are turned by 120 and 240 degrees.
+An agent observes, in its own frame and in units of the ring's radius (velocities per second): its position and
+velocity, whether it is in, the ring's radius, and for each other agent (the next one counterclockwise first) relative
+position, relative velocity and whether that agent is in. In an agent's frame the ring's center is the origin and the
+agent starts near (-3, 0): the frames of the second and third agent are turned by 120 and 240 degrees.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def ring_radius(age: int):
 
 @wp.func
 def write_vector(world: World, slot: int, at: int, v: wp.vec2):
-    """Writes a vector, in ring radii (per second), in the agent's frame."""
+    """Writes a vector in the agent's frame, in units of the ring's radius (velocities per second)."""
     seen = rotate(v, -BETWEEN_AGENTS * float(slot % AGENTS)) / RING
     world.obs[slot, at] = seen[0]
     world.obs[slot, at + 1] = seen[1]
@@ -146,7 +146,8 @@ def move_agent(world: World, i: int, slot: int):
 
 @wp.func
 def collide(world: World, i: int, slot: int):
-    """Stores the effect of collisions on an agent, from positions before all collisions, so order does not matter."""
+    """Stores the effect of collisions on an agent, computed from positions before all collisions, so that the order
+    does not matter."""
     body = circle_body(world.position[slot], world.velocity[slot], RADIUS, 1.0)
     shift = wp.vec2(0.0, 0.0)
     kick = wp.vec2(0.0, 0.0)
@@ -164,7 +165,7 @@ def collide(world: World, i: int, slot: int):
 
 @wp.func
 def is_over_rim(world: World, slot: int, ring: float):
-    """Returns whether an agent that was in is out."""
+    """Returns whether an agent that was in the ring is out now."""
     return world.inside[slot] and wp.length_sq(world.position[slot]) >= ring * ring
 
 
@@ -186,7 +187,7 @@ def eliminate(world: World, i: int, left: int):
 
 @wp.func
 def simulate(world: World, i: int):
-    """Runs the physics of one decision until one agent or none is left; returns how many are in."""
+    """Runs the physics of one decision, or until at most one agent is left; returns how many agents are in."""
     left = int(0)  # Warp takes a literal for a constant
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         if world.inside[slot]:
@@ -244,7 +245,7 @@ def hold_center(columns: Mapping[str, Tensor]) -> Tensor:
 
 
 def draw_ring(rows: Rows, behavior: str) -> Drawing:
-    """Draws the ring, which shrinks on its base, and the agents: those that are out lie beside it, small."""
+    """Draws the ring, which shrinks on its base, and the agents; agents that are out lie beside the ring, small."""
     inside = rows["inside"]
     size = 2 * RING * np.clip(1 - (rows["age"] - WHOLE) / SHRINKING, 0, 1)[:, None]
     flat = np.full_like(size, 0.2)

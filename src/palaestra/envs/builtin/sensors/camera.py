@@ -1,12 +1,12 @@
-"""A camera at an agent's eyes, level, for scenes of walls, upright boxes and balls on a floor.
+"""A level camera at an agent's eyes, for scenes of walls, upright boxes and balls on a floor.
 
 It paints images (rows, 3, height, width) within 0..1, with a thread for each row of pixels, as `Program.draw` is
 launched; colors are flat, without light and shade. Angles are in radians, counterclockwise from the x axis. Heights are
 above the floor.
 
 `tick` adds things to two columns. `strips` (rows, STRIPS, width + 1) has two strips for each column of pixels: the
-room's wall, and the nearest box before it; the last column has their lowest and highest pixels, and the lowest and
-highest of all things. `balls` (rows, 1 + most, BALL) holds the number of balls in view, then these balls, furthest
+room's wall, and the nearest box in front of it; the last column has their lowest and highest pixels, and the lowest and
+highest pixels of all things. `balls` (rows, 1 + most, BALL) holds the number of balls in view, then the balls, furthest
 first. `draw` paints them:
 
     sight = make_sight(world.strips, world.balls, row, eye, ahead, height, pixel_rows)   # in tick
@@ -92,14 +92,15 @@ def add_to_strip(sight: Sight, x: int, layer: int, depth: float, levels: wp.vec2
 
 @wp.func
 def widen_reach(sight: Sight, at: int, low: float, high: float):
-    """Updates how low and high things reach, for one between two slopes; at 0 of walls and boxes, at 2 of all."""
+    """Updates how low and high things reach, for a thing between two slopes; `at` is 0 for walls and boxes, 2 for all
+    things."""
     sight.strips[sight.row, at, sight.width] = wp.min(sight.strips[sight.row, at, sight.width], low)
     sight.strips[sight.row, at + 1, sight.width] = wp.max(sight.strips[sight.row, at + 1, sight.width], high)
 
 
 @wp.func
 def add_room(sight: Sight, half: wp.vec2, height: float, color: wp.vec3):
-    """Adds the walls of a room about the origin, with the agent inside; clears what was there before."""
+    """Adds the walls of a room about the origin, with the agent inside; clears the earlier contents of the sight."""
     sight.balls[sight.row, 0, 0] = 0.0
     for k in range(4):
         sight.strips[sight.row, k, sight.width] = 0.0
@@ -118,7 +119,8 @@ def add_room(sight: Sight, half: wp.vec2, height: float, color: wp.vec3):
 
 @wp.func
 def slopes_of(depth: float, aside: float, radius: float):
-    """Returns the slopes between which a circle is visible in its plane; all slopes if it may be beside the eye."""
+    """Returns the slopes between which a circle is visible in its plane; all slopes if the circle may be beside the
+    eye."""
     if depth <= 1.001 * radius:
         return -MISS, MISS
     squared = depth * depth - radius * radius
@@ -128,14 +130,14 @@ def slopes_of(depth: float, aside: float, radius: float):
 
 @wp.func
 def local_of(sight: Sight, point: wp.vec2):
-    """Returns how far a point is ahead and to the right."""
+    """Returns the distances of a point ahead and to the right."""
     to = point - sight.eye
     return wp.vec2(wp.dot(sight.ahead, to), sight.ahead[1] * to[0] - sight.ahead[0] * to[1])
 
 
 @wp.func
 def columns_of(sight: Sight, center: wp.vec2, radius: float):
-    """Returns the first and the last column in which a circle may show; none if the last is before the first."""
+    """Returns the first and the last column in which a circle may be visible; if the last is before the first, none."""
     local = local_of(sight, center)
     if local[0] < -radius:
         return 0, -1
@@ -148,7 +150,8 @@ def columns_of(sight: Sight, center: wp.vec2, radius: float):
 
 @wp.func
 def add_box(sight: Sight, center: wp.vec2, half: wp.vec2, angle: float, levels: wp.vec2, color: wp.vec3):
-    """Adds an upright box between two heights to the columns where no nearer box stands, without top and bottom."""
+    """Adds an upright box between two heights to the columns in which no nearer box stands, without its top and
+    bottom."""
     first, last = columns_of(sight, center, wp.length(half))
     nearest = float(MISS)
     for x in range(first, last + 1):
@@ -165,7 +168,7 @@ def add_box(sight: Sight, center: wp.vec2, half: wp.vec2, angle: float, levels: 
 
 @wp.func
 def add_ball(sight: Sight, center: wp.vec2, height: float, radius: float, color: wp.vec3):
-    """Adds a ball with its center at a height, if it is in view, before those that are nearer."""
+    """Adds a ball with its center at a height, if it is in view, in the list before the balls that are nearer."""
     local = local_of(sight, center)
     up = height - sight.height
     if local[0] + radius < NEAREST or local[0] * local[0] + up * up <= radius * radius:
@@ -235,7 +238,7 @@ def image_of(
 
 @wp.func
 def ball_span(view: View, slope: float, k: int):
-    """Returns the first and last column in which the k-th ball shows at a slope; none if last < first."""
+    """Returns the first and last column in which the k-th ball is visible at a slope; if last < first, none."""
     if slope < view.balls[k, 4] or slope > view.balls[k, 5]:
         return 0, -1
     rest = view.balls[k, 3]
@@ -274,7 +277,7 @@ def ball_span(view: View, slope: float, k: int):
 def paint_strips(
     strips: wp.array2d(dtype=wp.float32), image: wp.array3d(dtype=wp.float32), y: int, slope: float, color: wp.vec3
 ):
-    """Paints walls and boxes into row y of an image, and the color where there are none."""
+    """Paints walls and boxes into row y of an image, and `color` into the other pixels."""
 
 
 @wp.func_native("""
@@ -284,14 +287,14 @@ def paint_strips(
     }
 """)
 def paint_span(image: wp.array3d(dtype=wp.float32), y: int, first: int, end: int, color: wp.vec3):
-    """Paints the pixels of row y of an image from the first to the one before the end."""
+    """Paints the pixels of row y of an image from `first` to before `end`."""
 
 
 @wp.func
 def paint_row(view: View, y: int, plain: int, sky: wp.vec3, floor: wp.vec3):
     """Paints row y of an image whose last `plain` columns show the sky or the floor, and the other columns anything.
 
-    Returns how many of the last columns show the sky or the floor now.
+    Returns how many of the last columns now show the sky or the floor.
     """
     slope = slope_at(view.image.shape[1], y)
     color = wp.where(slope > 0.0, sky, floor)

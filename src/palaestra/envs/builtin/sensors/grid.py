@@ -1,14 +1,14 @@
-"""A grid sensor as Unity's: square cells that turn with an agent, with a channel per tag, 1 in the channel of what a
-cell shows.
+"""A grid sensor like Unity's: square cells that turn with an agent, one channel per tag; in each cell, the channel of
+the thing that it shows is 1.
 
 Columns of the grid run ahead and rows to the left: column 0 lies furthest back, row 0 furthest to the right. A cell
-whose square overlaps several things shows the one nearest to the grid's middle. A cell shows a thing by the point
-nearest to the cell's middle in the thing's bounding box, which has its sides along the axes of the world; of two
-equally near things the first stays. Angles are in radians, counterclockwise from the x axis.
+whose square overlaps several things shows the thing nearest to the grid's middle. The distance is that of the point
+nearest to the cell's middle in the thing's bounding box, whose sides are along the axes of the world; of two equally
+near things the first stays. Angles are in radians, counterclockwise from the x axis.
 
-Things are numbered from 0 and rasterized one by one, over the rows that they reach into, and the marked cells are
-recorded, so that the next tick clears only those. A world has the columns `owner` (slots, rows * columns) and `written`
-(slots, 1 + most) of int32, and `bounds` (slots, things) of vec4. A kernel writes
+Things are numbered from 0 and drawn into the grid one by one, over the rows into which they extend; the marked cells
+are recorded, so that the next tick clears only these cells. A world has the columns `owner` (slots, rows * columns) and
+`written` (slots, 1 + most) of int32, and `bounds` (slots, things) of vec4. A kernel writes
 
     grid = grid_around(world.obs_grid, world.owner, world.written, world.bounds, slot)
     grid = aim_grid(grid, middle, angle, CELL)
@@ -31,7 +31,7 @@ LOW = wp.constant(1023)
 
 @wp.struct
 class Grid:
-    """Cells of one agent's grid, and where it lies."""
+    """Cells of one agent's grid, and the grid's place."""
 
     marks: wp.array3d(dtype=wp.float32)  # (tags, rows, columns)
     owner: wp.array(dtype=wp.int32)  # (rows * columns,): tag and number of the thing that a cell shows, plus 1; 0: none
@@ -53,7 +53,7 @@ def grid_around(
     row: int,
     area: int,
 ):
-    """Returns the grid of the agent in this row; `aim_grid` tells where it lies."""
+    """Returns the grid of the agent in this row; `aim_grid` sets its place."""
     grid = Grid()
     grid.marks = marks[row]
     grid.owner = owner[area]
@@ -65,7 +65,7 @@ def grid_around(
 
 @wp.func
 def aim_grid(grid: Grid, middle: wp.vec2, angle: float, cell: float):
-    """Returns the grid around a middle, turned by an agent's angle, whose cells have edges of `cell`."""
+    """Returns the grid around `middle`, turned by an agent's angle, whose cells have edges of `cell`."""
     grid.middle = middle
     grid.fineness = 1.0 / cell
     grid.ahead = wp.vec2(wp.cos(angle), wp.sin(angle)) / cell
@@ -74,13 +74,13 @@ def aim_grid(grid: Grid, middle: wp.vec2, angle: float, cell: float):
 
 @wp.func
 def turn_to_cells(grid: Grid, way: wp.vec2):
-    """Returns a vector in cells: along columns, which is ahead, and along rows, which is to the left."""
+    """Returns a vector in cells: along columns (ahead), and along rows (to the left)."""
     return wp.vec2(grid.ahead[0] * way[0] + grid.ahead[1] * way[1], grid.ahead[0] * way[1] - grid.ahead[1] * way[0])
 
 
 @wp.func
 def to_cells(grid: Grid, point: wp.vec2):
-    """Returns a point in cells: columns from the back edge, rows from the right one."""
+    """Returns a point in cells: columns from the back edge, rows from the right edge."""
     return grid.half + turn_to_cells(grid, point - grid.middle)
 
 
@@ -99,7 +99,7 @@ def to_cells(grid: Grid, point: wp.vec2):
     for (int k = 0; k < marks.shape[0] * marks.shape[1] * marks.shape[2]; ++k) mark[k] = 0.0f;
 """)  # native, as `mark_free` is
 def clear_marks(marks: wp.array3d(dtype=wp.float32), written: wp.array(dtype=wp.int32)):
-    """Clears all marks recorded since the last call, or all if there were too many."""
+    """Clears all marks recorded since the last call, or all cells if there were too many marks."""
 
 
 @wp.func
@@ -124,7 +124,8 @@ def close_grid(grid: Grid):
 
 @wp.func
 def distance_from_middle(grid: Grid, thing: int, y: int, x: int):
-    """Returns the squared distance from the grid's middle to the point of a bounding box nearest to a cell's middle."""
+    """Returns the squared distance from the grid's middle to the point of a bounding box that is nearest to a cell's
+    middle."""
     at = (wp.vec2(float(x) + 0.5, float(y) + 0.5) - grid.half) / (grid.fineness * grid.fineness)
     cell = grid.middle + wp.vec2(
         grid.ahead[0] * at[0] - grid.ahead[1] * at[1], grid.ahead[1] * at[0] + grid.ahead[0] * at[1]
@@ -163,7 +164,8 @@ def mark_free(
     first: int,
     last: int,
 ) -> wp.int64:
-    """Marks the free cells of row y, from the first to the last; returns a bit for each that shows another thing."""
+    """Marks the free cells of row y, from the first to the last; returns a bit for each cell that shows another
+    thing."""
 
 
 @wp.func
@@ -192,7 +194,8 @@ def mark_span(grid: Grid, thing: int, tag: int, y: int, left: float, right: floa
 
 @wp.func
 def mark_circle(grid: Grid, thing: int, tag: int, center: wp.vec2, radius: float, extent: float):
-    """Marks the cells that a circle overlaps, such as a ball's section; `extent`: half the ball's bounding box."""
+    """Marks the cells that a circle overlaps, such as a ball's section; `extent`: half the side of the ball's bounding
+    box."""
     at = to_cells(grid, center)
     reach = radius * grid.fineness
     if at[0] + reach < 0.0 or at[0] - reach > float(grid.marks.shape[2]):
@@ -256,7 +259,7 @@ def mark_box(grid: Grid, thing: int, tag: int, center: wp.vec2, half: wp.vec2, a
 
 @wp.func
 def mark_edge(grid: Grid, thing: int, tag: int, start: wp.vec2, end: wp.vec2, bounds: wp.vec4):
-    """Marks the cells that a thin face from start to end crosses, of a thing with this bounding box."""
+    """Marks the cells that a thin face from start to end crosses; `bounds` is the bounding box of its thing."""
     a = to_cells(grid, start)
     b = to_cells(grid, end)
     if wp.max(a[0], b[0]) < 0.0 or wp.min(a[0], b[0]) > 2.0 * grid.half[0]:

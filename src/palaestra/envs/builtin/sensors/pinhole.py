@@ -32,7 +32,7 @@ class Pinhole:
 
 @wp.func
 def make_pinhole(eye: wp.vec3, down: float, view: float, width: int, height: int):
-    """Returns a camera that looks along z, `down` radians below the horizon; `view`: from lower to upper edge."""
+    """Returns a camera that looks along z, `down` radians below the horizon; `view`: angle from lower to upper edge."""
     tangent = wp.tan(0.5 * view)
     camera = Pinhole()
     camera.eye = eye
@@ -46,7 +46,7 @@ def make_pinhole(eye: wp.vec3, down: float, view: float, width: int, height: int
 
 @wp.func
 def first_ray(camera: Pinhole, y: int):
-    """Returns the ray through the leftmost pixel of a row, counted from the upper one; its length is not 1."""
+    """Returns the ray through the leftmost pixel of a row, counted from the upper row; its length is not 1."""
     up = 1.0 - 2.0 * (float(y) + 0.5) / float(camera.height)
     return camera.ahead + (1.0 / float(camera.width) - 1.0) * camera.right + up * camera.up
 
@@ -80,7 +80,7 @@ def pixels_of(camera: Pinhole, first: wp.vec3, center: wp.vec3, radius: float):
 
 @wp.func
 def view_ball(eye: wp.vec3, ray: wp.vec3, center: wp.vec3, radius: float):
-    """Returns the distance to a ball in lengths of the ray, or MISS."""
+    """Returns the distance to a ball in units of the ray's length, or MISS."""
     to = center - eye
     along = wp.dot(to, ray)
     square = wp.length_sq(ray)
@@ -92,8 +92,8 @@ def view_ball(eye: wp.vec3, ray: wp.vec3, center: wp.vec3, radius: float):
 
 @wp.func
 def view_box(eye: wp.vec3, ray: wp.vec3, half: wp.vec3):
-    """Returns the distance to a box about the origin in lengths of the ray, or MISS, and the axis of the side that
-    is hit."""
+    """Returns the distance to a box about the origin in units of the ray's length, or MISS, and the axis of the side
+    that is hit."""
     across = wp.vec3(
         1.0 / wp.where(ray[0] == 0.0, 1.0e-9, ray[0]),
         1.0 / wp.where(ray[1] == 0.0, 1.0e-9, ray[1]),

@@ -1,7 +1,7 @@
-"""Ray perception in the plane: where rays meet circles and boxes, and how an observation encodes it.
+"""Ray perception in the plane: where rays meet circles and boxes, and how an observation encodes a hit.
 
-Angles are in radians, counterclockwise from the x axis. A ray never hits a shape that it starts inside of,
-as in Unity. A kernel keeps the nearest hit of its ray:
+Angles are in radians, counterclockwise from the x axis. A ray never hits a shape in which it starts, as in Unity. A
+kernel keeps the nearest hit of its ray:
 
     nearest = ray_room(eye, direction, HALF)
     tag = WALL
@@ -50,11 +50,11 @@ def turned(way: wp.vec2, turn: wp.vec2):
 
 @wp.func
 def next_turn(turn: wp.vec2, ray: int, step: wp.vec2):
-    """Returns the turn from straight ahead of the ray after this one, in Unity's order: ahead, then right and left in
-    turn, `step` apart.
+    """Returns the turn of the next ray, relative to straight ahead, in Unity's order: ahead, then alternately right and
+    left, `step` apart.
 
-    Turns are unit vectors, (1, 0) straight ahead: sines and cosines of every ray took a seventh of an observation's
-    time.
+    Turns are unit vectors, (1, 0) for straight ahead: computing sine and cosine of every ray took a seventh of an
+    observation's time.
     """
     if ray % 2 == 0:
         turn = turned(turn, step)
@@ -126,8 +126,8 @@ def ray_room(origin: wp.vec2, direction: wp.vec2, half: wp.vec2):
 def write_ray(obs: wp.array2d(dtype=wp.float32), row: int, at: int, tags: int, hit_tag: int, fraction: float):
     """Writes the `tags` + 2 numbers of one ray from column `at` on.
 
-    They are a one-hot of the hit tag, a flag that is 1 if nothing was hit (`hit_tag` below 0), and the distance as a
-    fraction of the ray's length, 1 if nothing was hit.
+    The numbers are a one-hot of the hit tag, a flag that is 1 if nothing was hit (`hit_tag` below 0), and the distance
+    as a fraction of the ray's length, 1 if nothing was hit.
     """
 
 
@@ -138,7 +138,7 @@ def write_ray(obs: wp.array2d(dtype=wp.float32), row: int, at: int, tags: int, h
     return newest;
 """)  # in C++ the compiler moves several numbers at once; the same loop in Warp took a third of PushBlock's whole tick
 def shift_frames(obs: wp.array2d(dtype=wp.float32), row: int, size: int) -> int:
-    """Moves the frames of this size back by one, and returns the column at which the newest begins."""
+    """Moves the frames of this size back by one, and returns the column at which the newest frame begins."""
 
 
 @wp.func_native("""

@@ -1,9 +1,8 @@
-"""How bright a surface looks in Unity's example scenes: one lamp, even light from all around, and a sky that surfaces
+"""The brightness of a surface in Unity's example scenes: one lamp, even light from all around, and a sky that surfaces
 mirror.
 
-Formulas are those of Unity's Standard shader in gamma space, as its text gives them, but without its correction of
-scattered light at flat angles. The reflected sky is one average color. Axes are Unity's: x to the right, y
-up, z ahead.
+Formulas are those of Unity's Standard shader in gamma space, but without its correction of scattered light at flat
+angles. The reflected sky is one average color. Axes are Unity's: x to the right, y up, z ahead.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ DULL_GLOSS = wp.constant(0.72)
 
 
 def from_above(color: tuple[float, float, float], mirrors: float) -> tuple[float, ...]:
-    """Returns the result of `lit` for a surface in the light that faces the camera and up.
+    """Returns the result of `lit` for a surface in the light that faces up, with the camera above.
 
-    It is written in Python because the colors are constants of a kernel: calling Warp's function would start Warp when
-    a module is imported.
+    It is written in Python because the colors are constants of a kernel: calling a Warp function would start Warp at
+    import.
     """
     parts = zip(color, LAMP_LIGHT, SKY_LIGHT, strict=True)
     return tuple(
@@ -42,7 +41,7 @@ def from_above(color: tuple[float, float, float], mirrors: float) -> tuple[float
 
 
 def dull_from_above(color: tuple[float, float, float], sun: float) -> tuple[float, ...]:
-    """Returns the result of `lit_dull` for a surface that faces the camera and up."""
+    """Returns the result of `lit_dull` for a surface that faces up, with the camera above."""
     highlight = PLAIN * LAMP_HEIGHT * math.sqrt(0.5 / (LAMP_HEIGHT + 1.0))
     parts = zip(color, LAMP_LIGHT, SKY_LIGHT, strict=True)
     return tuple(
@@ -55,7 +54,8 @@ def dull_from_above(color: tuple[float, float, float], sun: float) -> tuple[floa
 
 @wp.func
 def fresnel(mirrors: float, edge: float, facing: float):
-    """Returns the share that a surface mirrors: `mirrors` frontally, `edge` from the side; `facing`: the cosine."""
+    """Returns the share of light that a surface mirrors: `mirrors` seen frontally, `edge` seen from the side; `facing`:
+    the cosine of the angle."""
     flat = 1.0 - facing
     return mirrors + (edge - mirrors) * flat * flat * flat * flat * flat
 
@@ -75,7 +75,7 @@ def lit(color: wp.vec3, mirrors: float, normal: wp.vec3, to_eye: wp.vec3, sun: f
 
 @wp.func
 def lit_dull(color: wp.vec3, normal: wp.vec3, to_eye: wp.vec3, sun: float):
-    """Returns the color of a rough surface with highlights, in the plain setup; same arguments as `lit`."""
+    """Returns the color of a rough surface with highlights, in the simple setup; the arguments are those of `lit`."""
     faces_lamp = wp.max(wp.dot(normal, LAMP_WAY), 0.0)
     faces_eye = wp.max(wp.dot(normal, to_eye), 0.0)
     light = wp.vec3(AROUND, AROUND, AROUND) + sun * faces_lamp * LAMP

@@ -1,8 +1,8 @@
-"""Rays as thick as a sphere, as Unity's ray sensors cast them: how far the sphere's center gets until it touches a
-shape.
+"""Rays as thick as a sphere, as Unity's ray sensors cast them: how far the sphere's center moves until the sphere
+touches a shape.
 
-A sphere that touches a shape at its start does not see that shape, as in Unity. Where a level ray passes above or
-below a shape's middle, `reach_beside` gives the radius that counts in the plane, so that a cast in the plane is exact:
+A sphere that touches a shape at its start does not see that shape, as in Unity. If a level ray passes above or below a
+shape's middle, `reach_beside` gives the radius that counts in the plane, so that a cast in the plane is exact:
 
     radius = reach_beside(RADIUS, wp.max(HEIGHT - top, 0.0))      # 0: it passes over the shape
     distance = cast_box(eye, direction, center, half, angle, radius)
@@ -25,17 +25,18 @@ FLUSH = wp.constant(1.0e-3)  # meters: bodies that are so near are pressed toget
 
 @wp.func
 def reach_beside(radius: float, gap: float):
-    """Returns the radius of a sphere's section at `gap` meters from its center, 0 if it does not extend so far."""
+    """Returns the radius of a sphere's section at `gap` meters from its center, 0 if the sphere does not extend so
+    far."""
     return wp.sqrt(wp.max(radius * radius - gap * gap, 0.0))
 
 
 @wp.func
 def touches_box(to: wp.vec2, half: wp.vec2, radius: float):
-    """Returns whether a circle touches a box with its sides along the axes, or all but touches it; `to` leads from its
-    center.
+    """Returns whether a circle touches, or almost touches, a box with its sides along the axes; `to` leads from the
+    box's center.
 
-    Bodies that are pressed together overlap by a trace in Unity, so that the sphere of one that stands flush does not
-    see the other.
+    Bodies that are pressed together overlap slightly in Unity, so that the sphere cast from a body that stands flush
+    does not see the other body.
     """
     beside = wp.vec2(wp.max(wp.abs(to[0]) - half[0], 0.0), wp.max(wp.abs(to[1]) - half[1], 0.0))
     return wp.length_sq(beside) <= (radius + FLUSH) * (radius + FLUSH)
@@ -84,11 +85,11 @@ def cast_past(start: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float):
 
 @wp.func
 def cast_four_walls(eye: wp.vec2, way: wp.vec2, room: wp.vec2, ends: wp.vec2, thick: float, radius: float):
-    """Returns the distance along a unit direction at which a circle touches a wall of a room, passing those that it
-    touches at its start.
+    """Returns the distance along a unit direction at which a circle touches a wall of a room; walls that it touches at
+    its start are ignored.
 
-    `room`: half the sides of the floor; `ends`: half the lengths of the walls across x and across y; `thick`: half
-    their thickness.
+    `room`: half sides of the floor; `ends`: half the lengths of the walls across x and across y; `thick`: half their
+    thickness.
     """
     nearest = float(MISS)
     for k in range(4):
@@ -147,7 +148,8 @@ def cast_upright_solid_box(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: 
 
 @wp.func
 def first_touch(speed_squared: float, approach: float, gap_squared: float, radius: float):
-    """Returns when a moving point gets as near as `radius` to one that rests, or MISS, also if it is that near already.
+    """Returns when a moving point comes as near as `radius` to a resting point; MISS if never, or if it is that near
+    already.
 
     `approach` is the dot product of relative position and velocity, `gap_squared` the squared distance.
     """
@@ -163,8 +165,8 @@ def cast_top_edges(start: wp.vec3, way: wp.vec2, slope: float, half: wp.vec2, to
     """Returns the horizontal distance at which a rising sphere touches the upper edges or corners of a box about the
     origin, or MISS.
 
-    The sphere begins beside the box. Where it gets to the box in the plane, its middle is above the box' top. `way` is
-    a unit vector.
+    The sphere begins beside the box. When the sphere reaches the box in the plane, its middle is above the box's top.
+    `way` is a unit vector.
     """
     sides = wp.vec2(wp.sign(start[0]), wp.sign(start[1]))
     gap = wp.vec3(start[0] - sides[0] * half[0], start[1] - sides[1] * half[1], start[2] - top)
@@ -191,7 +193,8 @@ def cast_top_edges(start: wp.vec3, way: wp.vec2, slope: float, half: wp.vec2, to
 
 @wp.func
 def cast_edge(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float, along: int):
-    """Returns the distance at which a sphere touches a box's nearest edge along an axis, taken as endless, or MISS."""
+    """Returns the distance at which a sphere touches a box's nearest edge along an axis, as if the edge had no end, or
+    MISS."""
     one = (along + 1) % 3
     two = (along + 2) % 3
     to = wp.vec2(start[one] - wp.sign(start[one]) * half[one], start[two] - wp.sign(start[two]) * half[two])
@@ -206,7 +209,7 @@ def cast_edge(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float, along:
 
 @wp.func
 def close_in(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float, first: float, last: float):
-    """Returns the distance, `first` to `last`, at which a sphere touches a box, by steps, or MISS."""
+    """Returns the distance between `first` and `last` at which a sphere touches a box, found in steps, or MISS."""
     distance = first
     steps = int(0)
     while steps < MOST_STEPS and distance <= last:

@@ -1,14 +1,14 @@
 """SoccerTwos: two against two, a ball, and a goal at either end, as in Unity's example.
 
 The field is 31 x 15 m with slanting corners (see `field`), and players are fast: they gain 2 m/s a tick (see `motion`).
-Players start in their own half, 5 m along the field about their place, and look toward the other goal; the ball lies
-within 2.5 m of the middle. A goal is scored when the ball touches the floor of a goal or its net. An episode is cut
-after 5,000 ticks.
+Players start in their own half, within 5 m along the field of their place, and look toward the other goal; the ball
+lies within 2.5 m of the middle. A goal is scored when the ball touches the floor of a goal or its net. An episode is
+truncated after 5,000 ticks.
 
-An observation is three frames, oldest first, of 11 rays ahead, 12 degrees apart, and another of 3 rays behind, 45
-degrees apart; each ray has a one-hot of ball, own goal, other goal, wall, mate and opponent, a flag for nothing, and
-the distance as a share of 20 m. One team observes what the other would with the field turned around, so one policy
-plays both. The sensors have the names of Unity's blue team.
+An observation is three frames, oldest first, of 11 rays ahead, 12 degrees apart; another observation has 3 rays behind,
+45 degrees apart. Each ray has a one-hot of ball, own goal, other goal, wall, mate and opponent, a flag for nothing, and
+the distance as a share of 20 m. One team observes the field turned around, so that one policy plays both teams. The
+sensors have the names of Unity's blue team.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ METERS, METERS_A_SECOND, MOST_SPIN = (wp.constant(unit) for unit in (15.0, 30.0,
 
 @wp.func
 def tell_truth(world: World, i: int, k: int, ticks: int):
-    """Writes what the area's k-th player may not see; all is as if its team played toward the right."""
+    """Writes the state that the area's k-th player may not see, as if its team played toward the right."""
     row = i * PLAYERS + k
     side = wp.where(k < MATES, 1.0, -1.0)
     at = int(0)
@@ -91,7 +91,7 @@ def tell_truth(world: World, i: int, k: int, ticks: int):
 
 @wp.func
 def observe(world: World, i: int, ticks: int):
-    """Writes each player's current frame, after moving older frames back, so many ticks after the episode began."""
+    """Writes each player's current frame, `ticks` after the episode began, after moving older frames back."""
     for slot in range(i * PLAYERS, (i + 1) * PLAYERS):
         ahead = heading(world.angle[slot])
         seen = wp.where(slot - i * PLAYERS < MATES, LEFT_TEAM_TAGS, RIGHT_TEAM_TAGS)
@@ -104,7 +104,7 @@ def observe(world: World, i: int, ticks: int):
 
 @wp.func
 def start(world: World, i: int):
-    """Starts an episode with a kick-off: each team in its half. Its first frame is still to be observed."""
+    """Starts an episode with a kick-off: each team in its half. The first frame is not observed yet."""
     rules.kick_off(world, i)
     for k in range(PLAYERS):
         slot = i * PLAYERS + k

@@ -1,8 +1,8 @@
 """The field of the soccer games: walls, nets and goals, and how circles and thick rays meet them.
 
 Positions are from the middle of the field, x toward the right goal and y across. All walls stand upright and are higher
-than ball and players, so the plane is enough. Both ends are alike but for centimeters of the nets, so most functions
-look at one end, or one corner, turned to where x and y are positive.
+than ball and players, so computing in the plane is enough. Both ends are equal except for a few centimeters of the
+nets, so most functions compute one end, or one corner, turned so that x and y are positive.
 
 The field is 15 m wide. At its ends walls slant inward by 60 degrees to the mouths of the goals, 8.4 m wide and two
 meters deep. In StrikersVsGoalie, a block closes the left mouth.
@@ -88,7 +88,8 @@ def end_wall(place: wp.vec2, radius: float, end: int, closed: bool, which: int):
 
 @wp.func
 def wall(place: wp.vec2, radius: float, closed_left: bool, which: int):
-    """Returns the direction to a wall and a circle's distance from it: side (0), slanting (1), others: `end_wall`."""
+    """Returns the direction to a wall and a circle's distance from the wall; `which`: side (0), slanting wall (1),
+    others: `end_wall`."""
     turn = wp.vec2(sign_of(place[0]), sign_of(place[1]))
     p = wp.cw_mul(turn, place)
     n = wp.vec2(0.0, 1.0)
@@ -107,8 +108,8 @@ def wall(place: wp.vec2, radius: float, closed_left: bool, which: int):
 def goal_touched(ball: wp.vec2, radius: float, height: float, margin: float, closed_left: bool):
     """Returns the end whose goal a ball touches: 1 right, -1 left, 0 neither.
 
-    The floor of a goal counts, level with that of the field, and its net. `height` is the ball's above the floor, less
-    than its radius.
+    The floor of a goal counts, which is level with the field's floor, and the goal's net. `height`: the ball's center
+    above the floor, less than its radius since the ball reaches into the floor.
     """
     x = wp.abs(ball[0])
     if x < CLEAR or (closed_left and ball[0] < 0.0):
@@ -165,7 +166,8 @@ def cast_block(eye: wp.vec2, way: wp.vec2, radius: float):
 
 @wp.func
 def cast_from_field(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool):
-    """Returns what `cast_field` does where no wall is touched and goals are ahead: only what faces the field is hit."""
+    """Returns the result of `cast_field` if no wall is touched and goals are ahead: only sides that face the field are
+    hit."""
     far = float(MISS)
     what = int(WALL)
     if wp.abs(way[1]) > 1.0e-9:
@@ -211,7 +213,7 @@ def cast_corner(eye: wp.vec2, way: wp.vec2, radius: float):
 
 @wp.func
 def cast_walls(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool):
-    """Returns the result of `cast_field`, but the ray passes through a wall that it touches at its start."""
+    """Returns the result of `cast_field`, but the ray passes through a wall that the circle touches at its start."""
     side = wp.vec2(0.0, sign_of(way[1]) * (SIDE + WALL_HALF))
     far = cast_past(eye - side, way, wp.vec2(SIDE_HALF, WALL_HALF), radius)
     what = int(WALL)
@@ -234,10 +236,10 @@ def cast_walls(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool):
 
 @wp.func
 def cast_field(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool):
-    """Returns the distance along a unit direction at which a circle touches a wall or a net, or MISS, and which: WALL
-    or a goal.
+    """Returns the distance along a unit direction at which a circle touches a wall or a net, or MISS, and which one:
+    WALL or a goal.
 
-    A wall that it touches at its start is not seen, as in Unity.
+    A wall that the circle touches at its start is not seen, as in Unity.
     """
     if is_clear(eye, radius + FLUSH):
         return cast_from_field(eye, way, radius, closed_left)

@@ -27,7 +27,8 @@ POST_TALL = 1.8
 def draw_field(
     rows: Rows, _behavior: str, sides: Sequence[tuple[str, Sequence[int], Color]], goals: tuple[int, ...]
 ) -> Drawing:
-    """Draws the field with its goals (-1 left, 1 right), the ball, and sides: a behavior, its players, a color."""
+    """Draws the field with its goals (-1 left, 1 right), the ball, and the players; a side is a behavior, its players,
+    a color."""
     shapes = list(field_solids(rows.areas, goals))
     shapes.append(solids("ball", "sphere", on_plane(rows["ball"][:, None], BALL_RADIUS), 2 * BALL_RADIUS, GOLD))
     for number, (behavior, players, color) in enumerate(sides):
@@ -38,7 +39,7 @@ def draw_field(
 
 @cache
 def field_solids(areas: int, goals: tuple[int, ...]) -> tuple[Solids, ...]:
-    """Returns what does not move: the ground with its lines, the walls, and the goals."""
+    """Returns the solids that do not move: the ground with its lines, the walls, and the goals."""
     walls = [((0.0, y * (WIDTH + THICK / 2)), (LENGTH, THICK / 2)) for y in (-1, 1)]
     blocks = [((x * (BLOCK + 0.5), 0.0), (0.5, MOUTH)) for x in (-1, 1) if x not in goals]
     ends = tuple(((x * (LENGTH + DEPTH) / 2, 0.0), ((DEPTH - LENGTH) / 2, MOUTH)) for x in goals)

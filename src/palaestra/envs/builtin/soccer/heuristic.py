@@ -1,4 +1,5 @@
-"""A heuristic that plays soccer: the nearest of a team goes for the ball, its mates stay between ball and own goal."""
+"""A heuristic that plays soccer: the nearest player of a team goes to the ball, its mates stay between ball and own
+goal."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ KEPT = 4.5  # meters, distance of a keeper from the middle of the goal
 
 
 def chase(columns: Mapping[str, Tensor], teams: Sequence[int]) -> Tensor:
-    """Plays every player of the columns; team 0 plays toward x. A player without a mate keeps the goal."""
+    """Plays every player of the columns; team 0 plays toward x. A player without a mate stays near the goal."""
     place, velocity = (columns[name].view(-1, len(teams), 2) for name in ("position", "velocity"))
     ball = (columns["ball"] + LEAD * columns["ball_velocity"])[:, None].expand_as(place)
     team = torch.tensor(teams, device=place.device)

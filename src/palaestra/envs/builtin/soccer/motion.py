@@ -1,21 +1,22 @@
 """How players and ball move in the soccer games, a physics tick of 0.02 s at a time, in the order of PhysX.
 
-A player is a sphere of 50 kg that does not turn by contacts, with a drag of 3/s; a tick of running adds 2 m/s, and
-turning takes effect on the next tick's direction. The ball weighs 3 kg, has a drag of 1/s, and spins about the vertical
-axis. Both stay at one height. Contacts are those of the places before the tick: they bounce if the ball approaches at 2
-m/s or more, rub with a coefficient of 0.6, and part what overlaps by eight tenths. What would pass a wall stops at it.
+A player is a sphere of 50 kg that contacts do not turn, with a drag of 3/s; a tick of running adds 2 m/s, and turning
+takes effect on the next tick's direction. The ball weighs 3 kg, has a drag of 1/s, and spins about the vertical axis.
+Both stay at one height. Contacts are computed at the places before the tick: bodies bounce if the ball approaches at 2
+m/s or more, have friction with a coefficient of 0.6, and overlaps are reduced by eight tenths. A body that would pass a
+wall stops at it.
 
 The ball always reaches 0.12 m into the floor. PhysX pushes it out in each tick, without effect as its height is fixed,
-and friction then holds the ball back. Both last for the tick's motion only: its velocity is as before. (This follows
-from PhysX's order of steps. Against random actions, Unity's model wins 98.0 +- 0.1 % of games with it, after 34
-decisions on average, and 97.4 +- 0.2 %, after 37, without.)
+and friction then holds the ball back. Both act only on the tick's motion: the ball's velocity stays as it was. (This
+follows from PhysX's order of steps. Against random actions, Unity's model wins 98.0 +- 0.1 % of games, after 34
+decisions on average; without this effect it would win 97.4 +- 0.2 %, after 37 decisions.)
 
-A player who runs ahead as it first touches the ball kicks it: 13.3 m/s more from the next tick on, in the direction
-from the player after the tick's motion to the point of contact before it.
+A player who runs ahead when it first touches the ball kicks it: this adds 13.3 m/s from the next tick on, in the
+direction from the player's place after the tick's motion to the point of contact before it.
 
 Columns are, per area, `ball`, `ball_velocity`, `ball_spin`, `kick` and `ball_touch`, and per player `position`,
 `velocity`, `angle`, `action`, `touches`, `touched` and `reward`. `strikers` is 2 if the players are two Strikers and a
-Goalie, 0 if they are all alike.
+Goalie, 0 if all players are alike.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def is_goalie(world: Any, k: int):
 
 @wp.func
 def drive(world: Any, slot: int, k: int, acts: bool):
-    """Runs and turns an area's k-th player as it chose, unless it does not act. A sidestep replaces running."""
+    """Runs and turns an area's k-th player by its action, unless `acts` is False. A sidestep replaces running."""
     velocity = world.velocity[slot]
     if acts:
         strength = STRENGTH
@@ -143,7 +144,7 @@ def drive(world: Any, slot: int, k: int, acts: bool):
 
 @wp.func
 def speed_after(approach: float, gap: float, bounce: float):
-    """Returns how fast two surfaces may approach after a contact (below 0: part): they bounce, or just touch."""
+    """Returns how fast two surfaces may approach after a contact (below 0: they part): they bounce, or just touch."""
     if bounce > 0.0 and approach > SLOWEST_BOUNCE and approach * SECONDS > gap:
         return -bounce * approach
     return wp.max(gap, 0.0) / SECONDS
@@ -151,7 +152,7 @@ def speed_after(approach: float, gap: float, bounce: float):
 
 @wp.func
 def meet_wall(mover: Mover, n: wp.vec2, gap: float):
-    """Returns a circle after the contact with a wall in the direction n, `gap` meters away."""
+    """Returns a circle after its contact with a wall in the direction n, `gap` meters away."""
     approach = wp.dot(mover.velocity, n)
     push = approach - speed_after(approach, gap, mover.bounce)
     if push > 0.0:
@@ -165,7 +166,7 @@ def meet_wall(mover: Mover, n: wp.vec2, gap: float):
 
 @wp.func
 def meet(a: Mover, b: Mover):
-    """Returns two circles after their contact; they are within the shell."""
+    """Returns two circles after their contact; they are near enough to touch."""
     to = b.position - a.position
     far = wp.max(wp.length(to), 1.0e-6)
     n = to / far
@@ -188,7 +189,7 @@ def meet(a: Mover, b: Mover):
 
 @wp.func
 def part(a: Mover, b: Mover):
-    """Returns two circles moved apart if they overlap, unless they already part by themselves."""
+    """Returns two circles, moved apart if they overlap and do not part already."""
     to = b.position - a.position
     overlap = a.radius + b.radius - wp.length(to)
     if overlap <= 0.0:
@@ -232,7 +233,7 @@ def stop_at_walls(mover: Mover, closed_left: bool):
 
 @wp.func
 def meet_each_other(world: Any, i: int, players: int):
-    """Makes all contacts of an area once, at the places before the tick; returns their number."""
+    """Applies all contacts of an area once, at the places before the tick; returns their number."""
     met = wp.int32(0)
     closed = world.strikers > 0
     for k in range(players):
@@ -277,7 +278,7 @@ def part_from_each_other(world: Any, i: int, players: int):
 
 @wp.func
 def stay_on_field(world: Any, i: int, players: int):
-    """Puts what passed a wall back."""
+    """Puts players and ball that have passed a wall back on the field."""
     closed = world.strikers > 0
     for slot in range(i * players, (i + 1) * players):
         if not is_clear(world.position[slot], PLAYER_RADIUS):
@@ -288,7 +289,7 @@ def stay_on_field(world: Any, i: int, players: int):
 
 @wp.func
 def note_touch(world: Any, i: int, slot: int):
-    """Notes whether a player touches the ball before the tick moves them, and where if it did not before."""
+    """Records whether a player touches the ball before the tick moves them, and at which point if the touch is new."""
     to = world.ball[i] - world.position[slot]
     far = wp.length(to)
     gap = far - PLAYER_RADIUS - BALL_RADIUS
@@ -303,7 +304,7 @@ def note_touch(world: Any, i: int, slot: int):
 
 @wp.func
 def kick(world: Any, i: int, slot: int, k: int, acts: bool):
-    """Rewards a player who has just touched the ball, and lets it kick the ball if it runs ahead, or keeps the goal."""
+    """Rewards a player who has just touched the ball, and lets it kick the ball if it runs ahead or is the Goalie."""
     if is_goalie(world, k) or (acts and world.action[slot, 0] == wp.int64(1)):
         world.kick[i] += KICK * wp.normalize(world.touched[slot] - world.position[slot])
     if acts:
@@ -312,7 +313,7 @@ def kick(world: Any, i: int, slot: int, k: int, acts: bool):
 
 @wp.func
 def simulate_tick(world: Any, i: int, players: int, acts: bool):
-    """Runs a physics tick of an area. `acts`: players do as they chose; after an episode's end they wait."""
+    """Runs a physics tick of an area. `acts`: players follow their actions; after an episode's end they wait."""
     first = i * players
     for k in range(players):
         drive(world, first + k, k, acts)

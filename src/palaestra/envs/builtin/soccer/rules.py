@@ -1,7 +1,7 @@
 """The rules of the soccer games: what rays see, where an episode begins, and how a decision's ticks pass.
 
-An episode ends with a goal, or is cut after 5,000 ticks. If that happens within a decision, its last observation is
-taken at once, and the rest of the decision's ticks pass in the new episode without actions.
+An episode ends with a goal, or is truncated after 5,000 ticks. If that happens within a decision, its last observation
+is taken at once, and the rest of the decision's ticks pass in the new episode without actions.
 
 Functions take any world with the columns of `motion` and, per area, `rng`, `age`, `lead`, `pending` and `episodes`.
 """
@@ -56,7 +56,8 @@ def field_fans(seen: tuple[str, ...]) -> tuple[RayFan, RayFan]:
 
 @wp.func
 def cast_ray(world: Any, i: int, players: int, slot: int, way: wp.vec2):
-    """Returns the distance of a player's ray to its hit, and the hit: a player's number, or a case of `field`."""
+    """Returns the distance of a player's ray to its hit, and the thing that is hit: a player's number, or a case of
+    `field`."""
     eye = world.position[slot]
     far, what = cast_field(eye, way, RAY_RADIUS, world.strikers > 0)
     distance = ray_circle(eye, way, world.ball[i], reach_beside(RAY_RADIUS + BALL_RADIUS, RAY_UP))
@@ -164,7 +165,7 @@ def kick_off(world: Any, i: int):
 
 @wp.func
 def line_up(world: Any, i: int, slot: int, place: wp.vec2, facing: float):
-    """Puts a player at rest near its place, facing the other end more or less."""
+    """Puts a player at rest near its place, facing roughly toward the other end."""
     state = world.rng[i]
     world.position[slot] = place + wp.vec2(wp.randf(state, -START_SPREAD, START_SPREAD), 0.0)
     world.angle[slot] = facing + wp.randf(state, -START_TURN, START_TURN)
@@ -175,13 +176,14 @@ def line_up(world: Any, i: int, slot: int, place: wp.vec2, facing: float):
 
 @wp.func
 def ticks_played(world: Any, i: int, passed: int):
-    """Returns the ticks of the episode before this decision, and `passed` more."""
+    """Returns the number of the episode's ticks before this decision, plus `passed`."""
     return world.age[i] * TICKS + world.lead[i] + passed
 
 
 @wp.func
 def simulate(world: Any, i: int, players: int):
-    """Runs a decision's ticks until the episode ends; returns its end (0: none) and the ticks that it lasted."""
+    """Runs a decision's ticks until the episode ends; returns how it ended (0: not yet) and the number of ticks that
+    ran."""
     end = wp.int32(0)  # Warp variables; literals would be constants
     passed = wp.int32(0)
     while passed < TICKS and end == 0:
@@ -198,8 +200,8 @@ def simulate(world: Any, i: int, players: int):
 
 @wp.func
 def wait(world: Any, i: int, players: int, end: int, passed: int):
-    """Runs what is left of a decision after its episode's end. After the time limit, the motion of its last tick is
-    also left."""
+    """Runs the rest of a decision after its episode's end. After the time limit, the motion of the last tick is also
+    left."""
     left = TICKS - passed
     world.lead[i] = left
     for _ in range(left + wp.where(end == TIME_OUT, 1, 0)):

@@ -5,8 +5,8 @@ Field, ball and rules are those of SoccerTwos, with a block in the mouth of the 
 fast; the Goalie sidesteps as fast as it runs, and kicks the ball with every first touch. An episode ends with a goal,
 or is truncated after 5,000 ticks.
 
-A goal pays the group of the Strikers as in SoccerTwos. Each tick also costs a Striker 1/5000 and earns the Goalie as
-much, so that rewards show the winner of an episode without a goal.
+A goal pays the group of the Strikers as in SoccerTwos. Each tick also costs a Striker 1/5000 and earns the Goalie the
+same, so that rewards show the winner of an episode without a goal.
 
 A Striker has the rays of SoccerTwos with five tags: ball, goal, wall, Striker and Goalie. The Goalie has three frames
 of 41 rays all around, 9 degrees apart in Unity's order (the last two meet behind it), with four tags: ball, goal, wall
@@ -79,7 +79,7 @@ def observe(world: World, i: int):
 
 @wp.func
 def start(world: World, i: int):
-    """Starts an episode with a kick-off: Strikers left, the Goalie right. Its first frame is still to be observed."""
+    """Starts an episode with a kick-off: Strikers left, the Goalie right. The first frame is not observed yet."""
     rules.kick_off(world, i)
     for k in range(STRIKERS):
         rules.line_up(world, i, i * PLAYERS + k, wp.vec2(-START[0], START[1] * float(1 - 2 * k)), 0.0)

@@ -1,8 +1,9 @@
 """Sorter: touch numbered tiles in rising order, as in Unity's example.
 
 A round room with a radius of 20 m. An episode has 1 to `num_tiles` tiles, of 20 numbers and on 20 places along the
-wall, all drawn anew. The agent is dropped in the middle, and keeps its heading from the last episode. Tiles stand out
-of the wall by 0.25 m and are solid, also after they were touched. Rows of tiles are in rising order of their numbers.
+wall, all drawn anew. The agent is dropped in the middle, and keeps its heading of the last episode. Tiles stand out of
+the wall by 0.25 m and stay solid after they were touched. In the observation, tiles are in ascending order of their
+numbers.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ def finish(world: World, i: int, terminated: bool):
 @wp.func
 def simulate(world: World, i: int, forward: float, right: float, turn: float):
     """Runs the ticks of one decision and writes its reward; returns whether the episode ended: all tiles touched, a
-    wrong one, or no time.
+    wrong tile touched, or no time left.
 
-    What remains of the decision after that passes in the next episode, with nothing chosen.
+    Ticks that remain run in the next episode, with no action.
     """
     reward = float(0.0)  # Warp takes a literal for a constant
     over = bool(False)
@@ -123,7 +124,7 @@ ALIGNED = math.radians(5)  # this close to a tile's direction, walking outward t
 
 
 def touch_in_order(columns: Mapping[str, Tensor]) -> Tensor:
-    """Goes inward first, until the next tile lies straight outward; faces the way it goes."""
+    """Goes inward first, until the next tile is straight outward; faces its direction of movement."""
     position = columns["position"]
     velocity = columns["velocity"]
     heading = columns["heading"]
@@ -158,7 +159,8 @@ STEP = 0.2  # height of a tile for each number
 
 
 def draw_room(rows: Rows, behavior: str) -> Drawing:
-    """Draws the round room with its tiles, touched ones green, others the taller and darker the higher their number."""
+    """Draws the round room with its tiles: touched tiles are green, others are taller and darker the higher their
+    number."""
     number = rows["number"]
     slot = np.arange(rules.NUMBERS)
     angle = rows["place"] * (2 * math.pi / rules.NUMBERS)
@@ -184,7 +186,7 @@ class Sorter(WarpEnv):
     [3, 3, 3].
 
     A tile has a one-hot of its number, its position relative to the agent, and whether it was touched. Choices 1 and 2
-    of the branches: forward and back, right and left (in place of the first), turn left and turn right.
+    of the branches: forward and back, right and left (instead of the first branch), turn left and turn right.
     """
 
     behavior = "Sorter"

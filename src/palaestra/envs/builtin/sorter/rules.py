@@ -1,12 +1,12 @@
-"""The round room: its columns and sizes, how tiles are dealt, what the agent observes, and how it moves within a
+"""The round room: its columns and sizes, how tiles are dealt, what the agent observes, and how the agent moves within a
 physics tick.
 
 Positions are in meters from the middle, east and north (Unity's x and z); headings in radians from the north through
-the east. Heights are above the agent's when it stands on the floor.
+the east. Heights are above the agent's height when it stands on the floor.
 
-The agent is a box with edges of 1 m that only its own turns turn. It is dropped, and slides on the floor: friction
-takes up to 1.2 times the speed that the floor's push gives, twice the materials' 0.6, since PhysX holds a patch of
-contacts at two points with the full coefficient each.
+The agent is a box with edges of 1 m that turns only by its own actions. It is dropped, and slides on the floor:
+friction takes up to 1.2 times the speed that the floor's push gives, twice the materials' 0.6, since PhysX holds a
+patch of contacts at two points with the full coefficient each.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def body_of(position: wp.vec2, velocity: wp.vec2, heading: float):
 
 @wp.func
 def act(body: Body, forward: float, right: float, turn: float):
-    """Returns the agent after a choice: pushed to the right or, if not, ahead, and turned to the right."""
+    """Returns the agent after a choice: pushed to the right or, if `right` is 0, ahead; and turned to the right."""
     ahead = wp.vec2(wp.cos(body.angle), wp.sin(body.angle))
     way = forward * ahead
     if right != 0.0:
@@ -181,7 +181,7 @@ def act(body: Body, forward: float, right: float, turn: float):
 
 @wp.func
 def slide(body: Body, press: float):
-    """Returns the agent after a tick of the floor's friction; `press` is the speed that the floor takes."""
+    """Returns the agent after a tick of the floor's friction; `press` is the speed that the floor stops."""
     most = FRICTION * press
     speed = wp.length(body.velocity)
     body.velocity *= 1.0 - wp.min(most / wp.max(speed, 1.0e-6), 1.0)

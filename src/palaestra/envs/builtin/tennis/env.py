@@ -1,13 +1,13 @@
-"""Tennis, as Unity had it: two agents keep a ball in play over a net; the first that fails loses.
+"""Tennis, as in Unity's former example: two agents keep a ball in play over a net; the first that fails loses.
 
 A rally begins with the ball falling from 6 m onto a side drawn at random, 12.9 m above the floor. Both agents' episodes
-end with the rally, which has no time limit. `motion` holds the physics and decides who loses. Unity removed the example
-before ML-Agents 2.
+end with the rally, which has no time limit. `motion` computes the physics and decides which side loses. Unity removed
+the example before ML-Agents 2.
 
-An agent observes its racket's position and velocity, the ball's, and the third number of its racket's rotation as a
-quaternion, which is always 0 because the racket is turned around; all in its own frame (meters, the net at 0, its own
-side negative). The last three of these frames are shown, oldest first. It chooses its speed toward the net, to jump,
-and the racket's tilt.
+An agent observes position and velocity of its racket and of the ball, and the third number of its racket's rotation as
+a quaternion, which is always 0 because the racket is turned around; all in its own frame (meters, the net at 0, its own
+side negative). The last three frames are observed, oldest first. It chooses its speed toward the net, its jump, and the
+racket's tilt.
 """
 
 from __future__ import annotations
@@ -156,7 +156,8 @@ def load_rally(world: World, i: int):
 
 @wp.func
 def simulate(world: World, i: int, ticks: int, left_order: wp.vec3, right_order: wp.vec3):
-    """Runs up to so many physics ticks, until the rally is lost; returns those left, and the loser or NOBODY."""
+    """Runs up to `ticks` physics ticks, until the rally is lost; returns the ticks that are left, and the loser or
+    NOBODY."""
     first = i * AGENTS
     left = load_racket(world, first)
     right = load_racket(world, first + 1)
@@ -197,7 +198,8 @@ def begin(world: World):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. Ticks left after a rally's end pass in the next, with no action."""
+    """Advances every area by one decision. Ticks that remain after a rally's end run in the next rally, with no
+    action."""
     i = wp.tid()
     first = i * AGENTS
     strokes = world.strokes[i]
@@ -230,7 +232,8 @@ TILTS = torch.linspace(-1.0, 0.4, 15)
 
 
 def return_ball(columns: Mapping[str, Tensor]) -> Tensor:
-    """Follows a ball that comes to its side, with the tilt that would send it into the middle of the other side."""
+    """Follows a ball that comes to the agent's side, with the tilt that would send it into the middle of the other
+    side."""
     mirror = torch.tensor([[[1.0, 1.0]], [[-1.0, 1.0]]], device=columns["ball"].device)
     ball = (columns["ball"] * mirror).transpose(0, 1).reshape(-1, 2)  # a row per slot, in its frame
     velocity = (columns["ball_velocity"] * mirror).transpose(0, 1).reshape(-1, 2)
@@ -246,7 +249,8 @@ def return_ball(columns: Mapping[str, Tensor]) -> Tensor:
 
 
 def best_tilt(ball: Tensor, velocity: Tensor, run: Tensor) -> Tensor:
-    """Returns the tilt (S,) that sends a ball (S, 2) nearest to AIM, from a racket at this speed (S,)."""
+    """Returns the tilt (S,) that sends a ball (S, 2) as near as possible to AIM, from a racket that moves at the speed
+    `run` (S,)."""
     choice = TILTS.to(ball.device)
     # (tilts, 2)
     normal = torch.stack([(motion.MOST_TILT * choice).cos(), -(motion.MOST_TILT * choice).sin()], 1)

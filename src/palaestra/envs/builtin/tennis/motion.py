@@ -6,12 +6,12 @@ speed, and without friction. Both coordinates of its velocity are kept within 9 
 
 A rally is decided when the ball comes into contact with
 
-- a racket that has hit it last: that side loses;
-- the floor of the side that has hit it last, or of a side whose floor it has touched since, or any floor before the
-  first stroke: that side loses;
-- the wall of the side that has hit it last, or whose floor it has touched since: that side loses; any other ball at a
-  wall was out;
-- the net, during the first stroke of a rally: the side that has hit it last loses; later it only bounces.
+- a racket that has hit the ball last: the racket's side loses;
+- the floor of the side that has hit the ball last, or of a side whose floor the ball has touched since, or any floor
+  before the first stroke: that side loses;
+- the wall of the side that has hit the ball last, or of a side whose floor it has touched since: that side loses; at
+  any other wall the ball was out;
+- the net, during the first stroke of a rally: the side that has hit the ball last loses; later the ball only bounces.
 
 A contact counts as it begins: a ball that stays on a racket has been hit once.
 """
@@ -78,7 +78,7 @@ class Racket:
 
 @wp.func
 def mirror(v: wp.vec2, side: int):
-    """Returns a vector of the area in the frame of a side, in which its own half is negative, or back."""
+    """Returns a vector of the area in the frame of a side, in which its own half is negative; or the reverse."""
     return wp.vec2(wp.where(side == 0, v[0], -v[0]), v[1])
 
 
@@ -119,7 +119,7 @@ def bounce(velocity: wp.vec2, normal: wp.vec2):
 
 @wp.func
 def away_from_box(local: wp.vec2, half: wp.vec2):
-    """Returns the unit vector from a box about the origin to a point, and how far the point is outside."""
+    """Returns the unit vector from a box about the origin to a point, and the point's distance from the box."""
     nearest = wp.min(wp.max(local, -half), half)
     away = local - nearest
     distance = wp.length(away)
@@ -134,7 +134,7 @@ def away_from_box(local: wp.vec2, half: wp.vec2):
 
 @wp.func
 def lose(rally: Rally, side: int):
-    """Returns the rally, lost by a side unless it has been decided already."""
+    """Returns the rally, now lost by this side unless it has been decided already."""
     rally.loser = wp.where(rally.loser == NOBODY, side, rally.loser)
     return rally
 
@@ -213,7 +213,7 @@ def meet_court(rally: Rally, radius: float):
 
 @wp.func
 def move_ball(rally: Rally, gravity: float):
-    """Returns the rally with the ball moved on by a physics tick, its velocity not yet limited."""
+    """Returns the rally with the ball moved by one physics tick; its velocity is not limited yet."""
     rally.velocity -= wp.vec2(0.0, gravity * SECONDS)
     rally.position += rally.velocity * SECONDS
     return rally
@@ -221,6 +221,6 @@ def move_ball(rally: Rally, gravity: float):
 
 @wp.func
 def limit(velocity: wp.vec2):
-    """Returns the ball's velocity within its limits."""
+    """Returns the ball's velocity, clipped to its limits."""
     most = wp.vec2(TOP_SPEED, TOP_SPEED)
     return wp.min(wp.max(velocity, -most), most)

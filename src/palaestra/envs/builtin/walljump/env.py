@@ -1,19 +1,20 @@
 """WallJump: get over a wall to the goal behind it, by a jump or, if the wall is high, from a block pushed up to it.
 
-This is Unity's example. The floor, without a rim, is 21 m wide and 21 m long; the wall lies across it, but for half a
-meter at both ends, and its upper half stands above: one of 4 reaches 1.55 m above the floor and one of 8 reaches 3.55
-m. A jump lifts by some 2.7 m, and the block is 2.05 m high. The goal is a place behind the wall on the right. An
-episode draws one of five walls: none and a small one are played as SmallWallJump, and three big ones as BigWallJump. It
-ends with -1 if the agent or the block is beside the floor: without the block a big wall cannot be passed.
+This is Unity's example. The floor, without a rim, is 21 m wide and 21 m long; the wall lies across it, except for half
+a meter at each end. Its upper half is above the floor: a wall of height 4 reaches 1.55 m above the floor, one of height
+8 reaches 3.55 m. A jump reaches about 2.7 m, and the block is 2.05 m high. The goal is a place behind the wall on the
+right. An episode draws one of five walls: none and a small one are played as SmallWallJump, and three big ones as
+BigWallJump. The episode ends with -1 if the agent or the block leaves the floor: without the block a big wall cannot be
+passed.
 
-A decision is five physics ticks of 0.02 s. Each tick of running adds 3 m/s against a drag of 2, half of that in the
-air, and a tick of turning turns by 6 degrees. The agent's first episode begins with its back to the wall, each later
-one with the heading that it had; what it hits can turn it. If an episode ends within a decision, the new one passes the
-rest of its ticks without an action.
+A decision is five physics ticks of 0.02 s. Each tick of running adds 3 m/s (half of this in the air) against a drag of
+2/s, and each tick of turning turns by 6 degrees. The agent's first episode begins with its back to the wall, each later
+episode with its last heading; things that it hits can turn it. If an episode ends within a decision, the remaining
+ticks run in the new episode without an action.
 
-Observations are six frames of two ray sensors and of a vector: x, height and y from the middle of the floor, over 20,
-and whether there is ground below. The offset rays begin 2.5 m above the agent's middle and rise by as much over their
-20 m: they see a big wall, but neither a small one nor the block.
+Observations are six frames of two ray sensors and of a vector: x, height and y from the middle of the floor, divided by
+20, and whether there is ground below. The rays of the second sensor begin 2.5 m above the agent's middle and rise by as
+much over their 20 m: they see a big wall, but neither a small wall nor the block.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ share in m/s.
 
 
 def over_the_wall(columns: Mapping[str, Tensor]) -> Tensor:
-    """Passes small walls by a jump, big ones from the block. 0: nothing, 1: forward, left, jump, 2: back, right."""
+    """Passes small walls by a jump, big walls from the block. 0: nothing, 1: forward, left, jump, 2: back, right."""
     angle = columns["angle"]
     off = torch.remainder(angle - torch.pi / 2 + torch.pi, 2 * torch.pi) - torch.pi
     turn = (off < -0.28).long() + 2 * (off > 0.28).long()
@@ -64,7 +65,8 @@ def over_the_wall(columns: Mapping[str, Tensor]) -> Tensor:
 
 
 def nearest_move(columns: Mapping[str, Tensor], target: Tensor) -> Tensor:
-    """Returns the move (S,) after which agents rest nearest to their target: none, forward, back, left, right."""
+    """Returns the move (S,) after which agents come to rest nearest to their target: none, forward, back, left,
+    right."""
     place = columns["agent"]
     velocity = columns["agent_speed"]
     angle = columns["angle"]
@@ -89,7 +91,7 @@ def coast(velocity: Tensor) -> Tensor:
 
 
 def plan(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns where to go (S, 2), whether to run ahead instead, and whether to jump."""
+    """Returns the places to go to (S, 2), whether to run ahead instead, and whether to jump."""
     (x, y), (block_x, block_y), height = columns["agent"].unbind(1), columns["block"].unbind(1), columns["height"]
     needs_block = columns["wall"] > 2.6
     goal_x = rules.GOAL_PLACE[0]
@@ -128,7 +130,7 @@ HIGHEST_WALL = 5.0  # above the floor
 
 
 def draw_scene(rows: Rows, _behavior: str) -> Drawing:
-    """Draws the floor, the goal, the wall, darker the higher it is, the block, and the agent."""
+    """Draws the floor, the goal, the wall (darker the higher it is), the block, and the agent."""
     zero = np.zeros((rows.areas, 1, 2))
     goal = (rules.GOAL_PLACE[0], float(rules.GOAL_PLACE[1] - MIDDLE[1]))
     wall = np.maximum(rows["wall"][:, None] - motion.FLOOR, 0.0)
@@ -161,7 +163,7 @@ class WallJump(WarpEnv):
     """WallJump: two ray sensors (210 each) and a vector (24), six frames each, discrete [3, 3, 3, 2]: run, turn,
     sidestep, jump.
 
-    The first choice of running is forward; those of turning and sidestepping are to the left.
+    The first choice of running is forward; the first choices of turning and sidestepping are to the left.
     """
 
     behavior = "WallJump"

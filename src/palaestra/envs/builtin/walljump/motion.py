@@ -1,9 +1,9 @@
 """How the agent of WallJump runs, jumps and pushes: `rigid_bodies` in the plane, and its height separately.
 
 Lengths are in meters. x runs along the wall and y across it, toward the goal, from the middle of Unity's area; heights
-are Unity's, so the floor is at 0.45. Boxes stand upright, and only the agent turns. Where it meets a wall or a block it
-is held by the side or by the top, whichever it has entered less. A side that it presses on also slows its rise and fall
-by friction.
+are Unity's, so the floor is at 0.45. Boxes stand upright, and only the agent turns. If it meets a wall or a block, it
+is held by the side or by the top, depending on which it has entered less. A side against which it presses also slows
+its rise and fall by friction.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Order:
 
 @wp.func
 def block_body(place: wp.vec2, velocity: wp.vec2):
-    """Returns the block, which nothing turns."""
+    """Returns the block as a body; nothing turns it."""
     body = box_body(place, velocity, 0.0, 0.0, wp.vec2(BLOCK_HALF, BLOCK_HALF), BLOCK_MASS)
     body.inverse_inertia = 0.0
     return body
@@ -106,7 +106,7 @@ def block_body(place: wp.vec2, velocity: wp.vec2):
 
 @wp.func
 def wall_body():
-    """Returns the wall as a body that nothing moves, for contacts seen from above."""
+    """Returns the wall as a body that never moves, for contacts seen from above."""
     return fixed_box(wp.vec2(0.0, WALL_Y), WALL_HALF, 0.0)
 
 
@@ -118,13 +118,13 @@ def is_within(place: wp.vec2, center: wp.vec2, half: wp.vec2):
 
 @wp.func
 def is_below(top: float, height: float):
-    """Returns whether a top is within the reach of the ray that looks for ground a little below the feet."""
+    """Returns whether a top is within reach of the ray that looks for ground a little below the feet."""
     return top < height - 0.05 and top > height - 1.05
 
 
 @wp.func
 def is_grounded(scene: Scene):
-    """Returns whether there is ground less than 0.55 m straight below the feet: it may jump."""
+    """Returns whether there is ground less than 0.55 m straight below the feet, so that the agent may jump."""
     if is_below(FLOOR, scene.height):
         return True
     place = scene.agent.position
@@ -143,7 +143,7 @@ def is_near(a: Body, b: Body):
 
 @wp.func
 def stands(scene: Scene):
-    """Returns whether the agent's feet touch anything: it runs at full strength and does not fall faster."""
+    """Returns whether the agent's feet touch anything; then it runs at full strength and does not fall faster."""
     low = scene.height - 0.55
     if low < FLOOR:
         return True
@@ -157,7 +157,7 @@ def stands(scene: Scene):
 
 @wp.func
 def toward(velocity: wp.vec3, wish: wp.vec3, most: float):
-    """Returns a velocity moved toward another one by at most so much."""
+    """Returns a velocity moved toward another velocity by at most `most`."""
     change = wish - velocity
     size = wp.length(change)
     if size <= most:
@@ -167,7 +167,7 @@ def toward(velocity: wp.vec3, wish: wp.vec3, most: float):
 
 @wp.func
 def steer(scene: Scene, order: Order):
-    """Returns the scene after an action, the push (m/s) that the tick's physics add, and the downward pull (m/s²)."""
+    """Returns the scene after an action, the push (m/s) that the tick's physics adds, and the downward pull (m/s²)."""
     agent = scene.agent
     on_ground = stands(scene)
     strength = wp.where(on_ground, 1.0, IN_AIR)
@@ -197,7 +197,7 @@ def steer(scene: Scene, order: Order):
 
 @wp.func
 def rub_side(a: Body, climb: float, b: Body, lift: float, contact: Contact, rub: Rub):
-    """Returns both bodies, their speeds upward and the friction so far, after a round of friction of a side."""
+    """Returns both bodies, their upward speeds and the friction so far, after one round of friction at a side."""
     most = GRIP * rub.pushed
     point = 0.5 * (contact.first + contact.second)
     along = wp.vec2(-contact.normal[1], contact.normal[0])
@@ -215,7 +215,7 @@ def rub_side(a: Body, climb: float, b: Body, lift: float, contact: Contact, rub:
 
 @wp.func
 def press_side(a: Body, b: Body, contact: Contact, rub: Rub):
-    """Returns both bodies after the agent's contact with a side, without friction, and what they have pressed."""
+    """Returns both bodies after the agent's contact with a side, without friction, and the impulses of the contact."""
     before = a.velocity
     a, b = press(a, b, contact, 0.0)
     rub.pushed += wp.dot(before - a.velocity, contact.normal) / a.inverse_mass
@@ -224,7 +224,8 @@ def press_side(a: Body, b: Body, contact: Contact, rub: Rub):
 
 @wp.func
 def side_contact(agent: Body, box: Body, height: float, top: float):
-    """Returns the grown agent's contact with a box's side, of count 0 if none, and whether the top holds it."""
+    """Returns the grown agent's contact with a box's side (count 0 if none), and whether the box's top holds the
+    agent."""
     contact = Contact()
     if height - AGENT_HALF >= top + MARGIN or not is_near(agent, box):
         return contact, False
@@ -237,7 +238,7 @@ def side_contact(agent: Body, box: Body, height: float, top: float):
 
 @wp.func
 def move(scene: Scene, gravity: float):
-    """Returns the scene after the physics of one tick, with this acceleration of the agent downward."""
+    """Returns the scene after the physics of one tick, in which the agent accelerates downward by `gravity`."""
     agent = apply_drag(scene.agent, AGENT_DRAG, SPIN_DRAG)
     block = apply_drag(scene.block, BLOCK_DRAG, 0.0)
     wall = wall_body()
@@ -287,13 +288,13 @@ def move(scene: Scene, gravity: float):
 
 @wp.func
 def has_floor(place: wp.vec2):
-    """Returns whether the floor is below."""
+    """Returns whether the floor is below a place."""
     return wp.abs(place[0]) < HALF_WIDTH and place[1] > NEAR_END and place[1] < FAR_END
 
 
 @wp.func
 def is_lost(scene: Scene):
-    """Returns whether the agent or its block has nothing below."""
+    """Returns whether the agent or its block has no floor below."""
     if not has_floor(scene.block.position):
         return True
     place = scene.agent.position

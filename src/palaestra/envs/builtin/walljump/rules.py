@@ -1,4 +1,5 @@
-"""WallJump: its columns, what its sensors observe, where an episode begins, which wall it has, and how it ends."""
+"""WallJump: its columns, what its sensors observe, where an episode begins, which wall the episode has, and how it
+ends."""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ class World(EndColumns, EpisodeColumns, ParameterColumns):
 
 @wp.struct
 class Box:
-    """A box with its sides along the axes, as the level rays or those that rise may meet it."""
+    """A box with its sides along the axes, as level or rising rays may meet it."""
 
     to: wp.vec2  # from its center to the eye
     half: wp.vec2
@@ -85,7 +86,8 @@ class Box:
 
 @wp.func
 def is_behind(to: wp.vec2, half: wp.vec2, reach: float, ahead: wp.vec2):
-    """Returns whether no ray can meet a box because all of it is behind the agent; `to` leads from its center."""
+    """Returns whether no ray can meet a box because the whole box is behind the agent; `to` leads from the box's
+    center."""
     return wp.dot(to, ahead) > wp.abs(ahead[0]) * half[0] + wp.abs(ahead[1]) * half[1] + reach
 
 
@@ -113,7 +115,7 @@ def cast_level(box: Box, way: wp.vec2):
 
 @wp.struct
 class Solid:
-    """A box with its sides along the axes, as rays that rise may meet it."""
+    """A box with its sides along the axes, as rising rays may meet it."""
 
     to: wp.vec3  # from its center to the eye
     half: wp.vec3
@@ -122,7 +124,8 @@ class Solid:
 
 @wp.func
 def rising_box(eye: wp.vec3, ahead: wp.vec2, center: wp.vec2, half: wp.vec2, bottom: float, top: float):
-    """Returns a box as rising rays meet it: seen if they begin below its top and beside it, and it is not behind."""
+    """Returns a box as rising rays meet it: it is seen if the rays begin below its top and beside it, and it is not
+    behind the agent."""
     box = Solid()
     box.to = eye - wp.vec3(center[0], center[1], 0.5 * (bottom + top))
     box.half = wp.vec3(half[0], half[1], 0.5 * (top - bottom))
@@ -175,7 +178,7 @@ def observe_level(world: World, i: int, ahead: wp.vec2, at: int):
 
 @wp.func
 def observe_offset(world: World, i: int, ahead: wp.vec2, at: int):
-    """Writes the rays that rise from column `at` on; they begin above the block."""
+    """Writes the rising rays from column `at` on; they begin above the block."""
     eye = wp.vec3(world.agent[i][0], world.agent[i][1], world.height[i] + EYE_UP)
     wall = rising_box(eye, ahead, wp.vec2(0.0, WALL_Y), WALL_HALF, -world.wall[i], world.wall[i])
     goal = rising_box(eye, ahead, GOAL_PLACE, GOAL_HALF, GOAL_BOTTOM, GOAL_TOP)
@@ -302,7 +305,7 @@ def is_in_goal(scene: Scene):
 
 @wp.func
 def end(world: World, i: int, scene: Scene, outcome: int):
-    """Ends the episode, with its last observation, and starts the next one; returns its scene."""
+    """Ends the episode, with its last observation, and starts the next episode; returns the next episode's scene."""
     store_scene(world, i, scene)
     world.terminated[i] = outcome != 0
     world.truncated[i] = outcome == 0
@@ -339,7 +342,8 @@ def read_order(world: World, i: int, report: wp.array(dtype=wp.int32)):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. Ticks left after an episode's end pass in the next, without an action."""
+    """Advances every area by one decision. Ticks that remain after an episode's end run in the next episode, without an
+    action."""
     i = wp.tid()
     world.played[i] = world.plays[i]
     world.terminated[i] = False
