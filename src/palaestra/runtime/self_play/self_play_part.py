@@ -22,8 +22,7 @@ from palaestra.scenario.standing import standing_in_words
 
 class SelfPlay(RunPart):
     """Runs self-play for all behaviors of a run that have it. A change of players or of the learning team takes effect
-    when an area begins its next episode.
-    """
+    when an area begins its next episode."""
 
     name = "self_play"
 
