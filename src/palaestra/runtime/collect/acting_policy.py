@@ -1,4 +1,5 @@
-"""Policies that act for the agents of a behavior while a run collects: a trainer's, opponents, or a teacher."""
+"""Policies that act for the agents of a behavior while a run collects: the policy of a trainer, opponents, or a
+teacher."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ class ActingPolicy(Protocol):
 
     @property
     def recurrent_state(self) -> Tensor:
-        """Recurrent state of all slots, (S, ...), as checkpoints store it."""
+        """Recurrent state of all slots, (S, ...), in the form for checkpoints."""
         ...
 
     @recurrent_state.setter
@@ -31,11 +32,11 @@ class ActingPolicy(Protocol):
         ...
 
     def forget(self) -> None:
-        """Clears the state of all slots, because other agents follow."""
+        """Clears the state of all slots, because the slots now get other agents."""
         ...
 
     def blank(self, step: TimeStep) -> Decision:
-        """Returns a decision that shows the shapes of its columns, and changes nothing."""
+        """Returns a decision with the shapes of all columns, and changes nothing."""
         ...
 
 

@@ -28,11 +28,11 @@ class AreaEpisodes:
         self._living = {name: step.acting.clone() for name, step in steps.items()}
 
     def over(self, steps: Mapping[str, TimeStep]) -> Tensor | None:
-        """Returns the areas (areas,) whose episode these tables end, so that agents acting there start the next one.
-        None: no area's.
+        """Returns the areas (areas,) whose episode these tables end; agents that act in these areas start the next
+        episode. None: no area's.
 
-        On an accelerator, where the check would wait for the device, the result is always a column. Takes each tick's
-        tables once.
+        On an accelerator, where the check would wait for the device, the result is always a column. Must get the tables
+        of each tick once.
         """
         quiet = all(_quiet(step) for step in steps.values())
         ended = {} if quiet else {name: _ended(step) for name, step in steps.items()}
@@ -57,11 +57,11 @@ class AreaEpisodes:
         return living if more <= 0 else torch.cat([living, living.new_zeros(more)])
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns which episodes go on."""
+        """Returns which episodes are unfinished."""
         return {"living": dict(self._living)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores which episodes go on."""
+        """Restores which episodes are unfinished."""
         self._living = dict(state["living"])
 
 

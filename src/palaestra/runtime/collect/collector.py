@@ -68,7 +68,7 @@ class BehaviorCollector:
         """Slots (S,) played by the learning policy in the episodes that end with the present tables; None: all."""
 
     def open(self, step: TimeStep, chosen: PendingDecision) -> None:
-        """Stores a decision if anything is learned from it."""
+        """Stores a decision if a trainer learns from it."""
         if self.rollout_size is not None:
             decision = chosen.decision()
             if chosen.learned is not None:
@@ -85,8 +85,8 @@ class BehaviorCollector:
         return (SteadyBuffer if self.steady else SlottedBuffer)(step, decision, ticks, self.needs)
 
     def complete(self, step: TimeStep) -> int:
-        """Completes decisions in the buffer, and returns how many. Agents that first decided after the buffer was made
-        may make a rollout longer."""
+        """Completes decisions in the buffer, and returns their number. Agents that first decided after the buffer was
+        made may make a rollout longer."""
         assert self.buffer is not None
         assert self.rollout_size is not None
         completed = self.buffer.complete(step)
@@ -96,7 +96,8 @@ class BehaviorCollector:
         return completed
 
     def forget(self) -> None:
-        """Drops the rollout and the open episodes, because other agents follow, in any number of slots."""
+        """Drops the rollout and the open episodes, because the slots now get other agents, possibly in another
+        number."""
         self.policy.forget()
         self.buffer = None
         self.meter.forget()
@@ -113,16 +114,16 @@ class BehaviorCollector:
 
     @property
     def steady(self) -> bool:
-        """Whether every slot yields a decision to learn from on every tick."""
+        """Whether every slot makes a decision to learn from on every tick."""
         return self.spec.steady and not self.shared
 
     @property
     def full(self) -> bool:
-        """Whether its rollout is complete."""
+        """Whether the behavior's rollout is complete."""
         return self.may_be_full(0)
 
     def may_be_full(self, more: int) -> bool:
-        """Whether its rollout would be complete after `more` further decisions."""
+        """Whether the behavior's rollout would be complete after `more` further decisions."""
         return (
             self.rollout_size is not None
             and self.buffer is not None
@@ -135,7 +136,7 @@ class TickObserver(Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether it needs no call of `tick` until another behavior joins or a reset."""
+        """Whether `tick` need not be called until another behavior joins or a reset."""
         ...
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
@@ -281,14 +282,14 @@ class Collector:
             collector.decisions += len(step.acting) if collector.steady else int(collector.own(step).sum())
 
     def take(self, name: str) -> Rollout:
-        """Returns a behavior's rollout and begins the next one. Raises EnvError where the environment sent numbers that
+        """Returns a behavior's rollout and begins the next one. Raises EnvError if the environment sent numbers that
         are not finite."""
         return taken(self.collectors[name], self.steps[name])
 
 
 def taken(collector: BehaviorCollector, step: TimeStep) -> Rollout:
     """Returns the rollout that a collector has filled up to this table, and lets it begin the next one. Raises EnvError
-    where the environment sent numbers that are not finite."""
+    if the environment sent numbers that are not finite."""
     assert collector.buffer is not None
     rollout = collector.buffer.take(step)
     if not finite(*rollout.final_obs):

@@ -1,4 +1,4 @@
-"""The state of a collector in a checkpoint: environment, present tables, and each behavior's open rollout."""
+"""The state of a collector in a checkpoint: the environment, its current tables, and each behavior's open rollout."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 
 
 def state_of(collector: Collector) -> dict[str, Any]:
-    """Returns the state of the environment, the present tables, and each behavior's open rollout. Take all episodes
-    from the meters first."""
+    """Returns the state of the environment, its current tables, and each behavior's open rollout. Call `take` of all
+    episode meters first."""
     return {
         "env": dict(collector.env.state_dict()),
         "on_host": collector.on_host,
@@ -37,11 +37,11 @@ def state_of(collector: Collector) -> dict[str, Any]:
 
 
 def restore(collector: Collector, state: Mapping[str, Any], seed: int, *, episodes: bool = True) -> bool:
-    """Restores a state. Returns whether its episodes go on as well; never if `episodes` is False.
+    """Restores a state. Returns whether the environment's episodes continue as well; never if `episodes` is False.
 
-    They do not if the environment cannot be saved, has other areas, behaviors or columns, or moved to or from an
-    accelerator: then new episodes start from `seed`, and the rollouts are collected again. Decisions and brains' random
-    streams are restored when a behavior joins (`SavedRun`).
+    They do not continue if the environment cannot be saved, has other areas, behaviors or columns, or moved to or from
+    an accelerator: then new episodes start from `seed`, and the rollouts are collected again. Decisions and brains'
+    random streams are restored when a behavior joins (`SavedRun`).
     """
     device = collector.env.device
     restored = episodes and _fits(collector, state) and _restores(collector.env, state["env"])
@@ -73,7 +73,8 @@ def _restore_episodes(one: BehaviorCollector, saved: Mapping[str, Any], step: Ti
 
 
 def restore_buffer(one: BehaviorCollector, saved: Mapping[str, Any] | None, step: TimeStep) -> None:
-    """Restores an open rollout, if there was one. `step`: the table with which its episodes go on."""
+    """Restores a behavior's open rollout, if there was one. `step`: the table with which the rollout's episodes
+    continue."""
     if saved is not None and one.rollout_size is not None:
         one.buffer = one.make_buffer(step, one.policy.blank(step))
         if saved["kind"] == type(one.buffer).__name__:  # else opponents came or went
@@ -116,7 +117,7 @@ def pack(step: TimeStep) -> dict[str, Any]:
 
 
 def unpack(state: Mapping[str, Any]) -> TimeStep:
-    """Returns the TimeStep that `pack` was given."""
+    """Returns the TimeStep that was given to `pack`."""
     final_obs = FinalObs(state["final_obs"]["slots"], tuple(state["final_obs"]["obs"]))
     columns = {name: column for name, column in state.items() if name != "final_obs"}
     return TimeStep(**{**columns, "obs": tuple(state["obs"]), "final_obs": final_obs})

@@ -39,7 +39,7 @@ def check_shapes(name: str, spec: BehaviorSpec, step: TimeStep) -> None:
 
 
 def check_step(name: str, spec: BehaviorSpec, step: TimeStep) -> None:
-    """Raises NotFinite or EnvError for numbers that would spoil a policy. Runs on every tick on the CPU only."""
+    """Raises NotFinite or EnvError for numbers that would damage a policy. Is called on every tick, on the CPU only."""
     for i, obs in enumerate(step.obs):
         if not math.isfinite(obs.sum()):
             refuse(name, f"observation '{spec.obs[i].name}'", obs)
@@ -67,7 +67,7 @@ def check_rollout(name: str, spec: BehaviorSpec, rollout: Rollout) -> None:
 
 
 def check_ends(name: str, spec: BehaviorSpec, rollout: Rollout) -> None:
-    """Raises NotFinite for final observations that would spoil a bootstrapped value. Called once a rollout."""
+    """Raises NotFinite for final observations that would damage a bootstrapped value. Called once a rollout."""
     agents = rollout.final_rows % rollout.shape[1]
     for i, obs in enumerate(rollout.final_obs):
         refuse(name, f"at a truncated episode's end, observation '{spec.obs[i].name}'", obs, agents)

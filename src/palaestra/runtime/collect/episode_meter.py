@@ -17,8 +17,8 @@ from palaestra.runtime.collect.episodes import NONE, Episodes, Flags, OpenEpisod
 class EpisodeMeter:
     """Sums rewards over the episodes of one behavior.
 
-    A tick only stores references to its columns. They are summed many ticks at a time, which costs little and
-    does not wait for an accelerator.
+    A tick only stores references to its columns. The columns are summed for many ticks together, which is fast and does
+    not wait for an accelerator.
     """
 
     def __init__(self, slots: int) -> None:
@@ -37,7 +37,7 @@ class EpisodeMeter:
         self._partial = np.zeros(0, bool)
 
     def mark(self) -> None:
-        """Remembers which episodes are unfinished now. Call `take` first."""
+        """Records which episodes are unfinished now. Call `take` first."""
         assert not self._ticks
         self._older = self._open.waiting | (self._open.lengths > 0)
 
@@ -57,12 +57,12 @@ class EpisodeMeter:
 
     @property
     def slots(self) -> int:
-        """Number of slots in the tables that it has seen."""
+        """Number of slots in the newest tables."""
         return len(self._open)
 
     @property
     def agents(self) -> float:
-        """Mean number of agents that decided in a tick, of the ticks summed so far; 0 if there are none."""
+        """Mean number of agents that decided in a tick, over the ticks summed so far; 0 if no tick was."""
         return self._decisions / max(self._summed, 1)
 
     def __len__(self) -> int:
@@ -70,7 +70,7 @@ class EpisodeMeter:
         return len(self._ticks)
 
     def take(self) -> Episodes:
-        """Sums the ticks since the last call; waits for the device once."""
+        """Sums the ticks since the last call; waits once for the device."""
         columns = zip(*map(host, zip(*self._ticks, strict=True)), strict=True)
         found = [NONE, *(self._add(*both) for both in zip(columns, self._optional, strict=True))]
         self._ticks.clear()

@@ -24,12 +24,12 @@ class Episodes(NamedTuple):
 
     @property
     def together(self) -> NDArray[np.float64]:
-        """Returns what agents earned themselves and with their groups, (E,)."""
+        """Returns the total reward of each episode, the agent's own and its group's, (E,)."""
         return self.returns + self.group_returns
 
     @property
     def judged(self) -> NDArray[np.float64]:
-        """Returns by which runs are compared: one of each single agent, and one of each group that ended."""
+        """Returns by which runs are compared: one for each agent without a group, and one for each group that ended."""
         return self.together[self.last_of_group | ~self.in_group]
 
 
@@ -57,7 +57,7 @@ class OpenEpisodes:
             self.groups = np.pad(self.groups, (0, more), constant_values=-1)
 
     def add_rewards(self, acting: Flags, ended: Flags, reward: Numbers, group_reward: Numbers) -> None:
-        """Adds a tick's rewards, each (S,), where a decision's outcome is known now: its agent acts again or its
+        """Adds a tick's rewards, each (S,), to decisions whose outcome is known now: the agent acts again or its
         episode ended."""
         completed = self.waiting & (acting | ended)
         self.returns += reward * completed
@@ -66,8 +66,8 @@ class OpenEpisodes:
         self.waiting &= ~completed
 
     def last_of_groups(self, ended: Flags) -> NDArray[np.int64]:
-        """Returns the slots whose `group_returns` hold a whole group's reward, for groups with no member left after
-        `ended` (S,)."""
+        """Returns the slots whose `group_returns` hold a whole group's reward, for groups that `ended` (S,) leaves
+        empty."""
         return last_of_groups(ended, self.living, self.groups, self.lengths)
 
     def close(self, ended: Flags) -> None:
@@ -100,10 +100,10 @@ NONE = Episodes(
 def last_of_groups(
     ended: NDArray[np.bool_], living: NDArray[np.bool_], group: NDArray[np.int64], length: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Returns, for each group that these ends leave empty, the slot of the member that decided most, (G,).
+    """Returns for each group that these ends leave empty the slot of the member with the most decisions, (G,).
 
     The last member's group return is the whole group's reward: members that left earlier received only part of it. All
-    columns are (S,); `living`: slots whose episodes were open before; `group`: the group of each, -1 without one.
+    columns are (S,); `living`: slots whose episodes were open before; `group`: each slot's group, -1 without a group.
     """
     slots = (ended & (group >= 0)).nonzero()[0]
     slots = slots[~np.isin(group[slots], group[living & ~ended])]

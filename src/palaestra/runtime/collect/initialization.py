@@ -30,7 +30,7 @@ def initialize(learner: Learner, state: Mapping[str, Any], origin: Path) -> str:
     """Copies another run's network. Raises ConfigError if the networks differ in shape.
 
     Returns the parts that start untrained, and why: values depend on the run's reward signals and trainer, a critic on
-    its observations; '' if all are taken over.
+    its observations; '' if all parts get the saved weights.
     """
     network = learner.trainer.network
     saved = state["trainer"]["network"]
@@ -65,8 +65,8 @@ def could_start(network: Trunk, saved: Mapping[str, Any]) -> bool:
 
 
 def policy_of(network: Trunk, saved: Mapping[str, Any], differ: Sequence[str]) -> dict[str, Tensor] | None:
-    """Returns the network's state with a saved policy and its own new critic, if their critics see other observations
-    (`critic_only`); None if they see the same, or the policies differ in shape."""
+    """Returns the network's state with a saved policy and its own new critic, if both critics see other observations
+    (`critic_only`); None if they see the same, or if the policies differ in shape."""
     if not any(SEPARATE.match(line) and not line.startswith(network.reward_heads) for line in differ):
         return None
     state = dict(network.state_dict())
@@ -85,7 +85,7 @@ def policy_of(network: Trunk, saved: Mapping[str, Any], differ: Sequence[str]) -
 
 
 def differences(network: Trunk, saved: Mapping[str, Any]) -> list[str]:
-    """Returns the weights whose shapes differ from a saved network's, as text."""
+    """Returns the weights whose shapes differ between a network and a saved network, as text."""
     own = network.state_dict()
     return [
         f"{key}: {_shape(saved, key)} there, {_shape(own, key)} here"

@@ -26,7 +26,7 @@ MOST_WEIGHT = 1e15
 
 
 class Learner:
-    """Trains one behavior. Steps are decisions, as in ML-Agents."""
+    """Trains one behavior. Steps are counted in decisions, as in ML-Agents."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Learner:
         return self._group.known(self.collector.decisions, self.agreed)
 
     def meet(self, decisions: int) -> None:
-        """Notes the decisions of all ranks, which meet now."""
+        """Records the decisions of all ranks, which meet now."""
         self.agreed = decisions
         self.met = self.collector.decisions
 
@@ -98,7 +98,8 @@ class Learner:
 
     @property
     def left(self) -> int:
-        """Decisions that this rank makes before a summary, a checkpoint or the end is due; 0 or less: one is due."""
+        """Number of decisions that this rank makes until a summary, a checkpoint or the end is due; 0 or less if one is
+        due."""
         due = min(self.next_summary, self.next_checkpoint)
         due = min(due, self.settings.max_steps) if self.training else due
         return self._group.share(due - self.agreed) - (self.collector.decisions - self.met)
@@ -125,7 +126,8 @@ class Learner:
         return self._finite(measured)
 
     def finish(self) -> dict[str, float]:
-        """Waits for the last update and lets it take effect. Returns its measurements, if any. Raises Diverged."""
+        """Waits for the last update and lets it take effect. Returns the update's measurements, if any. Raises
+        Diverged."""
         return self._finite(self.process.finish().read())
 
     def _finite(self, measured: dict[str, float]) -> dict[str, float]:
@@ -141,7 +143,8 @@ class Learner:
             cast(Any, self.trainer).hyper = changed(self.settings.hyperparameters, self.changes)
 
     def must_be_finite(self) -> None:
-        """Raises Diverged if a weight is not finite, or so large that outputs are not. Waits for an accelerator."""
+        """Raises Diverged if a weight is not finite, or is so large that the outputs are not finite. Waits for an
+        accelerator."""
         for name, weights in self.process.learned.items():
             lost = ~(weights.abs() < MOST_WEIGHT)
             if lost.any():
@@ -152,7 +155,7 @@ class Learner:
         return self._passed("next_summary", self.settings.summary_freq)
 
     def checkpoint_due(self) -> bool:
-        """Whether its model must be written now; true a last time when training ends."""
+        """Whether the behavior's model must be written now; true a last time when training ends."""
         interval = self.settings.checkpoint_interval
         new = self.next_checkpoint < self.settings.max_steps + interval
         return self._passed("next_checkpoint", interval) is not None and new
@@ -166,7 +169,7 @@ class Learner:
         return passed
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the content of its file in a checkpoint."""
+        """Returns the content of the behavior's file in a checkpoint."""
         return {
             "trainer": self.trainer.state_dict(),
             "next_summary": self.next_summary,

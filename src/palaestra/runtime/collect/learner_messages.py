@@ -41,7 +41,8 @@ class LearnerMessages:
         self._watches_length = isinstance(settings.hyperparameters, PPOSettings | POCASettings)
 
     def send(self, info: Send, warning: Send) -> None:
-        """Sends the trainer's messages and warnings. Raises ConfigError if the trainer cannot get what it needs."""
+        """Sends the trainer's messages and warnings. Raises ConfigError if something that the trainer needs is
+        missing."""
         name = self._collector.name
         try:
             remarks = self._trainer.remarks() if isinstance(self._trainer, Remarks) and not self._inference else []
@@ -51,7 +52,7 @@ class LearnerMessages:
         self.send_warnings(warning)
 
     def send_found(self, found: Messages, info: Send, warning: Send) -> None:
-        """Sends messages about the demonstrations and clips that it learns from."""
+        """Sends messages about the demonstrations and clips from which the behavior learns."""
         for send, texts in ((info, found.remarks), (warning, found.warnings)):
             for text in texts:
                 send(f"{self._collector.name}: {text}")
@@ -63,7 +64,8 @@ class LearnerMessages:
             warning(f"{self._collector.name}: {text}")
 
     def send_warnings(self, warning: Send, rollout: Rollout | None = None) -> None:
-        """Sends the trainer's warnings since the last call, and those about a `rollout` that was learned from."""
+        """Sends the trainer's warnings since the last call, and warnings about a `rollout` that was used for
+        learning."""
         found = [] if rollout is None else [*self._about_groups(rollout), *self._about_length(rollout)]
         found += self._trainer.warnings() if isinstance(self._trainer, Warns) and not self._inference else []
         for text in found:

@@ -1,4 +1,4 @@
-"""The streams of random numbers that an object and its parts draw from, found by their type."""
+"""Finds the streams of random numbers that an object and its parts use, by their type."""
 
 from __future__ import annotations
 

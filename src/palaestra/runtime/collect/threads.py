@@ -1,4 +1,4 @@
-"""How many threads PyTorch computes with in a run."""
+"""Chooses the number of threads with which PyTorch computes in a run."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ ENOUGH = 0.75
 
 
 class ComputeThreads:
-    """Sets the number of threads: the setting's, else a number chosen by the size of the networks, again whenever a
-    behavior appears.
+    """Sets the number of threads: from the settings, or else by the size of the networks, chosen anew when a behavior
+    appears.
 
-    Between updates the number is 1 if copies of the environment, or trainers, compete for the cores: several threads
-    would wait for them.
+    Between updates the number is 1 if copies of the environment, or trainers, compete for the cores, because several
+    threads would have to wait for them.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class ComputeThreads:
         self._began: tuple[float, float, float] | None = None
 
     def choose(self, info: Callable[[str], object], saved: int | None = None) -> None:
-        """Chooses the number unless the settings do, and prints it. `saved`: the number of a resumed run."""
+        """Chooses the number unless the settings do, and prints it. `saved`: the number of threads of a resumed run."""
         if not self._is_given:
             if saved is None:
                 work = max(map(work_of, self._learners.values()), default=0)
@@ -88,8 +88,8 @@ def _clocks() -> tuple[float, float, float]:
 
 
 def threads_for(work: int, group: RankGroup) -> tuple[int, str]:
-    """Returns the number of threads, and why: all cores that it may use (or OMP_NUM_THREADS) if a forward pass is
-    large, else one."""
+    """Returns the number of threads, and why: all usable cores (or OMP_NUM_THREADS) if a forward pass is large, else
+    one."""
     given = os.environ.get("OMP_NUM_THREADS", "")
     cores = int(given) if given.isdigit() else usable_cores()
     threads = max(1, cores // group.local_size) if work >= MUCH_WORK else 1
@@ -106,7 +106,7 @@ def work_of(learner: Learner) -> int:
 
 @torch.no_grad()
 def multiplications(network: Trunk) -> int:
-    """Returns the multiplications of one row's forward pass through actor and critics; of attention it counts only the
+    """Returns the multiplications of one row's forward pass through actor and critics; attention counts only by its
     linear layers."""
     sized = [module for module in network.modules() if isinstance(module, StackedMLP | LSTMLayer)]
     total = sum(

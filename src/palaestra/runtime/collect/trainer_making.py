@@ -49,11 +49,11 @@ class TrainerHere:
         cast(Any, self._trainer).prior.take(replays, run)
 
     def newest_network(self) -> Trunk:
-        """Returns the network, in which every update takes effect at once."""
+        """Returns the trainer's network, in which every update takes effect at once."""
         return self._trainer.network
 
     def finish(self) -> Metrics:
-        """Has nothing to wait for."""
+        """Returns at once: no update is running."""
         return Metrics()
 
     def close(self) -> None:
@@ -112,7 +112,8 @@ def trainer_and_messages(
     inference: bool = False,
 ) -> tuple[Trainer, Messages]:
     """Returns a behavior's trainer, and messages about its demonstrations and clips. Raises ConfigError, PluginError,
-    DemoError. `scratch`: the folder for demonstrations that are too large for memory; None: the system's."""
+    DemoError. `scratch`: the folder for demonstrations that are too large for memory; None: the system's folder for
+    temporary files."""
     gpus = [device] if device.type == "cuda" else []
     with scratch_in(scratch), torch.random.fork_rng(gpus):  # the program's own random numbers go on as they were
         trainer = make_trainer(spec, settings, device, seed, group)

@@ -1,8 +1,9 @@
 """A trainer in a separate process, so that collecting continues while it learns (`threaded: true`).
 
-The lag is fixed: while one rollout is learned from, the next is collected with the weights of the update before.
-Nothing depends on which of the two is faster, so the same seed gives the same results. A process and not a thread: the
-many small calls of an update and of a tick hold the interpreter's lock, and two threads take as long as one.
+The lag is fixed: while one rollout is used for learning, the next is collected with the weights of the previous update.
+Nothing depends on whether learning or collecting is faster, so the same seed gives the same results. A process is used
+instead of a thread, because the many small calls of an update and of a tick hold the interpreter's lock: two threads
+would take as long as one.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Messages(NamedTuple):
     warnings: list[str]
 
     def plus(self, others: Messages) -> Messages:
-        """Returns the union of both, each item once."""
+        """Returns the messages of both, each message once."""
         return Messages(*(list(dict.fromkeys([*own, *more])) for own, more in zip(self, others, strict=True)))
 
 
@@ -80,7 +81,7 @@ MakeTrainer = Callable[
 
 
 class FlatWeights:
-    """A network's weights as one flat tensor for each data type: dozens of small tensors would cost more to pass on
+    """A network's weights as one flat tensor for each data type: passing on dozens of small tensors would take longer
     than a small update."""
 
     def __init__(self, network: nn.Module) -> None:
@@ -102,7 +103,8 @@ class FlatWeights:
 
 
 class TrainerProcess:
-    """Stands for a trainer in another process. `update` starts one update and returns the metrics of the one before."""
+    """Represents a trainer in another process. `update` starts one update and returns the metrics of the previous
+    one."""
 
     def __init__(
         self,
@@ -151,7 +153,8 @@ class TrainerProcess:
         self.waiting_seconds = 0.0
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
-        """Waits for the update before, then starts one with this rollout. Returns the metrics of the update before."""
+        """Waits for the previous update, then starts one with this rollout. Returns the metrics of the previous
+        update."""
         if not self._sent_network:
             self._ask("network", self.network.state_dict())
             self._sent_network = True
@@ -163,11 +166,11 @@ class TrainerProcess:
 
     @property
     def busy(self) -> bool:
-        """Whether it is learning at this moment."""
+        """Whether an update is running at this moment."""
         return self._updating and not self._worker.ready()
 
     def finish(self) -> Metrics:
-        """Waits for the update under way, if any, and lets it take effect. Returns its metrics."""
+        """Waits for the running update, if any, and lets it take effect. Returns its metrics."""
         self._wait()
         metrics = Metrics()
         if (done := self._updated) is not None:
@@ -177,7 +180,8 @@ class TrainerProcess:
         return metrics
 
     def newest_network(self) -> Trunk:
-        """Returns the network after the update under way, for which it waits: a copy if that has not taken effect."""
+        """Returns the network after the running update, for which it waits: a copy if that update has not taken
+        effect."""
         self._wait()
         if self._updated is None:
             return self.network
@@ -223,7 +227,7 @@ class TrainerProcess:
         return {**state, PIPELINE: {**acting, "outcome": outcome}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a saved state, also that of a trainer in this process."""
+        """Restores a saved state, also the state of a trainer that ran in the main process."""
         pipeline = state.get(PIPELINE)
         loaded = self._ask("load", {key: value for key, value in state.items() if key != PIPELINE})
         self._messages = self._messages.plus(loaded)
@@ -276,8 +280,8 @@ def serve(
     scratch: Path | None,
     make: MakeTrainer,
 ) -> None:
-    """Makes a trainer and answers the requests of its `TrainerProcess`; runs in the separate process. `place`: that of
-    its rank, if any."""
+    """Makes a trainer and answers the requests of its `TrainerProcess`; runs in the separate process. `place`: the
+    place of its rank, if there are several ranks."""
     trainer, found = make(spec, settings, torch.device(device), seed, scratch, group_at(place))
     sender = SharedSender()
     receiver = SharedReceiver()

@@ -190,7 +190,7 @@ def _improvement(
 
 
 def remarks(groups: Sequence[RunGroup], results: Mapping[tuple[str, str], TaskScores], measure: Measure) -> list[str]:
-    """Returns reasons why these figures are less certain than they look."""
+    """Returns reasons why these results are less certain than they look."""
     notes = []
     fewest = min(len(result.runs) for result in results.values())
     if fewest == 1:

@@ -24,7 +24,7 @@ NAMES_BETWEEN = 1.45
 
 
 def comparison_figure(found: ComparedRuns, *, by_time: bool = False) -> Figure:
-    """Draws a panel with bands for each task, and a panel with the estimates, over all tasks or of each."""
+    """Draws a panel with bands for each task, and a panel with the estimates, over all tasks or for each task."""
     looks = style.looks_of([group.name for group in found.groups])
     estimates = (
         {"over all tasks": found.overall} if found.overall else {task: _scores(found, task) for task in found.tasks}

@@ -46,7 +46,7 @@ def tables(found: ComparedRuns) -> list[ResultTable]:
 
 
 def heading(found: ComparedRuns, task: str) -> str:
-    """Returns what the scores of a task are."""
+    """Returns a text that says what the scores of a task measure."""
     measure = found.measure
     where = "of each run" if measure.at is None else f"before step {measure.at:,.0f}"
     span = f"mean of the last {100 * measure.last:g} % {where}" if measure.last else f"last value {where}"

@@ -47,7 +47,8 @@ def interquartile_mean(values: Floats) -> Floats:
 def estimate(
     strata: Sequence[Floats], *, confidence: float = CONFIDENCE, seed: int = 0, resamples: int = RESAMPLES
 ) -> Estimate:
-    """Returns the interquartile mean of all scores together. `strata` has the scores of each task, (runs of it,)."""
+    """Returns the interquartile mean of all scores together. `strata` has an array with the scores of all runs for each
+    task."""
     value = float(interquartile_mean(np.concatenate(strata)))
     if max(map(len, strata)) < 2:
         return Estimate(value, None, None)
@@ -80,8 +81,8 @@ def band(
 
 
 def improvement_probability(left: Sequence[Floats], right: Sequence[Floats]) -> float:
-    """Returns how probably a run of `left` scores higher than one of `right`: the mean over tasks of the share of pairs
-    that it wins, where a tie is half a win (Mann and Whitney's U over the number of pairs)."""
+    """Returns the probability that a run of `left` scores higher than a run of `right`: the mean over tasks of the
+    share of pairs in which it does, where a tie counts half (Mann and Whitney's U over the number of pairs)."""
     return float(np.mean([_wins(mine[None], theirs[None])[0] for mine, theirs in zip(left, right, strict=True)]))
 
 
@@ -93,7 +94,8 @@ def improvement(
     seed: int = 0,
     resamples: int = RESAMPLES,
 ) -> Estimate:
-    """Returns `improvement_probability` with its interval. Both hold the scores of each task, (runs of the task,)."""
+    """Returns `improvement_probability` with its interval. Both arguments hold an array with the scores of all runs for
+    each task."""
     value = improvement_probability(left, right)
     if max(map(len, [*left, *right])) < 2:
         return Estimate(value, None, None)

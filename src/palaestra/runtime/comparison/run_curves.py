@@ -1,4 +1,4 @@
-"""Draws the curves of runs that a user names: what `palaestra.plot` and the command `plot` share."""
+"""Draws the curves of runs that a user names, for `palaestra.plot` and the command `plot`."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class RunScore:
 
 
 def cleaned(points: Points, bounds: Range | None) -> Points | None:
-    """Returns a curve's finite values by step (of each step the last value), normalized; None without values."""
+    """Returns a curve's finite values by step (the last value of each step), normalized; None if there are none."""
     good = np.isfinite(points.value) & np.isfinite(points.step)
     step = points.step[good]
     seconds = points.seconds[good]
@@ -114,7 +114,8 @@ def resampled(curves: Sequence[Points], *, by_time: bool) -> tuple[Floats, Float
 
 
 def ranges(words: Sequence[str], curves: Mapping[str, Sequence[Points]]) -> dict[str, Range]:
-    """Returns the values of each task that become 0 and 1. `curves`: all runs' curves by task. Raises ConfigError."""
+    """Returns for each task the two values that become 0 and 1. `curves`: all runs' curves by task. Raises
+    ConfigError."""
     found: dict[str, Range] = {}
     for word in words:
         task, equal, text = word.rpartition("=")

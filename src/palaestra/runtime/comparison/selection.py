@@ -77,7 +77,7 @@ def _matching(pattern: str) -> list[Path]:
 
 
 def short_names(folders: Iterable[Path]) -> dict[str, Path]:
-    """Returns folders by the shortest end of their paths that makes them distinct."""
+    """Returns folders by the shortest ends of their paths that differ from one another."""
     whole = [folder.resolve() for folder in folders]
     for parts in range(1, max((len(folder.parts) for folder in whole), default=1) + 1):
         named = {"/".join(folder.parts[-parts:]): folder for folder in whole}
@@ -117,7 +117,7 @@ def pattern_words(how: Grouping) -> list[str]:
 
 
 def differences(groups: Sequence[RunGroup], runs: Mapping[str, Path]) -> dict[str, list[Any]]:
-    """Returns settings in which groups differ, as dotted paths, each with the value of each group's first run."""
+    """Returns settings in which groups differ, as dotted paths, each with the values of the groups' first runs."""
     flat = [_flat(tree) if (tree := learned_settings(runs[group.runs[0]])) is not None else {} for group in groups]
     paths = dict.fromkeys(path for one in flat for path in one)
     values = {path: [one.get(path) for one in flat] for path in paths}

@@ -26,8 +26,8 @@ class Comparison(Shown, ComparedRuns):
     """Scores of groups of runs, with estimates and intervals for every group and task, and between groups."""
 
     def frame(self) -> pandas.DataFrame:
-        """Returns the scores as a data frame: a row for each run and task; with a bar, also the decisions and the
-        seconds until it was reached (infinite where it was not). Raises PluginError without pandas."""
+        """Returns the scores as a data frame with a row for each run and task; with a bar, also the decisions and the
+        seconds until the run reached it (infinite if it did not). Raises PluginError without pandas."""
         rows = [
             (task, group, run.run, run.score, run.step, run.bar_step, run.bar_seconds)
             for (group, task), found in self.results.items()

@@ -1,4 +1,4 @@
-"""Ends behaviors that are good enough or no longer improve, as `stop_when` says."""
+"""Ends behaviors that are good enough or no longer improve, according to `stop_when`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Ending = Literal["goal", "no progress"]
 
 @dataclass
 class Period:
-    """The values of one summary: rewards of the newest episodes, or a value of another metric, or nothing."""
+    """The values of one summary: rewards of the newest episodes, a value of another metric, or nothing."""
 
     step: int
     episodes: int
@@ -49,9 +49,10 @@ class Course:
         return sum(one.episodes for one in self.newest)
 
     def value(self, settings: StopSettings, since: float = -math.inf) -> float | None:
-        """Returns the mean over the newest episodes and summaries; None if they are too few, or lack the metric.
+        """Returns the mean over the newest episodes and summaries; None if there are too few, or if they lack the
+        metric.
 
-        `since`: a step; the summaries after it are enough, however few episodes they have.
+        `since`: a step; summaries after this step are enough, with however few episodes.
         """
         enough = self.episodes >= settings.episodes or self.newest[0].step <= since
         after = sum(one.step > since for one in self.newest)
@@ -70,7 +71,7 @@ class Course:
         return f"{what} needs {settings.episodes:,} episodes; there were {there:,.0f}"
 
     def forget(self, settings: StopSettings) -> None:
-        """Removes summaries that no value needs any more."""
+        """Removes summaries that are no longer needed for any value."""
         del self.newest[: self._first(settings)]
 
     def _first(self, settings: StopSettings) -> int:
@@ -95,10 +96,10 @@ class Goals:
         self._without: dict[str, int] = {}
 
     def note(self, summary: Summary, settings: StopSettings | None, *, last_lesson: bool = True) -> Course | None:
-        """Takes a summary; returns the behavior's course if it needs no more training as of now.
+        """Adds a summary; returns the behavior's course if the behavior needs no more training from now on.
 
-        `last_lesson`: every curriculum is in its last lesson. Before that no behavior is good enough, unless it is
-        measured by lessons.
+        `last_lesson`: every curriculum is in its last lesson. Before the last lesson no behavior counts as good enough,
+        unless its metric is a lesson number.
         """
         mixed = summary.behavior in self._mixed
         self._mixed.discard(summary.behavior)
@@ -133,7 +134,7 @@ class Goals:
     def begin_lesson(self, behaviors: Iterable[str]) -> list[str]:
         """Forgets measurements of an earlier lesson, which are not comparable with later ones.
 
-        Returns the behaviors that had made no progress in the saved run, and are to be trained again.
+        Returns the behaviors that had stopped improving in the saved run, and are trained again.
         """
         self._mixed = set(behaviors)
         stuck = [name for name, course in self.courses.items() if course.ending == "no progress"]
@@ -162,14 +163,15 @@ class Goals:
         return course
 
     def state_dict(self, *, ended: bool = False) -> dict[str, Any]:
-        """Returns the measurements. `ended`: without behaviors that ended the run: a resumed run checks them again."""
+        """Returns the measurements. `ended`: leave out the behaviors that ended the run, because a resumed run checks
+        them again."""
         courses = {name: asdict(course) for name, course in self.courses.items() if not (ended and course.ending)}
         return {name: {**course, "mixed": name in self._mixed} for name, course in courses.items()} | {
             name: {**asdict(Course()), "mixed": True} for name in sorted(self._mixed - courses.keys())
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores the courses that `state_dict` returned. Summaries in the format of another version are left out."""
+        """Restores the courses that `state_dict` returned. Summaries in the format of another version are ignored."""
         self._mixed = {name for name, one in state.items() if one["mixed"]}
         self.courses = {}
         for name, one in state.items():

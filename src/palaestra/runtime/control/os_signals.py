@@ -1,9 +1,9 @@
 """Handles Ctrl-C, SIGTERM and a closed terminal.
 
-Before a run begins a signal cancels the command, as Ctrl-C does in any program; during a run the first signal makes the
-run save and end, and a later Ctrl-C ends the process. Other signals may arrive any number of times: job systems and
-`timeout` send SIGTERM more than once, and then SIGKILL. A program that trains is then given the signal itself
-(`pass_on`): it must not start its next run.
+Before a run begins, a signal cancels the command, as Ctrl-C does in any program; during a run the first signal makes
+the run save and end, and a later Ctrl-C ends the process. Other signals may arrive any number of times: job systems and
+`timeout` send SIGTERM more than once, and then SIGKILL. The program that called the training then gets the signal
+itself (`pass_on`), so that it does not start its next run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LAUNCHED = "PALAESTRA_LAUNCHED"
 
 
 def act_on_closed_input(act: Callable[[], object]) -> None:
-    """Calls a function, from another thread, once standard input closes: the process that has started this one ends."""
+    """Calls a function, from another thread, when standard input closes, that is, when the parent process ends."""
 
     def watch() -> None:
         with suppress(OSError):
@@ -49,11 +49,11 @@ class Stoppable(Protocol):
         ...
 
     def wait_message(self) -> str:
-        """Returns what delays the end of the run, and for how long; '' if nothing does."""
+        """Returns what delays the end of the run, and for how long; '' if nothing delays it."""
         ...
 
     def abandon(self) -> None:
-        """Ends all processes that this one has started, at once."""
+        """Ends all processes that this process has started, at once."""
         ...
 
 
@@ -66,9 +66,9 @@ class Terminated(KeyboardInterrupt):
 
 
 class Breaker:
-    """A signal handler that raises Terminated. If the process only runs this command (`process`), a signal during an
-    import, which may swallow the exception or turn it into another, ends the process instead, as a second signal
-    does."""
+    """A signal handler that raises Terminated. If the process only runs this command (`process`), two signals end the
+    process instead: a signal during an import, which could lose the exception or turn it into another, and a second
+    signal."""
 
     def __init__(self, process: bool) -> None:
         self.received: int | None = None
@@ -87,8 +87,8 @@ class Breaker:
 @contextmanager
 def break_on_signals(*, process: bool = False) -> Iterator[None]:
     """Within the block each signal raises KeyboardInterrupt, so that all open resources are closed. Outside the main
-    thread, or within another such block: nothing. `process`: also handles Ctrl-C, and ends the process where it cannot
-    be interrupted."""
+    thread, or within another such block, it does nothing. `process`: also handles Ctrl-C, and ends the process if it
+    cannot be interrupted."""
     if threading.current_thread() is not threading.main_thread() or isinstance(
         signal.getsignal(signal.SIGTERM), Breaker
     ):
@@ -106,7 +106,7 @@ def break_on_signals(*, process: bool = False) -> Iterator[None]:
 
 
 def reports() -> bool:
-    """Whether this process shows messages to the user: of a run's ranks, only the first does. Imports no torch."""
+    """Whether this process shows messages to the user: with several ranks, only rank 0 does. Imports no torch."""
     return os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1"
 
 
@@ -166,7 +166,8 @@ class Stopper:
 
     @property
     def leave(self) -> Callable[[], NoReturn] | None:
-        """Ends the process with the run's own exit status; None while it runs, or if the process is a program's."""
+        """Returns a function that ends the process with the run's exit status; None while the run continues, or if the
+        process belongs to the user's program."""
         return self._leave if self.status is not None and self.outer is not None and self.outer.process else None
 
     def _leave(self) -> NoReturn:
@@ -177,10 +178,10 @@ class Stopper:
 @contextmanager
 def stop_on_signals(run: Stoppable) -> Iterator[Stopper]:
     """Within the block, a signal stops the run; after the run has ended (`status`) a signal has no effect. Ctrl-C after
-    it ends the process.
+    the run has ended ends the process.
 
     Outside the main thread, where Python handles no signals, it does nothing. Raises Terminated for an earlier signal
-    whose exception was swallowed.
+    whose exception was lost.
     """
     stopper = Stopper(run)
     if threading.current_thread() is not threading.main_thread():
@@ -247,7 +248,7 @@ def pass_on(number: int) -> None:
 
 
 def leave(number: int, *, quietly: bool = False) -> NoReturn:
-    """Ends the process at once, with the status that shells give to the signal."""
+    """Ends the process at once, with the exit status that shells use for the signal."""
     if not quietly:
         say("palaestra: interrupted\n")
     if is_terminal(sys.stdout):
@@ -256,12 +257,12 @@ def leave(number: int, *, quietly: bool = False) -> NoReturn:
 
 
 def numbers() -> list[signal.Signals]:
-    """Returns the signals to handle; SIGHUP is left out if `nohup` had it ignored."""
+    """Returns the signals to handle; SIGHUP is left out if `nohup` makes the process ignore it."""
     hangup = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []
     return [signal.SIGINT, signal.SIGTERM, *(number for number in hangup if signal.getsignal(number) != signal.SIG_IGN)]
 
 
 def say(text: str) -> None:
-    """Writes to stderr without Python's buffers, which the interrupted code may be using."""
+    """Writes to stderr without Python's buffers, because the interrupted code may be using them."""
     with suppress(OSError):
         os.write(2, text.encode())

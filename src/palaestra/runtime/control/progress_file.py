@@ -28,14 +28,15 @@ OLD = 15.0
 
 
 def of_program(run: Path) -> bool:
-    """Whether a run, by its folder, was trained in an environment that a program made, which no command can make."""
+    """Whether a run, given by its folder, was trained in an environment that a program made, so that no command can
+    open it."""
     with suppress(OSError, ValueError):
         return json.loads((run / "run_logs" / PROGRESS).read_text(encoding="utf-8")).get("environment") == PROGRAM
     return False
 
 
 class ProgressFile:
-    """Writes the file; does nothing where the run's folder is lost, which is noticed elsewhere."""
+    """Writes the file; does nothing if the run's folder is lost, because other code reports this."""
 
     def __init__(self, run: Path, since: float) -> None:
         """`since`: when the session began, in Unix seconds."""
@@ -46,11 +47,11 @@ class ProgressFile:
 
     @property
     def begun(self) -> bool:
-        """Whether it has been written in this session: a refused run leaves an earlier run's file unchanged."""
+        """Whether the file was written in this session: a refused run leaves an earlier run's file unchanged."""
         return bool(self._seen)
 
     def due(self) -> bool:
-        """Whether a second has passed since the last time."""
+        """Whether a second has passed since the last write."""
         return time.monotonic() >= self._due
 
     def write(self, state: str, behaviors: dict[str, dict[str, Any]], message: str = "", **more: Any) -> None:
@@ -86,7 +87,8 @@ class ProgressFile:
 
 
 class ConsoleLog:
-    """Appends each line with its time, also when the run is resumed. A lost folder is noticed elsewhere."""
+    """Appends each line with its time, also when the run is resumed. Ignores a lost folder, because other code reports
+    it."""
 
     def __init__(self, run: Path) -> None:
         self._file = run / "run_logs" / CONSOLE

@@ -1,8 +1,8 @@
 """Requests to a run while it learns: stop, save, change a value. Requests are files, so any process that shares the
 folder can send them.
 
-A request is a file in `run_logs/requests/`. The run reads it, carries it out or refuses it, removes it, and writes what
-happened to `run_logs/requests.jsonl`, where it stays.
+A request is a file in `run_logs/requests/`. The run reads the file, carries the request out or refuses it, removes the
+file, and writes the outcome to `run_logs/requests.jsonl`, which is kept.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FORM: ConfigDict = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """One request. Its form is checked where it is written and where it is read."""
+    """One request. Its form is checked when it is written and when it is read."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _FORM
 
@@ -79,9 +79,9 @@ _ANSWER = TypeAdapter(RunAnswer)
 
 
 def ask(run: Path, request: RunRequest) -> str:
-    """Leaves a request for the run in this folder; returns its id.
+    """Writes a request into the run's folder; returns the request's id.
 
-    Raises RunError if the request has not the form of one, or if the folder cannot be written to.
+    Raises RunError if the request is malformed, or if the folder cannot be written to.
     """
     number = uuid.uuid4().hex
     who = f"{user_name()} on {socket.gethostname()}"
@@ -98,7 +98,7 @@ def ask(run: Path, request: RunRequest) -> str:
 
 
 def answers(run: Path) -> list[RunAnswer]:
-    """Returns the results of the run's last requests, in order; damaged lines are left out."""
+    """Returns the outcomes of the run's last requests, in order; damaged lines are left out."""
     found: list[RunAnswer] = []
     with suppress(OSError):
         for line in read_end(run / "run_logs" / ANSWERS, MOST_LOG).splitlines():
@@ -108,7 +108,7 @@ def answers(run: Path) -> list[RunAnswer]:
 
 
 class RequestBox:
-    """The run's side: reads requests, and writes their results."""
+    """Reads requests for the run, and writes their outcomes."""
 
     def __init__(self, run: Path, warn: Callable[[str], object] = lambda text: None) -> None:
         """`warn`: gets a sentence about each file that is not a request to this session of the run."""
@@ -122,7 +122,8 @@ class RequestBox:
         self._earlier = set(self._names())
 
     def take(self) -> list[RunRequest]:
-        """Returns new requests, at most every `POLL` seconds; refuses files that do not belong to this session."""
+        """Returns new requests, at most once every `POLL` seconds; refuses requests that do not belong to this
+        session."""
         now = time.monotonic()
         if now - self._looked < POLL:
             return []
@@ -130,7 +131,7 @@ class RequestBox:
         return list(self._read())
 
     def answer(self, request: RunRequest, outcome: str, step: int, *, done: bool = True) -> None:
-        """Writes the outcome of a request. A folder that is lost is noticed elsewhere."""
+        """Writes the outcome of a request. Ignores a lost folder, because other code reports it."""
         line = json.dumps(asdict(RunAnswer(request, done, outcome, step, time.time())))
         with suppress(OSError), open(self._run / "run_logs" / ANSWERS, "a", encoding="utf-8", opener=regular) as file:
             file.write(line + "\n")

@@ -37,7 +37,7 @@ class StopAtReward:
         return self._goals.met(summary.behavior)
 
     def lacking(self) -> str | None:
-        """Returns a sentence if no behavior had enough episodes to be judged; else, or if none was seen, None."""
+        """Returns a sentence if no behavior had enough episodes for a mean; else, or if no behavior was seen, None."""
         found = [course.lacking(self._settings) for course in self._goals.courses.values()]
         return None if None in found else next(iter(found), None)
 
@@ -54,6 +54,6 @@ def stop_at_reward(reward: float, *, min_episodes: int = 100, behavior: str | No
     min_episodes: number of newest episodes in the mean; the run does not end before it has this many.
     behavior: the behavior whose reward counts; None: any behavior.
 
-    Returns the callback, which answers True when the run shall end.
+    Returns the callback, which returns True when the run should end.
     """
     return StopAtReward(reward, min_episodes=min_episodes, behavior=behavior)

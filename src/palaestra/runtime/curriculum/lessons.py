@@ -74,7 +74,8 @@ class Lessons(RunPart):
         return {name: self.curricula.all[name].number if name in self.curricula.all else 0 for name in self._settings}
 
     def joined(self, learner: Learner) -> None:
-        """Adds a behavior that learns. Criteria that name no behavior measure the first one that all ranks have."""
+        """Adds a behavior that learns. Criteria that name no behavior apply to the first behavior that all ranks
+        have."""
         if not self.curricula.has_behaviors:
             choose_behavior(self.curricula, self._context.group.known(self._shared(), ()))
         elif self.curricula.default_behavior is not None and self._ticks:
@@ -94,13 +95,13 @@ class Lessons(RunPart):
         self._ticks += 1
 
     def ticks_ahead(self) -> int | None:
-        """Returns the number of ticks until the next check; ranks check where they meet."""
+        """Returns the number of ticks until the next check; with several ranks, they check when they meet."""
         if self._context.inference or self.curricula.finished:
             return None
         return self._context.group.known(CHECK_EVERY - self._ticks % CHECK_EVERY, None)
 
     def episodes_ended(self, learner: Learner, episodes: Episodes) -> None:
-        """Takes the returns by which lessons are measured; a group counts once, with its total reward."""
+        """Adds the returns by which lessons are measured; a group counts once, with its total reward."""
         counts = ~episodes.older
         returns = episodes.returns
         if episodes.in_group.any():
@@ -115,7 +116,7 @@ class Lessons(RunPart):
                 self._context.journal.latest(behavior, f"Environment/Lesson Number/{name}", number)
 
     def summarized(self, learner: Learner, summary: Summary) -> None:
-        """Reads the metrics of a summary. Warns once if a second summary lacks a metric for which a lesson waits."""
+        """Reads the metrics of a summary. Warns once if a second summary lacks a metric that a lesson needs."""
         self.curricula.summary(summary.behavior, summary.values)
         for each in self.curricula.all.values():
             criterion = each.criterion
@@ -169,25 +170,25 @@ class Lessons(RunPart):
         return f"{request.name}: lesson '{before}' -> '{found.lesson.name}'"
 
     def remarks(self) -> list[str]:
-        """Returns a line for each parameter that still has a lesson to reach."""
+        """Returns a line for each parameter that has not reached its last lesson."""
         return [] if self._context.inference else self.curricula.status()
 
     def progress(self) -> Mapping[str, Any]:
-        """Returns the number of each lesson."""
+        """Returns the lesson number of each parameter."""
         return {"lessons": self.numbers}
 
     def saved(self) -> None:
-        """Lists the numbers of the lessons."""
+        """Lists the lesson numbers in the training status."""
         for name, number in self.numbers.items():
             self._context.status.set_lesson(name, number)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the number of ticks and the lessons, which are restored when the part is made."""
+        """Returns the number of ticks and the lessons; the lessons are restored in the constructor."""
         return {"ticks": self._ticks, "curricula": self.curricula.state_dict()}
 
 
 def choose_behavior(curricula: Curricula, learners: Sequence[Learner]) -> None:
-    """Makes criteria without a behavior measure the first of these, unless one is chosen already."""
+    """Makes criteria without a behavior apply to the first of these behaviors, unless one is chosen already."""
     if not curricula.has_behaviors and learners:
         curricula.set_default_behavior(learners[0].name)
 

@@ -36,7 +36,8 @@ class Parameters(RunPart):
     """Sets the parameters of an environment.
 
     A new value applies when an area begins its next episode. Random values are drawn for many episodes ahead, so that
-    most ticks cost nothing. A Unity game draws values itself: it gets the distributions, with a seed for each copy.
+    most ticks take no time for this. A Unity game draws values itself: it receives the distributions, with a seed for
+    each copy.
     """
 
     name = "parameters"
@@ -87,7 +88,8 @@ class Parameters(RunPart):
         return not self._draws
 
     def set(self, lessons: Mapping[str, int]) -> None:
-        """Sets every parameter's lesson from each area's next episode on; 0 for parameters that are not named."""
+        """Sets every parameter's lesson, from each area's next episode on; 0 for parameters that `lessons` does not
+        name."""
         self._lessons = dict(lessons)
         self._set_all()
         self._refill()
@@ -100,7 +102,8 @@ class Parameters(RunPart):
         self._refill()
 
     def asked(self, request: RunRequest) -> str | None:
-        """Gives a parameter a constant value from each area's next episode on, whatever the settings say."""
+        """Gives a parameter a constant value from each area's next episode on, in place of the value in the
+        settings."""
         if request.kind != "parameter":
             return None
         env = self._env
@@ -145,7 +148,8 @@ class Parameters(RunPart):
         return self._episodes_before + self._queue.episodes
 
     def count_from(self, episodes: Tensor) -> None:
-        """Counts each area's episodes on from these (areas,), also if there are more or fewer areas now."""
+        """Continues each area's episode count from these numbers (areas,), also if there are more or fewer areas
+        now."""
         now = self._queue.episodes
         self._episodes_before = _resized(episodes, now) - now
         self._refill()
@@ -185,7 +189,7 @@ class Parameters(RunPart):
             self._refill()
 
     def progress(self) -> Mapping[str, Any]:
-        """Returns the values that were given while the run learned."""
+        """Returns the values that people gave parameters while the run learned."""
         return {"fixed": self.fixed}
 
     def state_dict(self) -> dict[str, Any]:
@@ -200,7 +204,8 @@ class Parameters(RunPart):
         }
 
     def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:
-        """Lets the restored episodes continue with their values; new episodes have begun with the values of `saved`."""
+        """Lets the restored episodes continue with their values; new episodes began with the values of the saved
+        state."""
         if not restored:
             return
         self.count_from(state["episode"])
@@ -268,7 +273,7 @@ def _sampling_arguments(sampler: Sampler) -> tuple[Any, list[float]]:
 def with_parameters(
     env: EnvWrapper, forms: Mapping[str, Parameter] | None, lessons: Mapping[str, int], seed: int
 ) -> EnvWrapper:
-    """Wraps an environment for play: parameters have the values of the given lessons, drawn as in training."""
+    """Wraps an environment for play: parameters get the values of the given lessons, drawn as in training."""
     if not forms:
         return env
     parameters = Parameters(env, forms, seed)
@@ -304,7 +309,7 @@ class EnvWithParameters(EnvWrapper):
             self.parameters = {**env.parameters, **{name: value for name, (value, _, _) in added.items()}}
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
-        """Resets the environment. Parameters are drawn again: later values depend on the seeds alone."""
+        """Resets the environment. Parameters are drawn again, so that later values depend only on the seeds."""
         self._parameters.count_from(torch.zeros(0, dtype=torch.int64))
         steps = super().reset(seed)
         self._parameters.begin(steps)
@@ -317,18 +322,19 @@ class EnvWithParameters(EnvWrapper):
         return steps
 
     def step_arrays(self, arrays: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, TimeStep] | None:
-        """Makes a tick; one without tables ends no episode."""
+        """Makes a tick; a tick that returns no tables ends no episode."""
         steps = super().step_arrays(arrays)
         self._parameters.tick(steps or {})
         return steps
 
     @property
     def host_ticks(self) -> None:
-        """None: the parameters are set by the tables of each tick."""
+        """Returns None: the parameters are set from the tables of each tick."""
 
 
 class ParameterQueue:
-    """Queue of each area's next parameters, for environments that have none: sets them when episodes begin."""
+    """A queue of each area's next parameters, for environments without such a queue: sets values when episodes
+    begin."""
 
     queue_length = 64
     """See `EnvWrapper`."""

@@ -1,4 +1,4 @@
-"""Trains small networks that imitate the models of a run, and compares both: reward, time of a decision, size."""
+"""Trains small networks that imitate the models of a run, and compares both: reward, time per decision, size."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MEASURED = (
 
 @dataclass(frozen=True, slots=True)
 class ModelCosts:
-    """One model: its file, its reward, and the time of a decision."""
+    """One model: its file, its reward, and its time per decision."""
 
     name: str
     behavior: str
@@ -122,7 +122,8 @@ def distill(wanted: StudentRequest) -> Distillation:
 
 
 def judged(wanted: StudentRequest, models: Models, teachers: Mapping[str, Policy], result: Result) -> Distillation:
-    """Plays teachers and students in the same environment, and takes the time of their decisions."""
+    """Returns the comparison: plays teachers and students in the same environment, and measures the time per
+    decision."""
     students = {name: load_policy(file, seed=wanted.seed or 0) for name, file in result.models.items()}
     if models.settings is None and len(teachers) == 1:  # a file, which has taught all of them
         teachers = dict.fromkeys(students, next(iter(teachers.values())))
@@ -168,7 +169,7 @@ def _matches(
 
 
 def microseconds(policy: Policy) -> float:
-    """Returns the time of one decision of one agent, without Python's work around it."""
+    """Returns the time of one decision of one agent, without the time of Python code around the model."""
     layout = layout_of(policy)
     session = Session(model_content(policy.path), str(policy.path), 0)
     feeds = feeds_of(policy, [np.zeros((1, *shape), np.float32) for shape in policy.obs_shapes], None, None)

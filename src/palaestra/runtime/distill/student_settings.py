@@ -31,7 +31,7 @@ KEPT = ("normalize", "center_images", "goal_conditioning_type", "deterministic")
 
 @dataclass(frozen=True, slots=True)
 class StudentRequest:
-    """Models to imitate, and networks that shall imitate them; the flags of `palaestra distill`."""
+    """Models to imitate, and the networks that imitate them; the flags of `palaestra distill`."""
 
     run: str
     results: Path = Path("results")
@@ -61,14 +61,14 @@ class StudentRequest:
             raise ConfigError(f"--memory-size is {size}; expected an even number, or 0 for none")
 
     def name(self, models: Models) -> str:
-        """Returns the run id of the students: the given one, or the teacher's with the size of the network."""
+        """Returns the run id of the students: the given id, or the teacher's id with the size of the network."""
         own = Path(models.run)
         name = (own.stem if models.run.endswith(MODEL_FILES) else own.name).replace("@", "-").replace(":", "-")
         return self.run_id or f"{name}-{self.hidden_units}x{self.num_layers}"
 
 
 def student_tree(wanted: StudentRequest, models: Models, policies: Mapping[str, Policy]) -> dict[str, Any]:
-    """Returns the settings tree of the students' run. Raises EnvError where the teachers' environment is not known."""
+    """Returns the settings tree of the students' run. Raises EnvError if the teachers' environment is not known."""
     tree = {} if models.folder is None else _of_run(models)
     blocks: dict[str, Any] = {}
     for name, policy in policies.items():

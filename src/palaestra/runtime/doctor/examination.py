@@ -73,7 +73,7 @@ class Examination:
 
     @property
     def healthy(self) -> bool:
-        """Whether the environment can be trained with."""
+        """Whether training in the environment is possible."""
         return all(finding.level != "error" for finding in self.findings)
 
 
@@ -92,10 +92,10 @@ class Limit:
 
 
 def examine(settings: RunSettings, limit: Limit, visitor: Visitor, *, listed: bool) -> Examination:
-    """Opens the environment that `settings` name (without env_path the Editor), plays, and closes it.
+    """Opens the environment that `settings` name (the Editor without an env_path), plays, and closes it.
 
     `listed`: the settings come from a user's file. Problems of the environment become findings. The logs of a game are
-    kept if there are errors, whose messages name them.
+    kept if there are errors, because the messages name the logs.
     """
     logs = Path(tempfile.mkdtemp(prefix="palaestra-doctor-"))
     found = None
@@ -283,7 +283,8 @@ def random_action(spec: ActionSpec, step: TimeStep, generator: torch.Generator) 
 
 
 def worth_starting(timing: Timing, processors: int | None = None) -> CopiesAdvice:
-    """Returns how many copies of a game to start; one of the `processors` (default: all usable) is the trainer's."""
+    """Returns how many copies of a game to start; one of the `processors` (default: all usable ones) is left for the
+    trainer."""
     here = processors or usable_cores()
     game = timing.parts["game"] / timing.seconds
     busy = 1.0 if timing.cores is None else max(0.05, min(timing.cores, 1.0))

@@ -18,7 +18,7 @@ FAR = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ObservationReport:
-    """Statistics of one observation over all decisions; of a variable-length one, over the rows in use."""
+    """Statistics of one observation over all decisions; for an observation of variable length, over the rows in use."""
 
     name: str
     shape: tuple[int, ...]

@@ -66,7 +66,7 @@ class Visitor(Protocol):
 
 
 class StageList:
-    """Stages of an examination, in order. The first that is not passed is the awaited one."""
+    """Stages of an examination, in order. The first stage that is not passed is the awaited stage."""
 
     def __init__(self, names: tuple[str, ...], visitor: Visitor) -> None:
         self.stages: list[CheckStage] = []
@@ -179,7 +179,7 @@ def found(name: str) -> list[str]:
 
 
 def listening(copy: GameInstance) -> list[str]:
-    """Describes the port on which the Editor is awaited."""
+    """Describes the port on which the run waits for the Editor."""
     return [f"port {copy.server.port} on {copy.options.bind or 'this machine only'}"]
 
 

@@ -1,4 +1,4 @@
-"""Compares one game at several time scales: it must behave the same in training, where it runs fast, as in play."""
+"""Compares one game at several time scales: it must behave the same in fast training as in play."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ScaleComparison:
 
     @property
     def healthy(self) -> bool:
-        """Whether the environment can be trained with at all of them."""
+        """Whether training in the environment is possible at all of these time scales."""
         return all(each.healthy for each in self.found)
 
 
@@ -53,7 +53,7 @@ def compare(
 
 
 def differences(scales: Sequence[float], found: Sequence[Examination]) -> Iterator[Finding]:
-    """Yields a finding for each difference of another time scale from the first."""
+    """Yields a finding for each difference between the first time scale and another one."""
     first = found[0]
     for scale, other in zip(scales[1:], found[1:], strict=True):
         both = f"at time scale {scales[0]:g} and {scale:g}"

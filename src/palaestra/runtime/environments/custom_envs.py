@@ -32,7 +32,7 @@ KINDS = (
 
 
 class FirstMade:
-    """A function that makes environments, of which it has made the first already."""
+    """A function that makes environments, and the first environment that it made."""
 
     def __init__(self, make: Callable[..., Any], made: Any) -> None:
         self.make = make
@@ -74,11 +74,11 @@ def user_env(place: str, areas: int | None, device: str, options: Mapping[str, A
 
 
 def as_env(given: object, areas: int | None, device: str, options: Mapping[str, Any] = NO_OPTIONS) -> tuple[Env, bool]:
-    """Turns the object that a program passes into an `Env`. Returns it, and whether it was made here, so that the
-    caller must close it.
+    """Turns the object that a program passes into an `Env`. Returns the `Env`, and whether it was made by this
+    function, so that the caller must close it.
 
     A single Gymnasium or PettingZoo environment is one area; a function or class that makes one is called once for each
-    area. `options` go to such a function, apart from `OURS` and the parameters of the run. Raises EnvError.
+    area. `options` go to such a function, except `OURS` and the parameters of the run. Raises EnvError.
     """
     name = given_name(given)
     if not isinstance(given, type) and not _missing(given):
@@ -106,14 +106,15 @@ def as_env(given: object, areas: int | None, device: str, options: Mapping[str, 
 
 
 def given_name(given: object) -> str:
-    """Returns the name, for messages, of an object that a program passes."""
+    """Returns the name, for messages, of an object that a program passed."""
     return f"env ({getattr(given, '__name__', type(given).__name__)})"
 
 
 def make_with(
     factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any] = NO_OPTIONS
 ) -> Env:
-    """Calls a function or class and returns its environment, with `areas` areas or its own number. Raises EnvError."""
+    """Calls a function or class and returns its environment, with `areas` areas or with its own number of areas. Raises
+    EnvError."""
     takes = signature(factory).parameters
     ours = {key: value for key, value in options.items() if key == OF_RUN or (key in OURS and key not in takes)}
     own = {key: value for key, value in options.items() if key not in ours}
@@ -209,7 +210,7 @@ def _around(given: Any, options: Mapping[str, Any] = NO_OPTIONS) -> Env:
 
 
 def call(factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Any:
-    """Calls a factory with those of `areas`, `device` and options that its signature takes. Raises EnvError."""
+    """Calls a factory with `areas`, `device` and options, as far as its signature accepts them. Raises EnvError."""
     form = signature(factory)
     takes = form.parameters
     takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values())
@@ -280,7 +281,7 @@ def _is_gymnasiums(factory: Callable[..., Any]) -> bool:
 
 
 def checked(env: Env, name: str) -> Env:
-    """Returns an `Env` of the user's own. Raises EnvError for a member that breaks the interface."""
+    """Returns a user's own `Env`. Raises EnvError for a member that breaks the interface."""
     number = isinstance(env.num_areas, Integral) and not isinstance(env.num_areas, bool) and env.num_areas > 0
     behaviors = isinstance(env.behaviors, Mapping) and all(
         isinstance(spec, BehaviorSpec) for spec in env.behaviors.values()

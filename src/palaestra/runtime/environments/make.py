@@ -54,11 +54,10 @@ def make_env(
     options: Mapping[str, Any] = NO_OPTIONS,
     games: GameSettings | None = None,
 ) -> Env:
-    """Opens the environment that `name` means (see the top of this module), with `areas` areas or its own number of
-    them.
+    """Opens the environment that `name` means (see the top of this module), with `areas` areas or its default number.
 
-    `device` is a request, for environments that can run on a GPU; `env.device` is the one in use. `games` is only used
-    for Unity games. Raises EnvError.
+    `device` is a request, for environments that can run on a GPU; `env.device` is the actual device. `games` is only
+    used for Unity games. Raises EnvError.
     """
     if not name:
         raise EnvError(
@@ -97,13 +96,14 @@ def make_env(
 
 
 def opening_options(settings: RunSettings) -> dict[str, Any]:
-    """Returns the options with which a run opens its environment: a user's, and the names of the parameters it sets."""
+    """Returns the options with which a run opens its environment: the user's options, and the names of the parameters
+    that the run sets."""
     of_run = {OF_RUN: tuple(settings.environment_parameters)} if settings.environment_parameters else {}
     return {**settings.env_settings.env_options, **of_run}
 
 
 def guarded(env: Env, name: str) -> EnvWrapper:
-    """Returns an environment with all optional members. A user's own raises EnvErrors only."""
+    """Returns an environment with all optional members. Exceptions of a user's own environment become EnvErrors."""
     ours = is_game(name) or name.removeprefix("builtin:") in registry("envs")
     return EnvWrapper.of(env) if ours else Guarded(env, name)
 
@@ -152,7 +152,7 @@ def make_on_runner(
     logs: Path,
     log: Callable[[str, str], None],
 ) -> Env:
-    """Opens the copies of one runner, in its process."""
+    """Opens the copies of one runner, in the runner's process."""
     env = make_env(
         name, areas=areas, options=options, games=replace(games, log=log, options=replace(games.options, logs=logs))
     )
@@ -176,12 +176,13 @@ def _shares(name: str, areas: int | None, count: int) -> list[int | None]:
 
 
 def make_copy(name: str, options: Mapping[str, Any], *, areas: int | None) -> Env:
-    """Opens one copy of an environment, in its process."""
+    """Opens one copy of an environment, in the copy's process."""
     return guarded(make_env(name, areas=areas, options=options), name)
 
 
 def copies_of(given: object, areas: int | None, options: Mapping[str, Any], games: GameSettings) -> Env:
-    """Opens `games` copies of an environment that a program or a notebook defines, each in its own process.
+    """Opens as many copies as `games` says of an environment that a program or a notebook defines, each in its own
+    process.
 
     Raises EnvError or ConfigError.
     """

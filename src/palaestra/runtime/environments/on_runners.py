@@ -34,9 +34,10 @@ def open_on_runners(
     games: GameSettings,
     make: MakeHere,
 ) -> Env:
-    """Opens the copies of an environment in runners, each of which calls `make`. Raises EnvError.
+    """Opens the copies of an environment in runners, each of which calls `make` in its process. Raises EnvError.
 
-    `shares`: the areas of each copy of a Gymnasium or Python environment (None: its own number); None for a game.
+    `shares`: the areas of each copy of a Gymnasium or Python environment (None: the copy's default number); None for a
+    game.
     """
     runners = games.runners
     assert runners is not None

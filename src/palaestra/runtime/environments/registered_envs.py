@@ -1,8 +1,8 @@
 """Recognizes registered Gymnasium environments that a program passes, as `lambda: gymnasium.make("CartPole-v1")`.
 
-An object that equals the environment of its id is opened by the id: training gives the same numbers, commands can open
-it again, and its own vector version is used. Other objects are used as they are; if their spaces equal the id's spaces,
-the settings that are shipped for the id fit them.
+An object that equals the environment of its id is opened by this id: training gives the same numbers, commands can open
+it again, and the environment's own vector version is used. Other objects are used directly; if their spaces equal the
+id's spaces, the settings that are shipped for the id are used.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class GivenEnv:
 
 def recognized(given: object, options: Mapping[str, Any] = NO_OPTIONS) -> GivenEnv:
     """Inspects an environment that a program has passed. A function or class that takes no number of areas is called
-    once; the environment that it makes is the first one trained in. Raises EnvError if it raises."""
+    once; training uses the environment that it makes as the first one. Raises EnvError if the call fails."""
     label = str(getattr(given, "__name__", type(given).__name__)).strip("<>")
     if not callable(given) or (callable(getattr(given, "step", None)) and not isinstance(given, type)):
         first = given[0] if isinstance(given, list | tuple) and given else given

@@ -1,4 +1,4 @@
-"""Opens the environment of a run on its device; with several ranks, this rank's share of it."""
+"""Opens the environment of a run on its device; with several ranks, only this rank's share of the areas."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def open_env(settings: RunSettings, logs: Path, log: Log, group: RankGroup) -> E
 
 
 def take_env(given: object, settings: RunSettings, log: Log, group: RankGroup) -> tuple[EnvWrapper, bool]:
-    """Returns the environment that a program gave to `train`, and whether it was made here. `log` prints a line. Raises
-    EnvError or ConfigError."""
+    """Returns the environment that a program gave to `train`, and whether it was made by this function. `log` prints a
+    line. Raises EnvError or ConfigError."""
     device = device_of(settings, group)
     areas = settings.env_settings.num_areas
     own_areas = areas if areas is None else split(areas, group, "areas", "--num-areas")
@@ -68,7 +68,7 @@ def on_device(env: Env, device: str) -> EnvWrapper:
 
 
 def device_of(settings: RunSettings, group: RankGroup) -> str:
-    """Returns the device in the settings, else this machine's accelerator if it has one. Raises ConfigError."""
+    """Returns the device in the settings, else this machine's accelerator, else "cpu". Raises ConfigError."""
     torch_settings = settings.torch_settings
     usual = "cuda" if torch.cuda.is_available() and (torch_settings.gpus or not torch_settings.processes) else "cpu"
     device = torch_settings.device or usual
@@ -86,7 +86,7 @@ def shares(
     group: RankGroup, name: str, games: GameSettings, areas: int | None, make: Callable[[], Env]
 ) -> tuple[GameSettings, int | None]:
     """Returns this rank's share of a game's copies, or of an environment's areas. Raises ConfigError if there are fewer
-    than ranks."""
+    copies or areas than ranks."""
     if is_game(name) or games.copies > 1:
         own = split(games.copies, group, "copies of the environment", "--num-envs")
         first = before(games.copies, group)
@@ -115,8 +115,8 @@ def usual_areas(name: str) -> int | None:
 
 
 def must_be_enough(settings: RunSettings, ranks: int) -> None:
-    """Raises ConfigError if an environment has fewer areas than there are ranks, or a game fewer copies, as far as that
-    shows before it is opened."""
+    """Raises ConfigError if an environment has fewer areas than there are ranks, or a game fewer copies, as far as this
+    is known before it is opened."""
     env = settings.env_settings
     name = env.env_path or EDITOR
     copies = max(env.num_envs, env.env_runners or 1)

@@ -46,7 +46,7 @@ def game_settings(
 ) -> GameSettings:
     """Reads the settings of Unity games. `logs` is the folder for the games' own logs; None: a temporary one.
 
-    `here`: on this machine, even if the settings name runners.
+    `here`: read them for games on this machine, even if the settings name runners.
     """
     env = settings.env_settings
     engine = settings.engine_settings
@@ -128,7 +128,7 @@ def user_channels(names: Iterable[str]) -> list[SideChannel]:
 
 
 def placed_channel(name: str, folder: Path) -> str:
-    """Returns the name of a channel with the folder that its module lies in, if it does not lie in the current one."""
+    """Returns the name of a channel with the folder of its module, if that is not the current folder."""
     top = Path(name.partition(":")[0].partition(".")[0])
     places = (top, top.with_suffix(".py"))
     beside = any((folder / place).exists() for place in places) and not any(map(Path.exists, places))

@@ -1,4 +1,4 @@
-"""Where a run's time goes, and a sentence about its bottleneck."""
+"""Measures where a run's time goes, and gives a sentence about the bottleneck."""
 
 from __future__ import annotations
 
@@ -94,7 +94,8 @@ class Setup:
 
 
 def bottleneck(uses: Sequence[TimeUse], setup: Setup) -> str:
-    """Returns a sentence about the step that takes most time, and a flag that helps. `uses`: one for each rank."""
+    """Returns a sentence about the step that takes most time, and a flag that helps. `uses`: one TimeUse for each
+    rank."""
     waits = [use.share(RANKS) + use.share(EXCHANGE) for use in uses]
     if len(uses) > 1 and max(waits) - min(waits) >= UNEQUAL:
         return _slow_rank(uses, waits)
@@ -133,7 +134,7 @@ def bottleneck(uses: Sequence[TimeUse], setup: Setup) -> str:
 
 
 def mean_of(uses: Sequence[TimeUse]) -> TimeUse:
-    """Returns the mean over ranks; copies and trainers of all ranks are included."""
+    """Returns the mean over ranks, including the copies and trainers of all ranks."""
     names = dict.fromkeys(name for use in uses for name in use.parts)
     return TimeUse(
         sum(use.total for use in uses) / len(uses),

@@ -50,8 +50,8 @@ class ProgressRow:
 class Console:
     """Prints a run's lines.
 
-    If standard output is a closed pipe or a file on a full disk, the console falls silent and the run continues. A full
-    disk is reported once on standard error.
+    If standard output is a closed pipe or a file on a full disk, the console prints nothing more and the run continues.
+    A full disk is reported once on standard error.
     """
 
     def __init__(self, debug: bool, stream: TextIO | None = None, *, brief: bool = False) -> None:
@@ -83,7 +83,7 @@ class Console:
             self._say("DEBUG", text)
 
     def detail(self, text: str) -> None:
-        """Prints a line only with --debug, and always writes it to the run's log."""
+        """Prints a line only with --debug, but always writes it to the run's log."""
         if self._debug:
             self._say("DEBUG", text)
         else:
@@ -94,7 +94,7 @@ class Console:
         self.log("info", text)
 
     def summary(self, text: str) -> None:
-        """Prints the line of a summary; a notebook replaces older lines by the newest ones."""
+        """Prints the line of a summary; a notebook shows only the newest lines."""
         if self._notebook is None or self._debug:
             self.info(text)
             return
@@ -119,14 +119,14 @@ class Console:
         self._say("ERROR", text)
 
     def due(self) -> bool:
-        """Whether `progress` would print now. Lets callers skip computing the rows."""
+        """Whether `progress` would print now. Lets callers avoid computing the rows."""
         return time.monotonic() >= self._due
 
     def progress(
         self, rows: Sequence[ProgressRow], shares: Mapping[str, float] | None = None, remarks: Sequence[str] = ()
     ) -> None:
-        """Shows progress. `shares` has the share of time by part, `remarks` are lines shown below. Does nothing if the
-        last call was less than a quarter second ago."""
+        """Shows progress. `shares` has the share of time by part; `remarks` are lines that are shown below. Does
+        nothing if the last call was less than a quarter second ago."""
         now = time.monotonic()
         if now < self._due or self._silent:
             return
@@ -225,7 +225,7 @@ class Console:
 
 
 class NotebookBlock:
-    """Bars of progress, and below them the newest summaries, in one place below a cell."""
+    """Progress bars, and below them the newest summaries, in one place below a cell."""
 
     def __init__(self) -> None:
         self.bars: list[tuple[float | None, str]] = []
@@ -233,7 +233,8 @@ class NotebookBlock:
         self._lines = NotebookLines()
 
     def add(self, summary: str, *, due: bool) -> bool:
-        """Adds the line of a summary. Returns whether it is shown now: if it is the first, or if it is time."""
+        """Adds the line of a summary. Returns whether it is shown now: if it is the first line, or if enough time has
+        passed."""
         self._summaries.append((None, summary))
         shown = due or len(self._summaries) == 1
         if shown:
@@ -251,7 +252,7 @@ class NotebookBlock:
         self.show()
 
     def leave(self) -> None:
-        """Leaves the summaries shown up to now above the next output."""
+        """Lets the summaries shown so far stay above the next output."""
         if self._summaries:
             self.end()
             self._summaries = deque(maxlen=SUMMARIES)
@@ -270,7 +271,7 @@ class Pace:
         self._seen: deque[tuple[float, int]] = deque()
 
     def add(self, now: float, step: int) -> None:
-        """Records that `step` was reached at `now`, in seconds of any clock."""
+        """Records that `step` was reached at `now`, in seconds of any one clock."""
         self._seen.append((now, step))
         while now - self._seen[0][0] > _WINDOW:
             self._seen.popleft()
@@ -298,7 +299,7 @@ def sentence(row: ProgressRow, rate: float | None) -> str:
 def live_line(
     row: ProgressRow, rate: float | None, shares: Mapping[str, float], room: tuple[int, int], plain: bool
 ) -> Text:
-    """Returns progress for a terminal of `room` (columns, columns for the name), the most important first."""
+    """Returns progress for a terminal, the most important first; `room`: columns of the terminal, and for the name."""
     from rich.text import Text
 
     columns, name = room

@@ -1,4 +1,5 @@
-"""TensorBoard's reader for event files of unknown origin: content that would make it wait or fill memory is refused."""
+"""TensorBoard's reader for event files of unknown origin: refuses content that would make the reader wait or fill
+memory."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class GuardedEvents:
         self._checked: dict[Path, int] = {}
 
     def reload(self) -> EventAccumulator:
-        """Reads on; returns the reader. Raises OSError for files that are too large or damaged."""
+        """Reads the new records; returns the reader. Raises OSError for files that are too large or damaged."""
         for entry in sorted(self._folder.iterdir()):
             if ANY_EVENTS in entry.name:
                 self._checked[entry] = check_records(entry, self._checked.get(entry, 0))
@@ -40,10 +41,10 @@ class GuardedEvents:
 
 
 def check_records(file: Path, at: int = 0) -> int:
-    """Checks the sizes of a file's records, from one that begins at `at`; returns where the next one begins.
+    """Checks the sizes of a file's records, beginning with the record at `at`; returns where the next record begins.
 
     Raises OSError for a file that is not regular, and for sizes that no program writes. The reader stops at a record
-    whose size has a wrong checksum.
+    whose size has an invalid checksum.
     """
     with open(file, "rb", opener=regular) as opened:
         size = os.fstat(opened.fileno()).st_size

@@ -62,13 +62,13 @@ def tags(histories: Iterable[History]) -> list[str]:
 
 
 def has_metrics(run: Path) -> bool:
-    """Whether a folder is a run with metrics, ours or ML-Agents'."""
+    """Whether a folder is a run of Palaestra or ML-Agents with metrics."""
     return (run / METRICS).is_file() or next(run.glob("**/events.out.tfevents.*"), None) is not None
 
 
 def find_tags(words: Sequence[str], known: Sequence[str]) -> list[str]:
     """Returns the tags that a user's words select. A word is a name (see `find_tag`), a pattern such as 'Losses/*', or
-    several of them separated by commas. Raises RunError if one selects nothing."""
+    several of these separated by commas. Raises RunError if a word selects nothing."""
     names = [part.strip() for word in words for part in ([word] if word in known else word.split(",")) if part.strip()]
     found: dict[str, None] = {}
     for name in names:

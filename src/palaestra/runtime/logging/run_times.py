@@ -1,4 +1,4 @@
-"""Times of a run: its clock, how long updates take, for a user who stops the run, and the file `timers.json`."""
+"""Times of a run: its clock, the expected end of updates for a user who stops the run, and the file `timers.json`."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ SURE = 0.2
 
 
 def wait_for(updating: Sequence[Learner]) -> str:
-    """Returns the work that delays a stopping run; empty if the wait is short. `updating`: learners whose updates have
-    not ended, the one under way first. Safe in a signal handler."""
+    """Returns the work for which a stopping run waits; empty if the wait is short. `updating`: learners whose updates
+    have not ended, the running update first. Safe in a signal handler."""
     if not updating:
         return ""
     passed = time.perf_counter() - updating[0].update_began
@@ -85,7 +85,7 @@ class RunClock:
         self.start()
 
     def start(self) -> None:
-        """Starts this session's time: once environment, networks and processes are ready."""
+        """Starts this session's time, once environment, networks and processes are ready."""
         self._started = time.perf_counter()
         self._ranks_before = self._group.waited
         self._waited_before = self._waited()
@@ -97,7 +97,7 @@ class RunClock:
 
     @contextmanager
     def spending_on(self, part: str) -> Iterator[None]:
-        """Counts the time of a block for SAVING or EVALUATION, without its waits for other processes."""
+        """Counts the time of a block for SAVING or EVALUATION, without waiting for other processes."""
         start = time.perf_counter()
         waited = self._waited()
         met = self._group.waited
@@ -119,7 +119,7 @@ class RunClock:
         return self.before + self.session
 
     def spent(self) -> dict[str, float]:
-        """Returns how this session's seconds were spent: collecting, learning, and other work."""
+        """Returns this session's seconds by activity: collecting, learning, and other work."""
         exchange = sum(learner.exchange_seconds for learner in self._learners.values())
         others = {
             TRAINER: self._waited() - self._waited_before,
@@ -166,7 +166,7 @@ ROOT = "root"
 
 
 class Timers:
-    """A tree of named times, and gauges, as `timers.json` has them."""
+    """A tree of named times, and gauges, in the form of `timers.json`."""
 
     def __init__(self) -> None:
         self._began = time.time()
@@ -175,9 +175,10 @@ class Timers:
         self._gauges: dict[str, dict[str, float]] = {}
 
     def add(self, path: Sequence[str], seconds: float, *, count: int = 1, parallel: bool = False) -> None:
-        """Sets the time of a block, by the names of the blocks around it and its own, and how often it was entered.
+        """Sets the time of a block and how often it was entered; `path`: the names of the enclosing blocks, then its
+        own.
 
-        `parallel`: it took place at the same time, in another process.
+        `parallel`: the block ran at the same time as others, in another process.
         """
         timer = self._root
         for name in path:
@@ -187,7 +188,7 @@ class Timers:
         timer.parallel = parallel
 
     def gauge(self, name: str, value: float) -> None:
-        """Records a value. A gauge keeps its last, least and greatest value, and the count."""
+        """Records a value. A gauge keeps its last, smallest and largest value, and the number of values."""
         gauge = self._gauges.setdefault(name, {"value": value, "min": value, "max": value, "count": 0})
         gauge.update(value=value, min=min(gauge["min"], value), max=max(gauge["max"], value), count=gauge["count"] + 1)
 
@@ -198,7 +199,7 @@ class Timers:
         return self._root.tree()
 
     def whole(self, metadata: Mapping[str, str]) -> dict[str, Any]:
-        """Returns the tree with its gauges and metadata in the layout of ML-Agents, with `metadata` added."""
+        """Returns the tree with its gauges and metadata in ML-Agents' layout, with `metadata` added."""
         return {
             "name": ROOT,
             "gauges": {name: {**gauge, "count": int(gauge["count"])} for name, gauge in self._gauges.items()},

@@ -63,7 +63,7 @@ class Statistics:
         self._recent: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=FEW))
 
     def add(self, behavior: str, tag: str, value: float) -> None:
-        """Adds a value; the summary has the mean over the period."""
+        """Adds a value; the summary has the mean of the period's values."""
         self.extend(behavior, tag, (value,))
 
     def extend(self, behavior: str, tag: str, values: Iterable[float]) -> None:
@@ -74,14 +74,14 @@ class Statistics:
             self.trackers.values(behavior, tag, numbers, "mean")
 
     def total(self, behavior: str, tag: str, value: float) -> None:
-        """Adds a value; the summary has the sum over the period."""
+        """Adds a value; the summary has the sum of the period's values."""
         for number in _numbers((value,)):
             totals = self._periods[behavior].totals
             totals[tag] = totals.get(tag, 0.0) + number
             self.trackers.values(behavior, tag, [number], "total")
 
     def latest(self, behavior: str, tag: str, value: float) -> None:
-        """Sets a value; the summary has the last one."""
+        """Sets a value; the summary has the last value."""
         for number in _numbers((value,)):
             self._periods[behavior].latest[tag] = number
             self.trackers.values(behavior, tag, [number], "latest")
@@ -104,10 +104,10 @@ class Statistics:
     ) -> None:
         """Adds episodes that ended: the return and the number of decisions of each.
 
-        `extrinsic` are the returns as learned from (with strength and group reward), where they differ. `judged` are
-        the returns that `recent_reward` and `last_reward` use, where they differ, as for groups; `grouped`: some agents
-        were in one. The recorded length is the number of decisions less one, as in ML-Agents; docs/reference/metrics.md
-        gives the reason.
+        `extrinsic` are the returns used for learning (with strength and group reward), if they differ. `judged` are the
+        returns for `recent_reward` and `last_reward`, if they differ, as for groups; `grouped`: whether some agents
+        were in groups. The recorded length is the number of decisions minus one, as in ML-Agents;
+        docs/reference/metrics.md gives the reason.
         """
         self.spread(behavior, REWARD, returns)
         self.extend(behavior, LENGTH, [length - 1 for length in lengths])
@@ -119,10 +119,11 @@ class Statistics:
         self._recent[behavior].extend(numbers)
 
     def recent_reward(self, behavior: str) -> float | None:
-        """Returns the mean return of the episodes since the last policy update, which is listed with a checkpoint.
+        """Returns the mean return of the episodes since the last policy update, which is listed with each checkpoint.
 
         If no episode has ended since the update, returns the mean of the period before it, or of the newest `FEW`
-        episodes if it had fewer (as with SAC, which updates after every tick); None before the first episode's end.
+        episodes if that period had fewer (as with SAC, which updates after every tick); None before the first episode
+        has ended.
         """
         total, count = self._since_update[behavior]
         if not count:
@@ -145,18 +146,19 @@ class Statistics:
         return None if last is None else last.mean if last.group is None else last.group
 
     def last_reward(self, behavior: str) -> LastReward | None:
-        """Returns the rewards of the newest summary with an episode; before it, of all episodes, or None."""
+        """Returns the rewards of the newest summary with an episode; before any, of all episodes; None without
+        episodes."""
         if behavior in self._last:
             return self._last[behavior]
         return _last_reward(self._periods[behavior], None) if behavior in self._periods else None
 
     def returns_so_far(self, behavior: str) -> dict[str, Sequence[float]]:
-        """Returns by tag, for episodes and groups, the returns since the last summary."""
+        """Returns the returns since the last summary, of episodes and groups, by tag."""
         spreads = self._periods.get(behavior, _Period()).spreads
         return {tag: spreads[tag] for tag in (REWARD, GROUP_REWARD) if tag in spreads}
 
     def so_far(self, behavior: str, tag: str) -> float | None:
-        """Returns the value that a summary would have now; None if too little was measured since the last one."""
+        """Returns the value that a summary would have now; None if too little was measured since the last summary."""
         period = self._periods.get(behavior, _Period())
         if tag in period.totals or tag in period.latest:
             return period.totals.get(tag, period.latest.get(tag))

@@ -1,8 +1,8 @@
 """Trackers written for ML-Agents: plug-ins of the entry point group `mlagents.stats_writer`.
 
 Each entry point is a function of the run's options that returns a list of `StatsWriter`. ML-Agents need not be
-installed: while such a plug-in is loaded, the modules that it imports from ML-Agents are replaced by the few classes
-below.
+installed: while such a plug-in is loaded, the few classes below stand in for the modules that it imports from
+ML-Agents.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class StatsSummary(NamedTuple):
 
 
 class StatsWriter(ABC):
-    """Base class of ML-Agents' writers, for plug-ins where ML-Agents is not installed."""
+    """Base class of ML-Agents' writers, for plug-ins on machines without ML-Agents."""
 
     def on_add_stat(  # noqa: B027
         self, category: str, key: str, value: float, aggregation: Any = AggregationMethod["AVERAGE"]
@@ -98,11 +98,11 @@ class StatsWriter(ABC):
         """Called with the summaries of a period; `category` is the behavior's name."""
 
     def add_property(self, category: str, property_type: Any, value: Any) -> None:  # noqa: B027
-        """Called with a behavior's hyperparameters, and for self-play; does nothing unless overridden."""
+        """Called with a behavior's hyperparameters, and for behaviors in self-play; does nothing unless overridden."""
 
 
 class StatsWriterTracker:
-    """Passes a run's metrics to one `StatsWriter`, with the arguments that ML-Agents calls it with.
+    """Passes a run's metrics to one `StatsWriter`, with the same arguments as ML-Agents.
 
     If a run resumes in the middle of a period, the first summary has only the values after the resume. A tag without
     values is passed on as one value: the mean, sum or last of its earlier values.
@@ -133,7 +133,7 @@ class StatsWriterTracker:
         self._writer.write_stats(summary.behavior, stats, summary.step)
 
     def text(self, behavior: str, tag: str, body: str) -> None:
-        """Passes a behavior's hyperparameters, and whether it plays against itself, to `add_property`."""
+        """Passes a behavior's hyperparameters, and whether it uses self-play, to `add_property`."""
         if tag != "Hyperparameters":
             return
         settings = behavior_settings(self._settings, behavior)
@@ -143,7 +143,7 @@ class StatsWriterTracker:
             self._writer.add_property(behavior, kinds.SELF_PLAY, True)
 
     def close(self) -> None:
-        """Does nothing: ML-Agents' writers are never closed."""
+        """Does nothing: Does nothing: ML-Agents never closes its writers."""
 
 
 def find_stats_writers(run: TrackedRun, warn: Callable[[str], object]) -> dict[str, StatsWriterTracker]:

@@ -72,11 +72,11 @@ class Symptoms:
         self._seen: dict[str, _Seen] = {}
 
     def started_trained(self, behavior: str) -> None:
-        """Marks a behavior that starts from a trained network: its rewards need not rise."""
+        """Marks a behavior that starts from a trained network, since its rewards need not rise."""
         self._seen.setdefault(behavior, _Seen()).judged = False
 
     def note(self, summary: Summary, settings: BehaviorSettings, action: ActionSpec) -> list[str]:
-        """Adds a summary. Returns a message for each sign of trouble that shows for the first time."""
+        """Adds a summary. Returns a message for each sign of a problem that appears for the first time."""
         seen = self._seen.setdefault(summary.behavior, _Seen())
         if not summary.training or isinstance(settings.hyperparameters, BCSettings):  # a clone learns from no reward
             return []
@@ -93,8 +93,8 @@ class Symptoms:
     def unrewarded(
         self, behavior: str, settings: BehaviorSettings, since: Mapping[str, Sequence[float]], env: str | None
     ) -> str | None:
-        """Returns a sentence if all episodes have earned the same; else None. `since`: by tag, returns since the last
-        summary. `env`: the environment's name; None: it has none."""
+        """Returns a sentence if all episodes have earned the same reward; else None. `since`: by tag, the returns since
+        the last summary. `env`: the environment's name; None: it has no name."""
         seen = deepcopy(self._seen.get(behavior, _Seen()))
         if not seen.judged or EXTRINSIC not in settings.reward_signals or settings.self_play is not None:
             return None
@@ -112,8 +112,8 @@ class Symptoms:
         )
 
     def lasting(self, behavior: str, settings: BehaviorSettings) -> tuple[str, bool] | None:
-        """Returns a short text about a reward that has not risen by the newest summary, and whether more steps promise
-        little; None without such a sign."""
+        """Returns a short text about a reward that has not risen up to the newest summary, and whether more steps
+        promise little; None without such a sign."""
         seen = self._seen.get(behavior, _Seen())
         signs = {"values", "entropy", "reward"}.intersection(seen.present)
         if not signs or _constant(seen):  # of which `unrewarded` speaks
@@ -215,7 +215,7 @@ def _of_constant(seen: _Seen, settings: BehaviorSettings) -> str:
 
 
 def seekers(settings: BehaviorSettings) -> str:
-    """Describes the reward signals and recordings that may lead agents to rewards which random actions do not find."""
+    """Describes the reward signals and recordings that may lead agents to rewards that random actions do not find."""
     recorded = {
         "prior_data": getattr(settings.hyperparameters, "prior_data", None),
         "behavioral_cloning": settings.behavioral_cloning,

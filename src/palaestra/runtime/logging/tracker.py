@@ -42,14 +42,14 @@ class Summary:
 
     @property
     def judged(self) -> np.ndarray:
-        """Returns by which runs are compared, one of each episode; with groups, each whole group's reward."""
+        """Returns by which runs are compared, one for each episode; with groups, each whole group's reward."""
         own = () if self.grouped else self.histograms.get(REWARD, ())
         return np.asarray(self.histograms.get(GROUP_REWARD, own))
 
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """The run that a tracker is made for."""
+    """The run for which a tracker is made."""
 
     folder: Path  # may not exist before the first summary
     settings: RunSettings
@@ -68,7 +68,7 @@ class Tracker(Protocol):
     """Receives a run's metrics, such as a file writer or a client of an experiment-tracking service."""
 
     def write(self, summary: Summary) -> None:
-        """Records one summary. When it returns, a crash of the process must not lose what it wrote."""
+        """Records one summary. When `write` returns, a crash of the process must not lose the written data."""
         ...
 
     def text(self, behavior: str, tag: str, body: str) -> None:
@@ -94,7 +94,8 @@ class SeesModels(Protocol):
     """A tracker that also gets the models of a run."""
 
     def record_model(self, behavior: str, path: Path, step: int, final: bool) -> None:
-        """Records an ONNX file just written, which a later one may replace; `final`: at the end of the run."""
+        """Records an ONNX file that was just written, and that a later one may replace; `final`: at the end of the
+        run."""
         ...
 
 

@@ -32,7 +32,7 @@ class TrackerSet:
         self.each(lambda tracker: tracker.text(behavior, tag, body), f"the {tag.lower()} of '{behavior}'")
 
     def model(self, behavior: str, path: Path, step: int, final: bool) -> None:
-        """Shows a model that was written to the trackers that take models."""
+        """Passes a model that was written to the trackers that record models."""
         for name, tracker in self._trackers.items():
             if isinstance(tracker, SeesModels):
                 self._attempt(
@@ -40,14 +40,14 @@ class TrackerSet:
                 )
 
     def end(self, outcome: Outcome, reason: str = "") -> None:
-        """Tells the trackers that want to know how the run ended."""
+        """Tells the trackers that record the end how the run ended."""
         for name, tracker in self._trackers.items():
             if isinstance(tracker, SeesEnd):
                 self._attempt(name, partial(tracker.record_end, outcome, reason), "how the run ended")
 
     @contextmanager
     def noting_failure(self) -> Iterator[None]:
-        """Tells them of the error or the Ctrl-C that ends the block."""
+        """Tells these trackers about the error or the Ctrl-C that ends the block."""
         try:
             yield
         except BaseException as error:
@@ -66,7 +66,7 @@ class TrackerSet:
             )
 
     def values(self, behavior: str, tag: str, numbers: Sequence[float], aggregation: Aggregation) -> None:
-        """Sends values to the trackers that take each at once."""
+        """Sends values to the trackers that record each value at once."""
         for name, tracker in self.watching.items():
             self._attempt(
                 name, partial(tracker.record_values, behavior, tag, numbers, aggregation), f"a value of {tag!r}"

@@ -1,6 +1,6 @@
 """Trackers that come with Palaestra: TensorBoard, `metrics.jsonl`, the console, and the gauges of `timers.json`.
 
-When a run resumes, each file drops the values after the step that it resumes from, so that no curve overlaps itself.
+When a run resumes, each file drops the values after the step from which it resumes, so that no curve overlaps itself.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ class TensorBoardTracker:
 class JSONLTracker:
     """Writes `<run>/metrics.jsonl`: a line for each summary.
 
-    It has behavior, step, time, elapsed, training, episodes, std, every value by its tag, and under `times` the seconds
-    by activity.
+    The line has behavior, step, time, elapsed, training, episodes, std, every value by its tag, and under `times` the
+    seconds by activity.
     """
 
     def __init__(self, run: TrackedRun) -> None:
@@ -149,7 +149,7 @@ class _LineFile:
         self._begun = False
 
     def append(self, lines: bytes) -> None:
-        """Writes whole lines, safe from a crash of this process when it returns. Raises RunError."""
+        """Writes whole lines; when it returns, a crash of this process does not lose them. Raises RunError."""
         try:
             if self._file is None:
                 self._file = self._open()
@@ -232,7 +232,7 @@ class GaugeTracker:
         self._timers = timers
 
     def write(self, summary: Summary) -> None:
-        """Sets the gauges, whose names are tags with dots and without blanks."""
+        """Sets the gauges; their names are the tags with dots and without blanks."""
         numbers = {**summary.values, "Step": summary.step, "Is Training": float(summary.training)}
         for tag, value in numbers.items():
             name = f"{summary.behavior}.{tag}".replace("/", ".").replace(" ", "")

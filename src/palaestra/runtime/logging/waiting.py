@@ -46,12 +46,12 @@ class WaitingNotice:
 
 
 def on_stdout(text: str) -> None:
-    """Prints as a run prints its own lines."""
+    """Prints in the way in which a run prints its own lines."""
     with suppress(Exception):  # closed, or what a program has put in its place
         print_now(f"[INFO] {text}")
 
 
 def on_stderr(text: str) -> None:
-    """Prints to standard error, apart from a command's results."""
+    """Prints to standard error, separate from a command's results."""
     with suppress(Exception):  # closed, or what a program has put in its place
         print_now(f"palaestra: {text}", sys.stderr)

@@ -1,4 +1,5 @@
-"""Reads files of a results folder: never through a link that leads out of it, and never more than a bounded part."""
+"""Reads files of a results folder: never through a link that leads out of the folder, and never more than a bounded
+part."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class ResultsFiles:
         self._real = os.path.realpath(root)
 
     def contains(self, path: Path) -> bool:
-        """Whether a path lies in the folder after all links are followed."""
+        """Whether a path is inside the folder after all links are followed."""
         try:
             real = os.path.realpath(path)
         except (OSError, ValueError):
@@ -70,7 +71,7 @@ class ResultsFiles:
         return found if isinstance(found, dict) else {}
 
     def last_lines(self, path: Path, most: int = LOG_TAIL) -> str:
-        """Returns the end of a text, from the beginning of a line on."""
+        """Returns the end of a text file, starting at the beginning of a line."""
         data = self.part(path, -most, most)
         if data is None:
             return ""

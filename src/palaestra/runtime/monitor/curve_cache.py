@@ -26,7 +26,7 @@ class RunCurves:
         self._lock = threading.Lock()
 
     def refresh(self) -> int:
-        """Reads what is new. Returns the version of the content, which changes with it."""
+        """Reads what is new. Returns the version of the content, which changes when the content changes."""
         with self._lock:
             self._metrics.refresh()
             if not self._metrics.behaviors:
@@ -50,7 +50,7 @@ class RunCurves:
             return self._events.points(behavior, tag)
 
     def curve(self, behavior: str, tag: str, view: CurveView) -> list[list[float]] | None:
-        """Returns a curve as it is shown; None if there are no values."""
+        """Returns a curve in the form in which it is shown; None if there are no values."""
         points = self.points(behavior, tag)
         return None if points is None or not len(points.value) else shown(points, view)
 
@@ -65,7 +65,7 @@ class CurveCache:
         self._lock = threading.Lock()
 
     def of(self, run: Path) -> RunCurves:
-        """Returns the curves of a run; `refresh` them before use."""
+        """Returns the curves of a run; call their `refresh` before use."""
         with self._lock:
             curves = self._runs.pop(run, None) or RunCurves(self._files, run)
             self._runs[run] = curves

@@ -30,7 +30,8 @@ _SKIPPED = {"images": 1, "audio": 1, "histograms": 1, "compressedHistograms": 1}
 
 
 def event_files(files: ResultsFiles, run: Path) -> dict[Path, Signature]:
-    """Returns the event files of a run, oldest first by name, without pipes and without links that lead elsewhere."""
+    """Returns the event files of a run, sorted by name with the oldest first, without pipes and without links that lead
+    elsewhere."""
     found: list[Path] = []
     _search(run, found, DEPTH)
     signed = {p: signature(p) for p in sorted(found) if p.is_file() and (not p.is_symlink() or files.contains(p))}
@@ -98,7 +99,8 @@ def _scalar(tensor: Any) -> float | None:
 
 
 class EventsReader:
-    """Curves of a run's event files; each folder of them is a behavior. Not for several threads at once."""
+    """Curves of a run's event files; each folder of event files is a behavior. Must not be used by several threads at
+    once."""
 
     def __init__(self, files: ResultsFiles, run: Path) -> None:
         self._files = files
@@ -147,7 +149,7 @@ class EventsReader:
         }
 
     def points(self, behavior: str, tag: str) -> Points | None:
-        """Returns all values of a tag; None if it has none."""
+        """Returns all values of a tag; None if the tag has none."""
         reader = next((one.reader for folder, one in self._readers.items() if self._name(folder) == behavior), None)
         if reader is None:
             return None

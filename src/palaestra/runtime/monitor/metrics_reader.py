@@ -1,4 +1,4 @@
-"""Reads `metrics.jsonl` as it grows: each call reads the bytes that are new."""
+"""Reads `metrics.jsonl` as it grows: each call reads only the new bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(slots=True)
 class Columns:
-    """Values of one tag, and the rows that they belong to."""
+    """Values of one tag, and the rows to which they belong."""
 
     rows: array[int] = field(default_factory=lambda: array("l"))
     values: array[float] = field(default_factory=lambda: array("d"))
@@ -60,7 +60,7 @@ class BehaviorMetrics:
             column.values.append(float(value))
 
     def points(self, tag: str) -> Points | None:
-        """Returns all values of a tag; None if it has none."""
+        """Returns all values of a tag; None if the tag has none."""
         column = self.tags.get(tag)
         if column is None:
             return None
@@ -69,7 +69,7 @@ class BehaviorMetrics:
 
 
 class MetricsReader:
-    """Content of one `metrics.jsonl` so far. Not for several threads at once."""
+    """Content of one `metrics.jsonl` so far. Must not be used by several threads at once."""
 
     def __init__(self, files: ResultsFiles, path: Path) -> None:
         self._files = files
@@ -87,7 +87,8 @@ class MetricsReader:
         self.behaviors: dict[str, BehaviorMetrics] = {}
 
     def refresh(self) -> None:
-        """Reads what is new. A file that was replaced or shortened, as a resumed run does, is read anew."""
+        """Reads what is new. If the file was replaced or shortened, for example by a resumed run, reads the whole file
+        again."""
         now = signature(self._path)
         if now == self._seen:
             return

@@ -1,4 +1,4 @@
-"""Facts about runs for their pages: lessons, the league, where time goes, logs, settings that differ."""
+"""Facts about runs for their pages: lessons, the league, use of time, logs, settings that differ."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _value(value: object) -> str:
 
 
 def league(files: ResultsFiles, run_id: str) -> LeagueTable | None:
-    """Returns the result of `palaestra league`; None if it was not played."""
+    """Returns the result of `palaestra league`; None if the league was not played."""
     data = files.json(files.root / run_id / "league.json")
     try:
         entries = [
@@ -207,7 +207,7 @@ def log_tail(files: ResultsFiles, run_id: str, name: str) -> str:
 
 
 def warnings_in(text: str) -> list[str]:
-    """Returns the warnings and errors in a console's output, each once, the last ones last."""
+    """Returns the warnings and errors in a console's output, each once, the newest last."""
     return list(dict.fromkeys(line for line in text.splitlines() if _WARNING.match(line.lstrip())))[-50:]
 
 
@@ -220,7 +220,8 @@ class Difference:
 
 
 def differences(trees: Sequence[Mapping[str, Any]]) -> list[Difference]:
-    """Returns the keys that differ, in the settings' order. Single behaviors are compared whatever their names."""
+    """Returns the keys that differ, in the settings' order. Runs with a single behavior are compared even if its names
+    differ."""
     flat = [dict(_flat(_without_name(tree))) for tree in trees]
     keys = dict.fromkeys(key for values in flat for key in values)
     found = [Difference(key, tuple(values.get(key, MISSING) for values in flat)) for key in keys if key not in IGNORED]

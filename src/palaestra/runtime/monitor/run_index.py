@@ -44,7 +44,7 @@ class _KnownRun:
 
 
 class RunIndex:
-    """All runs of one folder. For any thread: the pages of all browsers share one."""
+    """All runs of one folder. Any thread may use it: the pages of all browsers share one index."""
 
     def __init__(self, results: Path) -> None:
         self.results = results
@@ -57,7 +57,8 @@ class RunIndex:
         self._looked = 0.0
 
     def statuses(self) -> list[RunStatus]:
-        """Returns the status of every run, learning runs first, then the newest. It reads files: use a thread."""
+        """Returns the status of every run, learning runs first, then the newest. It reads files, so call it from a
+        thread."""
         with self._lock:
             if time.monotonic() - self._looked >= FRESHNESS:
                 self._refresh()
@@ -85,7 +86,7 @@ class RunIndex:
         return before[1]
 
     def notes(self, run_id: str) -> RunNotes:
-        """Returns people's notes about a run of the folder."""
+        """Returns the notes that people wrote about a run of the folder."""
         file = self.results / run_id / NOTES
         sign = signature(file) if run_id in self._known else None
         if sign is None:

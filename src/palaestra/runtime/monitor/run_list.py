@@ -35,7 +35,7 @@ def _search(folder: Path, prefix: str, found: list[str], depth: int) -> None:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder has a run's settings, or TensorBoard's files, itself or in its behaviors' folders."""
+    """Whether a folder has a run's settings, or TensorBoard's files in it or in its behaviors' folders."""
     if (folder / CONFIGURATION).is_file():
         return True
     try:
@@ -46,7 +46,7 @@ def is_run(folder: Path) -> bool:
 
 
 def with_models(results: Path, runs: Iterable[str]) -> list[str]:
-    """Returns the runs that have settings and a model file, and so may be watched and played."""
+    """Returns the runs that have settings and a model file, and so can be watched and played."""
     return [run for run in runs if (results / run / CONFIGURATION).is_file() and _has_model(results / run)]
 
 

@@ -1,4 +1,4 @@
-"""Progress and reward of a run, from small parts of its files."""
+"""Progress and reward of a run, read from small parts of its files."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class RunStatus:
 
     @property
     def share(self) -> float | None:
-        """Share of the steps that are done."""
+        """Share of the steps that have been made."""
         return min(1.0, self.step / self.max_steps) if self.max_steps else None
 
     @property
@@ -96,7 +96,7 @@ class RunStatus:
 
     @property
     def left(self) -> float | None:
-        """Seconds until the last behavior is done, at the present rate."""
+        """Seconds until the last behavior is done, at the current rate."""
         times = [
             (each.max_steps - each.step) / each.rate
             for each in self.behaviors
@@ -106,7 +106,7 @@ class RunStatus:
 
     @property
     def reward(self) -> float | None:
-        """Mean reward in the last summary; of several behaviors the first that has one."""
+        """Mean reward in the last summary; with several behaviors, of the first one that has a reward."""
         return None if self.rewarded is None else self.rewarded.reward
 
     @property
@@ -178,12 +178,12 @@ def environment_of(tree: Mapping[str, Any]) -> str:
 
 
 def writer_of(files: ResultsFiles, run: Path) -> LockHolder | None:
-    """Returns the process that writes to a run, as its file names it."""
+    """Returns the process that writes to a run, as the lock file names it."""
     return LockHolder.read(run / WRITER) if files.contains(run / WRITER) else None
 
 
 def lives(run: Path, writer: LockHolder) -> bool:
-    """Whether a run's writer is alive; a writer on another machine shows it by touching the file."""
+    """Whether a run's writer is alive; a writer on another machine shows this by touching the file."""
     return writer.alive if writer.here else (signature(run / WRITER) or (0,))[0] / 1e9 > time.time() - FRESH
 
 
@@ -324,7 +324,7 @@ def sections(found: object) -> list[Mapping[str, Any]]:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value of a file is a number; True and False are not numbers."""
+    """Whether a value from a file is a number; True and False are not numbers."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

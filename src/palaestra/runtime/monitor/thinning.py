@@ -37,7 +37,7 @@ def shown(points: Points, view: CurveView) -> list[list[float]]:
 
 
 def smoothed(values: Numbers, weight: float) -> Numbers:
-    """Returns an exponential moving average whose start is not drawn to zero, as TensorBoard shows it."""
+    """Returns an exponential moving average whose start is not biased toward zero, as in TensorBoard."""
     if weight <= 0 or not len(values):
         return values
     mean = 0.0
@@ -51,7 +51,7 @@ def smoothed(values: Numbers, weight: float) -> Numbers:
 
 
 def kept(values: Numbers, most: int) -> NDArray[np.int64]:
-    """Returns rising indices of at most `most` values: the first, the last, and the minimum and maximum of equal
+    """Returns ascending indices of at most `most` values: the first, the last, and minimum and maximum of equal
     intervals."""
     count = len(values)
     if count <= most:

@@ -1,4 +1,4 @@
-"""Measurements of a run on their way to its statistics: with several ranks in order, so that every rank's statistics
+"""Collects a run's measurements for its statistics; with several ranks in one order, so that every rank's statistics
 include all ranks.
 """
 
@@ -16,7 +16,7 @@ Entry = list[Any]
 
 
 class Journal:
-    """Takes measurements, and passes them on to the statistics at once."""
+    """Passes measurements on to the statistics at once."""
 
     def __init__(self, statistics: Statistics) -> None:
         self.statistics = statistics
@@ -25,27 +25,27 @@ class Journal:
         }
 
     def passes_on(self, kind: str, take: Callable[..., object]) -> None:
-        """Makes `note` pass on a part's own kind of measurement."""
+        """Lets `note` also pass on a part's own kind of measurement."""
         self._targets[kind] = take
 
     def add(self, behavior: str, tag: str, value: float) -> None:
-        """Takes a value, of which a summary has the mean."""
+        """Adds a value; a summary has the mean of such values."""
         self.note("extend", behavior, tag, [float(value)])
 
     def extend(self, behavior: str, tag: str, values: Iterable[float]) -> None:
-        """Takes many values, like `add`."""
+        """Adds many values, like `add`."""
         self.note("extend", behavior, tag, list(map(float, values)))
 
     def total(self, behavior: str, tag: str, value: float) -> None:
-        """Takes a value, of which a summary has the sum."""
+        """Adds a value; a summary has the sum of such values."""
         self.note("total", behavior, tag, float(value))
 
     def latest(self, behavior: str, tag: str, value: float) -> None:
-        """Takes a value, of which a summary has the last."""
+        """Adds a value; a summary has the last of such values."""
         self.note("latest", behavior, tag, float(value))
 
     def spread(self, behavior: str, tag: str, values: Iterable[float]) -> None:
-        """Takes values, of which a summary has the mean and a histogram."""
+        """Adds values; a summary has their mean and a histogram."""
         self.note("spread", behavior, tag, list(map(float, values)))
 
     def episodes(
@@ -57,11 +57,11 @@ class Journal:
         grouped: bool = False,
         **others: Sequence[float],
     ) -> None:
-        """Takes episodes that ended: returns, numbers of decisions, and the rest that `Statistics.episodes` takes."""
+        """Adds episodes that ended: returns, numbers of decisions, and the other arguments of `Statistics.episodes`."""
         self.note("episodes", behavior, list(returns), list(lengths), grouped=grouped, **others)
 
     def measure(self, behavior: str, tag: str, value: float, kind: Aggregation) -> None:
-        """Takes a value that an environment measured."""
+        """Adds a value that an environment measured."""
         match kind:
             case "mean":
                 self.add(behavior, tag, value)
@@ -73,19 +73,19 @@ class Journal:
                 self.spread(behavior, tag, (value,))
 
     def note(self, method: str, *arguments: Any, **keywords: Any) -> None:
-        """Takes what a method of the statistics takes, or a kind that `passes_on` has named."""
+        """Adds a call of a method of the statistics, or of a kind that `passes_on` has named."""
         self._targets[method](*arguments, **keywords)
 
 
 class RankJournal(Journal):
-    """Keeps the measurements of one of several ranks until they report to each other."""
+    """Keeps the measurements of one of several ranks until the ranks exchange them."""
 
     def __init__(self, statistics: Statistics) -> None:
         super().__init__(statistics)
         self._entries: list[Entry] = []
 
     def note(self, method: str, *arguments: Any, **keywords: Any) -> None:
-        """Takes what a method of the statistics takes, or a kind that `passes_on` has named."""
+        """Keeps a call of a method of the statistics, or of a kind that `passes_on` has named."""
         self._entries.append([method, list(arguments), keywords])
 
     def take(self) -> list[Entry]:
@@ -101,7 +101,7 @@ class RankJournal(Journal):
                 self._targets[method](*arguments, **keywords)
 
     def state_dict(self) -> list[Entry]:
-        """Returns the measurements that were not taken yet."""
+        """Returns the measurements that were not yet taken."""
         return deepcopy(self._entries)
 
     def load_state_dict(self, state: Sequence[Entry]) -> None:

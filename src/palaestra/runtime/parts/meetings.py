@@ -13,7 +13,7 @@ from palaestra.runtime.storage.run_folder import RunFolder
 
 
 class Meetings:
-    """Decides when a run updates. A single process has no meetings, and decides alone."""
+    """Decides when a run updates. A single process has no meetings, and decides on its own."""
 
     may_put_off: ClassVar[bool] = True
     """Whether a checkpoint may wait for trainers: ranks must all save at the same moment."""
@@ -34,15 +34,15 @@ class Meetings:
         """Whether several ranks have met, and go on."""
 
     def begin(self, collector: Collector) -> None:
-        """Lets the ranks know, when they begin, which behaviors all of them have. All ranks take part."""
+        """Tells the ranks, when they begin, which behaviors all of them have. All ranks take part."""
 
     def due(self, collector: Collector, stopped: bool) -> bool:
         """Whether updates, summaries and other due work are checked after this round; several ranks meet then."""
         return True
 
     def shared(self) -> list[Learner]:
-        """Returns the learners of the behaviors that all ranks have, as far as they knew when they last met, in one
-        order. Only these learn, and only of these anything is due."""
+        """Returns the learners of the behaviors that all ranks had when they last met, in the same order on all ranks.
+        Only these behaviors learn, and have summaries and checkpoints."""
         return list(self._learners.values())
 
     def awaited(self) -> list[Learner]:
@@ -56,7 +56,8 @@ class Meetings:
         return collector.full
 
     def check_folder(self, folder: RunFolder) -> None:
-        """Raises FolderLost if the run's folder can no longer be written to; with several ranks, when they meet."""
+        """Raises FolderLost if the run's folder can no longer be written to; several ranks find this out when they
+        meet."""
         if folder.may_be_lost():
             folder.must_be_writable()
 
@@ -65,14 +66,14 @@ class Meetings:
         self.times = self.newest_times()
 
     def newest_times(self) -> list[TimeUse]:
-        """Returns the newest times of each rank that this one knows."""
+        """Returns the newest times of each rank that this rank knows."""
         assert self.time_use is not None
         return [self.time_use()]
 
     def state_dict(self, unseen: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the state on which the next meeting depends, for the state of a run. All ranks take part. `unseen`:
-        collectors of saved behaviors that have not appeared."""
+        collectors of saved behaviors that have not appeared yet."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores the state of a run of as many ranks."""
+        """Restores the state of a run with the same number of ranks."""

@@ -20,11 +20,11 @@ P = TypeVar("P", bound="RunPart")
 class RunPart:
     """A feature of a run. It owns its state and its messages, and knows no other part.
 
-    A run tells all its parts of the same few moments, in the order in which `runtime/run/learning.py` (`parts_of`)
-    lists them; a part overrides the moments at which it acts. With several ranks some moments come at the same decision
-    on every rank ("on all ranks"), so that a part may gather and average there; at other moments, and in `__init__`, a
-    rank is alone. A part chooses the arguments of its constructor: a `RunContext` if that is enough, else the run,
-    whose environment, collector and clock exist from `joined` on.
+    A run tells all its parts about the same few moments, in the order in which `runtime/run/learning.py` (`parts_of`)
+    lists the parts; a part overrides the moments at which it acts. With several ranks some moments come at the same
+    decision on every rank ("on all ranks"), so that a part may exchange data with the other ranks then; at other
+    moments, and in `__init__`, it must not. A part chooses the arguments of its constructor: a `RunContext` if that is
+    enough, else the run itself, whose environment, collector and clock exist from `joined` on.
     """
 
     name: ClassVar[str] = ""
@@ -35,9 +35,9 @@ class RunPart:
 
     @property
     def idle(self) -> bool:
-        """Whether it has nothing to do until another behavior joins, even if lessons begin or requests arrive before.
-        Neither `tick` nor any of `MOMENTS` is then called. Asked when a behavior has joined, and after a reset. A part
-        that overrides a moment on all ranks must answer the same on all of them."""
+        """Whether the part has nothing to do until another behavior joins, even if lessons begin or requests arrive
+        before. Neither `tick` nor any of `MOMENTS` is then called. Asked when a behavior has joined, and after a reset.
+        A part that overrides a moment on all ranks must answer the same on all of them."""
         return False
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
@@ -47,7 +47,7 @@ class RunPart:
         """The environment has made a tick; actions for its tables are chosen next. On this rank."""
 
     def ticks_ahead(self) -> int | None:
-        """Returns the largest number of ticks until its next `round_ended`; None: any number."""
+        """Returns the largest number of ticks until the part's next `round_ended`; None: any number."""
         return None
 
     def joined(self, learner: Learner) -> None:
@@ -78,26 +78,28 @@ class RunPart:
         """The updates and the summaries that were due are done. On all ranks."""
 
     def paused(self) -> None:
-        """Something may be shown, before this rank collects again: a few times a second. On this rank."""
+        """The part may show something before this rank collects again: a few times a second. On this rank."""
 
     def asked(self, request: RunRequest) -> str | None:
-        """Carries out a request if it is for this part. Returns a text about the change, else None. Raises Refused."""
+        """Carries out a request if it is for this part. Returns a text about the change; None if the request is not for
+        this part. Raises Refused."""
 
     def endings(self) -> Mapping[str, Course]:
-        """Returns the behaviors that need no more training, and why, once all do; empty: the run continues."""
+        """Returns the behaviors that need no more training, and why, once this holds for all; empty: the run
+        continues."""
         return {}
 
     def loop_ended(self) -> None:
-        """The run has ended, and is saved next. On all ranks."""
+        """The training loop has ended, and the run is saved next. On all ranks."""
 
     def saved(self) -> None:
-        """A checkpoint was written: files that belong to it follow. On rank 0 alone."""
+        """A checkpoint was written; the part may write files that belong to it. On rank 0 alone."""
 
     def concluded(self) -> None:
-        """The run has ended and is saved: last files may be written. On rank 0 alone."""
+        """The run has ended and is saved; the part may write its last files. On rank 0 alone."""
 
     def progress(self) -> Mapping[str, Any]:
-        """Returns its entry for `progress.json`."""
+        """Returns the part's entry for `progress.json`."""
         return {}
 
     def remarks(self) -> list[str]:
@@ -105,7 +107,7 @@ class RunPart:
         return []
 
     def report(self) -> Iterator[tuple[str, str]]:
-        """Yields lines about files for the end of the run, each with its label."""
+        """Yields lines about files, each with its label, which are printed at the end of the run."""
         yield from ()
 
     def state_dict(self) -> Mapping[str, Any]:
@@ -113,10 +115,10 @@ class RunPart:
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:
-        """Restores its state. `restored`: the environment continues the same episodes; else new ones have begun."""
+        """Restores its state. `restored`: the environment continues the same episodes; else new episodes have begun."""
 
     def close(self) -> None:
-        """Closes the resources that it has opened."""
+        """Closes the resources that the part has opened."""
 
 
 class Refused(Exception):
@@ -128,18 +130,18 @@ MOMENTS = ("ticks_ahead", "episodes_ended", "collected", "met", "updated", "summ
 
 
 def at_work(parts: Sequence[RunPart]) -> dict[str, list[RunPart]]:
-    """Returns by moment the parts that take part in it, in their order."""
+    """Returns for each moment the parts that override it and are not idle, in their order."""
     awake = [part for part in parts if not part.idle]
     return {moment: [part for part in awake if overrides(part, moment)] for moment in MOMENTS}
 
 
 def observers(parts: Sequence[RunPart]) -> list[RunPart]:
-    """Returns the parts that see the tables of every tick."""
+    """Returns the parts that process the tables of every tick."""
     return [part for part in parts if overrides(part, "tick") or overrides(part, "begin")]
 
 
 def overrides(part: RunPart, moment: str) -> bool:
-    """Whether a part does something at a moment."""
+    """Whether a part overrides a moment."""
     return getattr(type(part), moment) is not getattr(RunPart, moment)
 
 

@@ -1,8 +1,9 @@
-"""Meetings of several ranks of a run: the rollouts from which they learn together, and their exchanges.
+"""Meetings of several ranks of a run: when they meet, the rollouts from which they learn together, and the data that
+they exchange.
 
-A rank collects by itself until a rollout is full, it has made its share of the decisions until something is due, or it
-is stopped. Then all meet. Everything that a meeting decides follows from numbers that all ranks have, so all ranks
-decide the same.
+A rank collects on its own until a rollout is full, until it has made its share of the decisions before something is
+due, or until it is stopped. Then all meet. Everything that a meeting decides follows from numbers that all ranks have,
+so all ranks decide the same.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ PATIENCE = 10
 
 
 class RankMeetings(Meetings):
-    """Decides when the ranks of a run meet, and their actions at a meeting."""
+    """Decides when the ranks of a run meet, and what they do at a meeting."""
 
     may_put_off = False
 
@@ -58,13 +59,13 @@ class RankMeetings(Meetings):
         self._waits = Counter[str]()
 
     def begin(self, collector: Collector) -> None:
-        """Lets the ranks know, when they begin, which behaviors all of them have. All ranks take part."""
+        """Tells the ranks, when they begin, which behaviors all of them have. All ranks take part."""
         found = self._agree_on_names(collector)
         here = {name for name in self.names if all(name in names for names in found)}
         self._shared = here if self._shared is None else self._shared & here
 
     def due(self, collector: Collector, stopped: bool) -> bool:
-        """Whether this rank must meet the others now. If not, full rollouts that nobody may learn from are dropped."""
+        """Whether this rank must meet the other ranks now. If not, drops full rollouts that no rank may learn from."""
         # also where the rollout that was full is lost, because its environment cannot be saved
         if stopped or self.meets_first:
             return True
@@ -81,7 +82,8 @@ class RankMeetings(Meetings):
         return [self._learners[name] for name in self.names if name in self._shared and name in self._learners]
 
     def awaited(self) -> list[Learner]:
-        """Returns the learners for which work may be due; all of them while none is shared, so that ranks meet."""
+        """Returns the learners for which work may be due; all learners while the ranks share none, so that the ranks
+        meet."""
         return self.shared() if self._shared else list(self._learners.values())
 
     def _drop(self, collector: Collector) -> None:
@@ -129,10 +131,10 @@ class RankMeetings(Meetings):
         self.times = [use for _, _, use in found]
 
     def check_folder(self, folder: RunFolder) -> None:
-        """Does nothing: ranks learn of it when they meet."""
+        """Does nothing: ranks find out about a lost folder when they meet."""
 
     def newest_times(self) -> list[TimeUse]:
-        """Returns the times of each rank at the last report; before it, this rank's."""
+        """Returns the times of each rank at the last report; before the first report, only this rank's times."""
         return self.times or super().newest_times()
 
     def _exchange(self, collector: Collector, flags: Sequence[bool]) -> list[list[float]]:
@@ -164,7 +166,7 @@ class RankMeetings(Meetings):
 
     def state_dict(self, unseen: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the state on which the next meeting depends, for the state of a run. All ranks take part. `unseen`:
-        collectors of saved behaviors that have not appeared."""
+        collectors of saved behaviors that have not appeared yet."""
         own = {name: learner.collector.decisions for name, learner in self._learners.items()}
         found = self._group.gather(own)
         met = {name: [learner.agreed, learner.met] for name, learner in self._learners.items()}
@@ -184,7 +186,7 @@ class RankMeetings(Meetings):
         return {"meetings": state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores the state of a run of as many ranks."""
+        """Restores the state of a run with the same number of ranks."""
         self.names = list(state["names"])
         self._shared = set(state["shared"])
         self._total = state["reported"]
@@ -194,7 +196,7 @@ class RankMeetings(Meetings):
 
 
 def journal_of(statistics: Statistics, group: RankGroup) -> Journal:
-    """Returns the object that takes the measurements of this rank."""
+    """Returns the object to which this rank adds its measurements."""
     return Journal(statistics) if group.size == 1 else RankJournal(statistics)
 
 

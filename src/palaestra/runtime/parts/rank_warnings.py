@@ -9,14 +9,14 @@ MOST = 100
 
 
 class RankWarnings:
-    """Keeps the warnings of a rank until the ranks report to each other. Texts that were shown before are left out."""
+    """Keeps the warnings of a rank until the ranks exchange them. Texts that were shown before are left out."""
 
     def __init__(self) -> None:
         self._shown = set[str]()
         self._kept = list[str]()
 
     def add(self, level: str, text: str) -> None:
-        """Takes a line of this rank's console."""
+        """Adds a line of this rank's console."""
         if level != "WARNING" or text in self._shown:
             return
         self._shown.add(text)
@@ -30,7 +30,7 @@ class RankWarnings:
         return kept
 
     def show(self, found: Sequence[Sequence[str]], warn: Callable[[str], object]) -> None:
-        """Shows warnings of the other ranks that rank 0 has not shown already; each text once."""
+        """Shows warnings of the other ranks that rank 0 has not shown yet, each text once."""
         by_text: dict[str, list[int]] = {}
         for rank, texts in enumerate(found):
             for text in texts:

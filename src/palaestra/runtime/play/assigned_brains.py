@@ -1,4 +1,5 @@
-"""Decides which brain acts for which agent: a brain for each team of a behavior, and other brains for single agents."""
+"""Decides which brain acts for which agent: one brain for each team of a behavior, and separate brains for single
+agents."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ BrainOf = Callable[[str, int], Brain]
 
 
 class AssignedBrains:
-    """Brains by side, which can be replaced between two ticks, and brains of single agents, which go before them."""
+    """Brains of sides, which can be replaced between two ticks, and brains of single agents, which take precedence."""
 
     def __init__(self, env: Env, brain_of: BrainOf) -> None:
         self._env = env
@@ -44,21 +45,21 @@ class AssignedBrains:
         self._agents[behavior, slot] = self._answers(behavior, brain)
 
     def release(self, behavior: str, slot: int) -> None:
-        """Gives an agent back to the brain of its side, which begins as in a new episode."""
+        """Gives an agent back to the brain of its side, which treats it as in a new episode."""
         self._agents.pop((behavior, slot), None)
         for (name, _), answers in self._sides.items():
             if name == behavior:
                 answers.forget()
 
     def move(self, moves: Mapping[AgentKey, int]) -> None:
-        """Lets brains of single agents follow them to other slots."""
+        """Lets brains of single agents follow their agents to other slots."""
         moved = {(key[0], moves[key]): self._agents.pop(key) for key in [*self._agents] if key in moves}
         for answers in moved.values():
             answers.forget()
         self._agents |= moved
 
     def replace(self, brain_of: BrainOf) -> None:
-        """Asks another function for the brains of all sides."""
+        """Gets the brains of all sides from another function."""
         self._brain_of = brain_of
         self._sides.clear()
 

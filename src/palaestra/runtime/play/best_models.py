@@ -37,7 +37,8 @@ Reopen = Callable[[int], Env]
 
 
 def reopening(settings: RunSettings, given: object | None, log: Log) -> Reopen | None:
-    """Returns a function that opens a run's environment again, if possible. `given`: that of `train(env=...)`."""
+    """Returns a function that opens a run's environment a second time, if that is possible. `given`: that of
+    `train(env=...)`."""
     name = settings.env_settings.env_path or EDITOR
     options = opening_options(settings)
 
@@ -61,7 +62,8 @@ def _takes_areas(given: object) -> bool:
 
 
 def last_lessons(settings: RunSettings) -> dict[str, int]:
-    """Returns the last lesson of each curriculum, in which policies are evaluated so that values can be compared."""
+    """Returns the last lesson of each curriculum; policies are evaluated in the last lesson, so that values can be
+    compared."""
     forms = (settings.environment_parameters or {}).items()
     return {name: len(form.curriculum) - 1 for name, form in forms if isinstance(form, CurriculumSettings)}
 
@@ -84,7 +86,7 @@ class LeftOut(Exception):
 
 
 class Trials:
-    """Evaluates networks as exported files, in an environment that is opened at the first evaluation."""
+    """Evaluates networks as exported files, in an environment that the first evaluation opens."""
 
     def __init__(self, reopen: Reopen | None, stopping: Callable[[], bool], env: str) -> None:
         """`reopen`: opens the environment; None if it cannot be. `stopping`: whether someone waits for the run's end.
@@ -101,7 +103,7 @@ class Trials:
 
     @property
     def possible(self) -> bool:
-        """Whether a separate environment can be opened for them."""
+        """Whether a separate environment can be opened for evaluations."""
         return self._reopen is not None
 
     def allow(self, seconds: float) -> None:
@@ -125,8 +127,8 @@ class Trials:
     def mean_reward(
         self, behavior: str, networks: Mapping[str, tuple[Trunk, BehaviorSpec]], wanted: KeepBestSettings
     ) -> float:
-        """Returns a behavior's mean return, of whole groups if it has any. `networks`: of all behaviors. Raises
-        LeftOut, and EnvError if the behavior has not played."""
+        """Returns a behavior's mean return; with groups, of whole groups. `networks`: of all behaviors. Raises LeftOut,
+        and EnvError if the behavior has not played."""
         self._must_have_time()
         begun = perf_counter()
         with untouched_random_numbers(), tempfile.TemporaryDirectory() as place:

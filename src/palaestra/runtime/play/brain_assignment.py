@@ -56,7 +56,7 @@ class BrainSpec:
 
     @property
     def whom(self) -> str:
-        """The side that the brain plays, as typed."""
+        """The side that the brain plays, as typed on the command line."""
         return side_name(self.behavior or "", self.team)
 
     @property
@@ -76,7 +76,7 @@ def kinds() -> list[str]:
 
 
 def read_part(text: str) -> BrainSpec:
-    """Parses `[BEHAVIOR[?team=N]=]KIND[:ARGUMENT]`. Raises ConfigError with the nearest kind."""
+    """Parses `[BEHAVIOR[?team=N]=]KIND[:ARGUMENT]`. Raises ConfigError, which names the nearest kind."""
     known = kinds()
     kind, _, argument = text.partition(":")
     if kind in known:
@@ -106,7 +106,7 @@ def _no_brain(brain: str, known: Sequence[str]) -> str:
 
 
 def read_parts(texts: Iterable[str]) -> list[BrainSpec]:
-    """Parses all `--brain`s of a command line. Raises ConfigError if two play the same side."""
+    """Parses all `--brain`s of a command line. Raises ConfigError if two of them play the same side."""
     return _one_for_each([read_part(text) for text in texts])
 
 
@@ -121,8 +121,9 @@ def _one_for_each(parts: list[BrainSpec]) -> list[BrainSpec]:
 
 
 def given_parts(brains: object) -> list[BrainSpec]:
-    """Returns the specs of a program's brains: a text as for `--brain`, a function, a class or object with `decide`, or
-    a policy; a list of them; or a dictionary of them by behavior or `behavior?team=N`. Raises ConfigError."""
+    """Returns the specs of a program's brains, which may be a text as for `--brain`, a function, a class or object with
+    `decide`, or a policy; a list of these; or a dictionary of these by behavior or `behavior?team=N`. Raises
+    ConfigError."""
     if isinstance(brains, Mapping):
         parts = [_given_part(one, str(side)) for side, one in brains.items()]
     else:
@@ -162,7 +163,8 @@ class BrainAssignment:
         self._played: set[tuple[str, int]] = set()
 
     def part(self, behavior: str, team: int) -> BrainSpec | None:
-        """Returns the spec for a side: the spec for its team, else for its behavior, else for all other behaviors."""
+        """Returns the spec for a side: the spec of its team, else of its behavior, else the spec for all other
+        behaviors."""
         for whom in ((behavior, team), (behavior, None), (None, None)):
             for part in self._parts:
                 if (part.behavior, part.team) == whom:
@@ -170,7 +172,8 @@ class BrainAssignment:
         return None
 
     def brain(self, behavior: str, team: int) -> CheckedBrain:
-        """Returns the brain of a side, one for all teams of a spec. Raises PolicyError if there is none."""
+        """Returns the brain of a side; all teams of one spec share one brain. Raises PolicyError if the side has no
+        brain."""
         part = self.part(behavior, team)
         if part is None:
             raise PolicyError(self._missing(behavior, team))
@@ -185,12 +188,12 @@ class BrainAssignment:
         return [part for part in self._parts if part.behavior is not None and part.behavior not in self._env.behaviors]
 
     def idle(self) -> list[BrainSpec]:
-        """Returns the specs that were not used so far."""
+        """Returns the specs that have not been used so far."""
         playing = {part for part, _ in self._made}
         return [part for part in self._parts if part not in playing]
 
     def teams(self, behavior: str) -> list[int]:
-        """Returns the teams of a behavior that have a brain so far."""
+        """Returns the teams of a behavior that have had a brain so far."""
         return sorted(team for name, team in self._played if name == behavior)
 
     def _make(self, part: BrainSpec, behavior: str) -> CheckedBrain:

@@ -1,4 +1,4 @@
-"""Plays an environment with brains of the user's choice: what `palaestra.run` and the command `run` share."""
+"""Plays an environment with brains of the user's choice, for `palaestra.run` and the command `run`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from palaestra.runtime.presentation.episode_progress import EpisodeProgress
 
 
 def check_time_scale(scale: float | None) -> None:
-    """Raises ConfigError for a number of simulated seconds per second that no environment can keep."""
+    """Raises ConfigError for a time scale that no environment can keep."""
     if scale is not None and not (isinstance(scale, Real) and 0 < scale <= 100):
         shown = f"{scale:g}" if isinstance(scale, Real) else repr(scale)
         raise ConfigError(f"--time-scale is {shown}; expected more than 0, and 100 at most")
@@ -48,7 +48,7 @@ class BrainGame:
         self._start = time.perf_counter()
 
     def play(self, time_scale: float | None = None) -> None:
-        """Plays all episodes, at a number of simulated seconds per second. Raises PalaestraError."""
+        """Plays all episodes; `time_scale`: simulated seconds per second. Raises PalaestraError."""
         pace = self._pace(time_scale)
         with EpisodeProgress(quiet=self.wanted.quiet) as progress:
 
@@ -62,7 +62,7 @@ class BrainGame:
 
     @property
     def evaluation(self) -> Evaluation:
-        """Episodes so far of each behavior and team, with the brains that played them."""
+        """Episodes of each behavior and team so far, with the brains that played them."""
         found = results(self.players)
         rows = [
             EvaluatedSide(self.name, side, episodes, part.brain if (part := self.plays.part(name, team)) else "", team)
@@ -71,7 +71,7 @@ class BrainGame:
         return Evaluation(tuple(rows), self.players.decisions, time.perf_counter() - self._start)
 
     def unused(self) -> list[str]:
-        """Returns a line for each brain that played nothing."""
+        """Returns a line for each brain that was not used."""
         lines = []
         for part in self.plays.idle():
             teams = self.plays.teams(part.behavior or "") if part.team is not None else []
@@ -108,7 +108,8 @@ def _listed(teams: Sequence[int]) -> str:
 
 
 class PlaybackClock:
-    """Spaces ticks by their duration. Lost time is not made up for, so that playback never rushes."""
+    """Delays ticks so that they come at their real times. If ticks are late, the lost time is not made up, so that
+    playback never rushes."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TableAnswers:
-    """Asks a brain for the actions of rows of a table, and begins its episodes."""
+    """Asks a brain for the actions of rows of a table, and tells it when episodes begin."""
 
     def __init__(self, brain: Brain, action: ActionSpec) -> None:
         self.brain = brain
@@ -28,7 +28,7 @@ class TableAnswers:
         self._fresh = np.zeros(0, np.bool_)  # (S,) the brain has not begun the episode there
 
     def see(self, step: TimeStep) -> None:
-        """Remembers the slots in which episodes ended, so that the brain begins new ones there."""
+        """Records the slots in which episodes ended, so that the brain begins new episodes in them."""
         over = step.terminated | step.truncated if step.lost is None else step.terminated | step.truncated | step.lost
         self._fresh = np.pad(self._fresh, (0, max(len(over) - len(self._fresh), 0)), constant_values=True)
         self._fresh |= over.cpu().numpy()
@@ -55,16 +55,16 @@ class TableAnswers:
         return as_action(step, *columns)
 
     def nothing(self, step: TimeStep) -> Action:
-        """Returns zeros for every slot; the brain is not asked."""
+        """Returns zeros for every slot, without asking the brain."""
         return as_action(step, *no_actions(len(step.reward), self._action))
 
     def forget(self) -> None:
-        """Treats the agents of all slots as new ones."""
+        """Treats the agents of all slots as new agents."""
         self._fresh = self._fresh[:0]
 
 
 class BrainPolicy(TableAnswers):
-    """A brain in training, whose memory and stream of random numbers checkpoints hold."""
+    """A brain in training; checkpoints save its memory and its random stream."""
 
     def __init__(self, brain: CheckedBrain, action: ActionSpec) -> None:
         super().__init__(brain, action)
@@ -72,7 +72,7 @@ class BrainPolicy(TableAnswers):
 
     @property
     def recurrent_state(self) -> Tensor:
-        """(S, 1 + L): 1 where an episode begins, then a model's LSTM memory, but no memory of a user's own brain."""
+        """(S, 1 + L): 1 where an episode begins, then the LSTM memory of a model; a user's own brain has none here."""
         remembered = self._remembered(len(self._fresh))
         return torch.from_numpy(np.concatenate([self._fresh[:, None].astype(np.float32), remembered], 1))
 
@@ -85,7 +85,7 @@ class BrainPolicy(TableAnswers):
 
     @property
     def random_state(self) -> dict[str, Any]:
-        """State of the brain's random stream; empty if the brain does not show one."""
+        """State of the brain's random stream; empty if the brain has no `rng`."""
         generator = self._brain.rng
         return {} if generator is None else save_rng(generator)
 
@@ -106,6 +106,6 @@ def no_actions(slots: int, action: ActionSpec) -> tuple[NDArray[np.float32], NDA
 
 
 def as_action(step: TimeStep, continuous: NDArray[np.float32], discrete: NDArray[np.int64]) -> Action:
-    """Returns columns of actions on the device of a table."""
+    """Returns columns of actions as tensors on the device of a table."""
     device = step.reward.device
     return Action(torch.from_numpy(continuous).to(device), torch.from_numpy(discrete).to(device))

@@ -44,14 +44,13 @@ class _Table:
 class DemoRecorder:
     """Records observations and actions in an environment: a file for each behavior and team.
 
-    Episodes are whole and one after another, in the order in which they end. The episodes that began first are
-    recorded, `episodes` in each file (None: all). Call `note` with the tables of `reset` and of each `step`, and
-    `decided` with the actions in between. `path` is a file (.demo), next to which the files of further behaviors and
-    teams are written, or a folder. In a folder nothing is overwritten, nor next to the file unless `force` is set.
-    `pictures` writes images as PNGs, 8 bits a channel, instead of as numbers.
+    Episodes are complete and follow one another, in the order in which they end. `episodes` in each file are recorded,
+    those that began first (None: all). Call `note` with the tables of `reset` and of each `step`, and `decided` with
+    the actions in between. `path` is a file (.demo), beside which the files of further behaviors and teams are written,
+    or a folder. In a folder no file is overwritten; beside the file only if `force` is set. `pictures` writes images as
+    PNGs, 8 bits a channel, instead of as numbers.
 
-    Raises:
-        DemoError: also in its methods; a file cannot be written.
+    Raises: DemoError, also in the methods: a file cannot be written.
     """
 
     def __init__(
@@ -95,7 +94,8 @@ class DemoRecorder:
             self._note(behavior, step)
 
     def close(self) -> list[Path]:
-        """Names the files and returns them. The longest open episode with a decision comes last, without an end."""
+        """Gives the files their final names and returns them. The longest open episode with a decision is written last,
+        without an end."""
         named = []
         for side, writer in self.writers.items():
             if writer.closed:  # it could not be written, and has said so

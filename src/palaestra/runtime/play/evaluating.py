@@ -1,4 +1,4 @@
-"""Evaluates runs, model files and policies: what `palaestra.evaluate` and the command `evaluate` share."""
+"""Evaluates runs, model files and policies, for `palaestra.evaluate` and the command `evaluate`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class PlayOptions:
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """A run, some models or policies that are evaluated, under a name."""
+    """A run, or some models or policies, evaluated under one name."""
 
     name: str
     models: Models
@@ -67,7 +67,7 @@ class Contestant:
 
 
 def evaluate_all(contestants: Sequence[Contestant], wanted: PlayOptions) -> Evaluation:
-    """Plays each in a separate environment, one after another. Raises PalaestraError."""
+    """Plays each contestant in a separate environment, one after another. Raises PalaestraError."""
     start = time.perf_counter()
     rows = list[EvaluatedSide]()
     decisions = 0
@@ -103,7 +103,7 @@ def counts(players: Players, episodes: int) -> tuple[int, int, int]:
 
 @contextmanager
 def opened(models: Models, given: object | None, wanted: PlayOptions) -> Iterator[EnvWrapper]:
-    """Opens the environment to play in, and closes it unless it is the user's own object."""
+    """Opens the environment to play in; closes it afterwards unless it is the user's own object."""
     is_ours = True
     if given is None or isinstance(given, str):
         usual = min(wanted.episodes, MOST_AREAS)

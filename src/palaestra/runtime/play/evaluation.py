@@ -33,12 +33,12 @@ class SideEpisodes:
 
     @property
     def grouped(self) -> bool:
-        """Whether groups of agents played; a group counts as one, even if it got no group reward."""
+        """Whether groups of agents played; a group counts as one, even if it received no group reward."""
         return bool(len(self.group_returns))
 
     @property
     def rewards(self) -> NDArray[np.float64]:
-        """Rewards to judge by: of each group where there are groups, else of each episode."""
+        """The rewards that count: of each group if there are groups, else of each episode."""
         return self.group_returns if self.grouped else self.returns
 
     @property
@@ -103,7 +103,7 @@ def play(env: Env, players: Players, seed: int, each_tick: Callable[[], None] = 
 
 
 def results(players: Players) -> dict[str, SideEpisodes]:
-    """Returns results by behavior, or by `behavior?team=N` if it has several teams."""
+    """Returns results by behavior; by `behavior?team=N` if a behavior has several teams."""
     teams = players.teams
     several = {name for name, team in teams if sum(other == name for other, _ in teams) > 1}
     return {
@@ -123,7 +123,7 @@ def _result(episodes: TeamEpisodes) -> SideEpisodes:
 
 
 def model_brains(env: Env, policies: Mapping[str, Policy], *, deterministic: bool) -> BrainOf:
-    """Returns brains that play each behavior by a loaded policy."""
+    """Returns brains that play each behavior with a loaded policy."""
 
     def brain_of(behavior: str, team: int) -> Brain:
         if behavior not in policies:
@@ -152,10 +152,10 @@ def evaluate(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, SideEpisodes]:
-    """Plays `episodes` of each behavior (of each team, if it has several); a behavior that appears late counts only if
-    others are still playing.
+    """Plays `episodes` of each behavior (or of each of its teams); a behavior that appears late counts only if others
+    are still playing.
 
-    Raises PolicyError if a behavior has no model, or a model that was made for other agents.
+    Raises PolicyError if a behavior has no model, or one that was made for other agents.
     """
     players = Players(env, model_brains(env, policies, deterministic=deterministic), lambda agents: episodes)
 

@@ -1,4 +1,4 @@
-"""Writes a run's policies as ONNX models: what `palaestra.export` and the command `export` share."""
+"""Writes a run's policies as ONNX models, for `palaestra.export` and the command `export`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def export_models(
     trust: bool = False,
     policy_inputs: bool = False,
 ) -> Export:
-    """Writes the models of a run, or of one behavior to `out`, and compares them. Raises PalaestraError.
+    """Writes the models of a run, or the model of one behavior to `out`, and compares them with their networks. Raises
+    PalaestraError.
 
     Models for Unity games also have inputs for the critic's additional observations, unless `policy_inputs` is set.
     """

@@ -1,4 +1,4 @@
-"""Plays all behaviors of an environment with brains, and counts the episodes that began first."""
+"""Plays all behaviors of an environment with brains, and counts the results of the episodes that began first."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def shown(step: TimeStep) -> ShownEpisode:
 class TeamEpisodes:
     """Counts the episodes of one team of a behavior.
 
-    The episodes that began first count, even if they end late: counting the first to end would favor short episodes.
+    The episodes that began first count, even if they end late: if the first to end counted, short episodes would be
+    favored.
     """
 
     def __init__(self, team: int, episodes: int) -> None:
@@ -62,7 +63,7 @@ class TeamEpisodes:
 
     @property
     def done(self) -> bool:
-        """Whether all its episodes have ended."""
+        """Whether all counted episodes have ended."""
         return len(self.returns) >= self._episodes
 
     def decided(self, rows: NDArray[np.int64]) -> None:
@@ -108,8 +109,8 @@ class TeamEpisodes:
 class Players:
     """Plays all behaviors of an environment.
 
-    `episodes` maps the number of a side's agents that act when it first appears to the number of its episodes that
-    count. `areas`: only agents of the first `areas` areas count; None: of all.
+    `episodes` maps the number of agents of a side that act when it first appears to the number of the side's episodes
+    that count. `areas`: only agents of the first `areas` areas count; None: agents of all areas.
     """
 
     def __init__(self, env: Env, brain_of: BrainOf, episodes: Callable[[int], int], areas: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Finds the models of a run, and opens the environment they were trained in."""
+"""Finds the models of a run, and opens the environment in which they were trained."""
 
 from __future__ import annotations
 
@@ -68,9 +68,10 @@ def run_folder(run: str, results: Path) -> RunFolder:
 
 
 def place_beside(models: Models | None) -> Path | None:
-    """Returns the run's folder, for files about its models; None without models, or if they are not in a run here.
+    """Returns the run's folder, for files about its models; None without models, or if they are not in a run on this
+    machine.
 
-    Raises RunError for links out of someone else's folder.
+    Raises RunError for links that lead out of a folder of someone else.
     """
     if models is None or models.folder is None or is_hub_name(models.run):
         return None
@@ -80,12 +81,12 @@ def place_beside(models: Models | None) -> Path | None:
 
 
 def find_models(run: str, results: Path, trust: bool = False, step: int | str | None = None) -> Models:
-    """Finds the newest model of each behavior of a run, or those of `step` or RUN@STEP, which may be 'best'; or a
-    single model file. Runs no code. Raises RunError.
+    """Finds the newest model of each behavior of a run, or the models of `step` or RUN@STEP (also 'best'), or a single
+    model file. Runs no code. Raises RunError.
 
-    `hub:user/repository` is a run on the Hub, of which settings and models are downloaded. A model file in a run's
-    folder is played in the run's environment; other behaviors of the run play their newest models. `trust`: its
-    environment may be opened although someone else wrote the run's folder.
+    `hub:user/repository` is a run on the Hub, whose settings and models are downloaded. A model file in a run's folder
+    is played in the run's environment; other behaviors of the run play their newest models. `trust`: the environment
+    may be opened even if someone else wrote the run's folder.
     """
     step = int(step) if isinstance(step, str) and step.isdecimal() else step
     if step != BEST and (isinstance(step, str) or (step or 0) < 0):
@@ -106,7 +107,7 @@ def find_models(run: str, results: Path, trust: bool = False, step: int | str | 
 
 def split_step(run: str, results: Path) -> tuple[str, int | str | None]:
     """Returns run and step of RUN@STEP or RUN@best; the step is None for other texts, and if a run has this whole name.
-    Raises RunError for something else after the `@` of a run."""
+    Raises RunError if the text after the `@` of a run is anything else."""
     if (results / run).is_dir() or Path(run).is_dir():
         return run, None
     match = AT_STEP.fullmatch(run)
@@ -163,7 +164,8 @@ def _of_file(file: Path, trust: bool) -> Models:
 
 
 def newest_live(folder: RunFolder, trust: bool) -> Models | None:
-    """Returns the newest models that a run has written for viewers; None if it has none, or newer regular models."""
+    """Returns the newest models that a run has written for viewers; None if there are none, or if regular models are
+    newer."""
     live = LiveModels(folder.path)
     steps = live.steps()
     if not steps:
@@ -259,7 +261,7 @@ def kept_models(folder: RunFolder, behavior: str) -> dict[int, Path]:
 
 
 def newest(folder: RunFolder, behavior: str, status: TrainingStatus) -> Path | None:
-    """Returns the final model, or the newest one of a run that is not finished."""
+    """Returns the final model; for an unfinished run, the newest model."""
     name = file_name(behavior)
     listed = [folder.path / name / Path(model.file_path).name for model in status.models(behavior)]
     candidates = [path for path in (*listed, folder.path / f"{name}.onnx") if path.is_file()]
@@ -267,7 +269,8 @@ def newest(folder: RunFolder, behavior: str, status: TrainingStatus) -> Path | N
 
 
 def env_name(models: Models, env: str | None) -> str:
-    """Returns the given environment, else the run's own (the Editor if it names none). Raises EnvError without any."""
+    """Returns the given environment, else the run's own (the Editor if the run names none). Raises EnvError without
+    any."""
     name = env or (models.settings and (models.settings.env_settings.env_path or EDITOR))
     if not name:
         raise EnvError(f"which environment {models.run} was trained in is not known: name it with --env")
@@ -292,12 +295,12 @@ def open_for(
 ) -> EnvWrapper:
     """Opens the environment to play in: the given one, else the run's own with its last parameters.
 
-    Parameters have the values of the lessons that the run has reached, drawn for each episode as in training with
-    `seed`.
+    Parameters have the values of the lessons that the run has reached, drawn for each episode with `seed` as in
+    training.
 
-    Without `areas` it has the `usual` number, a Unity game the run's, a user's own environment (python:...) its own.
-    `flags`, settings of Unity games, and `options` override the run's. Raises RunError if that would run code that only
-    another user's folder names.
+    Without `areas`, the environment has the `usual` number of areas; a Unity game has the run's number, a user's own
+    environment (python:...) its own number. `flags`, settings of Unity games, and `options` override the run's. Raises
+    RunError if this would run code that only another user's folder names.
     """
     check_trust(models, env, flags)
     name, settings = env_name(models, env), models.settings
@@ -309,7 +312,8 @@ def open_for(
 
 
 def parameters_of(models: Models, options: Mapping[str, Any]) -> tuple[dict[str, Parameter], dict[str, int]]:
-    """Returns the parameters of a run, or in their place those in the environment's options, and the run's lessons."""
+    """Returns the parameters of a run, replaced by those in the environment's options if given, and the run's
+    lessons."""
     own = (models.settings and models.settings.environment_parameters) or {}
     given = options.get(PARAMETERS) or {}
     return {**own, **given}, {name: lesson for name, lesson in models.lessons.items() if name not in given}
@@ -332,9 +336,10 @@ def open_named(
     flags: Mapping[str, Mapping[str, Any]] | None = None,
     log: Log | None = None,
 ) -> EnvWrapper:
-    """Opens an environment by name; `settings`: the run's. Its messages go to `log`, or to stderr.
+    """Opens an environment by name; `settings` are the settings of the run. The environment's messages go to `log`, or
+    to stderr.
 
-    `options` may have values of the environment's parameters, or their names alone, under `environment_parameters`.
+    `options` may have values or only names of the environment's parameters, under `environment_parameters`.
     """
     parameters = options.get(PARAMETERS, ())
     if isinstance(parameters, Mapping):
@@ -369,7 +374,8 @@ def open_game(
     flags: Mapping[str, Mapping[str, Any]] | None = None,
     log: Log | None = None,
 ) -> EnvWrapper:
-    """Opens a Unity game as `flags`, else a run's settings, say; its messages go to `log`, or to stderr."""
+    """Opens a Unity game with the settings in `flags`, else with a run's settings; its messages go to `log`, or to
+    stderr."""
     from palaestra.runtime.environments.unity_games import game_settings  # brings gRPC: 0.1 s
 
     settings = _with_flags(settings or RunSettings(), name, flags) if flags else settings or RunSettings()

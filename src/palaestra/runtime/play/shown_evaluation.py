@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EvaluatedSide:
-    """One row: a behavior, or one team of it, as one run or brain played it."""
+    """One row: a behavior, or one team of a behavior, as one run or brain played it."""
 
     run: str
     behavior: str
@@ -39,7 +39,7 @@ class Evaluation(Shown):
 
     `mean`, `returns` and similar attributes describe one behavior of one run. If there are several, choose by run, by
     behavior or by both: `evaluation["first"]["Striker"].mean`. Iterating gives the names to choose from. If agents
-    share rewards in groups, `returns` has the rewards of whole groups, and `frame` those of single agents, too.
+    share rewards in groups, `returns` has the rewards of whole groups; `frame` also has the rewards of single agents.
     """
 
     rows: tuple[EvaluatedSide, ...]  # by run and behavior, or team
@@ -170,7 +170,7 @@ class Evaluation(Shown):
 
 
 def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
-    """Returns what `--json` prints: numbers by behavior; of several runs, by run and behavior."""
+    """Returns the output of `--json`: numbers by behavior; with several runs, by run and behavior."""
     compete = len({row.team for row in evaluation.rows}) > 1
     found: dict[str, dict[str, Any]] = {run: {} for run in evaluation.runs}
     for row in evaluation.rows:

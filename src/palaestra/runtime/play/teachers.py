@@ -1,4 +1,4 @@
-"""Teachers of `trainer_type: bc`: brains that act in the environment, or label what a student observed."""
+"""Teachers of `trainer_type: bc`: brains that act in the environment, or label a student's observations."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TeacherPolicy:
         self._teacher.recurrent_state = recurrent_state
 
     def forget(self) -> None:
-        """Clears the state of all slots, because other agents take them over."""
+        """Clears the state of all slots, because the slots now get other agents."""
         self._teacher.forget()
 
     def see(self, step: TimeStep) -> object:
@@ -61,7 +61,7 @@ class TeacherPolicy:
         return PendingDecision(action, lambda: _without_probabilities(action))
 
     def blank(self, step: TimeStep) -> Decision:
-        """Returns a decision that shows the shapes of its columns."""
+        """Returns a decision with the shapes of all columns."""
         return _without_probabilities(self._teacher.nothing(step))
 
 
@@ -87,7 +87,7 @@ class LabelledPolicy:
         self._teacher.recurrent_state = recurrent_state[:, size:]
 
     def forget(self) -> None:
-        """Clears the state of all slots, because other agents take them over."""
+        """Clears the state of all slots, because the slots now get other agents."""
         self._student.forget()
         self._teacher.forget()
 
@@ -97,7 +97,7 @@ class LabelledPolicy:
         return self._student.see(step)
 
     def choose(self, step: TimeStep) -> PendingDecision:
-        """Returns the student's actions for the environment; the decision holds the teacher's as well."""
+        """Returns the student's actions for the environment; the decision also holds the teacher's actions."""
         self._teacher.see(step)
         chosen = self._student.choose(step)
         right = self._teacher.answer(step)
@@ -109,12 +109,13 @@ class LabelledPolicy:
         return PendingDecision(chosen.action, finish)
 
     def blank(self, step: TimeStep) -> Decision:
-        """Returns a decision that shows the shapes of its columns."""
+        """Returns a decision with the shapes of all columns."""
         return self._student.blank(step)
 
 
 class Teachers:
-    """The teachers of a run. A behavior that a teacher plays does not learn: its rollouts go to its students."""
+    """The teachers of a run. A behavior that a teacher plays does not learn: the teacher's students get its
+    rollouts."""
 
     def __init__(self, settings: RunSettings, env: Env) -> None:
         """Raises ConfigError if a behavior is played by a teacher and has its own block."""
@@ -137,7 +138,7 @@ class Teachers:
                 )
 
     def collector_of(self, name: str, spec: BehaviorSpec) -> BehaviorCollector | None:
-        """Returns the collector of a behavior that a teacher plays; None without one."""
+        """Returns the collector of a behavior that a teacher plays; None if no teacher plays it."""
         if name not in self._played:
             return None
         bc = self._played[name]
@@ -146,7 +147,8 @@ class Teachers:
         return self.collectors[name]
 
     def add_student(self, learner: Learner) -> str | None:
-        """Gives a student its teacher. Returns a message about it. Raises EnvError if their specs differ."""
+        """Gives a student its teacher. Returns a message about the teacher. Raises EnvError if the specs of student and
+        teacher differ."""
         bc = bc_settings_of(learner.settings)
         name = learner.name
         if bc is None or bc.teacher is None or self._inference:
@@ -178,7 +180,7 @@ class Teachers:
         return [learners[one] for one, bc in settings_of.items() if bc is not None and bc.teacher_behavior == name]
 
     def absent(self, learners: Mapping[str, Learner]) -> Iterator[tuple[str, str]]:
-        """Returns students whose teacher's behavior the environment does not have, and its name."""
+        """Yields each student whose teacher's behavior the environment does not have, and that behavior's name."""
         for name, learner in learners.items():
             bc = bc_settings_of(learner.settings)
             if bc is not None and bc.teacher_behavior not in (None, name, *self._env.behaviors):
@@ -227,7 +229,7 @@ def _seen_more(student: Learner, teacher: BrainPolicy) -> str:
 
 
 def teacher_spec(text: str) -> BrainSpec:
-    """Returns the brain that `teacher` names, as in `--brain`, a model file, or `package.module:Class`."""
+    """Returns the brain that `teacher` names: a text as for `--brain`, a model file, or `package.module:Class`."""
     from palaestra.runtime.play.brain_assignment import PYTHON, BrainSpec, kinds
 
     kind, _, argument = text.partition(":")
@@ -244,7 +246,7 @@ def teacher_spec(text: str) -> BrainSpec:
 
 
 def bc_settings_of(settings: BehaviorSettings) -> BCSettings | None:
-    """Returns a behavior's settings of behavioral cloning; None if it has another trainer."""
+    """Returns a behavior's settings of behavioral cloning; None if the behavior has another trainer."""
     hyper = settings.hyperparameters
     return hyper if isinstance(hyper, BCSettings) else None
 

@@ -1,1 +1,1 @@
-"""Plays an environment in a thread, at real speed, for someone who watches or takes part; brains can be exchanged."""
+"""Plays an environment in a thread, at real speed, for a person who watches or takes part; brains can be exchanged."""

@@ -1,4 +1,4 @@
-"""The last ticks of the agent that is looked at: to scrub back, and for a timeline."""
+"""The last ticks of the agent that a person inspects: to look back at, and for a timeline."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class History:
         self._bytes = 0
 
     def follow(self) -> None:
-        """Looks at a playback's game from now on, once it is open."""
+        """Records a playback's game from now on, once it is open."""
         game = self._playback.game
         if game is not None and game is not self._watches:
             self._watches = game
@@ -60,7 +60,7 @@ class History:
 
     @property
     def moments(self) -> Sequence[Moment]:
-        """The kept ticks, the oldest first."""
+        """The ticks that are kept, the oldest first."""
         return tuple(self._moments)
 
     def _move(self, moves: Moves) -> None:

@@ -1,4 +1,4 @@
-"""Tracks which slots have an agent, if agents appear and leave, and in which slot each agent's next episode is."""
+"""Tracks which slots have an agent, if agents appear and leave, and the slot of each agent's next episode."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MOST = 64
 
 
 class AgentSlots:
-    """Follows agents whose next episode may be in another slot, as in Unity games, which give an agent a new id in each
-    episode.
+    """Follows agents whose next episode may be in another slot, as in Unity games, which give an agent a new id for
+    each episode.
 
-    The environment does not send which agent a new id belongs to. A slot that is taken again continues with the agent
-    that was in it; other new agents continue the agents of their team that left last, in the order of their slots.
+    The environment does not tell to which agent a new id belongs. A slot that is taken again is taken to have the same
+    agent; other new agents continue the agents of their team that left last, in the order of their slots.
     """
 
     def __init__(self) -> None:
@@ -38,11 +38,11 @@ class AgentSlots:
         return np.pad(present, (0, max(slots - len(present), 0)))[:slots]
 
     def number(self, behavior: str, slot: int) -> int:
-        """Returns the number of an agent among those of its behavior, which it keeps in other slots."""
+        """Returns an agent's number among the agents of its behavior; the agent keeps it in other slots."""
         return self._numbers.get((behavior, slot), slot)
 
     def note(self, steps: Mapping[str, TimeStep], *, first: bool = False) -> dict[AgentKey, int]:
-        """Adds a tick, or the tables of `reset`. Returns the new slot of each agent that continues elsewhere."""
+        """Adds a tick, or the tables of `reset`. Returns the new slot of each agent that continues in another slot."""
         if first:
             self._gone.clear()
             for name, before in self._present.items():  # all begin anew, in any slots

@@ -31,7 +31,8 @@ def color_of(hit: RayHit) -> Color:
 
 
 def with_arrows(drawing: Drawing, taken: set[AgentKey]) -> Drawing:
-    """Returns the drawing with an arrow above each agent of the first area that a person plays, unless it is alone."""
+    """Returns the drawing with an arrow above each agent of the first area that a person plays, unless the area has
+    only one agent."""
     agents = {
         (group.behavior, slot)
         for group in drawing.solids

@@ -19,14 +19,15 @@ GAP = 4
 
 
 def has_cameras(behaviors: Mapping[str, BehaviorSpec]) -> bool:
-    """Whether agents of any behavior see pictures of one or three channels."""
+    """Whether the agents of some behavior observe pictures of one or three channels."""
     return any(_is_picture(part.shape) for spec in behaviors.values() for part in spec.obs)
 
 
 def camera_pictures(
     behaviors: Mapping[str, BehaviorSpec], steps: Mapping[str, TimeStep], agents: Sequence[AgentKey]
 ) -> NDArray[np.uint8] | None:
-    """Returns the pictures that these agents see, else the first agents', side by side (H, W, 3), or None."""
+    """Returns the pictures that these agents (else the first agents) observe, side by side (H, W, 3); None without
+    pictures."""
     cameras = [
         (name, number)
         for name, spec in behaviors.items()

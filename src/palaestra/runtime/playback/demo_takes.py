@@ -20,7 +20,7 @@ Tables = Mapping[str, TimeStep]
 
 @dataclass(slots=True)
 class Take:
-    """Ticks of one episode: tables before each action and the actions, then the tables in which it ended."""
+    """Ticks of one episode: the tables before each action, the actions, and the tables in which the episode ended."""
 
     slot: int
     ticks: list[tuple[dict[str, TimeStep], dict[str, Action]]] = field(default_factory=list)
@@ -29,10 +29,10 @@ class Take:
 
 
 class DemoTakes:
-    """Watches a playback (see `Playback.watchers`) and keeps the whole episodes of one slot while it records.
+    """Watches a playback (see `Playback.watchers`) and, while it records, keeps the complete episodes of one slot.
 
-    Recording begins and ends with whole episodes: an episode that was already running when it began is left out, and so
-    is an unfinished last one.
+    Recording keeps only complete episodes: an episode that was running when recording began is left out, and so is an
+    unfinished last one.
     """
 
     def __init__(self, slot: int, behaviors: Collection[str] = (), *, tally: Tally) -> None:
@@ -68,29 +68,29 @@ class DemoTakes:
             self._open = Take(self.slot) if self.recording else None
 
     def move(self, slot: int) -> None:
-        """Follows the agent to another slot, in which its next episode is."""
+        """Follows the agent to another slot, which has its next episode."""
         self.slot = slot
         if self._open is not None:
             self._open.slot = slot
 
     def start(self) -> None:
-        """Records from the next episode on."""
+        """Records, beginning with the next episode."""
         self.recording = True
 
     def stop(self) -> None:
-        """Stops; the open episode is dropped."""
+        """Stops recording; drops the open episode."""
         self.recording = False
         self._open = None
 
     def drop_last(self) -> bool:
-        """Drops the last whole episode. Returns whether there was one."""
+        """Drops the last complete episode. Returns whether there was one."""
         if not self.kept:
             return False
         self.kept.pop()
         return True
 
     def save(self, env: Env, path: Path) -> list[Path]:
-        """Writes the kept episodes to a file (.demo), and forgets them. Raises DemoError."""
+        """Writes the kept episodes to a file (.demo), and then drops them. Raises DemoError."""
         recorder = DemoRecorder(env, path)
         for take in self.kept:
             for number, (tables, actions) in enumerate(take.ticks):

@@ -62,7 +62,7 @@ class AgentInspection:
 
 
 class Inspector:
-    """Looks into agents of one playback. Keeps networks of checkpoints and copies of models that it has loaded."""
+    """Inspects agents of one playback. Keeps networks of checkpoints and copies of models that it has loaded."""
 
     def __init__(self, playback: Playback) -> None:
         self._playback = playback
@@ -115,7 +115,7 @@ class Inspector:
         )
 
     def of_history(self, behavior: str, moments: Sequence[Moment]) -> Sayings | None:
-        """Returns the outputs of a checkpoint's network for an agent's last ticks; None without network, or with
+        """Returns the outputs of a checkpoint's network for an agent's last ticks; None without network, or if it has
         memory."""
         game, network = self._playback.game, self.networks.get(behavior)
         if game is None or not moments or not self._computes(network, game.env.behaviors[behavior]):

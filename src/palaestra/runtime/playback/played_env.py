@@ -1,4 +1,4 @@
-"""An environment with brains, played tick by tick, and facts about the newest tick."""
+"""An environment with brains that is played tick by tick, and facts about the newest tick."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Watcher = Callable[[Mapping[str, TimeStep], Mapping[str, Action], Mapping[str, T
 
 
 class PlayedEnv:
-    """Steps an environment, in one thread; others may read."""
+    """Steps an environment, in one thread; other threads may read."""
 
     def __init__(self, env: Env, brain_of: BrainOf, seed: int) -> None:
         self.env = EnvWrapper.of(env)
@@ -82,7 +82,8 @@ class PlayedEnv:
             self.tally.begin_scores()
 
     def rays(self, behavior: str, slot: int) -> list[tuple[RayFan, NDArray[np.float32]]]:
-        """Returns the ray sensors of an agent, each with its observation (n,); none if the environment names none."""
+        """Returns the ray sensors of an agent, each with its observation (n,); empty if the environment describes
+        none."""
         step = self.steps.get(behavior)
         fans = self.env.traits.ray_fans.get(behavior, ())
         if not fans or step is None or slot >= len(step.acting):

@@ -40,7 +40,7 @@ class PlaybackState:
 
 
 class Playback:
-    """Owns an environment from the thread's start to its end. Methods may be called from any thread and never wait."""
+    """Owns an environment while its thread runs. Methods may be called from any thread and never wait."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Playback:
         self._wake.set()
 
     def hold(self, seconds: float) -> None:
-        """Makes no tick for a number of seconds, as in the countdown before a game begins."""
+        """Makes no tick for a number of seconds, for example in the countdown before a game begins."""
         self._held_until = time.monotonic() + seconds
 
     def advance(self) -> None:
@@ -113,7 +113,8 @@ class Playback:
         self.order(lambda game: game.env.set_speed(self._speed))
 
     def take_pictures(self, seconds: float, rate: int) -> list[Picture]:
-        """Records the first areas for a number of seconds, and waits; empty if the environment cannot draw."""
+        """Records the first areas for a number of seconds, and waits until this is done; empty if the environment
+        cannot draw."""
         frames: queue.SimpleQueue[Picture | None] = queue.SimpleQueue()
         taken: list[Picture] = []
         for _ in range(max(int(seconds * rate), 1)):

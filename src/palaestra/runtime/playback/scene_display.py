@@ -1,4 +1,4 @@
-"""The scene of a played environment: the solids of its areas, or pictures of them or of agents' cameras."""
+"""The scene of a played environment: the solids of its areas, or pictures of the areas or of agents' cameras."""
 
 from __future__ import annotations
 
@@ -44,12 +44,13 @@ class Display:
         self._past: Drawing | None = None
 
     def ticks(self) -> tuple[int, float, float]:
-        """Returns the number of the tick that is shown, when it was made and its seconds at this speed."""
+        """Returns the number of the tick that is shown, the time when it was made, and its duration in seconds at this
+        speed."""
         self._asked = time.monotonic()
         return self._tick, self._made, self._lasts
 
     def drawing(self) -> Drawing | None:
-        """Returns the newest drawing; None if the environment describes no solids, or has none yet."""
+        """Returns the newest drawing; None if the environment describes no solids, or if there is no drawing yet."""
         self._asked = time.monotonic()
         return self._drawing
 
@@ -64,7 +65,7 @@ class Display:
 
     @property
     def draws(self) -> bool:
-        """Whether the environment draws its areas, as far as is known yet."""
+        """Whether the environment draws its areas, as far as this is known yet."""
         return self._draws is not False
 
     def look_back(self, drawing: Drawing | None) -> None:
@@ -77,9 +78,9 @@ class Display:
             self._tick = -1  # so that the present is drawn again
 
     def draw(self, game: PlayedEnv, lasts: float) -> None:
-        """Draws the newest tick if someone watches, and the last drawing is not too recent.
+        """Draws the newest tick if a person watches, and if enough time has passed since the last drawing.
 
-        `lasts`: seconds of a tick at this speed; 0: it is paused.
+        `lasts`: duration of a tick in seconds at this speed; 0 if the playback is paused.
         """
         self._lasts = lasts
         now = time.monotonic()
@@ -104,7 +105,7 @@ class Display:
         self._looked = looked
 
     def render(self, game: PlayedEnv) -> Picture | None:
-        """Returns the pictures of up to four areas, or agents' camera pictures; None without either."""
+        """Returns the pictures of up to four areas, or of agents' cameras; None if there are neither."""
         try:
             pictures = [game.env.render(area) for area in range(min(game.env.num_areas, 4))]
         except PalaestraError:
@@ -116,7 +117,8 @@ class Display:
 
 
 def in_rows(pictures: Sequence[Picture]) -> Picture:
-    """Returns pictures of one size as one, in the number of columns that fills the page's scene best."""
+    """Returns pictures of one size joined to one picture, with the number of columns that fits the page's scene
+    best."""
     height, width, _ = pictures[0].shape
 
     def scale(columns: int) -> float:

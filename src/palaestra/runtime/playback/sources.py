@@ -88,7 +88,7 @@ class PlaybackSource:
         return [*read_parts(self.chosen), *typed, *own]
 
     def models(self) -> Models:
-        """Returns the run's newest models, or those of `step`, made from its checkpoint if there are no files."""
+        """Returns the run's newest models, or the models of `step`, made from its checkpoint if there are no files."""
         assert self.run is not None
         folder = RunFolder(self.results, self.run)
         if self.step is None:
@@ -120,7 +120,7 @@ class PlaybackSource:
         return [part for part in read_parts(self.brains) if part.kind == PLAYER]
 
     def brain_of(self, env: EnvWrapper, parts: Sequence[BrainSpec]) -> Callable[[str, int], Brain]:
-        """Returns the brain of each side: as chosen, else the environment's own rule, else random actions."""
+        """Returns the brain of each side: the chosen one, else the environment's own heuristic, else random actions."""
         assigned = BrainAssignment(parts, env, deterministic=self.deterministic, results=self.results)
         own = BrainAssignment([BrainSpec("heuristic")], env)
         random = BrainAssignment([BrainSpec("random")], env)
@@ -138,7 +138,7 @@ class PlaybackSource:
         return brain
 
     def obstacle(self) -> str | None:
-        """Returns why this cannot be played, as far as the run's files show; None if it can."""
+        """Returns why this source cannot be played, as far as the run's files show; None if it can."""
         if self.run is None:
             return None
         if not (self.results / self.run / CONFIGURATION).is_file():

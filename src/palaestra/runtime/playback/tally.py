@@ -1,4 +1,4 @@
-"""Counts for viewers: rewards of open episodes, results, scores between teams, the rating of a person."""
+"""Counts for viewers: rewards of open episodes, results, scores between teams, a person's rating."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class SideScore:
 
 
 class Tally:
-    """Counts the episodes of every behavior. Between teams the sign of the last reward decides, as in self-play."""
+    """Counts the episodes of every behavior. Between teams the sign of the last reward decides who won, as in
+    self-play."""
 
     def __init__(self, areas: int | None = None) -> None:
         """`areas`: only episodes of the first `areas` areas count; None: of all."""
@@ -60,7 +61,8 @@ class Tally:
         """Slots whose open episode began before the scores did."""
 
     def begin_scores(self) -> None:
-        """Starts the scores again after a change of brains. Open episodes, which both have played, will not count."""
+        """Starts the scores again after a change of brains. Open episodes, which both brains have played, do not
+        count."""
         self.scores = {}
         self._mixed = {(name, slot) for name, lengths in self.lengths.items() for slot in lengths.nonzero()[0].tolist()}
 
@@ -69,7 +71,7 @@ class Tally:
     ) -> list[tuple[str, int, float]]:
         """Adds a tick, or the tables of `reset`. Returns the episodes that ended: behavior, slot and return.
 
-        `agent_slots` says which slots had an agent before this tick; None: all.
+        `agent_slots` tells which slots had an agent before this tick; None: all slots.
         """
         ended = self.ended = list[tuple[str, int, float]]()
         if first:
@@ -128,7 +130,7 @@ class Tally:
 
 
 class PersonRating:
-    """Elo and results of the person, by behavior."""
+    """Elo and results of a person who plays, by behavior."""
 
     def __init__(self, results: Path) -> None:
         self._file = results / PERSON
@@ -142,7 +144,7 @@ class PersonRating:
         return self._known.get(behavior, {}).get("elo", PERSON_START)
 
     def played(self, behavior: str, opponent: float, result: float) -> float:
-        """Enters a game: 1 won, 0.5 drawn, 0 lost. Returns the new rating, stored if the folder can be written."""
+        """Adds a game: 1 won, 0.5 drawn, 0 lost. Returns the new rating; it is stored if the folder can be written."""
         entry = self._known.setdefault(behavior, {"elo": PERSON_START, "games": 0.0})
         entry["elo"] = self.elo(behavior) + elo_change(self.elo(behavior), opponent, result, PERSON_K)
         entry["games"] = entry.get("games", 0.0) + 1

@@ -73,8 +73,8 @@ def looks_of(names: Sequence[Name]) -> dict[Name, Look]:
 
 
 def load_matplotlib() -> Any:
-    """Imports matplotlib also where MPLBACKEND names a backend that is not installed here, as in commands that a
-    notebook starts: importing it would raise."""
+    """Imports matplotlib, also if MPLBACKEND names a backend that is not installed, as in commands that a notebook
+    starts; a plain import would fail."""
     if "matplotlib" not in sys.modules and (named := os.environ.pop("MPLBACKEND", None)):
         try:
             import matplotlib
@@ -89,7 +89,7 @@ def load_matplotlib() -> Any:
 
 
 def load_pyplot() -> Any:
-    """Returns matplotlib's pyplot, without windows if its backend cannot be loaded."""
+    """Returns matplotlib's pyplot; if its backend cannot be loaded, one without windows."""
     matplotlib = load_matplotlib()
     from matplotlib import pyplot
 
@@ -125,7 +125,8 @@ def _shown(figure: Figure, **_: object) -> tuple[dict[str, Any], dict[str, Any]]
 
 
 def save(figure: Figure, file: Path, *, crop: bool = True) -> None:
-    """Writes a picture in its suffix's format; `crop` fits its edges, at twice the time. Raises RunError."""
+    """Writes a picture in its suffix's format; `crop` cuts off empty edges, which takes twice the time. Raises
+    RunError."""
     kinds = figure.canvas.get_supported_filetypes()
     kind = file.suffix.removeprefix(".").lower()
     if kind not in kinds:
@@ -151,7 +152,7 @@ def add_title(axes: Axes, title: str, below: Iterable[str]) -> None:
 
 
 def add_grid(axes: Axes, size: float, pad: float = 5) -> None:
-    """Gives a panel horizontal lines in place of its frame, and labels of ticks in letters of this size."""
+    """Gives a panel horizontal lines in place of its frame, and tick labels in letters of this size."""
     axes.grid(axis="y", color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -160,7 +161,7 @@ def add_grid(axes: Axes, size: float, pad: float = 5) -> None:
 
 
 def dress(axes: Axes, size: float) -> None:
-    """Gives a panel its grid, and ticks of round numbers in letters of this size."""
+    """Gives a panel its grid, and ticks at round numbers in letters of this size."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     add_grid(axes, size)
@@ -173,7 +174,7 @@ def dress(axes: Axes, size: float) -> None:
 
 
 def dress_x(axes: Axes, last: float, size: float, label: str = "decisions") -> None:
-    """Gives a panel an x axis from 0 to `last`, or to a round number just above it, which always has a label."""
+    """Gives a panel an x axis from 0 to `last`, or to a round number just above it; the end always has a label."""
     ticks = ticks_to(last, _most_ticks(size))
     axes.set_xlim(0, max(ticks[-1], last) * 1.005 or 1.0)
     axes.set_xticks(ticks, [short_number(tick) for tick in ticks])
@@ -187,7 +188,7 @@ def _most_ticks(size: float) -> int:
 def ticks_to(last: float, most: int) -> list[float]:
     """Returns evenly spaced round numbers from 0 to about `last`, or to `last` itself if no round number is near.
 
-    `most`: the greatest number of spaces between them.
+    `most`: the largest number of intervals between ticks.
     """
     if not last > 0:
         return [0.0]
@@ -209,7 +210,7 @@ def short_number(value: float) -> str:
 
 
 def label_ends(axes: Axes, ends: Sequence[tuple[str, str, float]]) -> None:
-    """Writes names beside the ends of the lines, moved apart where they would overlap."""
+    """Writes names beside the ends of the lines, moved apart if they would overlap."""
     low, high = axes.get_ylim()
     gap = 14.0 / (axes.get_window_extent().height / axes.figure.dpi * 72)  # a line of text, in parts of the height
     order = sorted(ends, key=lambda end: end[2])
@@ -234,7 +235,7 @@ def label_ends(axes: Axes, ends: Sequence[tuple[str, str, float]]) -> None:
 
 
 def legend_beside(figure: Figure, looks: Mapping[str, Look]) -> None:
-    """Adds a legend to the right of all panels, with enough columns to be no higher than they are."""
+    """Adds a legend to the right of all panels, with enough columns to be no higher than the panels."""
     high = max(1, int(figure.get_figheight() * 72 * (figure.subplotpars.top - figure.subplotpars.bottom) / 15))
     place = {"loc": "upper left", "bbox_to_anchor": (figure.subplotpars.right + 0.015, figure.subplotpars.top + 0.02)}
     columns = math.ceil(len(looks) / high)

@@ -67,10 +67,10 @@ def learning_curves(
 ) -> Figure:
     """Draws a line for each run and behavior, in a panel for each metric.
 
-    `smooth` is the weight of the past in an exponential mean, from 0 to below 1; None: noisy curves are smoothed both
-    ways, without a lag. A line has the same color and pattern in all panels. Names stand at the ends of the lines; with
-    many lines or several panels, in a legend. `environment` is named in the titles. Raises RunError for more than a
-    picture can show.
+    `smooth` is the weight of earlier values in an exponential mean, from 0 to below 1; None: noisy curves are smoothed
+    in both directions, without a lag. A line has the same color and pattern in all panels. Names stand at the ends of
+    the lines; with many lines or several panels, they stand in a legend. The titles name `environment`. Raises RunError
+    if there are more lines or panels than a picture can show.
     """
     keys = [
         (run, name)
@@ -177,7 +177,7 @@ def save_curves(run: Path) -> Path:
 
 
 def environment_name(runs: Iterable[Path]) -> str:
-    """Returns the name of the environment of all these runs; '' if it is unknown, or differs."""
+    """Returns the name of the environment of all these runs; '' if it is unknown, or if they differ."""
     found = set()
     for run in runs:
         try:
@@ -194,13 +194,13 @@ def environment_name(runs: Iterable[Path]) -> str:
 
 
 def smoothing(curves: Iterable[np.ndarray]) -> float:
-    """Returns the weight of the past that makes the noisiest of these curves readable; 0 if no curve is noisy."""
+    """Returns the weight of earlier values that makes the noisiest of these curves readable; 0 if no curve is noisy."""
     longest = max((len(values) for values in curves if is_noisy(values)), default=0)
     return 1 - 1 / max(3.0, longest / WINDOW) if longest else 0.0
 
 
 def is_noisy(values: np.ndarray) -> bool:
-    """Whether a curve goes up and down many times its range."""
+    """Whether the total up and down movement of a curve is many times its range."""
     values = values[np.isfinite(values)]
     if len(values) < LEAST_NOISY:
         return False
@@ -208,7 +208,7 @@ def is_noisy(values: np.ndarray) -> bool:
 
 
 def smoothed(values: np.ndarray, weight: float) -> np.ndarray:
-    """Returns the exponential mean, corrected for its start at zero. Values that are not numbers are left out."""
+    """Returns the exponential mean, corrected for its start at zero. Values that are NaN are left out."""
     total = 0.0
     norm = 0.0
     out = np.empty_like(values)

@@ -29,7 +29,7 @@ _WIDTH, _HEIGHT, _TOP, _BOTTOM = 4.0, 2.9, 0.6, 0.65  # inches: of a panel, and 
 
 
 def demo_figure(summaries: Sequence[DemoSummary]) -> Figure:
-    """Draws a row of panels for each file, of the first MOST_FILES: rewards, actions, ranges of observations."""
+    """Draws a row of panels for each of the first MOST_FILES files: rewards, actions, ranges of observations."""
     shown = summaries[:MOST_FILES]
     kinds = [_kinds(summary) for summary in shown]
     columns = max(len(drawn) for drawn in kinds)

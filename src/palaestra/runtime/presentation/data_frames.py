@@ -1,4 +1,4 @@
-"""Results as pandas' data frames, where pandas is installed."""
+"""Results as pandas' data frames, if pandas is installed."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 
 def data_frame(columns: Mapping[str, Sequence[Any] | np.ndarray]) -> pandas.DataFrame:
-    """Returns a data frame of these columns. Raises PluginError where pandas is missing."""
+    """Returns a data frame of these columns. Raises PluginError if pandas is not installed."""
     return _pandas().DataFrame(dict(columns))
 
 
 def frame_of_file(file: Path) -> pandas.DataFrame:
-    """Returns the table of a CSV file. Raises PluginError where pandas is missing, and RunError for a lost file."""
+    """Returns the table of a CSV file. Raises PluginError if pandas is not installed, and RunError if the file is
+    missing."""
     try:
         return _pandas().read_csv(file)
     except OSError as error:
@@ -41,8 +42,8 @@ def _pandas() -> Any:
 
 
 def metrics_frame(runs: Mapping[Any, History], key: str = "") -> pandas.DataFrame:
-    """Returns all metrics: a row for each behavior and step, with a column for each tag; `key` names a first column
-    that tells runs apart."""
+    """Returns all metrics: a row for each behavior and step, with a column for each tag; `key` names the first column,
+    which tells runs apart."""
     rows: list[dict[str, Any]] = []
     for run, history in runs.items():
         for behavior, tagged in history.items():

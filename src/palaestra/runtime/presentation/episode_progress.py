@@ -1,4 +1,5 @@
-"""Shows how many episodes have been played: a line that changes in a terminal and a notebook, else one now and then."""
+"""Shows how many episodes have been played: a line that changes in a terminal or notebook; elsewhere a new line from
+time to time."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class EpisodeProgress:
                 self._notebook.show([])
 
     def show(self, done: int, total: int, decisions: int) -> None:
-        """Shows the numbers of finished episodes, all episodes, and decisions; nothing shortly after the last call."""
+        """Shows the numbers of finished episodes, all episodes, and decisions; does nothing shortly after the last
+        call."""
         now = time.monotonic()
         if now < self._due:
             return

@@ -31,8 +31,8 @@ Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def svg(curves: Mapping[str, Curve], title: str = "", x_name: str = "decisions") -> str:
-    """Returns the curves as HTML: an SVG below its title, and the names of several curves, without their common start;
-    '' without a curve of two finite points."""
+    """Returns the curves as HTML: an SVG below its title, and the names of the curves, without the start that all
+    share; '' without a curve of two finite points."""
     finite = {name: _finite(*curve) for name, curve in curves.items()}
     drawn = {name: curve for name, curve in finite.items() if len(curve[0])}
     shown = dict(list(drawn.items())[: len(COLORS)])

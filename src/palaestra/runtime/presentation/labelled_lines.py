@@ -15,7 +15,7 @@ COLUMNS = 100
 
 
 def labelled(label: str, lines: Sequence[str]) -> Iterator[str]:
-    """Yields the lines with a label in front of the first."""
+    """Yields the lines, with a label in front of the first line."""
     for number, line in enumerate(lines):
         yield f"{'' if number else label:<{LABELS}}{line}"
 
@@ -27,8 +27,8 @@ def folded(sentence: str) -> list[str]:
 
 
 def wrapped(commands: Sequence[str], indent: int = 2) -> list[str]:
-    """Returns commands, as many in a line as fit behind a label. In Python, lines that only concern the command line
-    are left out."""
+    """Returns commands, with as many in a line as fit behind a label. In Python, lines that only concern the command
+    line are left out."""
     in_python = voiced("--resume") != "--resume"
     room = get_terminal_size((COLUMNS, 24)).columns - LABELS - indent
     lines: list[str] = []

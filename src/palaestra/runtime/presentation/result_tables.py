@@ -29,7 +29,7 @@ class ResultTable:
     """Lines below it."""
 
     def text(self) -> str:
-        """Returns it as lines of text. Control characters in names are escaped."""
+        """Returns the table as lines of text. Control characters in names are escaped."""
         lines = [escaped(self.title)] if self.title else []
         if self.head:
             shown, sides = self._columns()
@@ -37,7 +37,7 @@ class ResultTable:
         return "\n".join([*lines, *map(escaped, self.notes)])
 
     def html(self) -> str:
-        """Returns it as HTML in the colors of the page around it, light or dark; of a long one the first rows."""
+        """Returns the table as HTML in the colors of its page, light or dark; only the first rows of a long table."""
         parts = [f"<div><b>{_safe(self.title)}</b></div>"] if self.title else []
         if self.head:
             shown, sides = self._columns()

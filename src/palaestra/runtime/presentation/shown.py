@@ -1,4 +1,4 @@
-"""The base class of results of the Python API: it prints as a table, and shows itself in a notebook."""
+"""The base class of results of the Python API: a result prints as a table, and a notebook shows it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from palaestra.runtime.presentation.result_tables import ResultTable
 
 
 class Shown(ABC):
-    """A result with tables: `print` shows these lines, a prompt shows one line, a notebook the tables and a picture.
-    Errors of its methods have a short traceback."""
+    """A result with tables: `print` shows these lines, a prompt shows one line, a notebook shows the tables and a
+    picture. Errors in methods of a result have a short traceback."""
 
     __slots__ = ()
 

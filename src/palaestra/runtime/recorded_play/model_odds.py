@@ -1,4 +1,4 @@
-"""How likely a model finds each action: its distribution, read from the graph of its file.
+"""The probability of each action under a model, read from the graph of its file.
 
 The noise of continuous actions becomes an input, so that the graph gives the number for each amount of noise; the
 log-probabilities of choices become outputs.
@@ -70,10 +70,11 @@ class AskedModel:
     def odds(
         self, obs: Sequence[Numbers], mask: NDArray[np.bool_] | None, age: Rows | None, memory: str = "carried"
     ) -> Odds:
-        """Asks about N observations, in the order of the model's inputs.
+        """Returns the model's answer to N observations, in the order of the model's inputs.
 
-        `age`: decisions of the same episode before each, of consecutive ones, which a model with memory needs. `memory`
-        is 'carried' through an episode, 'none' at every decision, or 'kept' from one episode to the next.
+        `age`: number of earlier decisions in the same episode, for consecutive decisions; a model with memory needs it.
+        `memory` is 'carried' (through an episode), 'none' (reset at every decision), or 'kept' (also from one episode
+        to the next).
         """
         count = len(obs[0])
         if not self.policy.memory_size or memory == "none" or age is None:
@@ -196,10 +197,10 @@ def _upstream(makers: dict[str, Any], output: str | None, kind: str) -> list[Any
 
 
 def inputs_of(policy: Policy, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[list[int]]:
-    """Returns which recorded observations each input of a model takes: several where it takes all vectors joined.
+    """Returns which recorded observations each input of a model takes: several if it takes all vectors joined.
 
-    Matched by name if the model's file has names, so that the critic's additional observations are left out; else by
-    position. Raises PolicyError if they do not fit.
+    Inputs are matched by name if the model's file has names, so that the critic's additional observations are left out;
+    else by position. Raises PolicyError if the observations do not fit.
     """
     wanted = list(policy.obs_shapes)
     named = [names.index(name) for name in policy.observations if name in names]

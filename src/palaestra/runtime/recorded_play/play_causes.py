@@ -35,7 +35,7 @@ MOST_FRAMES, MOST_ORDERED, MOST_COMPONENTS = 10, 4, 20
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A difference between the recording and the model's training. Causes of one `part` exclude one another."""
+    """A difference between the recording and the model's training. Causes with the same `part` exclude one another."""
 
     key: str
     what: str

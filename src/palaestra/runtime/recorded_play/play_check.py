@@ -77,7 +77,7 @@ class PlayVerdict:
 
 
 class PlayCheck:
-    """Compares one recording with one model. Raises PolicyError where it does not fit."""
+    """Compares one recording with one model. Raises PolicyError if the recording does not fit the model."""
 
     def __init__(self, policy: Policy, decisions: PlayedDecisions) -> None:
         spec = decisions.spec
@@ -88,7 +88,7 @@ class PlayCheck:
         self.tried = 0
 
     def verdict(self) -> PlayVerdict:
-        """Tries all causes, unless the recorded actions already are the model's."""
+        """Tries all causes, unless the recorded actions already are the model's actions."""
         before = self.fit((), self.decisions)
         plan: Plan = ()
         after = before
@@ -150,7 +150,7 @@ class PlayCheck:
         return np.union1d(rows, near[(near >= 0) & (near < count)])
 
     def fit(self, plan: Plan, decisions: PlayedDecisions) -> PlayFit:
-        """Returns how well the model explains the decisions, changed by every cause of a plan."""
+        """Returns how well the model explains the decisions after the changes of every cause in a plan."""
         self.tried += decisions is not self.decisions
         odds = self._ask(plan, decisions)
         recorded: Recorded = decisions.continuous, decisions.discrete, np.ones(len(decisions), np.bool_)
@@ -181,7 +181,7 @@ class PlayCheck:
 
 
 def measure(odds: Odds, recorded: Recorded) -> PlayFit:
-    """Compares recorded actions with a model's odds."""
+    """Compares recorded actions with a model's probabilities."""
     continuous, discrete, valid = recorded
     same = np.ones(len(valid), np.bool_)
     score = np.zeros(len(valid))
@@ -285,7 +285,7 @@ def _is_draw(chances: NDArray[np.float64], taken: NDArray[np.float64]) -> bool:
 
 
 def explains(fit: PlayFit, before: PlayFit) -> bool:
-    """Whether a change explains the actions that did not agree before."""
+    """Whether a change explains the actions that did not agree without it."""
     missing = len(before.same) - before.same.sum()
     still = len(fit.same) - fit.same.sum()
     if fit.agreement >= AGREES:
@@ -323,7 +323,7 @@ def _rows(decisions: PlayedDecisions, rows: NDArray[np.int64]) -> PlayedDecision
 
 
 def check_play(policies: Sequence[Policy], decisions: PlayedDecisions) -> PlayVerdict:
-    """Compares a recording with the first model; if no cause explains it, also with the other models alone."""
+    """Compares a recording with the first model; if no cause explains it, also with each of the other models."""
     verdict = PlayCheck(policies[0], decisions).verdict()
     if verdict.plays:
         return verdict

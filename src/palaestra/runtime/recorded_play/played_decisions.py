@@ -37,7 +37,7 @@ class PlayedDecisions:
 
     @property
     def episodes(self) -> int:
-        """Number of episodes, the last of which may be unfinished."""
+        """Number of episodes; the last episode may be unfinished."""
         return int((self.age == 0).sum())
 
 

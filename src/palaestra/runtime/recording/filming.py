@@ -111,9 +111,9 @@ def record_film(
     trust: bool = False,
     flags: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Recording:
-    """Records a GIF, or an MP4 or WebM video by the name of `out`; `flags` are for Unity games, which are refused.
-    `env`: a name, or the environment of a program, or a function that makes it. Raises ConfigError, RunError, EnvError,
-    PolicyError, and PluginError where a video's extra is missing."""
+    """Records a GIF, or an MP4 or WebM video, by the suffix of `out`; `flags` are for Unity games, which are refused.
+    `env`: a name, or a program's environment, or a function that makes one. Raises ConfigError, RunError, EnvError,
+    PolicyError, and PluginError if the package for videos is missing."""
     sources, notes = find_sources(runs, steps, results, trust=trust)
     out = file_to_write(out, out or _usual_place(runs, sources), force=film.force)
     return film_sources(sources, out, film, env, flags, notes)
@@ -173,8 +173,8 @@ def film_sources(
 
 
 def in_real_time(film: Film, env: EnvWrapper, out: Path) -> Film:
-    """Returns a film with pictures per second: its own number, else from the environment's time (fewer if the format
-    needs it), else the default."""
+    """Returns a film with a number of pictures per second: the film's own number, else one from the environment's time
+    (fewer if the format needs it), else the default."""
     if film.fps is not None:
         return film
     rate = max(1.0, 1 / env.tick_seconds) if env.tick_seconds else USUAL_FPS
@@ -189,7 +189,8 @@ def _picture(frame: Sequence[Panel], width: int, *, titles: bool) -> Any:
 def find_sources(
     runs: Sequence[str], steps: Sequence[int], results: Path, *, trust: bool = False
 ) -> tuple[list[FilmSource], list[str]]:
-    """Returns the models of all panels, and notes about steps without one, for which the nearest are taken."""
+    """Returns the models of all panels, and notes about steps without a model, for which the nearest models are
+    taken."""
     sources = []
     notes = []
     for run in runs:
@@ -214,7 +215,7 @@ def find_sources(
 
 
 def nearest_steps(run: str, steps: Sequence[int], results: Path) -> dict[int, int]:
-    """Returns the nearest step with a model for each step. Raises RunError if several have the same."""
+    """Returns the nearest step with a model for each step. Raises RunError if two steps have the same nearest model."""
     if run.endswith(MODEL_FILES) or split_step(run, results)[1] is not None:
         raise RunError(f"{run} is of one step: --steps chooses the steps of whole runs")
     folder = run_folder(run, results)
@@ -244,7 +245,7 @@ def _usual_place(runs: Sequence[str], sources: Sequence[FilmSource]) -> Path:
 def scenes(
     env: Env, policies: Mapping[str, Policy], film: Film, title: str = "", shown: int = AREAS, width: int = WIDTH
 ) -> Iterator[Panel]:
-    """Yields a panel before each decision, or every few of them, until every agent has played or time is over."""
+    """Yields a panel before each decision, or every few decisions, until every agent has played or time is over."""
     shown = min(env.num_areas, shown)
     finer = round(FINER * width / columns_of(shown))
 
@@ -270,7 +271,7 @@ def scenes(
 
 
 def drawn(env: Env, area: int, width: int) -> Picture:
-    """Returns a picture of an area, of a built-in environment about so wide."""
+    """Returns a picture of an area; for a built-in environment it is about `width` pixels wide."""
     own = EnvWrapper.of(env).unwrapped
     if getattr(type(own), "render", None) is not WarpEnv.render:
         return env.render(area)
@@ -289,7 +290,7 @@ def _together(playing: Sequence[Iterator[Panel]]) -> Iterator[list[Panel]]:
 
 
 def reward_text(tally: Tally, steps: Mapping[str, TimeStep]) -> str:
-    """Returns the mean reward of the episodes that ended, else of open ones; between two teams, the games won."""
+    """Returns the mean reward of ended episodes, else of open ones; between two teams, the games won."""
     texts = []
     for name, returns in tally.returns.items():
         scores = [score for (behavior, _), score in sorted(tally.scores.items()) if behavior == name]

@@ -17,7 +17,7 @@ VIDEOS = {".mp4": "video/mp4", ".webm": "video/webm"}
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Recording(Shown):
-    """A recording that was written. In a notebook it plays."""
+    """A recording that was written. A notebook plays it."""
 
     file: Path
     """The GIF or video."""

@@ -35,7 +35,7 @@ class Panel:
 
 
 def tile(pictures: Sequence[Picture]) -> Picture:
-    """Arranges pictures in a grid about as wide as high, on white; cells are as large as the largest picture."""
+    """Arranges pictures in a grid about as wide as high, on white; each cell is as large as the largest picture."""
     columns = columns_of(len(pictures))
     rows = math.ceil(len(pictures) / columns)
     height, width = (max(picture.shape[axis] for picture in pictures) for axis in (0, 1))
@@ -53,7 +53,7 @@ def columns_of(count: int) -> int:
 
 
 def compose(panels: Sequence[Panel], width: int, *, titles: bool = True) -> Image.Image:
-    """Returns a picture `width` pixels wide of panels of one height side by side, with letters at the final size."""
+    """Returns a picture `width` pixels wide, with panels of equal height side by side and letters at the final size."""
     from PIL import Image
 
     inner = max(len(panels), width - PANEL_GAP * (len(panels) - 1))
@@ -74,7 +74,7 @@ def compose(panels: Sequence[Panel], width: int, *, titles: bool = True) -> Imag
 
 
 def strip_height(width: int) -> int:
-    """Returns the height of the title above a panel of a width: two lines on a narrow panel."""
+    """Returns the height of the title above a panel of this width: two lines on a narrow panel."""
     letters = _letters(width)
     return round(letters * (1.7 if _is_wide(width) else 3.0))
 

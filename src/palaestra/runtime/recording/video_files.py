@@ -38,7 +38,7 @@ MOST_FPS = {".gif": 50, ".mp4": 60, ".webm": 60}
 
 
 def check_format(file: Path, fps: float) -> None:
-    """Raises ConfigError for a wrong suffix or rate, and PluginError where the extra `video` is missing."""
+    """Raises ConfigError for a wrong suffix or rate, and PluginError if the extra `video` is not installed."""
     suffix = file.suffix.lower()
     if suffix not in MOST_FPS:
         names = " or ".join(file.with_suffix(end).name for end in MOST_FPS)
@@ -82,10 +82,10 @@ def write_recording(file: Path, pictures: Iterable[Callable[[int], Image.Image]]
 
 
 def write_video(file: Path, images: Iterable[Image.Image], fps: float) -> None:
-    """Writes an MP4 or WebM video; the images have one size, and odd ones get a white edge. Readers see the complete
-    file or no file.
+    """Writes an MP4 or WebM video; the images have one size, and images of an odd size get a white edge. Readers see
+    the complete file or no file.
 
-    Raises PluginError or RunError, also where ffmpeg fails, and OSError.
+    Raises PluginError or RunError, also if ffmpeg fails, and OSError.
     """
     require_video()
     import imageio_ffmpeg
@@ -158,9 +158,9 @@ def encode_gif(pictures: Sequence[Callable[[int], Image.Image]], width: int, fps
 
 
 def flattened(images: Sequence[Image.Image]) -> list[Image.Image]:
-    """Returns images with one common palette, without dithering: fixed things look the same in each.
+    """Returns images with one common palette, without dithering: things that do not move look the same in each image.
 
-    Their most frequent colors stay as they are.
+    The most frequent colors stay unchanged.
     """
     from PIL import Image
 

@@ -1,1 +1,1 @@
-"""One run: `api` starts and ends it, `loop` is the training loop, `training_run` holds the changing state."""
+"""One run: `learning` starts and ends a run, `loop` is the training loop, `training_run` holds the changing state."""

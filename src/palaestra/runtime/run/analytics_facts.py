@@ -1,8 +1,8 @@
-"""Collects what a run reports to a game's analytics: its settings as JSON, and the features in use.
+"""Collects the facts that a run reports to a game's analytics: its settings as JSON, and the features in use.
 
-Names and paths that a user chose are hashed: behaviors, observations, parameters, lessons, this run and the runs it
-takes from, brains, files, folders and classes. (ML-Agents leaves the environment's path and arguments, run_id and the
-demonstrations of rewards as they are, and hashes results_dir by a function whose value differs from process to
+Names and paths that a user chose are hashed: behaviors, observations, parameters, lessons, this run and the runs from
+which it starts, brains, files, folders and classes. (ML-Agents does not hash the environment's path and arguments,
+run_id and the demonstrations of rewards, and hashes results_dir by a function whose value differs from process to
 process.) Settings for Palaestra's own environments and trackers are left out.
 """
 
@@ -49,7 +49,7 @@ def training_facts(settings: RunSettings, device: torch.device) -> TrainingFacts
 
 
 def behavior_facts(name: str, behavior: BehaviorSettings, settings: RunSettings) -> BehaviorFacts:
-    """Returns the facts of a behavior, from its settings and those of its run."""
+    """Returns the facts of a behavior, from its settings and the settings of its run."""
     network = behavior.network_settings
     signals = behavior.reward_signals
     return BehaviorFacts(

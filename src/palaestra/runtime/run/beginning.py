@@ -1,4 +1,4 @@
-"""The beginning of a run: where it starts from, its trackers, its folder, and its first messages."""
+"""The beginning of a run: its starting state, its trackers, its folder, and its first messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 
 
 def starting_point(folder: RunFolder, settings: RunSettings, warn: Callable[[str], object]) -> Checkpoint | None:
-    """Returns the checkpoint to resume or play; None for a new run or one never saved. Raises RunError."""
+    """Returns the checkpoint to resume or play; None for a new run or a run that was never saved. Raises RunError."""
     chosen = settings.checkpoint_settings
     if not chosen.resume and not chosen.inference:
         folder.must_be_free(chosen.force)
@@ -54,7 +54,7 @@ def trackers(
     checkpoint: Checkpoint | None,
     console: Console,
 ) -> dict[str, Tracker]:
-    """Makes the trackers of a run; in inference only the console, because nothing is written then."""
+    """Makes the trackers of a run; for inference only the console, because nothing is written then."""
     steps = {} if checkpoint is None else steps_in(checkpoint)
     run = TrackedRun(folder.path, settings, steps, console.info, console.debug, console.summary)
     if settings.checkpoint_settings.inference:
@@ -63,7 +63,7 @@ def trackers(
 
 
 def first_wait(settings: RunSettings, named: bool, console: Console) -> AbstractContextManager[object]:
-    """Shows what a long start waits for until the first decision; the Editor has its own message."""
+    """Shows what a long start is waiting for, until the first decision; for the Editor there is another message."""
     name = settings.env_settings.env_path or EDITOR
     if named and name == EDITOR:
         return nullcontext()
@@ -81,7 +81,7 @@ def kind_of(name: str) -> EnvKind:
 
 
 def begin(run: Run) -> None:
-    """Makes or opens the run's folder, says where the run starts, and starts the parts."""
+    """Makes or opens the run's folder, prints where the run starts, and starts the parts."""
     warnings = [] if run.inference else run.group.first(lambda: _prepare_folder(run)) or []
     run.group.first(lambda: _announce(run, warnings))
     run.start()

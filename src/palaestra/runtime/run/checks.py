@@ -1,4 +1,4 @@
-"""Checks of a run before it begins: settings that could never have an effect are refused, others cause a warning."""
+"""Checks of a run before it begins: settings that could never have an effect raise an error, others cause a warning."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def _shows_all(run: Run) -> bool:
 
 def unused_blocks(run: Run, when: str, *, only_near: bool = False) -> Iterator[tuple[str, str]]:
     """Yields names under `behaviors` that the environment lacks, with a sentence: one for each name that resembles an
-    existing behavior, and one for all other names (not with `only_near`). `when`: as in 'so far'."""
+    existing behavior, and one for all other names together (not with `only_near`). `when`: words for the sentence, such
+    as 'so far'."""
     there = run.env.behaviors
     others = [name for name in there if name not in run.settings.behaviors]
     absent = [name for name in run.settings.behaviors if name not in there] if there else []

@@ -21,7 +21,7 @@ PYGAME = ("classic_control", "toy_text", "box2d")
 
 
 def resume_command(folder: RunFolder, env: str = "") -> str:
-    """Returns the command that resumes a run. `env`: a flag for its environment."""
+    """Returns the command that resumes a run. `env`: the flag for its environment."""
     return f"{_learn(folder)}{env} --resume"
 
 
@@ -75,7 +75,7 @@ def next_commands(run: Run, *, models: bool) -> list[str]:
 
 
 def limit(run: Run) -> int:
-    """Returns the largest max_steps of its behaviors."""
+    """Returns the largest max_steps of the run's behaviors."""
     return max(learner.settings.max_steps for learner in run.learners.values())
 
 

@@ -1,4 +1,4 @@
-"""The end of a run: saves it, and prints its result, its files, and the next commands."""
+"""The end of a run: saves the run, and prints its result, its files, and the next commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def exit_status(result: Result) -> int:
 
 
 def finish(run: Run) -> Result:
-    """Saves, writes the final models, and says where everything is; a run that was finished before stays as it is."""
+    """Saves, writes the final models, and prints where everything is; a run that was finished before is not changed."""
     run.console.close()  # its live line shows what is over
     endings = {} if run.inference else endings_of(run.parts)
     finals = dict[str, Path]()

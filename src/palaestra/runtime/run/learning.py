@@ -1,4 +1,4 @@
-"""A training from its request to its result: the engine of `palaestra.train` and of the command line's `learn`."""
+"""A training from its request to its result: the engine of `palaestra.train` and of the command `learn`."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def of_rank(loaded: Loaded, folder: RunFolder, group: RankGroup) -> Loaded:
 
 @contextmanager
 def callers_threads() -> Iterator[None]:
-    """Gives the program that trains its number of threads back."""
+    """Restores the number of threads of the program that called the training."""
     threads = torch.get_num_threads()
     try:
         yield
@@ -118,7 +118,7 @@ def callers_threads() -> Iterator[None]:
 
 @contextmanager
 def others_learn_of_failure(group: RankGroup) -> Iterator[None]:
-    """Tells the other ranks why the block of this rank has failed."""
+    """Tells the other ranks why this rank's block has failed."""
     try:
         yield
     except RankLost as error:
@@ -133,7 +133,7 @@ def others_learn_of_failure(group: RankGroup) -> Iterator[None]:
 
 
 def train_rank(loaded: Loaded, folder: RunFolder, group: RankGroup, request: TrainingRequest) -> Result:
-    """Builds the run of this process, trains, and writes its files; of several ranks the first writes."""
+    """Builds the run of this process, trains, and writes its files; with several ranks only rank 0 writes."""
     stopper: Stopper | None = None
     env = request.env
     with break_on_signals(), ExitStack() as stack:
@@ -200,7 +200,8 @@ def train_rank(loaded: Loaded, folder: RunFolder, group: RankGroup, request: Tra
 
 
 def own_folder(folder: RunFolder, settings: RunSettings, until: ExitStack, console: Console) -> None:
-    """Makes this process the only writer of a run's folder until `until` is left; a run that is played is not written.
+    """Makes this process the only writer of a run's folder until `until` is left; in inference the run is not written
+    to.
 
     Raises RunInUse or RunError.
     """
@@ -216,8 +217,8 @@ def parts_of(run: Run, reopen: Reopen | None, callbacks: Sequence[Callback]) -> 
     """Returns the features of a run, in the order in which they take part.
 
     The order matters within one moment. Requests come before the parts that carry them out, so that these act in the
-    same round. Lessons come before `stop_when` and `keep_best`, which measure only what belongs to the present lesson.
-    Saving comes after all parts whose state it saves. The reports come last: they show what the other parts have done.
+    same round. Lessons come before `stop_when` and `keep_best`, which measure only the current lesson. Saving comes
+    after all parts whose state it saves. The reports come last: they show what the other parts have done.
     """
     settings = run.settings
     saved = run.saved.parts
@@ -247,7 +248,7 @@ def parts_of(run: Run, reopen: Reopen | None, callbacks: Sequence[Callback]) -> 
 
 
 def carry_out(run: Run, stopper: Stopper) -> Result:
-    """Trains and writes the run's files. After an error, saves what it can elsewhere, and says what is safe."""
+    """Trains and writes the run's files. After an error, saves as much as possible elsewhere, and says what is safe."""
     status = 1
     try:
         begin(run)

@@ -1,5 +1,5 @@
-"""The training loop: collect, synchronize ranks, update, measure, summarize. All other work of a run is done by its
-parts (`runtime/parts/part.py`).
+"""The training loop: collect, synchronize ranks, update, measure, summarize. The parts of a run do all its other work
+(`runtime/parts/part.py`).
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def train(run: Run) -> None:
 
 
 def collect(run: Run, pause: float) -> None:
-    """Steps the environment until a rollout is full, something is due or it is time for a pause. Raises Diverged if
-    diverged weights caused an EnvError."""
+    """Steps the environment until a rollout is full, something is due, or a pause is due. Raises Diverged if an
+    EnvError was caused by diverged weights."""
     if run.meetings.meets_first:
         return
     begun = perf_counter()
@@ -75,7 +75,7 @@ def meet(run: Run) -> list[str]:
 
 
 def update(run: Run, full: Iterable[str]) -> list[Learner]:
-    """Updates the policies that learn from the rollouts of these behaviors, which are full. Returns their learners."""
+    """Updates the policies that learn from the full rollouts of these behaviors. Returns their learners."""
     rollouts = {name: run.collector.take(name) for name in full}
     shared = run.meetings.shared()
     learning = [(one, rollout) for name, rollout in rollouts.items() for one in shared if one in run.students[name]]
@@ -94,7 +94,7 @@ def update(run: Run, full: Iterable[str]) -> list[Learner]:
 
 
 def measure(run: Run, updated: Iterable[Learner]) -> None:
-    """Adds the episodes that ended, and what the environment measured, to the statistics."""
+    """Adds the episodes that ended, and the environment's measurements, to the statistics."""
     for name, collector in run.teachers.collectors.items():
         returns = collector.meter.take()
         for student in run.students[name] if len(returns.returns) else ():

@@ -1,4 +1,4 @@
-"""Writes the models of a run; a model that cannot be written never ends the training that made it."""
+"""Writes the models of a run; if a model cannot be written, the training continues."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ModelWriter:
         self._last: dict[str, tuple[int, Path]] = {}  # step and file of the newest model that this process wrote
 
     def write(self, learner: Learner, reward: float | None) -> Path | None:
-        """Writes and checks `<Behavior>/<Behavior>-<step>.onnx`. Returns None if that failed, which is logged."""
+        """Writes and checks `<Behavior>/<Behavior>-<step>.onnx`. Returns None if writing failed, which is logged."""
         path = self._write(learner, learner.trainer.network, reward)
         if path is not None:
             self._console.info(f"Exported {path}")
@@ -70,7 +70,7 @@ class ModelWriter:
         return final
 
     def write_best(self, learner: Learner, network: Trunk, value: float) -> Path | None:
-        """Writes `<run>/<Behavior>-best.onnx`. Returns None if that failed, which is logged."""
+        """Writes `<run>/<Behavior>-best.onnx`. Returns None if writing failed, which is logged."""
         target = best_file(self._folder.path, learner.name)
         try:
             from palaestra.onnx_export import onnx
@@ -89,13 +89,14 @@ class ModelWriter:
         return target
 
     def final(self, learner: Learner) -> Path | None:
-        """Returns `<run>/<Behavior>.onnx` if it was written at the behavior's present step."""
+        """Returns `<run>/<Behavior>.onnx` if it was written at the behavior's current step."""
         listed = self.status.final(learner.name)
         path = self._folder.path / f"{file_name(learner.name)}.onnx"
         return path if listed is not None and listed.steps == learner.step and path.is_file() else None
 
     def finals(self, learners: Mapping[str, Learner]) -> dict[str, Path]:
-        """Returns the final models if all belong to their learners' current steps, as after resuming; else none."""
+        """Returns the final models if all belong to their learners' current steps, as after resuming; else an empty
+        dictionary."""
         there = {name: self.final(learner) for name, learner in learners.items()}
         return {} if None in there.values() else {name: path for name, path in there.items() if path is not None}
 
@@ -104,7 +105,7 @@ class ModelWriter:
 
 
 class ModelsFolder:
-    """Folder of a behavior's models: their names, how many are kept, and their list in the training status."""
+    """Folder of a behavior's models: their names, the number to keep, and their list in the training status."""
 
     def __init__(self, run: Path, behavior: str, keep: int, status: TrainingStatus) -> None:
         """Keeps the newest `keep` models, or all if it is 0 or less."""
@@ -124,7 +125,8 @@ class ModelsFolder:
         return self.folder / f"{self._name}-{step}.onnx"
 
     def add(self, file: Path, step: int, reward: float | None) -> None:
-        """Lists a written model, saves the status, then deletes those dropped from the list. Raises RunError."""
+        """Lists a model that was written, saves the status, then deletes the models that were dropped from the list.
+        Raises RunError."""
         dropped = self._status.add(self._behavior, Model.of(file, step, reward), self._keep)
         self._status.save()
         kept = {name for model in self._status.models(self._behavior) for name in _names(model)}

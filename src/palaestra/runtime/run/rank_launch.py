@@ -42,7 +42,7 @@ LINES = 200
 
 
 class RankProcess:
-    """One rank's process. Rank 0 prints what happens; of the other ranks only the standard error is kept."""
+    """One rank's process. Rank 0 prints messages; of the other ranks only the standard error is kept."""
 
     def __init__(self, rank: int, count: int, port: int, arguments: Sequence[str]) -> None:
         self.name = f"rank {rank} of {count}"
@@ -67,24 +67,24 @@ class RankProcess:
 
     @property
     def killed_by(self) -> str | None:
-        """Name of the signal that ended it; None without a signal."""
+        """Name of the signal that ended the process; None without a signal."""
         code = self.code
         return signal.Signals(-code).name if code is not None and code < 0 else None
 
     @property
     def error(self) -> str | None:
-        """Its error message; None if it has printed none."""
+        """The process's error message; None if it has printed none."""
         text = "".join(self._lines)
         return text[text.rindex(PREFIX) + len(PREFIX) :].strip() if PREFIX in text else None
 
     @property
     def traceback(self) -> str | None:
-        """The traceback that it has printed, if it failed with one."""
+        """The traceback that the process printed, if it failed with one."""
         text = "".join(self._lines)
         return text[text.rindex(TRACEBACK) :].strip() if TRACEBACK in text else None
 
     def close(self) -> None:
-        """Ends the process, if it still runs."""
+        """Ends the process, if it is still running."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
@@ -153,7 +153,7 @@ def _status(processes: Sequence[RankProcess], first: RankProcess | None, ended: 
 
 
 def end_with_launcher() -> None:
-    """Stops this process, saved, when the one that launched it ends; it ends at once if that takes too long."""
+    """Ends this process, saved, when the process that launched it ends; kills it if that takes too long."""
     if os.environ.get(LAUNCHED):
         act_on_closed_input(_save_and_end)
 

@@ -1,4 +1,5 @@
-"""Hyperparameters that follow schedules: their present values, and a warning if more steps raise decayed rates."""
+"""Hyperparameters that follow schedules: their current values, and a warning if a larger max_steps raises rates that
+had decayed."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ LOW_SHARE = 0.1
 
 
 def current_value(learner: Learner, name: str) -> float | None:
-    """Returns a hyperparameter that may follow a schedule, at this step; None if the trainer lacks it."""
+    """Returns the current value of a hyperparameter that may follow a schedule; None if the trainer does not have
+    it."""
     hyper = learner.settings.hyperparameters
     first: float | None = getattr(hyper, name, None)
     if first is None or not hasattr(learner.trainer, "hyper"):
@@ -45,12 +47,12 @@ class RateJump:
 
     @property
     def kept(self) -> float:
-        """The old rate, to two digits; a tenth of the first rate if the old rate is almost 0."""
+        """The old rate, rounded to two digits; a tenth of the first rate if the old rate is almost 0."""
         return float(f"{max(self.old, LOW_SHARE * self.first):.1e}")
 
 
 def raised(before: RunSettings, learners: Mapping[str, Learner]) -> list[RateJump]:
-    """Returns the jumps of behaviors whose rate is higher than with the run's earlier settings."""
+    """Returns the jumps of behaviors whose rate is now higher than with the run's earlier settings."""
     jumps = []
     for name, learner in learners.items():
         try:
@@ -75,8 +77,8 @@ def _jump(learner: Learner, before: BehaviorSettings, max_steps: int) -> RateJum
 
 
 def low_rate(jump: RateJump, behaviors: int) -> str:
-    """Returns command-line arguments that keep the old rate and add as many steps once more, so that they also work
-    after the run's end."""
+    """Returns command-line arguments that keep the old rate and add the same number of steps once more, so that they
+    also work after the run's end."""
     before, now = jump.max_steps
     block = f"behaviors.{'*' if behaviors == 1 else jump.behavior}"
     constant = f" --set {shlex.quote(f'{block}.hyperparameters.learning_rate_schedule=constant')}"

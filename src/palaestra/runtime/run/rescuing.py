@@ -23,8 +23,8 @@ from palaestra.runtime.storage.run_folder import RunFolder
 
 
 def rescue(run: Run, error: RunError) -> FolderLost | None:
-    """Saves what a run has learned after its folder could not be written to. Returns the error that says where the
-    state is and how to continue; None if the run's own folder has everything."""
+    """Saves the state of a run after its folder could not be written to. Returns the error that says where the state is
+    and how to continue; None if the run's own folder has the whole state."""
     together = run.meetings.lost  # else rank 0 alone has failed, and the others wait for it
     if run.inference:
         return None

@@ -30,8 +30,8 @@ NONE = (np.empty(0), np.empty(0))
 class Result(Shown):
     """Results of a training: models, steps, rewards and the run's folder.
 
-    It can be given to `evaluate`, `record`, `plot`, `export`, `compare`, `distill` and `load_policy`, and to
-    settings that name a run, instead of the run's name.
+    It can be given, instead of a run's name, to `evaluate`, `record`, `plot`, `export`, `compare`, `distill` and
+    `load_policy`, and to settings that name a run.
     """
 
     folder: Path
@@ -64,16 +64,16 @@ class Result(Shown):
 
     @property
     def best(self) -> dict[str, Path]:
-        """The best model of each behavior that keeps one, as `keep_best` says; empty without."""
+        """The best model of each behavior, according to `keep_best`; empty without this setting."""
         return {name: file for name in self.steps if (file := best_file(self.folder, name)).is_file()}
 
     def frame(self) -> pandas.DataFrame:
         """Returns all metrics as a data frame: a row for each behavior and summary, a column for each metric. Raises
-        PluginError without pandas, and RunError before the first summary."""
+        PluginError if pandas is not installed, and RunError before the first summary."""
         return metrics_frame({self.run_id: read_history(self.folder)})
 
     def plot(self, *metrics: str) -> Figure:
-        """Draws these metrics, by their names or patterns such as 'Losses/*'; by default the most important ones.
+        """Draws these metrics, given by names or patterns such as 'Losses/*'; by default the most important ones.
         Raises RunError before the first summary."""
         from palaestra.runtime.plots.curves import environment_name, learning_curves, overview
 

@@ -1,4 +1,4 @@
-"""The state from which a run continues, passed on to each behavior when it appears."""
+"""The saved state from which a run continues; each behavior gets its part when it appears."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MISMATCH = re.compile(r"size mismatch for (\S+): .*?torch\.Size\(\[(.*?)\]\).*?t
 
 
 class SavedRun:
-    """The state that a run continues from. The next checkpoint keeps the state of behaviors that do not appear."""
+    """The state from which a run continues. The next checkpoint keeps the state of behaviors that do not appear."""
 
     def __init__(self, checkpoint: Checkpoint | None, group: RankGroup) -> None:
         """`checkpoint`: None for a new run. Raises CheckpointError for a state that no run has written."""
@@ -81,8 +81,8 @@ class SavedRun:
             one |= {"agreed": one["decisions"], "met": own, "decisions": own}
 
     def restore(self, learner: Learner, seed: int) -> bool:
-        """Restores a learner that appears, once. Returns whether there was a state for it. `seed`: the behavior's, for
-        new random streams if the run was saved with another number of ranks."""
+        """Restores a learner that appears, once. Returns whether there was a saved state for it. `seed`: the behavior's
+        seed, for new random streams if the run was saved with another number of ranks."""
         name = learner.name
         counted = self.collectors.pop(name, None)
         if name not in self.learned:
@@ -160,7 +160,7 @@ class SavedRun:
     def explaining_mismatches(
         self, settings: RunSettings, folder: RunFolder, learners: Mapping[str, Learner]
     ) -> Iterator[None]:
-        """Turns the exception of an unfitting checkpoint into an error that says what to do."""
+        """Turns the exception for a checkpoint that does not fit into an error that says what to do."""
         if self._configuration is None and self.checkpoint is not None:
             self._configuration = _configuration(folder)
         try:

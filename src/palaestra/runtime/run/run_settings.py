@@ -1,4 +1,5 @@
-"""The settings that a run begins with: of its file, of the folder that is resumed, or chosen for its environment."""
+"""The settings with which a run begins: from its file, from the folder that is resumed, or chosen for its
+environment."""
 
 from __future__ import annotations
 
@@ -69,8 +70,8 @@ def settled_settings(request: TrainingRequest) -> tuple[Loaded, RunFolder]:
     """Returns the settings and the run's folder; a resumed run's own settings if none are given. Raises ConfigError or
     RunError.
 
-    If the folder is not the user's own and `trust` is not given, code named by the folder's settings and links out of
-    it are refused.
+    If someone else wrote the folder and `trust` is not given, code that the folder's settings name and links out of the
+    folder are refused.
     """
     config, overrides, sets, trust = request.config, request.overrides, request.sets, request.trust
     code_in = learning_code if request.env is None else agent_code
@@ -116,8 +117,8 @@ def settled_settings(request: TrainingRequest) -> tuple[Loaded, RunFolder]:
 
 def env_flags_must_fit(loaded: Loaded, overrides: Mapping[str, Any]) -> None:
     """Raises ConfigError for several copies of the Editor (no environment named), for fewer areas than processes, and
-    for a Unity flag with another environment. The same keys in a settings file are left alone: a file may serve several
-    environments."""
+    for a Unity flag with an environment that is no Unity game. The same keys in a settings file are accepted: a file
+    may serve several environments."""
     env = loaded.settings.env_settings
     name = env.env_path
     if env.num_envs > 1 and name is None:
@@ -133,8 +134,8 @@ def env_flags_must_fit(loaded: Loaded, overrides: Mapping[str, Any]) -> None:
 
 
 def with_channels(loaded: Loaded) -> Loaded:
-    """Adds the folder to side channels next to the settings file, such as configs/my_channels:Greeter, so that a
-    resumed run finds them; adds a warning if the environment is no game, because it ignores them."""
+    """Adds to side channels next to the settings file, such as configs/my_channels:Greeter, their folder, so that a
+    resumed run finds them; adds a warning if the environment is no game and ignores them."""
     env = loaded.settings.env_settings
     if not env.side_channels or loaded.sourced is None:
         return loaded
@@ -186,8 +187,8 @@ def _own_models(loaded: Loaded, folder: RunFolder) -> Iterator[tuple[Key, str]]:
 
 
 def must_name_env(loaded: Loaded, folder: RunFolder, env: object) -> None:
-    """Raises EnvError for a resumed run whose environment was made by a program, if none is given; it would wait for
-    the Editor."""
+    """Raises EnvError if a resumed run's environment was made by a program and none is given now; it would wait for the
+    Editor."""
     chosen = loaded.settings.checkpoint_settings
     goes_on = env is None and (chosen.resume or chosen.inference)
     if goes_on and loaded.settings.env_settings.env_path is None and of_program(folder.path):
@@ -198,7 +199,7 @@ def must_name_env(loaded: Loaded, folder: RunFolder, env: object) -> None:
 
 
 def seeded(settings: RunSettings, checkpoint: Checkpoint | None) -> RunSettings:
-    """Returns the settings with a seed: the given one, else that of the resumed run, else a random one."""
+    """Returns the settings with a seed: the given seed, else the seed of the resumed run, else a random seed."""
     env = settings.env_settings
     if env.seed != -1:
         return settings
@@ -216,11 +217,12 @@ def shipped_settings(request: TrainingRequest) -> Path | None:
 def fitted_to(
     loaded: Loaded, env: EnvWrapper, settings: RunSettings, console: Console, group: RankGroup
 ) -> tuple[Loaded, RunSettings]:
-    """Returns settings that fit an environment's spaces if there is no file, else the given ones; shows where they come
-    from.
+    """Returns settings that fit an environment's spaces if there is no file, else the given settings; shows where they
+    come from.
 
     The spaces of a game are known only when its agents appear: its behaviors train with ML-Agents' defaults. `settings`
-    has the run's seed. Without a file warnings are shown now: earlier ones would be about defaults that are replaced.
+    has the run's seed. Without a file, warnings are shown only now, because earlier warnings would be about defaults
+    that are replaced.
     """
     if loaded.with_tree is not None and env.behaviors and not is_game(settings.env_settings.env_path):
         default = loaded.settings.default_settings
@@ -243,7 +245,7 @@ def fitted_to(
 
 
 def plays_alone(loaded: Loaded) -> bool:
-    """Whether a run of several processes only plays, which takes one process unless the command line asks for more."""
+    """Whether a run of several processes only plays; that takes one process unless the command line asks for more."""
     given = None if loaded.sourced is None else loaded.sourced.source
     typed = given is not None and any(given(("torch_settings", key)).words for key in ("processes", "gpus"))
     return loaded.settings.checkpoint_settings.inference and not typed

@@ -37,7 +37,8 @@ from palaestra.runtime.storage.origins import initialize, take_prior_data
 class Run:
     """Makes a learner for each behavior that appears, and holds the state that its parts share.
 
-    Its parts own everything else. The loop notes in it which learners are updating, and the time of its rounds.
+    The parts own everything else. The training loop records in the run which learners are updating, and the time of its
+    rounds.
     """
 
     def __init__(
@@ -178,7 +179,7 @@ class Run:
         return sum(learner.step for learner in self.learners.values())
 
     def still_training(self) -> list[str]:
-        """Returns the behaviors, among those that all ranks have, that have not reached their max_steps."""
+        """Returns the behaviors that all ranks have and that have not reached their max_steps."""
         return [learner.name for learner in self.meetings.shared() if learner.training]
 
     @property
@@ -187,7 +188,8 @@ class Run:
         return bool(self.meetings.shared()) and not self.inference and not self.still_training()
 
     def must_be_writable(self) -> None:
-        """Raises FolderLost if the run's folder can no longer be written to. All ranks take part, and all raise it."""
+        """Raises FolderLost if the run's folder can no longer be written to. All ranks take part, and all raise the
+        error."""
         trouble = self.group.from_first(self.group.first(self.folder.trouble))
         self.meetings.lost = trouble is not None
         self.folder.report(trouble)
@@ -218,13 +220,13 @@ class Run:
         self.stopped = True
 
     def stop(self) -> None:
-        """Saves and ends at the next tick; waiting for a game stops. Safe in a signal handler."""
+        """Saves and ends at the next tick; a wait for a game ends. Safe in a signal handler."""
         self.stopped = True
         self.asked_to_stop = True
         self.env.interrupt()
 
     def wait_message(self) -> str:
-        """Returns the work that delays a stop; empty if the wait is short. Safe in a signal handler."""
+        """Returns the work for which a stop waits; empty if the wait is short. Safe in a signal handler."""
         return wait_for(self.updating)
 
     def abandon(self) -> None:
@@ -234,18 +236,18 @@ class Run:
         self.env.abandon()
 
     def close(self) -> None:
-        """Ends the processes of trainers, and closes what the parts have opened."""
+        """Ends the processes of trainers, and closes the resources of the parts."""
         for part in self.parts:
             close_safely(part.close, part.what_is_closed, self.console.warning)
         for name, learner in self.learners.items():
             close_safely(learner.process.close, f"the trainer of '{name}'", self.console.warning)
 
     def retire(self) -> None:
-        """Stops collecting for behaviors that have reached max_steps. Waits for their last updates, by which their
-        agents continue to act, so that results do not depend on the time of an update.
+        """Stops collecting for behaviors that have reached max_steps. Waits for their last updates, with which their
+        agents continue to act, so that results do not depend on the duration of an update.
 
-        When all have, the run ends and their unfinished rollouts are saved, so that the run can be continued with more
-        steps.
+        When all behaviors have reached it, the run ends and their unfinished rollouts are saved, so that the run can
+        continue with more steps.
         """
         if not any(learner.training for learner in self.learners.values()):
             return
@@ -263,9 +265,9 @@ class Run:
             self.teachers.retire(self.learners)
 
     def state_dict(self, *, alone: bool = False) -> dict[str, Any]:
-        """Returns everything that the next tick depends on. Call it between two ticks, on all ranks.
+        """Returns everything on which the next tick depends. Call it between two ticks, on all ranks.
 
-        `alone`: called on this rank only; a run resumed from this state starts new episodes.
+        `alone`: called on this rank only; a run that resumes from this state starts new episodes.
         """
         for learner in self.learners.values():
             assert not len(learner.collector.meter)
@@ -302,7 +304,8 @@ def setup_of(run: Run) -> Setup:
 
 
 def staggering(env: EnvWrapper, settings: RunSettings) -> bool:
-    """Whether the first episodes end at different times (`stagger_episodes`). Raises ConfigError if they cannot be."""
+    """Whether the first episodes end at different times (`stagger_episodes`). Raises ConfigError if the environment
+    cannot do this."""
     wanted = settings.env_settings.stagger_episodes
     if wanted and not env.traits.staggers_episodes:
         raise ConfigError(

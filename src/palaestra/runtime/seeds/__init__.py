@@ -1,1 +1,1 @@
-"""Trains one setting with several seeds, one after another or side by side, and sums the results up."""
+"""Trains one setting with several seeds, one after another or side by side, and summarizes the results."""

@@ -24,7 +24,8 @@ STUCK = 3
 
 
 class SeedProcess:
-    """The process of one seed. Several at once have their lines marked by seed; a single one has the terminal."""
+    """The process of one seed. With several processes at once, each line is marked with its seed; a single process uses
+    the terminal itself."""
 
     def __init__(self, run: SeedRun, arguments: Sequence[str], at_once: int) -> None:
         self._mark = f"seed {run.seed} | "
@@ -53,7 +54,7 @@ class SeedProcess:
                     continue
 
     def poll(self) -> int | None:
-        """Returns its exit code; None while it runs."""
+        """Returns the process's exit code; None while it is running."""
         return self._process.poll()
 
     def send_signal(self, number: int) -> None:
@@ -61,7 +62,7 @@ class SeedProcess:
         self._process.send_signal(number)
 
     def close(self) -> None:
-        """Ends the process, if it still runs, and waits until its output is shown."""
+        """Ends the process, if it is still running, and waits until its output is shown."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
@@ -75,7 +76,8 @@ class SeedProcess:
 
 
 def own_arguments(arguments: Sequence[str], run: SeedRun) -> list[str]:
-    """Returns the command line of one seed's run: the common one, with its flags before the game's arguments."""
+    """Returns the command line of one seed's run: the common arguments, with the run's flags before the game's
+    arguments."""
     at = arguments.index(ENV_ARGS) if ENV_ARGS in arguments else len(arguments)
     config = [str(run.config)] if isinstance(run.config, Path) and str(run.config) not in arguments else []
     own = [ONE_SEED, f"--run-id={run.folder.run_id}", *(f"--set={text}" for text in run.sets())]
@@ -83,10 +85,11 @@ def own_arguments(arguments: Sequence[str], run: SeedRun) -> list[str]:
 
 
 def launch_seeds(plan: SeedPlan, arguments: Sequence[str]) -> tuple[dict[int, str], int]:
-    """Trains all seeds. Returns the outcome of each seed, and the exit status of all: 1 if one failed, 3 if one made no
+    """Trains all seeds. Returns the outcome of each seed, and one exit status: 1 if a seed failed, 3 if a seed made no
     progress.
 
-    A seed that fails does not stop the others, unless its run could not start: the other runs could not either.
+    A seed that fails does not stop the others, unless its run could not start, because then the other runs could not
+    start either.
     """
 
     def started(run: SeedRun) -> SeedProcess:

@@ -1,4 +1,4 @@
-"""The plan of seeds: which are trained, in which runs, and from which state each starts."""
+"""The plan of seeds: which seeds are trained, in which runs, and from which state each run starts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SeedRun:
     """Settings to begin with; of a run that is resumed without a file, None: its own."""
 
     def sets(self) -> list[str]:
-        """Returns what `--set` changes for this run."""
+        """Returns the arguments of `--set` for this run."""
         name = json.dumps(self.folder.run_id)
         resume = json.dumps(self.resume)
         return [
@@ -58,7 +58,7 @@ class SeedPlan:
 
     @property
     def pattern(self) -> str:
-        """The pattern that matches all these runs, for other commands."""
+        """The pattern for other commands that matches all these runs."""
         return f"{self.name}-seed-*"
 
 
@@ -109,8 +109,8 @@ def plan_seeds(
 ) -> SeedPlan:
     """Returns the runs of the seeds: ID-seed-1 and so on. With `resume`, existing runs continue and the others start.
 
-    Settings are loaded once, so that mistakes are found before the first run. `own_env`: a program gives the
-    environment itself. Raises ConfigError or RunError.
+    Settings are loaded once, so that mistakes are found before the first run. `own_env`: the environment comes from a
+    program. Raises ConfigError or RunError.
     """
     if ranks.asked():
         raise ConfigError("--seeds starts processes of its own: leave out torchrun")

@@ -1,4 +1,4 @@
-"""Sums up all seeds of a setting: a table, with the mean and its interval."""
+"""Summarizes all seeds of a setting: a table, with the mean and its interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs processes that train, several at once; signals stop all of them, saved."""
+"""Runs processes that train, several at once; signals stop all of them, after they have saved."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TrainingProcess(Protocol):
     """A process that trains one seed, in a separate session, so that the terminal's signals do not reach it."""
 
     def poll(self) -> int | None:
-        """Returns its exit code; None while it runs."""
+        """Returns the process's exit code; None while it is running."""
         ...
 
     def send_signal(self, number: int) -> None:
@@ -29,12 +29,12 @@ class TrainingProcess(Protocol):
         ...
 
     def close(self) -> None:
-        """Ends it, if it still runs, and frees its resources."""
+        """Ends the process, if it is still running, and frees its resources."""
         ...
 
 
 class Signals:
-    """Passes signals on to the processes that run, and remembers the first one."""
+    """Passes signals on to the running processes, and remembers the first signal."""
 
     def __init__(self) -> None:
         self.first: int | None = None
@@ -69,7 +69,7 @@ def run_all(
 ) -> tuple[list[int | None], int | None]:
     """Runs processes, `at_once` of them at a time, in their order. Returns their exit codes (None for a process that
     was not started) and the signal that stopped them. `ended` is called with the number and the exit code of each
-    process and whether it ended after a signal; it returns whether to start more."""
+    process, and whether it ended after a signal; it returns whether to start further processes."""
     codes: list[int | None] = [None] * len(starts)
     waiting = list(range(len(starts)))
     with passing_on() as signals:

@@ -31,7 +31,8 @@ Train = Callable[[TrainingRequest], Result]
 
 
 def train_all(plan: SeedPlan, request: TrainingRequest, train: Train) -> SeedResults:
-    """Trains a request with every seed of a plan: here with `train`, or side by side. Raises RunError if all fail."""
+    """Trains a request with every seed of a plan: in this process with `train`, or side by side. Raises RunError if all
+    fail."""
     try:
         results, errors = _beside(plan, request) if plan.at_once > 1 else _one_by_one(plan, request, train)
     except KeyboardInterrupt:
@@ -81,8 +82,8 @@ def _one_by_one(plan: SeedPlan, request: TrainingRequest, train: Train) -> tuple
 
 @contextmanager
 def without_main(*, unless: bool) -> Iterator[None]:
-    """Lets processes start that do not import the program's script, which would begin the training again. `unless`: no
-    guard is needed, since its classes are found by their names."""
+    """Lets processes start that do not import the program's script, which would begin the training again. `unless`: the
+    program's script needs no such guard, since its classes are found by their names."""
     main = sys.modules["__main__"]
     try:
         sys.modules["__main__"] = main if unless else ModuleType("__main__")
@@ -108,7 +109,7 @@ class SpawnedSeed:
         theirs.close()
 
     def poll(self) -> int | None:
-        """Returns its exit code; None while it runs."""
+        """Returns the process's exit code; None while it is running."""
         return self._process.exitcode
 
     def send_signal(self, number: int) -> None:
@@ -117,7 +118,7 @@ class SpawnedSeed:
             os.kill(self._process.pid, number)
 
     def close(self) -> None:
-        """Takes its result, and ends it if it still runs."""
+        """Reads the process's result, and ends the process if it is still running."""
         with suppress(EOFError, OSError):
             if self._results.poll():
                 self._report(self._seed, self._results.recv())

@@ -53,7 +53,7 @@ class League:
         self.skills = [Skill() for _ in self.entries]
 
     def add(self, players: Sequence[int], rewards: Sequence[float]) -> None:
-        """Adds a game: each side's entry and last reward. Higher scores win; an entry on several sides gets their
+        """Adds a game: each side's entry and last reward. The higher score wins; an entry on several sides gets their
         mean."""
         distinct = sorted(set(players))
         means = [
@@ -83,7 +83,7 @@ class League:
         return np.divide(self.wins, self.wins + lost, out=np.full(self.games.shape, np.nan), where=self.wins + lost > 0)
 
     def standings(self, behavior: str) -> list[tuple[float, int]]:
-        """Returns the score of a behavior's last entry against each other entry, with that entry's step."""
+        """Returns the scores of a behavior's last entry against each other entry, with the other entry's step."""
         last = max(i for i, entry in enumerate(self.entries) if entry.behavior == behavior)
         return [
             (float(score), entry.step)
@@ -144,11 +144,11 @@ def play(
     seed: int = 0,
     progress: Progress = lambda done, total: None,
 ) -> None:
-    """Adds `each` games of every pairing to the league, none chosen by its result. `policies` hold entry i as snapshot
+    """Adds `each` games of every pairing to the league, none chosen by its result. `policies` have entry i as snapshot
     i.
 
-    An area plays one pairing, and its share of the games; further games are ignored. `progress` is called with the
-    number of counted games and of all games.
+    An area plays its share of the games of one pairing; further games are ignored. `progress` is called with the number
+    of games counted so far and the number of all games.
     """
     steps = _with_all(policies, env, league, seed)
     if strange := [name for name in steps if name not in policies]:
@@ -189,7 +189,7 @@ def _with_all(policies: Mapping[str, MixedPolicy], env: Env, league: League, see
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Plays as many pairings as there are areas, or fewer, each then in several areas."""
+    """Plays as many pairings as there are areas; if there are fewer pairings, each in several areas."""
 
     sides: Sequence[tuple[str, int]]
     players: list[list[int]]  # (areas, sides)
@@ -202,7 +202,8 @@ class Round:
 
     @property
     def quota(self) -> Numbers:
-        """Returns the games that count in each area, (areas,): `each` for a pairing, spread over its areas."""
+        """Returns the games that count in each area, (areas,): `each` for a pairing, spread over the pairing's
+        areas."""
         at = np.arange(len(self.players))
         areas = np.bincount(at % self.distinct)[at % self.distinct]
         return self.each // areas + (at // self.distinct < self.each % areas)
@@ -261,7 +262,7 @@ class Seats:
         self.side_of: dict[str, Numbers] = {}
 
     def take(self, steps: Mapping[str, TimeStep]) -> None:
-        """Takes in the tables of a tick. Raises RunError for a team that was not there at first."""
+        """Reads the tables of a tick. Raises RunError for a team that did not exist at first."""
         for name in steps.keys() - self._round.of_sides(steps).keys():
             self._policies[name].assign(np.full(len(steps[name].acting), LEARNING))
         for name, step in self._round.of_sides(steps).items():

@@ -45,7 +45,7 @@ def run_league(
     """Plays every snapshot of a run, or `most` of them evenly chosen, against every other. Behaviors without snapshots
     are played by their newest policies. Ctrl-C ends it early.
 
-    Raises RunError, also if networks need code that another user's folder names, unless `trust` is given.
+    Raises RunError, for example if networks need code that another user's folder names and `trust` is not given.
     """
     files = SnapshotFiles(run)
     named = load(run / CONFIGURATION, own_code=False).settings
@@ -98,7 +98,7 @@ def _fitting(make: Callable[[Any], nn.Module], snapshots: Mapping[str, Mapping[s
 
 
 def chosen(steps: Sequence[int], most: int) -> list[int]:
-    """Returns the first, the last, and evenly spaced entries between them."""
+    """Returns the first entry, the last, and evenly spaced entries between them."""
     if len(steps) <= most:
         return list(steps)
     return [steps[i] for i in np.unique(np.linspace(0, len(steps) - 1, most).round().astype(int))]
@@ -117,7 +117,7 @@ def write_league(league: League, run: Path) -> tuple[Path, Path]:
 
 
 def as_json(league: League) -> dict[str, Any]:
-    """Returns entries with their ratings, and the matrices, rows against columns; null if two never met."""
+    """Returns entries with their ratings, and the matrices, rows against columns; null for entries that never met."""
     names = dict.fromkeys(entry.behavior for entry in league.entries)
     return {
         "entries": [

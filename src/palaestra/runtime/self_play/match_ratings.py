@@ -1,4 +1,4 @@
-"""Rates players by how episodes end, and checks that the game is zero-sum."""
+"""Rates players by the results of episodes, and checks that the game is zero-sum."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ SKILL, SKILL_DEVIATION = "Self-play/Skill", "Self-play/Skill Deviation"
 class MatchRatings:
     """Rates players by finished matches.
 
-    Two teams get Elo as in ML-Agents: an agent of the learning team whose episode was terminated, not truncated, has
-    played a match, and the sign of its last reward and its group's says who won. Where more than two teams meet, or
-    teams are groups, openskill rates them.
+    Two teams get Elo ratings as in ML-Agents: an agent of the learning team whose episode was terminated, not
+    truncated, has played a match; the sign of its last reward (own and group) says who won. If more than two teams
+    meet, or teams are groups, the package openskill rates them.
     """
 
     def __init__(self, sides: Sides, players: SlotPlayers, journal: Journal, warn: Callable[[str], object]) -> None:

@@ -29,18 +29,18 @@ class PolicyRows:
 
 
 class ExploitingActor(Protocol):
-    """A learner that plays some slots of another one's behavior."""
+    """A learner that plays some slots of another learner's behavior."""
 
     slots: Tensor | None
     """The slots (S,) that it plays."""
 
     @property
     def network(self) -> Actor:
-        """The network that it acts with."""
+        """The network with which it acts."""
         ...
 
     def open(self, step: TimeStep, decision: Decision) -> None:
-        """Stores the observations and actions of the agents that it plays, from which it learns."""
+        """Stores the observations and actions of its agents, from which it learns."""
         ...
 
 
@@ -64,7 +64,7 @@ class MixedPolicy:
         """The learner that plays some slots against the learning policy."""
 
     def assign(self, players: Numbers) -> None:
-        """Sets the player of each slot, (S,), from this table on."""
+        """Sets the player of each slot, (S,), beginning with this table."""
         device = self.policy.generator.device
         order = np.argsort(players, kind="stable")
         numbers, first = np.unique(players[order], return_index=True)
@@ -78,7 +78,7 @@ class MixedPolicy:
             self.exploiter.slots = torch.from_numpy(players == EXPLOITER).to(device)
 
     def choose(self, step: TimeStep) -> PendingDecision:
-        """Returns the actions of all players; the decision to learn from is the learning policy's."""
+        """Returns the actions of all players; the decision for learning is the learning policy's."""
         recurrent_state = self.see(step)
         slots = len(step.acting)
         spec = self.policy.network.spec.action
@@ -142,7 +142,7 @@ class MixedPolicy:
         return self.policy.see(step)
 
     def forget(self) -> None:
-        """Clears the state of all slots, because other agents follow."""
+        """Clears the state of all slots, because the slots now get other agents."""
         self.policy.forget()
         for opponent in self.brains:
             opponent.forget()
@@ -151,12 +151,12 @@ class MixedPolicy:
         self.fixed_slots = 0
 
     def blank(self, step: TimeStep) -> Decision:
-        """Returns a decision that shows the shapes of its columns, and changes nothing."""
+        """Returns a decision with the shapes of all columns, and changes nothing."""
         return self.policy.blank(step)
 
     @property
     def recurrent_state(self) -> Tensor:
-        """Recurrent state (S, ...) of the networks for all slots, then the state of each fixed opponent."""
+        """Recurrent state (S, ...) of the networks for all slots, followed by the state of each fixed opponent."""
         own = self.policy.recurrent_state
         return torch.cat([own, *(opponent.recurrent_state.to(own.device) for opponent in self.brains)], 1)
 

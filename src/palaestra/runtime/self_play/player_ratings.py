@@ -18,7 +18,7 @@ RatingChanges = tuple[dict[int, float], dict[int, "tuple[float, float]"]]
 
 
 class PlayerRatings:
-    """Elo and skill of each player: LEARNING is the policy itself, and also means its copies outside the pool."""
+    """Elo and skill of each player: LEARNING is the policy itself, and also stands for its copies outside the pool."""
 
     def __init__(self, learner: Learner, initial_elo: float, group: RankGroup) -> None:
         self._learner = learner
@@ -42,7 +42,7 @@ class PlayerRatings:
         return [elo for number, elo in self._elos.items() if number != LEARNING]
 
     def rated(self, number: int) -> int:
-        """Returns the number by which a player is rated."""
+        """Returns the number under which a player is rated."""
         return LEARNING if number >= 0 and number not in self._elos else number
 
     def elo_of(self, number: int) -> float:
@@ -63,7 +63,7 @@ class PlayerRatings:
         self._skills[self.rated(number)] = skill
 
     def admit(self, number: int) -> None:
-        """Gives a new snapshot the rating of its policy. Ranks do so where they meet."""
+        """Gives a new snapshot the rating of its policy. Ranks do this when they meet."""
         for ratings in (self._elos, self._agreed_elos):
             ratings[number] = self.elo
         for skills in (self._skills, self._agreed_skills):
@@ -82,7 +82,7 @@ class PlayerRatings:
         return elos, skills
 
     def join(self, changes: Sequence[RatingChanges]) -> None:
-        """Sets every rating to the one that the ranks agreed on plus the changes of all ranks."""
+        """Sets every rating to the rating on which the ranks last agreed plus the changes of all ranks."""
         for elos, skills in changes:
             for number, change in elos.items():
                 self._agreed_elos[number] = self._agreed_elos.get(number, self._initial) + change
@@ -119,7 +119,8 @@ class PlayerRatings:
 
 
 class PoolGames:
-    """Games of learning policies against the snapshots of a pool; ranks add them to its win rates where they meet."""
+    """Games of learning policies against the snapshots of a pool; when ranks meet, they add the games to the pool's win
+    rates."""
 
     def __init__(self, pool: Pool, group: RankGroup) -> None:
         self._pool = pool
@@ -130,7 +131,7 @@ class PoolGames:
         """By number of a snapshot, the step at which it was taken."""
 
     def add(self, learner: str, number: int, result: float) -> None:
-        """Adds a game against the player of that number, if it is a snapshot of the pool."""
+        """Adds a game against the player with this number, if it is a snapshot of the pool."""
         if number in self._pool.numbers:
             self._unknown.append((learner, number, result))
             if self._group.known(now=True, when_met=False):
@@ -149,7 +150,7 @@ class PoolGames:
                 self._pool.rates.add(learner, number, result)
 
     def standings(self, learner: str) -> list[tuple[float, int]]:
-        """Returns a learning policy's win rate against each snapshot with enough games, and the snapshot's step."""
+        """Returns a learning policy's win rate against each snapshot with enough games, with the snapshot's step."""
         dated = [(number, self.taken[number]) for number in self._pool.numbers if number in self.taken]
         rates = [(self._pool.rates.seen(learner, number), step) for number, step in dated]
         return [(rate, step) for rate, step in rates if rate is not None]
@@ -163,7 +164,7 @@ class PoolGames:
         return {"unknown": [list(game) for game in self._unknown], "taken": _saved(self.taken)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores the games; early checkpoints have none."""
+        """Restores the games; early checkpoints have no games."""
         self._unknown = [(learner, number, result) for learner, number, result in state.get("unknown", ())]
         self.taken = _loaded(state.get("taken", {}))
 

@@ -28,7 +28,7 @@ class PolicySnapshots:
         return list(self._weights)
 
     def take(self, number: int, network: nn.Module | None = None) -> None:
-        """Keeps the present weights, of the policy or another network of its shape, under a number."""
+        """Keeps the current weights of the policy, or of another network of its shape, under a number."""
         self._networks.pop(number, None)
         weights = (network or self._live).state_dict()
         self._weights[number] = Shared({key: value.detach().clone() for key, value in weights.items()})

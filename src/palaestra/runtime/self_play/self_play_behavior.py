@@ -30,7 +30,8 @@ Changes = tuple[RatingChanges, int, list[Game], "exploiting.Changes | None"]
 
 
 class SelfPlayBehavior:
-    """Numbers its snapshots in the order they are taken, also the copies made at swaps, which stay out of the pool."""
+    """Numbers its snapshots in the order in which they are taken; copies made when opponents change get numbers too,
+    but are not in the pool."""
 
     def __init__(
         self,
@@ -70,8 +71,8 @@ class SelfPlayBehavior:
         """The player of every non-learning side at the start."""
 
     def retake_first(self) -> None:
-        """Replaces the first snapshot with the initialized network, unless the pool was loaded with it; also the
-        exploiter's."""
+        """Replaces the first snapshot with the initialized network, unless the pool was loaded with it; also for the
+        exploiter."""
         if not self._loaded:
             self._snapshots.take(self.first)
             if self.exploiter is not None:
@@ -84,19 +85,19 @@ class SelfPlayBehavior:
 
     @property
     def fixed_steps(self) -> int:
-        """Number of decisions by fixed policies that all ranks know of."""
+        """Number of decisions by fixed policies that all ranks know."""
         return self._group.known(self._steps_when_met + self._steps_since, self._steps_when_met)
 
     def count_fixed(self, step: TimeStep) -> None:
-        """Counts the decisions that fixed policies are about to make."""
+        """Counts the decisions that fixed policies make next."""
         fixed = self.policy.fixed
         if fixed is not None:
             steady = self.learner.spec.steady
             self._steps_since += self.policy.fixed_slots if steady else int((step.acting & fixed).sum())
 
     def changes(self) -> Changes:
-        """Returns the changes since the ranks last met: ratings, decisions of fixed policies, games, and the
-        exploiter's changes."""
+        """Returns changes since the ranks last met: ratings, decisions of fixed policies, games, and the exploiter's
+        changes."""
         steps = self._steps_since
         self._steps_since = 0
         exploited = None if self.exploiter is None else self.exploiter.changes()
@@ -111,8 +112,8 @@ class SelfPlayBehavior:
             self.exploiter.join([exploited for *_, exploited in changes if exploited is not None])
 
     def opponent(self, learners: Sequence[str]) -> int:
-        """Draws the next player against a team of these behaviors: a number of the pool, of a fixed opponent, or of a
-        copy made now."""
+        """Draws the next player against a team of these behaviors: the number of a snapshot in the pool, of a fixed
+        opponent, or of a copy made now."""
         number = self._pool.draw(learners)
         if number != LEARNING:
             return number
@@ -121,7 +122,7 @@ class SelfPlayBehavior:
         return self._copy[0]
 
     def save_if_due(self) -> None:
-        """Adds a snapshot to the pool if it is time; the first is written now, since it is final."""
+        """Adds a snapshot to the pool if one is due; writes the first snapshot now, since it no longer changes."""
         training = self.learner.training
         if not self._first_written and not self.schedule.saves and training:
             self._unwritten[0] = self._snapshots.weights(self.first)
@@ -144,7 +145,7 @@ class SelfPlayBehavior:
         self._files.add(self.name, self.learner.step, Shared(self.learner.process.newest_network().state_dict()))
 
     def keep(self, playing: set[int]) -> None:
-        """Drops snapshots that are outside the pool and play nowhere."""
+        """Drops snapshots that are not in the pool and do not play in any area."""
         self._snapshots.keep({*self._pool.numbers, *playing, self._copy[0]})
         self.games.keep(self._snapshots.numbers)
         self.ratings.keep(self._snapshots.numbers)
@@ -195,7 +196,8 @@ class SelfPlayBehavior:
 
 
 def join_self_play(learner: Learner, settings: SelfPlaySettings, context: RunContext) -> SelfPlayBehavior:
-    """Adds opponents to a behavior's policy, which then shares its slots with them. Raises ConfigError, EnvError."""
+    """Adds opponents to a behavior's policy, which then shares its slots with the opponents. Raises ConfigError,
+    EnvError."""
     trainer = learner.trainer
     device = context.env.device
     snapshots = PolicySnapshots(

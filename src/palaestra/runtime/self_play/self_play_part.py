@@ -1,4 +1,4 @@
-"""Self-play in a run: which policy plays which side, which team learns, and how they are rated."""
+"""Self-play in a run: which policy plays which side, which team learns, and how the policies are rated."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class SelfPlay(RunPart):
 
     @property
     def idle(self) -> bool:
-        """Whether no behavior can be in self-play. Ranks that have not seen such a behavior meet the others too."""
+        """Whether no behavior can be in self-play. With ranks that have seen no such behavior, it also takes part in
+        their meetings."""
         return not self._wanted
 
     def joined(self, learner: Learner) -> None:
@@ -64,7 +65,7 @@ class SelfPlay(RunPart):
             )
 
     def started(self) -> None:
-        """Takes the first snapshots again: the networks may be those of another run."""
+        """Takes the first snapshots again, since the networks may have been loaded from another run."""
         for behavior in self._behaviors.values():
             behavior.retake_first()
 
@@ -125,7 +126,7 @@ class SelfPlay(RunPart):
             behavior.keep(self._players.playing(name))
 
     def met(self) -> None:
-        """Joins what the ranks know of ratings and sides, and makes the changes that are due."""
+        """Exchanges ratings and sides with the other ranks, and makes the changes that are due."""
         changes = {name: behavior.changes() for name, behavior in self._behaviors.items()}
         found = self._context.group.gather((changes, self._sides.all))
         for name, behavior in self._behaviors.items():
@@ -144,7 +145,7 @@ class SelfPlay(RunPart):
         self._sides.advance()
 
     def updated(self, learner: Learner) -> None:
-        """Notes that a behavior's policy was updated."""
+        """Records that a behavior's policy was updated."""
         if learner.name in self._behaviors:
             self._behaviors[learner.name].updates += 1
 
@@ -174,7 +175,7 @@ class SelfPlay(RunPart):
                 self._context.journal.latest(name, tag, value)
 
     def report(self) -> Iterator[tuple[str, str]]:
-        """Yields how the policies fare against the snapshots."""
+        """Yields how the policies perform against the snapshots."""
         for name in self._behaviors:
             if words := standing_in_words(self._sides.standing(name)):
                 yield "pool", words if len(self._behaviors) == 1 else f"{name} {words}"
@@ -192,7 +193,7 @@ class SelfPlay(RunPart):
                 behavior.write_final()
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything that the next tick depends on. Call it between two ticks."""
+        """Returns everything on which the next tick depends. Call it between two ticks."""
         return {
             **self._sides.state_dict(),
             **self._players.state_dict(),
@@ -201,7 +202,7 @@ class SelfPlay(RunPart):
         }
 
     def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:
-        """Restores a state; `restored`: with the same episodes, else all areas start new ones."""
+        """Restores a state; `restored`: the same episodes continue, else all areas start new episodes."""
         self._saved = {name: one for name, one in state["behaviors"].items() if name not in self._behaviors}
         for name, behavior in self._behaviors.items():
             if name in state["behaviors"]:

@@ -1,4 +1,4 @@
-"""The sides of a game: which team learns, who plays the others, and when that changes."""
+"""The sides of a game: which team learns, who plays the other sides, and when this changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Side(NamedTuple):
 
 
 class Sides:
-    """The sides, and who plays each in episodes that start from now on.
+    """The sides, and who plays each side in episodes that start from now on.
 
     One team learns at a time, even if it has several behaviors; each other side has one current opponent.
     """
@@ -53,12 +53,13 @@ class Sides:
 
     @property
     def learners(self) -> list[str]:
-        """The behaviors of the learning team, in an order that all ranks have."""
+        """The behaviors of the learning team, in the same order on all ranks."""
         return sorted({side.behavior for side in self.all if side.team == self.learning})
 
     @property
     def exploited_shares(self) -> NDArray[np.float64]:
-        """Share of the episodes in which each side's exploiter plays it, (sides,); `MOST_EXPLOITED` at most in all."""
+        """For each side the share of episodes in which its exploiter plays it, (sides,); `MOST_EXPLOITED` at most in
+        all."""
         shares = np.zeros(len(self.all))
         for i, side in enumerate(self.all):
             behavior = self.behaviors[side.behavior]
@@ -67,7 +68,8 @@ class Sides:
         return shares / max(shares.sum() / MOST_EXPLOITED, 1.0)
 
     def standing(self, behavior: str) -> dict[str, float]:
-        """Returns how a policy fares against the snapshots of all pools, as metrics; empty before it has met any."""
+        """Returns how a policy performs against the snapshots of all pools, as metrics; empty before it has met a
+        snapshot."""
         return standing([one for other in self.behaviors.values() for one in other.games.standings(behavior)])
 
     def of(self, behavior: str) -> list[int]:
@@ -75,7 +77,7 @@ class Sides:
         return [i for i, side in enumerate(self.all) if side.behavior == behavior]
 
     def add(self, side: Side) -> None:
-        """Adds a side. The lowest team learns first, whichever the environment shows first."""
+        """Adds a side. The lowest team learns first, in whatever order the environment shows the teams."""
         self.all.append(side)
         begun = any(behavior.learner.step for behavior in self.behaviors.values())
         if self.learning is None or (side.team < self.learning and not begun):
@@ -86,14 +88,14 @@ class Sides:
         self.chosen = np.append(self.chosen, LEARNING if side.team == self.learning else opponent)
 
     def learn(self, team: int | None) -> None:
-        """Lets a team learn, against the oldest snapshots."""
+        """Lets a team learn, at first against the oldest snapshots."""
         self.learning = team
         self.chosen = np.array(
             [LEARNING if side.team == team else self.behaviors[side.behavior].oldest for side in self.all], np.int64
         )
 
     def advance(self) -> None:
-        """Makes the snapshots, swaps and team changes that are due."""
+        """Takes the snapshots and changes the opponents and the team that are due."""
         for name, behavior in self.behaviors.items():
             behavior.save_if_due()
             if behavior.schedule.swap_due(behavior.fixed_steps, behavior.settings):
@@ -129,7 +131,7 @@ class Sides:
 
     def able(self, players: Numbers) -> Numbers:
         """Returns players (areas, sides), with the current players in place of fixed opponents and exploiters that no
-        longer exist; it draws no random numbers, since other ranks may have none to replace."""
+        longer exist; draws no random numbers, because other ranks may have nothing to replace."""
         return np.where(self._gone(players), self.chosen, players)
 
     def _gone(self, players: Numbers) -> NDArray[np.bool_]:
@@ -148,8 +150,8 @@ class Sides:
         }
 
     def load_state_dict(self, state: Mapping[str, Any], present: Collection[str]) -> list[int]:
-        """Restores the sides whose behaviors have appeared and are still in self-play. Returns their numbers in the
-        state. `present`: all behaviors that have appeared."""
+        """Restores the sides whose behaviors have appeared and are still in self-play. Returns the numbers of these
+        sides in the state. `present`: all behaviors that have appeared."""
         sides = [Side(name, team) for name, team in state["sides"]]
         here = [i for i, side in enumerate(sides) if side.behavior in self.behaviors]
         self.learning = state["learning"]
@@ -165,6 +167,6 @@ class Sides:
 
 
 def change_due(behavior: SelfPlayBehavior) -> bool:
-    """Whether its turn to learn is over."""
+    """Whether the behavior's turn to learn is over."""
     learner = behavior.learner
     return learner.training and behavior.schedule.change_due(learner.step, behavior.settings)

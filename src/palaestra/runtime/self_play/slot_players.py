@@ -1,4 +1,4 @@
-"""The player of each slot in the present episodes of self-play."""
+"""The player of each slot in the current episodes of self-play."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ class SlotPlayers:
         return grew
 
     def add_side(self, side: Side) -> None:
-        """Adds a side, and its player in areas where it had not been seen."""
+        """Adds a side, and its player in the areas in which it had not appeared before."""
         self._sides.add(side)
         player = self._sides.chosen[-1]
         for name, players in self._players.items():
             self._players[name] = np.concatenate([players, np.full((len(players), 1), player)], 1)
 
     def never_end(self, steps: Mapping[str, TimeStep], over: Tensor) -> bool:
-        """Whether episodes of agents end again and again while no area's episode is ever over."""
+        """Whether agents' episodes keep ending although no area's episode is ever over."""
         if self.by_slot:
             return False
         if bool(over.any()):
@@ -86,7 +86,7 @@ class SlotPlayers:
 
     def assign(self, steps: Mapping[str, TimeStep], over: Tensor | None) -> None:
         """Sets the players in areas that start an episode, marked in `over` (areas,); None: no area starts one. They
-        are the chosen players, or an exploiter and the newest policies."""
+        get the chosen players, or an exploiter and the newest policies."""
         exploited = self._exploited()
         for key in steps if self.by_slot else [""]:
             rows = len(steps[key].acting) if self.by_slot else self.areas.areas
@@ -135,12 +135,12 @@ class SlotPlayers:
         return set(np.unique(np.concatenate(numbers)).tolist())
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the players, and which episodes go on."""
+        """Returns the players, and which episodes are unfinished."""
         players = {name: torch.from_numpy(players.copy()) for name, players in self._players.items()}
         return {"players": players, "areas": self.areas.state_dict(), "exploited": save_rng(self._rng)}
 
     def load_state_dict(self, state: Mapping[str, Any], here: Sequence[int]) -> None:
-        """Restores the players of the sides that are `here`, by their numbers in the state."""
+        """Restores the players of the sides `here`, given by their numbers in the state."""
         self.areas.load_state_dict(state["areas"])
         if "exploited" in state:  # which early checkpoints lack
             restore_rng(self._rng, state["exploited"])

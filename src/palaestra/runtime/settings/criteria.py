@@ -115,7 +115,7 @@ def never_met(settings: RunSettings) -> Iterator[tuple[Key, str]]:
 
 
 def never_measured(settings: RunSettings, behaviors: Collection[str]) -> Iterator[tuple[Key, str]]:
-    """Yields path and reason of criteria that these behaviors, without metrics of the game's own, can never meet."""
+    """Yields path and reason of criteria that these behaviors can never meet, unless the game sends its own metrics."""
     for at, criterion in criteria(settings):
         name = _name(criterion, behaviors)
         if criterion.behavior is None and len(behaviors) != 1:

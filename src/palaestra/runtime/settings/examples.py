@@ -61,7 +61,8 @@ def here_or_shipped(file: Path) -> Path:
 
 
 def made_for(name: str, trainer: str | None = None) -> Path | None:
-    """Returns the example for an environment, by its name; of several, the one for groups; None if there is none.
+    """Returns the example for an environment, by its name; if there are several, the one for groups; None if there is
+    none.
 
     `trainer`: the required trainer.
     """
@@ -72,7 +73,8 @@ def made_for(name: str, trainer: str | None = None) -> Path | None:
 
 
 def example_environment(example: Path, env_path: str | None) -> str | None:
-    """Returns the built-in environment of an example; None if settings name one (`env_path`) or none matches."""
+    """Returns the built-in environment of an example; None if settings name an environment (`env_path`) or none
+    matches."""
     alike = [name for name in registry("envs").names() if example.stem.startswith(name)]
     return None if env_path else max(alike, key=len, default=None)
 

@@ -1,4 +1,4 @@
-"""Settings without a settings file: a shipped file that is made for the environment, or settings that fit its spaces.
+"""Settings without a settings file: a file that is shipped for the environment, or settings that fit its spaces.
 
 The fitted values are usual ones for PPO: Schulman et al. 2017, https://arxiv.org/abs/1707.06347 (Atari
 and MuJoCo), and Andrychowicz et al. 2021, https://arxiv.org/abs/2006.05990 (normalized observations, rewards and
@@ -78,9 +78,9 @@ def fitted(
     behaviors: Mapping[str, BehaviorSpec], areas: int, trainer: str = "ppo", opponents: Collection[str] = ()
 ) -> dict[str, Any]:
     """Returns a tree of settings that fit the observations and actions of each behavior. Trainers of your own keep
-    their defaults, but for subclasses of PPO, SAC and POCA.
+    their defaults; subclasses of PPO, SAC and POCA get fitted settings too.
 
-    `opponents`: behaviors that play against one another, which learn by self-play.
+    `opponents`: behaviors that play against one another, and therefore learn by self-play.
     """
     blocks = {name: _block(spec, areas, trainer) for name, spec in behaviors.items()}
     own = {name: {"self_play": SELF_PLAY} if name in opponents else {} for name in blocks}
@@ -88,15 +88,15 @@ def fitted(
 
 
 def with_summaries(tree: Mapping[str, Any], lengths: Mapping[str, int]) -> dict[str, Any]:
-    """Returns a fitted tree with summaries adapted to other run lengths, the `max_steps` of each behavior."""
+    """Returns a fitted tree with summaries for other run lengths; `lengths`: the `max_steps` of each behavior."""
     pace = {name: min(steps, max(LEAST_SUMMARY, steps // SUMMARIES)) for name, steps in lengths.items()}
     behaviors = {name: {**block, "summary_freq": pace[name]} for name, block in tree["behaviors"].items()}
     return {**tree, "behaviors": behaviors}
 
 
 def with_pace(shipped: Path, overrides: Mapping[str, Any], sets: Sequence[Setting | str]) -> Mapping[str, Any]:
-    """Returns the overrides of a shipped file, with more summaries for a run that is so short that it had hardly one.
-    Raises ConfigError."""
+    """Returns the overrides of a shipped file, with more summaries if the run is so short that it would have hardly
+    one. Raises ConfigError."""
     given = overrides.get("behaviors", {}).get("*", {})
     asked = f"{given} {sets}"
     if "max_steps" not in asked or "summary_freq" in asked:

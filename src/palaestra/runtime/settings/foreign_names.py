@@ -1,8 +1,8 @@
-"""Names that other libraries use for our settings.
+"""Names that other libraries use for Palaestra's settings.
 
-One table answers flags, keywords of Python and keys of a file. The names are those of Stable-Baselines3 and its RL Zoo,
-CleanRL, RLlib, PufferLib, skrl, rsl_rl, Tianshou and Spinning Up. Answers are in the command line's words, as all
-messages: `voice` turns them into Python's.
+One table serves flags, keywords of Python and keys of a file. The names are those of Stable-Baselines3 and its RL Zoo,
+CleanRL, RLlib, PufferLib, skrl, rsl_rl, Tianshou and Spinning Up. Answers are worded for the command line, like all
+messages: `voice` rewords them for Python.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EQUAL = ("--num-areas", "--results-dir")
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """Our counterpart of another library's name: a flag, a setting of a behavior, or a sentence."""
+    """Palaestra's counterpart of another library's name: a flag, a setting of a behavior, or a sentence."""
 
     flag: str = ""  # of a command, such as --learning-rate
     path: str = ""  # of a setting in a behavior's block, such as hyperparameters.learning_rate
@@ -32,13 +32,13 @@ class Counterpart:
     remark: str = ""  # what differs, or all there is to say where neither flag nor path is
 
     def means_the_same(self, value: str) -> bool:
-        """Whether a value for the other library's name also fits our setting."""
+        """Whether a value for the other library's name also fits Palaestra's setting."""
         if self.remark or self.flag in UNEQUAL:
             return self.flag in EQUAL
         return not self.path or self.flag == "--trainer" or _is_number(value)
 
     def typed(self, value: str | None = None) -> str:
-        """Returns what to type on the command line."""
+        """Returns the text to type on the command line."""
         same = value is not None and self.means_the_same(value)
         if self.flag:
             return f"{self.flag}={shlex.quote(value or '')}" if same else self.flag
@@ -165,7 +165,7 @@ _IN_PYTHON = {name: ours for ours, names in IN_PYTHON for name in names.split()}
 
 
 def plain(name: str) -> str:
-    """Returns a name as the tables have it: --train.Learning-Rate is learning_rate."""
+    """Returns a name in the form of the tables: --train.Learning-Rate is learning_rate."""
     return re.sub(r"[^a-z0-9_]", "", name.strip("-").rpartition(".")[2].lower().replace("-", "_"))
 
 
@@ -184,13 +184,13 @@ def _table() -> dict[str, Counterpart]:
 
 
 def counterpart(name: str) -> Counterpart | None:
-    """Returns our counterpart of another library's flag, keyword or key; None for an unknown name."""
+    """Returns Palaestra's counterpart of another library's flag, keyword or key; None for an unknown name."""
     return _table().get(plain(name))
 
 
 def answer(name: str, *, in_python: bool = False, value: str | None = None) -> str | None:
-    """Returns our counterpart of another library's flag or argument, in the command line's words; None if the name is
-    unknown, or ours. `value`: the given value."""
+    """Returns Palaestra's counterpart of another library's flag or argument, worded for the command line; None if the
+    name is unknown, or is Palaestra's own. `value`: the given value."""
     if in_python and (own := _IN_PYTHON.get(plain(name))) is not None:
         return own
     ours = counterpart(name)
@@ -202,7 +202,7 @@ def answer(name: str, *, in_python: bool = False, value: str | None = None) -> s
 
 
 def answer_flag(name: str, value: str | None = None, known: Collection[str] = ()) -> str:
-    """Returns a sentence that names our counterpart of another library's flag; '' for an unknown flag.
+    """Returns a sentence that names Palaestra's counterpart of another library's flag; '' for an unknown flag.
 
     `value`: the typed value. `known`: flags of the command; '' if the counterpart is not among them.
     """

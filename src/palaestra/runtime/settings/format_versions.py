@@ -1,7 +1,7 @@
-"""Detects which version of ML-Agents' format a settings file was written for, and keys of a current one at a wrong
-depth.
+"""Detects for which version of ML-Agents' format a settings file was written, and finds keys at a wrong depth in a
+current file.
 
-`palaestra upgrade` converts older ones.
+`palaestra upgrade` converts older files.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _WORDS = {
 
 
 def format_version(tree: Mapping[str, Any]) -> FormatVersion:
-    """Returns the version of the format of a file's tree; `current`, whose errors help most, if none matches."""
+    """Returns the version of a file's format; if none matches, `current`, whose error messages help most."""
     blocks = tree.get("behaviors")
     if isinstance(blocks, Mapping):
         if any(_sections(blocks)):
@@ -64,14 +64,14 @@ def format_version(tree: Mapping[str, Any]) -> FormatVersion:
 
 
 def is_sampler(value: Any) -> bool:
-    """Whether a parameter is a sampler of the old form: type and numbers side by side."""
+    """Whether a parameter is a sampler of the old form, with type and numbers side by side."""
     return isinstance(value, Mapping) and (
         "sampler-type" in value or ("sampler_type" in value and "sampler_parameters" not in value)
     )
 
 
 def refuse_old(tree: Mapping[str, Any], file: Path) -> None:
-    """Raises ConfigError with the command that turns the file into a current one."""
+    """Raises ConfigError with the command that converts the file to the current format."""
     old = format_version(tree)
     if old == "current":
         return

@@ -64,10 +64,10 @@ def load(
 ) -> Loaded:
     """Reads a file, a tree of the same shape, or nothing; applies flags, then `--set`; then checks the result.
 
-    `overrides` is the partial tree of the flags given, such as {"env_settings": {"seed": 3}}; `sets` are PATH=VALUE. In
-    both, `behaviors.*` means every behavior, including default_settings. With `own_code`, the user's trainers are
-    imported to check their hyperparameters; otherwise these are not checked. Raises ConfigError, which names all
-    problems at once.
+    `overrides` is a partial settings tree with the flags that were given, such as {"env_settings": {"seed": 3}}; `sets`
+    are PATH=VALUE. In both, `behaviors.*` means every behavior, including default_settings. With `own_code`, the user's
+    trainers are imported to check their hyperparameters; otherwise these are not checked. Raises ConfigError, which
+    names all problems at once.
     """
     repeats: list[tuple[str, int]] = []
     document, sourced = _sourced(config, repeats)
@@ -114,7 +114,7 @@ def _lesson_of_old_run(settings: RunSettings, sourced: SourcedSettings) -> Itera
 
 def behavior_settings(settings: RunSettings, name: str, present: Iterable[str] = ()) -> BehaviorSettings:
     """Returns the settings of a behavior, or default_settings. `present`: all behaviors of the environment, for the
-    error.
+    error message.
 
     Raises ConfigError without either.
     """
@@ -140,7 +140,8 @@ def behavior_settings(settings: RunSettings, name: str, present: Iterable[str] =
 
 
 def whose_reward(settings: RunSettings, name: str) -> str:
-    """Returns "the teacher's" for a behavior that a teacher plays while the student watches, '' for any other."""
+    """Returns "the teacher's" for a behavior that a teacher plays while the student watches, '' for any other
+    behavior."""
     own = behavior_settings(settings, name).hyperparameters
     if not isinstance(own, BCSettings) or own.teacher is None or settings.checkpoint_settings.inference:
         return ""
@@ -148,18 +149,18 @@ def whose_reward(settings: RunSettings, name: str) -> str:
 
 
 def behavior_seed(behavior: str, settings: RunSettings) -> int:
-    """Returns the seed of a behavior: by its place in the settings, or by its name if only default_settings hold for
-    it, so that it does not depend on when the behavior appears."""
+    """Returns the seed of a behavior: by its position in the settings, or by its name if it has only default_settings,
+    so that the seed does not depend on when the behavior appears."""
     names = list(settings.behaviors)
     place = names.index(behavior) if behavior in names else len(names) + crc32(behavior.encode()) % MOST_PLACES
     return settings.env_settings.seed + 1000 * place
 
 
 def to_yaml(settings: RunSettings) -> str:
-    """Returns the whole tree as YAML in ML-Agents' key order, including defaults and nulls; `load` reads it back to an
-    equal one.
+    """Returns the whole tree as YAML in ML-Agents' key order, including defaults and nulls; `load` of this text gives
+    an equal tree.
 
-    `search`, which no run reads, is left out where it is null.
+    `search` is left out if it is null, because no run reads it.
     """
     tree = settings.model_dump()
     return yaml_file.dump({key: value for key, value in tree.items() if key != "search" or value is not None})

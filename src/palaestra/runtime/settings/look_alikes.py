@@ -35,10 +35,10 @@ _EQUALS = re.compile(r"^\s*(?:- +)?[\w.-]+\s*=")
 
 
 def odd_character(text: str) -> str:
-    """Describes the first character that is invisible, looks like a space, or stands for one of YAML's; '' if there is
-    none.
+    """Describes the first character that is invisible, looks like a space, or resembles one of YAML's special
+    characters; '' if there is none.
 
-    A letter of another alphabet counts where the rest of its word is ASCII.
+    A letter of another alphabet counts if the rest of its word is ASCII.
     """
     for char in text:
         if char != " " and (
@@ -55,7 +55,7 @@ def odd_character(text: str) -> str:
 
 
 def syntax_hint(text: str, first: int, last: int) -> tuple[str, int | None]:
-    """Returns what most likely is wrong in the lines `first` to `last`, and its line (both from 1).
+    """Returns the most likely mistake in the lines `first` to `last`, and its line (both counted from 1).
 
     Returns '' and None if nothing is found.
     """

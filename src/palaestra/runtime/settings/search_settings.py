@@ -135,12 +135,12 @@ class SearchSettings(Settings):
 
     @property
     def wanted(self) -> tuple[Objective, ...]:
-        """Objectives of the search: as set, else decisions to the bar, or the reward where there is no bar."""
+        """Objectives of the search: the given ones, else the decisions to the bar, or the reward if there is no bar."""
         return self.objectives or (("decisions",) if self.bar is not None else ("reward",))
 
     @property
     def pruning(self) -> str:
-        """Pruner of the search: as set, else `median`, or none with several objectives."""
+        """Pruner of the search: the given one, else `median`, or none with several objectives."""
         return self.pruner or ("none" if len(self.wanted) > 1 else "median")
 
     @property

@@ -82,7 +82,7 @@ class Setting:
 
 
 def of_every_behavior(path: str) -> str:
-    """Returns a path with `behaviors.*` in front where it begins with a key of a behavior, such as `max_steps`."""
+    """Returns a path with `behaviors.*` in front if it begins with a key of a behavior, such as `max_steps`."""
     return f"behaviors.*.{path}" if path.partition(".")[0] in BehaviorSettings.model_fields else path
 
 
@@ -198,7 +198,7 @@ class SourcedSettings:
         """Merges each listed behavior with default_settings, leaving out hyperparameters that its trainer does not
         have.
 
-        `own_code`: the user's modules are imported, to find out the hyperparameters of user-defined trainers.
+        `own_code`: import the user's modules, to find out the hyperparameters of their trainers.
         """
         default = self.tree.get("default_settings")
         behaviors = self.tree.get("behaviors")

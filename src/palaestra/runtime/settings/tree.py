@@ -19,7 +19,7 @@ from palaestra.trainers.settings import TRAINERS
 
 
 class EnvSettings(Settings):
-    """The environment, and how many copies of it."""
+    """The environment, and the number of its copies."""
 
     env_path: str | None = None
     """A build, a built-in's name, `gymnasium:ID`, `envpool:TASK`, `pettingzoo:module` or `python:module:factory`; null:
@@ -114,7 +114,7 @@ class EngineSettings(Settings):
 
 
 class CheckpointSettings(Settings):
-    """Name and folder of the run, and what it starts from."""
+    """Name and folder of the run, and the run from which it starts."""
 
     run_id: str = Field(default="ppo", min_length=1)
     """Name of the run and of its folder."""
@@ -142,7 +142,7 @@ class CheckpointSettings(Settings):
 
     @property
     def maybe_init_path(self) -> str | None:
-        """Folder of the run that this one starts from."""
+        """Folder of the run from which this run starts."""
         return None if self.initialize_from is None else os.path.join(self.results_dir, self.initialize_from)
 
     @property
@@ -224,7 +224,7 @@ class RunSettings(Settings):
     """The search of `palaestra tune`; `palaestra learn` does not read it."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the whole tree as plain values, under ML-Agents' name for it."""
+        """Returns the whole tree as plain values, under ML-Agents' key for the run."""
         return self.model_dump(mode="json")
 
     @field_validator("behaviors", mode="before")
@@ -250,8 +250,8 @@ SHAPE = {"trainer_type", "network_settings", "critic_bins", "critic_hidden_units
 
 
 def changes(before: RunSettings, now: RunSettings, *, of_shape: bool = False) -> list[str]:
-    """Returns a line for each setting of a behavior that differs, with both values, if checkpoints depend on it.
-    `of_shape`: only those that the shapes of networks depend on."""
+    """Returns a line for each setting of a behavior that differs and on which checkpoints depend, with both values.
+    `of_shape`: only settings on which the shapes of networks depend."""
     old, new = (dict(_of_behaviors(settings.model_dump(mode="json"))) for settings in (before, now))
     paths = [
         path
@@ -290,7 +290,8 @@ SHORT_RULES = [{"const": "same"}, {"type": "array", "items": {"type": ["integer"
 
 
 def json_schema() -> dict[str, Any]:
-    """Returns the schema: every key with its type, range, default and sentence. Settings of plug-ins are left open."""
+    """Returns the schema: every key with its type, range, default and description. Settings of plug-ins may have any
+    keys."""
     plugins = [name for name in registry("rewards").names() if name not in REWARDS]
     schema = RunSettings.model_json_schema()
     definitions = schema["$defs"]

@@ -116,7 +116,7 @@ def _of_cloning(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]
 def of_length(behavior: BehaviorSettings, step: int, held: int, share: Callable[[int], int]) -> Iterator[str]:
     """Yields a sentence if a session that begins after `step` decisions is too short for its settings.
 
-    `held`: decisions that a restored rollout has already. `share`: the part of the decisions that one process collects.
+    `held`: decisions that a restored rollout already has. `share`: the part of the decisions that one process collects.
     """
     hyper, most, play = behavior.hyperparameters, behavior.max_steps, behavior.self_play
     if step >= most:

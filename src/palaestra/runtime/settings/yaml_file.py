@@ -1,7 +1,7 @@
-"""Reads YAML with the line of every key. Numbers such as `1e3` are numbers, and a duplicate key is an error or noted.
+"""Reads YAML with the line of every key. Numbers such as `1e3` are numbers, and a duplicate key is an error or is
+recorded.
 
-Time and memory are bounded for any file: its bytes, nesting and values (aliases replaced by their content) are checked
-first.
+Time and memory are limited for any file: its bytes, nesting and values (with aliases expanded) are checked first.
 """
 
 from __future__ import annotations
@@ -142,9 +142,9 @@ def parse(
 ) -> Document:
     """Parses a text. Raises ConfigError with line and column.
 
-    A duplicate key is an error. With `repeats` the key is added to that list, with the line of its last value, which is
-    used. A mistake in a small text is searched again with the slower parser, which explains it better and alone rejects
-    some characters, unless a program wrote the text (`quick`).
+    A duplicate key is an error. With `repeats`, the key is added to that list instead, with the line of its last value,
+    and this value is used. If a small text has a mistake, it is read again with the slower parser, which explains the
+    mistake better and also rejects some characters; not for a text that a program wrote (`quick`).
     """
     explained = not quick and len(text) <= _SMALL
     try:
@@ -172,7 +172,7 @@ def _document(kind: Any, text: str, file: Path | None, repeats: list[tuple[str, 
 
 
 def dump(tree: Any, width: int = 80) -> str:
-    """Returns YAML in the keys' order, folded beyond `width` columns, which `parse` reads back to the same values."""
+    """Returns YAML with the keys in order and lines wrapped at `width` columns; `parse` of it gives the same values."""
     form: Any = {"sort_keys": False, "allow_unicode": True, "default_flow_style": False, "width": width}
     text = yaml.dump(tree, Dumper=_FastDumper, **form)
     return yaml.dump(tree, Dumper=_Dumper, **form) if "\\U" in text else text

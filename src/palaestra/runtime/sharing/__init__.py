@@ -1,1 +1,2 @@
-"""Runs on the Hugging Face Hub: `push` uploads one with a model card, `pull` downloads one into the results folder."""
+"""Runs on the Hugging Face Hub: `push` uploads a run with a model card, `pull` downloads a run into the results
+folder."""

@@ -19,7 +19,8 @@ PICTURES = (".gif", ".png", ".jpg")
 
 
 def model_card(name: HubName, rows: Sequence[Row], settings: Mapping[str, Any], files: Sequence[str]) -> str:
-    """Returns the card as Markdown with metadata. `settings`: the cleaned tree; `files`: the paths that are pushed."""
+    """Returns the card as Markdown with metadata. `settings`: the tree without private details; `files`: the paths that
+    are pushed."""
     trained = sorted({row.trainer.rpartition(":")[2].upper() for row in rows if row.trainer})
     title = f"# {_joined(row.behavior for row in rows)}" + (
         f", trained with {_inline(' and '.join(trained))}" if trained else ""

@@ -1,4 +1,4 @@
-"""Gathers the files of a run as they are pushed: selected, and without details of this machine."""
+"""Gathers the files of a run for a push: a selection, without details of this machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_BYTES = 50_000_000_000
 
 
 class Gathered:
-    """The files of a run as they are pushed, in a separate folder, since a learning run may replace them."""
+    """The files of a run for a push, in a separate folder, since a learning run may replace the originals."""
 
     def __init__(self, run: Path, checkpoints: Kept) -> None:
         self.notes: list[str] = []
@@ -56,7 +56,7 @@ class Gathered:
         shutil.rmtree(self.place, ignore_errors=True)
 
     def write(self, path: str, body: bytes) -> None:
-        """Writes a file among those to upload, in place of one of the same path."""
+        """Writes a file among the files to upload; it replaces a file of the same path."""
         (self.place / path).parent.mkdir(parents=True, exist_ok=True)
         (self.place / path).unlink(missing_ok=True)  # it may be a link to the run's own
         (self.place / path).write_bytes(body)
@@ -64,7 +64,7 @@ class Gathered:
             self.files.append(path)
 
     def copy(self, path: str, to: str) -> None:
-        """Adds a file once more, with another name."""
+        """Adds a second copy of a file under another name."""
         shutil.copyfile(self.place / path, self.place / to)
         self.files.append(to)
 

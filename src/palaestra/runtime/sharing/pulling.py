@@ -61,12 +61,12 @@ def pull(
     An interrupted pull continues where it stopped. Downloaded files are never run or unpickled.
 
     repo: "user/repository" of the Hugging Face Hub.
-    run_id: name of the run here; None: the repository's.
+    run_id: name of the run on this machine; None: the repository's name.
     results_dir: folder of all runs.
     revision: branch, tag or commit; None: the newest.
     models_only: leave out checkpoints and event files.
-    force: replace a run that is there.
-    report: is called with each line about the progress.
+    force: replace a run of this name.
+    report: a function that is called with each line about the progress.
 
     Returns `folder`, `repo`, `commit`, the number of `files`, their `size` in bytes, and what was `left_out`. Raises
     PalaestraError.

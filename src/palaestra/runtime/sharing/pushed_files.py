@@ -1,4 +1,4 @@
-"""Says which files of a run are pushed: models, settings, metrics, pictures and a checkpoint."""
+"""Selects the files of a run that are pushed: models, settings, metrics, pictures and a checkpoint."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Chosen:
 
 
 def choose(run: Path, checkpoints: Kept) -> Chosen:
-    """Chooses what is pushed. Links are left out, as they may lead anywhere, and so are duplicate recordings."""
+    """Chooses what is pushed. Links are left out, since they may lead to any place, and so are duplicate recordings."""
     found = sorted(_files(run))
     steps = [
         int(match["step"])
@@ -51,7 +51,7 @@ def choose(run: Path, checkpoints: Kept) -> Chosen:
 
 
 def is_pushed(path: str) -> bool:
-    """Whether a file of a repository is written by pushes, so that a push may remove it."""
+    """Whether a push writes a file of this path in a repository, so that a later push may remove it."""
     return path in (SETTINGS_JSON, REPLAY) or _is_taken(path, "all", None)
 
 

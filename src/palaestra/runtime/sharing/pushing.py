@@ -81,10 +81,10 @@ def push(  # noqa: PLR0913 - keywords for the flags of the command
     dry_run: bool = False,
     prepare: Callable[[Path], object] | None = None,
 ) -> Pushed:
-    """Uploads a run to `user/repository`, which is made unless it exists.
+    """Uploads a run to `user/repository`, which is created if it does not exist.
 
-    An existing repository gets a new commit if it holds the same behaviors; any other is refused unless `force` is
-    given.
+    An existing repository gets a new commit if it holds the same behaviors; any other repository is refused unless
+    `force` is given.
 
     >>> import palaestra
     >>> pushed = palaestra.push("pole", "user/repository", evaluate=100)
@@ -93,15 +93,16 @@ def push(  # noqa: PLR0913 - keywords for the flags of the command
     run: run id.
     repo: "user/repository" of the Hugging Face Hub.
     results_dir: folder of all runs.
-    private: only you see the repository, if it is new.
+    private: make a new repository private, so that only you see it.
     message: a line that says what this version is.
-    revision: branch to push to; None: the main one.
+    revision: branch to push to; None: the main branch.
     checkpoints: "newest", "all" or "none".
-    evaluate: episodes to play for the card; 0: the numbers of training.
+    evaluate: episodes to play for the card; 0: use the numbers of training.
     force: also replace another run's files.
     trust: run the code or program that the run's settings name, even if its folder was not written by you.
     dry_run: gather and check, but upload nothing.
-    prepare: is called with the run's folder before its files are gathered, when it is known that they may be uploaded.
+    prepare: a function that is called with the run's folder before its files are gathered, when it is known that they
+        may be uploaded.
 
     Returns `url`, `commit`, `files` with their bytes, what was `removed` and `left_out`, and `notes`. Raises
     PalaestraError.
@@ -221,8 +222,8 @@ PAGE_MARK = "palaestra-page"
 
 
 def push_page(site: Path, repo: str, title: str, *, private: bool = False, force: bool = False) -> str:
-    """Uploads the folder of a published page to the Space `user/name`, which is made unless it exists; returns its
-    address. Raises HubError, also for a Space that is something else, unless `force` is given."""
+    """Uploads the folder of a published page to the Space `user/name`, which is created if it does not exist; returns
+    its address. Raises HubError, also if the Space holds something else and `force` is not given."""
     name = read_repository(repo, None)
     hub, client = library(), api()
     must_be_logged_in()

@@ -1,4 +1,4 @@
-"""The rewards that a model card shows: of an evaluation, or of the last summary of training."""
+"""The rewards in a model card: from an evaluation, or from the last summary of training."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Row:
 
     @property
     def reward(self) -> str:
-        """The mean with its spread, as the Hub's boards read it."""
+        """The mean with its spread, in the form that the Hub's leaderboards read."""
         if self.mean is None:
             return ""
         return f"{self.mean:.2f}" if self.std is None else f"{self.mean:.2f} +/- {self.std:.2f}"
@@ -88,7 +88,8 @@ def evaluations_of(models: Models, episodes: int, seed: int = 0) -> dict[str, Si
 
 
 def last_summaries(run: Path) -> dict[str, dict[str, float]]:
-    """Returns mean, spread and episodes of each behavior's last summary with a reward; empty without metrics."""
+    """Returns mean, spread and number of episodes of each behavior's last summary with a reward; empty without
+    metrics."""
     found: dict[str, dict[str, float]] = {}
     if (run / METRICS).is_file():
         for line in read_lines(run / METRICS):

@@ -23,7 +23,7 @@ _WORDS = re.compile(r"([\s=:,;'\"\[\]()]+)")
 
 
 class Cleaner:
-    """Cleans trees of plain values; notes where values with paths of this machine were, and where secrets."""
+    """Cleans trees of plain values; records where values had paths of this machine, and where secrets."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -41,7 +41,7 @@ class Cleaner:
         return self.text(value, at) if isinstance(value, str) else value
 
     def text(self, text: str, at: str) -> str:
-        """Returns a text with the last part of each absolute path in it, and without secrets."""
+        """Returns a text in which each absolute path is cut to its last part, and without secrets."""
         hidden = _without_secrets(text)
         clean = _without_paths(hidden)
         if hidden != text:
@@ -68,7 +68,7 @@ class Cleaner:
 
 
 def shareable(file: Path) -> tuple[bytes | None, dict[str, list[str]]]:
-    """Returns the content of a settings or JSON file without secrets, or None if unchanged, and a list of removals."""
+    """Returns the content of a settings or JSON file without secrets (None if unchanged), and a list of removals."""
     cleaner = Cleaner()
     text = read_whole(file).decode("utf-8", "replace")
     tree = json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
@@ -86,7 +86,7 @@ def shareable(file: Path) -> tuple[bytes | None, dict[str, list[str]]]:
 
 
 def tells_home(file: Path) -> bool:
-    """Whether a file has the path of the user's home folder, or a token, in it."""
+    """Whether a file contains the path of the user's home folder, or a token."""
     own = str(home() or "")
     searched = [own.encode() + b"/", own.replace("\\", "\\\\").encode() + b"\\"] if len(own) > 1 else []
     with open(file, "rb", opener=regular) as stream:

@@ -1,1 +1,1 @@
-"""Files in a run's folder for people who look at it: models while it learns, tags and notes."""
+"""Files in a run's folder for people who look at the run: models while it learns, tags and notes."""

@@ -1,7 +1,7 @@
-"""Models that a run writes while someone watches it learn: `run_logs/live`.
+"""Models that a run writes while a person watches it learn: `run_logs/live`.
 
-A viewer touches a file in the folder once a second; while it does, the run writes its policy about every half second.
-Some dozens are kept, evenly spread, to look back at.
+A viewer touches a file in the folder once a second; while this happens, the run writes its policy about every half
+second. Some dozens of models are kept, evenly spread, to look back at.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ MOST, MOST_BYTES = 48, 2**26
 
 
 class LiveModels:
-    """The folder of one run's live models: `<Behavior>/<Behavior>-<step>.onnx`, as other models are called."""
+    """The folder of one run's live models: `<Behavior>/<Behavior>-<step>.onnx`, the form of other models' names."""
 
     def __init__(self, run: Path) -> None:
         self._folder = run / LIVE
         self._mark = self._folder / "watched"
 
     def watch(self) -> None:
-        """Asks the run for models for the next seconds. Has no effect where the folder cannot be written."""
+        """Asks the run to write models during the next seconds. Has no effect if the folder cannot be written to."""
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
             self._mark.touch()
 
     @property
     def watched(self) -> bool:
-        """Whether a viewer has requested models within the last seconds."""
+        """Whether a viewer has asked for models within the last seconds."""
         try:
             return abs(time.time() - self._mark.stat().st_mtime) < WATCHED
         except OSError:
             return False
 
     def behaviors(self) -> list[str]:
-        """Returns the names of the folders of behaviors, as `core.files.file_name` makes them."""
+        """Returns the names of the behaviors' folders, in the form of `core.files.file_name`."""
         return sorted(folder.name for folder in self._folder.glob("*/") if folder.is_dir())
 
     def files(self, behavior: str) -> dict[int, Path]:
@@ -55,7 +55,7 @@ class LiveModels:
         return sorted({step for folder in self._folder.glob("*/") for step in self._files_in(folder)})
 
     def add(self, behavior: str, step: int, write: Callable[[Path], object]) -> None:
-        """Adds a model, written by `write`; if there are too many, drops the model with the closest neighbours."""
+        """Adds a model, written by `write`; if there are too many models, drops the one with the closest neighbors."""
         name = file_name(behavior)
         path = self._folder / name / f"{name}-{step}.onnx"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ class LiveModels:
             files[steps.pop(at)].unlink(missing_ok=True)
 
     def drop_after(self, step: int) -> None:
-        """Drops models of later steps, which a run resumed from an earlier step has not reached."""
+        """Drops models of later steps, which a run that was resumed from an earlier step has not reached."""
         for folder in self._folder.glob("*/"):
             for there, file in self._files_in(folder).items():
                 if there > step:

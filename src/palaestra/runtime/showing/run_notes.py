@@ -31,13 +31,13 @@ class RunNotes:
 
 
 def clean_tags(words: list[str]) -> tuple[str, ...]:
-    """Returns each tag once, without spaces around it, as many and as long as are kept."""
+    """Returns each tag once, without spaces around it, limited in number and length."""
     found = dict.fromkeys(" ".join(word.split())[:LONGEST_TAG] for word in words)
     return tuple(tag for tag in found if tag)[:MOST_TAGS]
 
 
 def write_notes(run: Path, notes: RunNotes) -> None:
-    """Writes them into the run's folder. Raises RunError."""
+    """Writes the notes into the run's folder. Raises RunError."""
     file = run / NOTES
     try:
         file.parent.mkdir(exist_ok=True)

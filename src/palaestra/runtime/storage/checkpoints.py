@@ -1,8 +1,8 @@
 """Checkpoints: `checkpoints/<step>/` with a manifest and a safetensors file for each part.
 
-A checkpoint is written to a hidden folder, which one rename turns into the checkpoint. A killed writer leaves hidden
-folders: `.<step>.tmp-<pid>` is not complete; `.<step>.old-<pid>` was about to be replaced, and is used as long as
-`<step>` is missing; `.<step>.gone-<pid>` was about to be removed.
+A checkpoint is written to a hidden folder, which is then renamed to the checkpoint. A killed writer leaves hidden
+folders: `.<step>.tmp-<pid>` is not complete; `.<step>.old-<pid>` was being replaced, and is used while `<step>` is
+missing; `.<step>.gone-<pid>` was being removed.
 
 Tensors that never change are stored once for all checkpoints, in `checkpoints/shared` (see `shared_tensors`).
 """
@@ -63,7 +63,7 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """Checkpoints of one run. One process at a time may write; any number may read."""
+    """Checkpoints of one run. Only one process at a time may write; any number may read."""
 
     def __init__(self, folder: Path, keep: int) -> None:
         """`keep`: number of newest checkpoints to keep; 0 or less: all. Nothing is made before the first save."""
@@ -78,10 +78,10 @@ class Checkpoints:
         return sorted(self._committed())
 
     def save(self, step: int, state: Mapping[str, State]) -> Path:
-        """Writes a checkpoint, and removes the oldest ones. Checkpoints of later steps are removed too: the run was
-        resumed from an earlier step.
+        """Writes a checkpoint, and removes the oldest ones. Checkpoints of later steps are removed too, because the run
+        was resumed from an earlier step.
 
-        Raises RunError if it cannot be written; earlier checkpoints are unchanged then.
+        Raises RunError if it cannot be written; earlier checkpoints then stay unchanged.
         """
         target = self.folder / str(step)
         beside = self._hidden(step, "tmp")
@@ -169,8 +169,8 @@ class Checkpoints:
         shutil.rmtree(gone, ignore_errors=True)
 
     def sweep(self, *, alone: bool) -> None:
-        """Removes hidden folders of killed writers. `alone`: no other process can be writing, even if one has a
-        writer's process id."""
+        """Removes hidden folders of killed writers. `alone`: no other process can be writing, even if one has the
+        process id of a writer."""
         for step, path in self._committed().items():
             if path.name != str(step) and (alone or not _is_being_written(path)):
                 with suppress(OSError):

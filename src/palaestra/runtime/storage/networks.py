@@ -22,9 +22,11 @@ from palaestra.trainers.behavior_settings import trainer_class
 
 
 def load_networks(run: Path, step: int | None = None, trust: bool = False) -> dict[str, tuple[Trunk, BehaviorSpec]]:
-    """Returns network and spec of each behavior, on the CPU, from the checkpoint of `step` or the newest intact one.
+    """Returns network and spec of each behavior, on the CPU, from the checkpoint of `step` or from the newest intact
+    one.
 
-    Raises RunError. Without `trust`, also if another user's run folder names code that the networks need.
+    Raises RunError. Without `trust`, it also raises RunError if another user's run folder names code that the networks
+    need.
     """
     configuration = run / CONFIGURATION
     if not configuration.is_file():
@@ -60,9 +62,9 @@ def specs_of(checkpoint: Checkpoint) -> dict[str, BehaviorSpec]:
 
 
 def must_fit(make: Callable[[], nn.Module], saved: Mapping[str, Tensor]) -> None:
-    """Raises RuntimeError for a network that is larger than its saved weights, before it takes any memory.
+    """Raises RuntimeError for a network that is larger than its saved weights, before the network takes any memory.
 
-    A few digits in a folder's settings or manifest ask for a network of any size.
+    A few digits in a folder's settings or manifest could ask for a network of any size.
     """
     with (
         suppress(NotImplementedError),
@@ -75,7 +77,7 @@ def must_fit(make: Callable[[], nn.Module], saved: Mapping[str, Tensor]) -> None
 
 
 def spec_of(saved: Mapping[str, Any]) -> BehaviorSpec:
-    """Restores a spec from `dataclasses.asdict`."""
+    """Restores a spec from the result of `dataclasses.asdict`."""
     obs = tuple(ObsSpec(**{**obs, "raw": raw_obs(obs.get("raw"))}) for obs in saved["obs"])
     return BehaviorSpec(
         obs, ActionSpec(**{**saved["action"], "raw": raw_action(saved["action"].get("raw"))}), saved["steady"]

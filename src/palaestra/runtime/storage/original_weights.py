@@ -1,8 +1,9 @@
-"""Converts weights of ML-Agents' own networks (its `checkpoint.pt`) to our networks, which arrange the same
+"""Converts weights of ML-Agents' own networks (its `checkpoint.pt`) to Palaestra's networks, which arrange the same
 architectures differently.
 
-In ML-Agents each observation has a processor, in the order of the observations; here vectors come first, joined and
-normalized together, then images. In ML-Agents actor and critic are separate networks; here they are stacked.
+In ML-Agents each observation has a processor, in the order of the observations; in Palaestra vectors come first, joined
+and normalized together, then images. In ML-Agents actor and critic are separate networks; in Palaestra they are
+stacked.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class Mismatch(ValueError):
 
 
 def converted(modules: Modules, network: Trunk, signals: Sequence[str]) -> tuple[Weights, bool]:
-    """Returns the state of `network` with ML-Agents' weights, and whether these include the critic's; if not, it keeps
-    its own.
+    """Returns the state of `network` with ML-Agents' weights, and whether the critic's weights are among them; if not,
+    the critic keeps its own.
 
     `signals`: names of the reward signals, in the order of their values. Raises Mismatch, which says what differs.
     """
@@ -112,11 +113,11 @@ class _Source:
         return part
 
     def has(self, name: str) -> bool:
-        """Whether there is a tensor of this name, or one that begins with it."""
+        """Whether there is a tensor of this name, or one whose name begins with it."""
         return any(key.startswith(self.prefix + name) for key in self.tensors)
 
     def take(self, name: str) -> Tensor:
-        """Returns a tensor. Raises Mismatch if it is missing."""
+        """Returns a tensor. Raises Mismatch if the tensor is missing."""
         key = self.prefix + name
         if key not in self.tensors:
             raise Mismatch(f"the file has no '{key}'")
@@ -128,7 +129,7 @@ class _Source:
         return self.take(f"{name}.weight"), self.take(f"{name}.bias")
 
     def must_be_used_up(self) -> None:
-        """Raises Mismatch if weights of the actor were not taken: it has more layers than the network here."""
+        """Raises Mismatch if weights of the actor were not taken, because it has more layers than the network."""
         own = (BODY + ENCODER, BODY + HIDDEN, f"{BODY}lstm.", *HEADS)
         rest = [key for key in self.tensors if key.startswith(own) and key not in self.taken]
         if rest:
@@ -144,7 +145,7 @@ class _NetworkState:
         self.spec = network.spec
 
     def put(self, name: str, value: Tensor) -> None:
-        """Replaces a tensor. Raises Mismatch if it has another shape."""
+        """Replaces a tensor. Raises Mismatch if the value has another shape."""
         if name not in self.own:
             raise Mismatch(f"'{name}' has no place here")
         if self.own[name].shape != value.shape:

@@ -1,5 +1,5 @@
-"""Finds the data that a run takes from an earlier run: initial networks, also ML-Agents' `checkpoint.pt`, and prior
-data."""
+"""Finds the data that a run takes from an earlier run: initial networks (also from ML-Agents' `checkpoint.pt`) and
+prior data."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class FirstWeights:
 
 
 def find_origin(behavior: str, init_path: str | None, run: RunFolder | None) -> FirstWeights:
-    """Returns where a behavior starts from: its `init_path`, else the run of --initialize-from. Raises RunError if
-    nothing is there.
+    """Returns a behavior's starting state: from its `init_path`, else from the run of --initialize-from. Raises
+    RunError if there is no such state.
 
     `init_path` is a run's folder or one of its checkpoints, or a checkpoint.pt of ML-Agents or its folder.
     """
@@ -127,10 +127,11 @@ def initialize(
     info: Callable[[str], object],
     late: Callable[[str], object] | None = None,
 ) -> None:
-    """Loads a behavior's first network when it appears, if the settings name one. Raises RunError or ConfigError.
+    """Loads a behavior's initial network when the behavior appears, if the settings name one. Raises RunError or
+    ConfigError.
 
-    `late`: in a resumed run, warns instead of raising. A rank on a machine without the files gets rank 0's
-    network when the ranks first learn together.
+    `late`: in a resumed run, warns instead of raising. A rank on a machine without the files gets rank 0's network when
+    the ranks first learn together.
     """
     path = learner.settings.init_path
     named = chosen.initialize_from if not chosen.resume else None
@@ -161,9 +162,9 @@ def initialize(
 def take_prior_data(
     learner: Learner, folder: RunFolder, late: Callable[[str], object] | None = None, behavior: str | None = None
 ) -> None:
-    """Gives a behavior that appears the replays of the run that its settings name, if they name one. `folder`: the
-    run's own folder. Raises RunError, ConfigError or CheckpointError; `late`: in a resumed run, warns instead.
-    `behavior`: whose replays are taken, by default the learner's own name."""
+    """When a behavior appears, gives it the replays of the run that its settings name, if they name a run. `folder`:
+    the run's own folder. Raises RunError, ConfigError or CheckpointError; `late`: in a resumed run, warns instead.
+    `behavior`: the behavior whose replays are taken, by default the learner's own name."""
     prior = getattr(learner.settings.hyperparameters, "prior_data", None)
     if prior is None or prior.run is None or learner.inference:
         return

@@ -1,4 +1,4 @@
-"""Settings by which a run reaches beyond this machine, or lets others reach it."""
+"""Settings by which a run connects to other machines, or lets other machines connect to it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Reach = tuple[Key, str]
 
 
 def listens(settings: RunSettings) -> list[Reach]:
-    """Returns the address under which other machines reach a game's port; empty if only this machine can."""
+    """Returns the address under which other machines can reach a game's port; empty if only this machine can."""
     bind = settings.env_settings.bind
     return [] if bind is None or _is_loopback(bind) else [(("env_settings", "bind"), bind)]
 
 
 def calls(settings: RunSettings) -> list[Reach]:
-    """Returns clusters, services and other machines that training calls."""
+    """Returns clusters, services and other machines to which training connects."""
     place = settings.env_settings
     found: list[Reach] = [
         (("env_settings", key), value) for key in ("ray_address", "ray_working_dir") if (value := getattr(place, key))

@@ -1,4 +1,5 @@
-"""The states of all ranks in one checkpoint: rank 0's complete state, and the other ranks' differences from it."""
+"""The states of all ranks in one checkpoint: rank 0's complete state, and the differences of the other ranks'
+states."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ RankState = dict[str, Any]
 
 
 def with_other_ranks(state: dict[str, Any], group: RankGroup) -> dict[str, Any]:
-    """Returns the state of a checkpoint: rank 0's, with the decisions of all ranks, and the differences of the other
-    ranks. All ranks take part."""
+    """Returns the state for a checkpoint: rank 0's state, with the decisions of all ranks, and the differences of the
+    other ranks. All ranks take part."""
     others = group.of_others(lambda: _differing(state, group))
     if not others:
         return state
@@ -35,12 +36,12 @@ def with_other_ranks(state: dict[str, Any], group: RankGroup) -> dict[str, Any]:
 
 
 def number_of_ranks(state: Mapping[str, Any]) -> int:
-    """Returns how many ranks have saved a state."""
+    """Returns the number of ranks that saved this state."""
     return len(state["run"]["ranks"]["others"]) + 1 if "ranks" in state["run"] else 1
 
 
 def state_of_rank(state: Mapping[str, Any], group: RankGroup) -> dict[str, Any]:
-    """Returns this rank's state from a checkpoint of as many ranks."""
+    """Returns this rank's state from a checkpoint of the same number of ranks."""
     run = dict(state["run"])
     if "ranks" not in run:
         return dict(state)
@@ -66,7 +67,7 @@ def _differing(state: Mapping[str, State], group: RankGroup) -> RankState:
 
 
 def whole_state(first: Mapping[str, State], part: RankState) -> dict[str, State]:
-    """Returns a rank's state, from rank 0's state and the differences."""
+    """Returns a rank's state, made from rank 0's state and the differences."""
     tensors: dict[str, Tensor] = {}
     flatten(_plain(first), tensors)
     return restore(json.loads(part["content"]), {**tensors, **part["tensors"]})

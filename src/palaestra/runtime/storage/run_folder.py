@@ -38,7 +38,7 @@ EVENTS = "events.out.tfevents.*"
 
 
 def their_checkpoints(folder: Path) -> list[Path]:
-    """Returns ML-Agents' checkpoints in a run's folder, one for each behavior; none in a folder of ours."""
+    """Returns ML-Agents' checkpoints in a run's folder, one for each behavior; empty for a folder of Palaestra."""
     return [] if (folder / "checkpoints").is_dir() else sorted(folder.glob(f"*/{THEIRS}"))
 
 
@@ -52,7 +52,8 @@ def tensorflow_run(folder: Path) -> str:
 
 
 def check_run_id(run_id: str) -> None:
-    """Raises ConfigError for a name that some system refuses for folders, or that leads out of the results."""
+    """Raises ConfigError for a name that some system does not allow for folders, or that leads out of the results
+    folder."""
     for part in run_id.split("/"):
         if len(part) > LONGEST_NAME or len(part.encode("utf-8", "surrogatepass")) > MOST_BYTES:
             raise ConfigError(
@@ -67,7 +68,8 @@ def check_run_id(run_id: str) -> None:
 
 
 def origin_folder(results: Path, run_id: str) -> RunFolder:
-    """Returns the folder of the run that `--initialize-from` names; for a run on the Hub, its newest checkpoint."""
+    """Returns the folder of the run that `--initialize-from` names; for a run on the Hub, the folder of its newest
+    checkpoint."""
     if is_hub_name(run_id):
         place = checkpoint_folder(run_id)
         return RunFolder(place.parent, place.name)
@@ -104,7 +106,8 @@ class RunFolder:
 
     @property
     def exists(self) -> bool:
-        """Whether it is a run's: it has settings, checkpoints, logs, metrics or models, ours or ML-Agents'."""
+        """Whether the folder is a run's folder: it has settings, checkpoints, logs, metrics or models of Palaestra or
+        ML-Agents."""
         if not self.path.is_dir() or self._is_bare():
             return False
         named = (CONFIGURATION, "checkpoints", "run_logs", "metrics.jsonl")
@@ -133,7 +136,7 @@ class RunFolder:
     def must_exist(self, purpose: str, asked: str = "") -> None:
         """Raises RunError, with the nearest names, if there is no such run, or if a run of ML-Agents would be resumed.
 
-        `asked`: the line of the settings file that asks for it, if that was not a flag.
+        `asked`: the line of the settings file that asks for the run, if no flag did.
         """
         trains = purpose in ("resume", "play")
         if self.exists or (not trains and self.path.is_dir() and not self._is_bare()):
@@ -211,8 +214,8 @@ class RunFolder:
     def create(self, settings: RunSettings) -> None:
         """Starts a run in the folder by writing its resolved settings.
 
-        With `force`, checkpoints, snapshots, metrics, and all models but the last of an earlier run are removed, since
-        they would mix with the new run's files; other files stay. Raises RunError.
+        With `force`, checkpoints, snapshots, metrics, and all models except the last one of an earlier run are removed,
+        since they would mix with the new run's files; other files stay. Raises RunError.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -231,11 +234,11 @@ class RunFolder:
         return found
 
     def must_be_writable(self) -> None:
-        """Raises FolderLost if the folder was deleted, moved or made read-only while the run trains."""
+        """Raises FolderLost if the folder was deleted, moved or made read-only during the training."""
         self.report(self.trouble())
 
     def may_be_lost(self) -> bool:
-        """Whether it can no longer be written to; looks once a second."""
+        """Whether the folder can no longer be written to; checks once a second."""
         now = time.monotonic()
         if now - self._checked_at < CHECK_EVERY:
             return False
@@ -258,7 +261,7 @@ class RunFolder:
             path.unlink(missing_ok=True)
 
     def sweep(self) -> None:
-        """Removes half-written files of a killed run; `Checkpoints` does so for its own."""
+        """Removes half-written files of a killed run; `Checkpoints` removes its own."""
         for half in self.path.rglob(HALF):
             if half.is_file() and self.checkpoints not in half.parents:
                 half.unlink(missing_ok=True)

@@ -82,7 +82,7 @@ class SharedFiles:
             self.folder.rmdir()
 
     def sweep(self, is_being_written: Callable[[Path], bool]) -> None:
-        """Removes files that killed writers left."""
+        """Removes files that writers left behind when they were killed."""
         for half in self.folder.glob(".new.tmp-*"):
             if half.name.rpartition("-")[2].isdecimal() and not is_being_written(half):
                 shutil.rmtree(half) if half.is_dir() else half.unlink(missing_ok=True)

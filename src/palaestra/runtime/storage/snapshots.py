@@ -26,7 +26,8 @@ class SnapshotFiles:
         self._run = run
 
     def add(self, behavior: str, step: int, weights: Shared) -> None:
-        """Writes a snapshot, without disk space if a checkpoint has it, and removes one too many. Raises RunError."""
+        """Writes a snapshot, which takes no disk space if a checkpoint has it too, and removes one if there are too
+        many. Raises RunError."""
         folder = self.folder(behavior)
         file = folder / f"{step}{SUFFIX}"
         try:
@@ -69,7 +70,7 @@ class SnapshotFiles:
 
 
 def too_many(steps: list[int]) -> list[int]:
-    """Returns the steps to remove, so that MOST stay and their gaps grow as little as possible."""
+    """Returns the steps to remove, so that MOST steps stay and the gaps between them grow as little as possible."""
     kept = list(steps)
     gone = list[int]()
     while len(kept) > MOST:

@@ -21,7 +21,7 @@ FORMAT = "0.3.0"
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Model file of a run; its fields are named as in the JSON (one name is misspelt in ML-Agents)."""
+    """Model file of a run; the fields have the names of the JSON (ML-Agents misspells one of them)."""
 
     steps: int
     file_path: str
@@ -31,12 +31,12 @@ class Model:
 
     @classmethod
     def of(cls, file: Path, step: int, reward: float | None) -> Model:
-        """Returns the entry of a model written just now."""
+        """Returns the entry of a model that was just written."""
         return cls(step, file.as_posix(), None if reward is None or not math.isfinite(reward) else reward, time.time())
 
 
 class TrainingStatus:
-    """Content of the file. Behaviors and environment parameters share one namespace in it, as in ML-Agents."""
+    """Content of the file. In this file, behaviors and environment parameters share one namespace, as in ML-Agents."""
 
     def __init__(self, file: Path) -> None:
         """Starts empty; `load` reads the file."""
@@ -82,7 +82,7 @@ class TrainingStatus:
 
     def add(self, behavior: str, model: Model, keep: int) -> list[Model]:
         """Adds a model, replacing one of the same step. Returns the models to remove: the oldest beyond `keep` (<= 0:
-        none), and all of later steps, which were written before the run was resumed from an earlier one."""
+        none), and all models of later steps, which were written before the run was resumed from an earlier step."""
         before = self.models(behavior)
         kept = [old for old in before if old.steps < model.steps] + [model]
         kept = kept[-keep:] if keep > 0 else kept
@@ -94,7 +94,7 @@ class TrainingStatus:
         self._section(behavior)["final_checkpoint"] = asdict(model)
 
     def set_best(self, behavior: str, model: Model) -> None:
-        """Sets the best model of a behavior, whose reward is the value that it is the best by."""
+        """Sets the best model of a behavior; its reward is the value that `keep_best` compares."""
         self._section(behavior)["best_checkpoint"] = asdict(model)
 
     def lesson(self, parameter: str) -> int | None:
@@ -106,11 +106,11 @@ class TrainingStatus:
         self._section(parameter)["lesson_num"] = number
 
     def set_ending(self, behavior: str, ending: str, reason: str) -> None:
-        """Sets why a behavior was trained no longer than this, by its `stop_when`."""
+        """Sets why `stop_when` ended the training of a behavior early."""
         self._section(behavior)["ending"] = {"why": ending, "reason": reason}
 
     def forget_endings(self, behaviors: Iterable[str]) -> None:
-        """Removes the values of `set_ending`: the run continues."""
+        """Removes the values that `set_ending` wrote, because the run continues."""
         for behavior in behaviors:
             self._data.get(behavior, {}).pop("ending", None)
 

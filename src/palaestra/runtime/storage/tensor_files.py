@@ -1,7 +1,8 @@
 """Saves nested state as JSON and one safetensors file.
 
-The file is written here rather than by the safetensors package so that a replay of gigabytes is neither copied nor
-read again for its hash, tensors may share memory, and a full disk is an OSError. The package reads it back.
+This module writes the file itself, without the package safetensors, so that a replay of gigabytes is neither copied nor
+read again for its hash, tensors may share memory, and a full disk raises OSError. The package safetensors reads the
+file.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def _none_shared(digest: object, size: object) -> State:
 
 
 def flatten(value: State, tensors: dict[str, Tensor], share: Share = lambda value: None, path: str = "") -> Any:
-    """Returns `value` as JSON; its tensors go into `tensors`, except those `share` takes. Raises TypeError."""
+    """Returns `value` as JSON; its tensors go into `tensors`, except tensors that `share` stores. Raises TypeError."""
     if (reference := share(value)) is not None:
         return {"$shared": list(reference)}
     match value:

@@ -1,4 +1,4 @@
-"""Asks before settings in another user's run folder run code, or reach beyond this machine: the user passes --trust.
+"""Asks for permission (--trust) before settings in another user's run folder run code, or connect to other machines.
 
 A run signs its settings with a key of the user, which is never stored in a run's folder. A copied
 folder keeps its signature, which cannot be forged without the key.
@@ -46,7 +46,8 @@ Code = tuple[Key, str]
 
 
 def sign(folder: Path, settings: RunSettings) -> None:
-    """Marks a run's folder as the user's own. Has no effect if no key can be kept or the folder cannot be written."""
+    """Marks a run's folder as the user's own. Has no effect if no key can be stored or the folder cannot be written
+    to."""
     now = _signature(settings)
     if now is not None:
         with suppress(OSError):
@@ -81,10 +82,10 @@ def _signature(settings: RunSettings) -> bytes | None:
 
 
 def must_be_trusted(folder: Path, settings: RunSettings, code: Sequence[Code], trust: bool) -> None:
-    """Raises RunError unless `code` is empty, the user wrote the folder, or `trust` is given, which the folder
-    remembers.
+    """Raises RunError unless `code` is empty, the user wrote the folder, or `trust` is given; the folder then stays
+    trusted.
 
-    `settings` are those in the folder's configuration.yaml, without changes by flags.
+    `settings` are the settings in the folder's configuration.yaml, without changes by flags.
     """
     if not code or is_own(folder, settings):
         return
@@ -136,7 +137,7 @@ def must_stay_inside(folder: Path, trust: bool) -> None:
 
 
 def outward_links(folder: Path) -> Iterator[Code]:
-    """Yields the links below a folder that lead out of it, and where to."""
+    """Yields the links below a folder that lead out of it, with their targets."""
     inside = folder.resolve()
     for place, folders, files in os.walk(folder):
         for path in (Path(place, name) for name in (*folders, *files)):
@@ -169,7 +170,8 @@ def in_run_folder(file: Path) -> bool:
 
 
 def env_code(settings: RunSettings, env: str | None = None) -> list[Code]:
-    """Returns the code and programs that opening the run's environment runs, and the address that it opens to others.
+    """Returns the code and programs that run when the run's environment is opened, and the address that it opens to
+    others.
 
     `env`: an environment that the user named in place of the run's.
     """
@@ -203,7 +205,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def network_code(settings: RunSettings) -> list[Code]:
-    """Returns the code that making a run's networks runs."""
+    """Returns the code that runs when a run's networks are made."""
     found: list[Code] = []
     for at, block in blocks_of(settings):
         found += [((*at, "trainer_type"), block.trainer_type)] if ":" in block.trainer_type else []
@@ -218,7 +220,8 @@ def network_code(settings: RunSettings) -> list[Code]:
 
 
 def agent_code(settings: RunSettings) -> list[Code]:
-    """Returns the code that training runs: networks, teachers, opponents, trackers; and machines that it calls."""
+    """Returns the code that runs in training: networks, teachers, opponents, trackers; and the machines to which it
+    connects."""
     found = [*network_code(settings), *calls(settings)]
     found += [(("trackers", name), name) for name in user_trackers(settings)]
     for at, block in blocks_of(settings):
@@ -231,12 +234,12 @@ def agent_code(settings: RunSettings) -> list[Code]:
 
 
 def learning_code(settings: RunSettings) -> list[Code]:
-    """Returns the code that resuming a run runs: the environment's code and the training's code."""
+    """Returns the code that runs when a run is resumed: the environment's code and the training's code."""
     return [*env_code(settings), *agent_code(settings)]
 
 
 def runs_code(env: str) -> bool:
-    """Whether opening an environment of that name runs a program, or code that is not installed as a plug-in."""
+    """Whether opening an environment of this name runs a program, or code that is not installed as a plug-in."""
     kind, colon, rest = env.partition(":")
     if colon and kind == "gymnasium":
         return ":" in rest  # gymnasium:module:Id-v0 imports the module
@@ -246,18 +249,18 @@ def runs_code(env: str) -> bool:
 
 
 def is_user_brain(text: str) -> bool:
-    """Whether a teacher or opponent of that name is user code rather than a model or an installed plug-in."""
+    """Whether a teacher or opponent of this name is user code rather than a model or an installed plug-in."""
     kind, colon, _ = text.partition(":")
     return bool(colon) and kind not in registry("brains")
 
 
 def user_trackers(settings: RunSettings) -> dict[str, Any]:
-    """Returns the options of each tracker that is given as `module:Class`, and so is the user's code."""
+    """Returns the options of each tracker that is given as `module:Class`, and therefore is user code."""
     return {name: options for name, options in settings.trackers.items() if ":" in name}
 
 
 def signal_modules(name: str, signal: RewardSettings) -> list[str | None]:
-    """Returns encoder and body of a reward signal's network; of a user's signal only those as `module:Class`."""
+    """Returns encoder and body of a reward signal's network; for a user's signal only those given as `module:Class`."""
     network = getattr(signal, "network_settings", None)  # a map where the signal's class was not imported
     found = [
         network.get(key) if isinstance(network, Mapping) else getattr(network, key, None)

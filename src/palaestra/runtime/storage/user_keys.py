@@ -19,7 +19,8 @@ KEY_BYTES = 32
 
 
 def user_key(name: str) -> bytes | None:
-    """Returns a secret of the user, made at the first call; None if no folder is writable by the user alone."""
+    """Returns a secret of the user, created at the first call; None if there is no folder that only the user can write
+    to."""
     with suppress(OSError):  # no folder for temporary files at all
         for folder in _key_folders():
             with suppress(OSError):

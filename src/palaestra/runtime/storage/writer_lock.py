@@ -1,7 +1,7 @@
 """Allows one writer per run: a process holds a file lock as long as it writes to the run's folder.
 
-The operating system releases the lock when the process ends, however it ends. `.writer.json` beside it names its
-holder, for the error message of other processes; on file systems without locks it is the only protection.
+The operating system releases the lock when the process ends, in whatever way it ends. The file `.writer.json` names the
+lock's holder, for the error message of other processes; on file systems without locks it is the only protection.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LockHolder:
 
     @classmethod
     def read(cls, file: Path) -> LockHolder | None:
-        """Reads the holder from a file; None if it names none."""
+        """Reads the holder from a file; None if the file names none."""
         with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
             data = json.loads(read_whole_text(file))
             pid, host, since, started, token = (data[key] for key in cls.__slots__)
@@ -99,7 +99,8 @@ class WriterLock:
         self._made: list[Path] = []
 
     def acquire(self) -> None:
-        """Makes the folder if necessary, and locks it. Raises RunInUse or RunError, and then changes nothing."""
+        """Makes the folder if necessary, and locks it. Raises RunInUse or RunError, and changes nothing in this
+        case."""
         try:
             self.locked, unlocked = self._make_and_lock()
             before = LockHolder.read(self.folder / WRITER)
@@ -246,7 +247,7 @@ def sole_writer(folder: Path, warn: Callable[[str], object]) -> Iterator[WriterL
 
 
 def is_written(folder: Path) -> bool:
-    """Whether a process writes to a run's folder; one on another machine may."""
+    """Whether a process writes to a run's folder; True if a process on another machine might."""
     writer = LockHolder.read(folder / WRITER)
     return writer is not None and (writer.alive or not writer.here)
 

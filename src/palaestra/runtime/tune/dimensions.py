@@ -35,7 +35,7 @@ class Dimension:
         return self.kind.startswith("log")
 
     def suggest(self, trial: Trial) -> Any:
-        """Returns the value of a trial, chosen now if it has none yet."""
+        """Returns the value of a trial; chooses it now if the trial has none yet."""
         if self.kind == "choice":
             return trial.suggest_categorical(self.path, self.values)
         low, high = self.values
@@ -44,7 +44,7 @@ class Dimension:
         return trial.suggest_float(self.path, low, high, log=self.logarithmic)
 
     def nearest(self, value: Any) -> Any:
-        """Returns the value of the range that is nearest to another value; the first value if none is near."""
+        """Returns the value in the range that is nearest to another value; the first value if none is near."""
         if self.contains(value):
             return value
         number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -70,7 +70,7 @@ class Dimension:
 
 
 def short_names(paths: list[str]) -> dict[str, str]:
-    """Returns the last part of each path, or as many of its last parts as make it unique."""
+    """Returns the last part of each path, or as many last parts as make it unique."""
     names: dict[str, str] = {}
     for path in paths:
         parts = path.split(".")
@@ -84,7 +84,7 @@ def short_names(paths: list[str]) -> dict[str, str]:
 
 
 def plain(value: Any) -> str:
-    """Returns a value as a short text: whole numbers from a thousand on with commas, other numbers with four digits."""
+    """Returns a value as a short text: whole numbers from 1,000 on with commas, other numbers with four digits."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -29,7 +29,7 @@ def worth(runs: Sequence[Path], search: SearchSettings, lengths: Mapping[str, in
     """Returns the value of each objective for each run (one for each seed). `lengths`: max_steps of each behavior; '*':
     of all other behaviors.
 
-    Raises NoValue where no episode ended.
+    Raises NoValue if no episode ended.
     """
     return [_worth_of_run(run, search, lengths) for run in runs]
 
@@ -86,7 +86,7 @@ def _bar_step(run: Path, name: str, curve: Curve, search: SearchSettings) -> int
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Where a training stood when it had ended."""
+    """The state of a training when it ended."""
 
     reached: bool  # whether every behavior had reached the bar
     reward: float  # of the behavior with the lowest
@@ -94,7 +94,7 @@ class Ending:
 
 
 def ending(run: Path, search: SearchSettings) -> Ending | None:
-    """Returns how a search's training to the bar ended; None without a bar or without an episode."""
+    """Returns how a search's training to the bar ended; None without a bar or without a finished episode."""
     curves = read_curves(run, search.metric, search.behavior)
     if search.bar is None or not curves:
         return None
@@ -109,12 +109,12 @@ def missed(endings: Sequence[Ending]) -> list[Ending]:
 
 
 def reward_at_end(endings: Sequence[Ending]) -> float:
-    """Returns the mean of the rewards at the end."""
+    """Returns the mean of the rewards at the ends of these trainings."""
     return sum(each.reward for each in endings) / len(endings)
 
 
 def describe_missed(endings: Sequence[Ending], bar: float, episodes: int) -> str:
-    """Returns a sentence about a trial of which not every training reached the bar. `episodes`: how many count."""
+    """Returns a sentence about a trial in which not every training reached the bar. `episodes`: how many count."""
     short = missed(endings)
     if len(short) < len(endings):
         end = f"{reward_at_end(short):.4g} at the end of the {'other' if len(short) == 1 else 'others'}"
@@ -129,6 +129,6 @@ def describe_missed(endings: Sequence[Ending], bar: float, episodes: int) -> str
 
 
 def shortfall(value: float, bar: float) -> float:
-    """Returns how far a value is below the bar, from 0 (at the bar) to 1 (as far as the bar is from 0, or further)."""
+    """Returns how far a value is below the bar: from 0 (at the bar) to 1 (below it by the bar's own size or more)."""
     missing = max(bar - value, 0.0)
     return missing / max(abs(bar), missing) if missing else 0.0

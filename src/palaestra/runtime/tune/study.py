@@ -1,4 +1,4 @@
-"""A study: its files, and the choice of the next trial. Several processes may share one.
+"""A study: its files, and the choice of the next trial. Several processes may run trials of one study.
 
 Optuna's storage has trials and values. The process that runs a trial holds a lock on `trials/<number>/.tuner`, which
 the operating system releases when the process ends for any reason: an unfinished trial whose lock is free was
@@ -43,7 +43,8 @@ CLAIM_SECONDS = 120.0
 
 @contextmanager
 def quiet_optuna() -> Iterator[Any]:
-    """Gives Optuna without its log lines and notes about experiments. Raises PluginError if it is not installed."""
+    """Yields the module optuna, without its log lines and notes about experiments. Raises PluginError if Optuna is not
+    installed."""
     try:
         with warnings.catch_warnings():  # its bars would like a widget of notebooks, and are not shown
             warnings.filterwarnings("ignore", "IProgress not found")
@@ -90,7 +91,8 @@ class StudyFolder:
         return self.trial(number) / f"seed-{seed}"
 
     def begin(self, plan: StudyPlan, *, force: bool) -> None:
-        """Makes the folder of a new study. Raises RunError if it exists, unless `force` is given, which removes it."""
+        """Makes the folder of a new study. Raises RunError if the folder exists, unless `force` is given, which removes
+        the folder."""
         if self.exists and not force:
             raise RunError(
                 f"the study '{self.name}' exists already ({self.path}): continue it with --resume, start again with "
@@ -162,12 +164,12 @@ class TuneStudy:
                 raise RunError(f"cannot open the study in {folder.path}: {lines[0]}") from error
 
     def all(self) -> list[FrozenTrial]:
-        """Returns all trials, as they are now."""
+        """Returns all trials in their current state."""
         return self.optuna.get_trials(deepcopy=False)
 
     def values(self, trial: FrozenTrial | Trial) -> dict[str, Any]:
-        """Returns the values that a trial trains with, by path. The file's values may lie outside the ranges: Optuna
-        treats them as the nearest value inside."""
+        """Returns the values with which a trial trains, by path. The values of the settings file may lie outside the
+        ranges: Optuna treats them as the nearest value in the range."""
         start = self.plan.start
         return dict(start) if start is not None and trial.user_attrs.get(START) else dict(trial.params)
 
@@ -186,7 +188,7 @@ class TuneStudy:
         return len(trials) >= self.plan.search.total and all(trial.state.is_finished() for trial in trials)
 
     def claim(self) -> Trial | None:
-        """Returns a trial for this process to run: an interrupted trial, else a new one; None if there is none now."""
+        """Returns a trial for this process to run: an interrupted trial, else a new one; None if none is left now."""
         with self._claiming():
             trials = self.all()
             for trial in trials:
@@ -213,7 +215,7 @@ class TuneStudy:
             self.release(number)
 
     def others(self) -> int:
-        """Returns how many trials other processes run now."""
+        """Returns how many trials other processes are running now."""
         return sum(trial.state == self.states.RUNNING and trial.number not in self._held for trial in self.all())
 
     @contextmanager

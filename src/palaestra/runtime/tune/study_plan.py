@@ -1,4 +1,5 @@
-"""The plan of a study: settings that trials share, those that differ, and how values become a trial's settings."""
+"""The plan of a study: settings that all trials share, settings that differ, and how values become a trial's
+settings."""
 
 from __future__ import annotations
 
@@ -88,7 +89,7 @@ class StudyPlan:
 
 
 def lengths_of(settings: RunSettings) -> dict[str, int]:
-    """Returns the max_steps of each behavior; '*': of unlisted behaviors."""
+    """Returns the max_steps of each behavior; '*' for behaviors that are not listed."""
     found = {name: block.max_steps for name, block in settings.behaviors.items()}
     return found | ({"*": settings.default_settings.max_steps} if settings.default_settings else {})
 
@@ -101,7 +102,7 @@ def make_plan(
     *,
     own_code: bool = True,
 ) -> StudyPlan:
-    """Reads a study's settings. `block`: a `search` block in place of the file's. Raises ConfigError."""
+    """Reads a study's settings. `block`: a `search` block that replaces the block in the file. Raises ConfigError."""
     flags = overrides.get("search", {})
     if block is not None:
         whole = {**read_block(block), **flags}
@@ -136,7 +137,8 @@ def make_plan(
 
 
 def check_ranges(plan: StudyPlan, loaded: Loaded, own_code: bool = True) -> dict[str, Any]:
-    """Returns the settings' own values, by path. Raises ConfigError for an unknown path or too large a range."""
+    """Returns the settings' own values, by path. Raises ConfigError for an unknown path or a range that is too
+    large."""
     problems: list[tuple[tuple[str, ...], str]] = []
     for each in plan.dimensions:
         values = each.values if each.kind == "choice" else (each.values[0], each.values[1])
@@ -187,7 +189,8 @@ def places(tree: Any, value: Any, above: tuple[str | int, ...] = ()) -> list[tup
 
 
 def code_of(plan: StudyPlan) -> list[Code]:
-    """Returns the code that trials run, including code that choices name, and the other machines that they call."""
+    """Returns the code that trials run, including code that choices name, and the other machines to which they
+    connect."""
     found = learning_code(plan.settings.model_copy(update={"search": plan.search}))
     return list(dict.fromkeys([*found, *code_of_choices(plan)]))
 

@@ -35,8 +35,8 @@ MANY = 2.2
 
 
 def draw_study(study: TuneStudy) -> list[str]:
-    """Draws history, importance, slices and parallel coordinates, and of several objectives their front. Returns the
-    names of the files.
+    """Draws history, importance, slices and parallel coordinates; with several objectives also their Pareto front.
+    Returns the names of the files.
 
     Pictures for which there are too few trials are left out.
     """

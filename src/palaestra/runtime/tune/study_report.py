@@ -82,7 +82,7 @@ def ranked(study: TuneStudy) -> list[FrozenTrial]:
 
 
 def measured(study: TuneStudy, trial: FrozenTrial) -> list[float | None]:
-    """Returns a trial's value of each objective; None where not every seed has reached the bar."""
+    """Returns a trial's value of each objective; None if not every seed has reached the bar."""
     return _without_missed(study, trial.values, reached=not missed(study.endings(trial)))
 
 
@@ -92,7 +92,8 @@ def _without_missed(study: TuneStudy, values: Sequence[float], *, reached: bool)
 
 
 def front(study: TuneStudy) -> list[int]:
-    """Returns the numbers of the trials that are not worse than another trial in all objectives (the Pareto front)."""
+    """Returns the numbers of the trials on the Pareto front: no other trial is at least as good in all objectives and
+    better in one."""
     return sorted(trial.number for trial in study.optuna.best_trials)
 
 
@@ -158,7 +159,7 @@ def trials_table(study: TuneStudy) -> str:
 
 
 def shown_table(study: TuneStudy, complete: list[FrozenTrial]) -> ResultTable:
-    """Returns the best trials as a table, and below it how many were pruned or failed."""
+    """Returns the best trials as a table, with the numbers of pruned and failed trials below it."""
     search = study.plan.search
     names = short_names([each.path for each in study.plan.dimensions])
     shown = complete[:SHOWN]

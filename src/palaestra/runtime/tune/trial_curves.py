@@ -34,7 +34,7 @@ Curve = Sequence[CurvePoint]
 
 
 def read_curves(run: Path, metric: str, behavior: str | None = None) -> dict[str, list[CurvePoint]]:
-    """Returns the curve of a metric for each behavior that has it, or for one."""
+    """Returns the curve of a metric for each behavior that has the metric, or only for `behavior`."""
     curves: dict[str, list[CurvePoint]] = {}
     for line in read_lines(run / METRICS):
         name = line.get("behavior")
@@ -65,7 +65,7 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
 
 
 def final_step(run: Path, behavior: str) -> int:
-    """Returns the decisions of a behavior when its training ended; 0 if the run does not tell."""
+    """Returns a behavior's decisions when its training ended; 0 if the run's files do not show it."""
     with suppress(OSError, ValueError, RecursionError, LookupError, TypeError):
         return int(json.loads(files.read_whole_text(run / STATUS))[behavior]["final_checkpoint"]["steps"])
     return 0
@@ -79,7 +79,8 @@ def ended_at_goal(run: Path, behavior: str) -> bool:
 
 
 def mean_until(curve: Curve, end: int, episodes: int) -> tuple[float, bool]:
-    """Returns the mean over the newest of `end` summaries with as many episodes, and whether they have them."""
+    """Returns the mean over the newest of `end` summaries that have `episodes` episodes together, and whether there
+    were so many."""
     total = weight = 0.0
     seen = 0
     for point in reversed(curve[:end]):
@@ -118,7 +119,7 @@ def step_of_bar(curve: Curve, bar: float, episodes: int) -> int | None:
 
 
 def cpu_at(run: Path, behavior: str, step: int | None) -> float:
-    """Returns the CPU seconds of a run until a behavior's step, or all of them for None."""
+    """Returns the CPU seconds of a run until a behavior's step; all of them if `step` is None."""
     lines = [
         line
         for line in read_lines(run / CPU)

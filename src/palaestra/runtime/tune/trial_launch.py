@@ -16,7 +16,8 @@ GRACE = 60.0
 
 
 class TrialTraining:
-    """A process on this machine, in a separate session: Ctrl-C in the terminal reaches it only through us."""
+    """A process on this machine, in a separate session: Ctrl-C in the terminal reaches it only through the parent
+    process."""
 
     def __init__(self, task: TrialTask) -> None:
         self._task = task
@@ -38,7 +39,7 @@ class TrialTraining:
             )
 
     def ended(self) -> Outcome | None:
-        """Returns how it ended; None while it runs."""
+        """Returns how the training ended; None while it is running."""
         if self.process.poll() is None:
             if time.monotonic() > self._deadline:
                 self.process.kill()
@@ -51,12 +52,12 @@ class TrialTraining:
         )
 
     def stop(self) -> None:
-        """Asks the training to save and end; it is killed if it has not ended in time."""
+        """Asks the training to save and end; kills it if it has not ended in time."""
         self._deadline = min(self._deadline, time.monotonic() + GRACE)
         self._hang_up()
 
     def close(self) -> None:
-        """Ends it at once, if it still runs."""
+        """Ends the process at once, if it is still running."""
         self._hang_up()
         if self.process.poll() is None:
             self.process.kill()

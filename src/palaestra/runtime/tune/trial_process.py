@@ -1,6 +1,6 @@
 """The process of one training of a trial: `python -m palaestra.runtime.tune.trial_process TASK`, with the task as JSON.
 
-It saves and ends when its standard input closes, which happens whenever its parent process ends.
+The process saves and ends when its standard input closes, which happens whenever its parent process ends.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Outcome:
 
 
 class TrialWatch:
-    """Callback that notes CPU seconds at each summary."""
+    """Callback that records the CPU seconds at each summary."""
 
     def __init__(self, task: TrialTask) -> None:
         self._task = task

@@ -1,4 +1,4 @@
-"""Follows one trial: starts its trainings in turn, reports the reward's curve, and records how it ended."""
+"""Follows one trial: starts its trainings in turn, reports the curve of the reward, and records how the trial ended."""
 
 from __future__ import annotations
 
@@ -79,17 +79,17 @@ class TrialRun:
         return self._record_failed(ended.message or "its process was stopped again and again")
 
     def stop(self) -> None:
-        """Makes its training save and end; the trial stays unfinished and can be continued."""
+        """Makes the current training save and end; the trial stays unfinished and can be continued."""
         if self._training is not None:
             self._training.stop()
 
     @property
     def stopped(self) -> bool:
-        """Whether none of its processes runs."""
+        """Whether none of the trial's processes is running."""
         return self._training is None or self._training.ended() is not None
 
     def close(self) -> None:
-        """Ends its process at once."""
+        """Ends the trial's process at once."""
         if self._training is not None:
             self._training.close()
 

@@ -51,7 +51,7 @@ class TuneResult(Shown):
         return frame_of_file(self.folder / TRIALS)
 
     def plot(self) -> Figure:
-        """Draws the first objective of each trial, and its best value up to then."""
+        """Draws the first objective of each trial, and the best value up to each trial."""
         from palaestra.runtime.plots.chart_style import COLORS, dress, new_figure
 
         objective = next(iter(self.values))

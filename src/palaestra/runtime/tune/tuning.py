@@ -1,4 +1,5 @@
-"""The engine of both `tune`s: runs the trials of a study, side by side, and writes its report."""
+"""The engine of the function and the command `tune`: runs the trials of a study, side by side, and writes its
+report."""
 
 from __future__ import annotations
 
@@ -94,7 +95,8 @@ def run_search(request: SearchRequest, show: Show = print_now) -> TuneResult:
 
 
 def settled_plan(request: SearchRequest, show: Show) -> StudyPlan:
-    """Returns the plan of a new study, whose folder is made, or of a resumed study. Raises PalaestraError."""
+    """Returns the plan of a new study, after making its folder, or the plan of a resumed study. Raises
+    PalaestraError."""
     folder = request.folder
     config = request.config
     if request.resume and request.force:
@@ -129,8 +131,8 @@ def settled_plan(request: SearchRequest, show: Show) -> StudyPlan:
 
 
 def usual_settings(request: SearchRequest, show: Show) -> Path | dict[str, Any]:
-    """Returns the settings that `palaestra learn` takes without a file: the shipped ones of the environment, or those
-    that fit its spaces. Raises ConfigError if neither can be known."""
+    """Returns the settings that `palaestra learn` uses without a file: the file that is shipped for the environment, or
+    settings that fit its spaces. Raises ConfigError if neither can be found."""
     shipped = shipped_settings(TrainingRequest(None, request.overrides))
     if shipped is not None:
         show(f"note: trials start from {shipped.parent.name}/{shipped.name}, which is shipped for this environment")
@@ -181,7 +183,7 @@ def must_name_env(plan: StudyPlan) -> None:
 
 
 def kept_plan(folder: StudyFolder, *, trust: bool) -> StudyPlan:
-    """Returns the plan in a study's folder. Raises RunError if it is not the user's own and would run code."""
+    """Returns the plan in a study's folder. Raises RunError if the study is not the user's own and would run code."""
     plan = make_plan(folder.plan, {}, own_code=False)
     signed = plan.settings.model_copy(update={"search": plan.search})
     must_be_trusted(folder.path, signed, code_of(plan), trust)
@@ -221,7 +223,8 @@ class Tuning:
         self._waited = False
 
     def run(self) -> None:
-        """Runs trials until all have ended, in other processes too. Raises KeyboardInterrupt, with all saved."""
+        """Runs trials until all have ended, including those of other processes. Raises KeyboardInterrupt after
+        everything is saved."""
         try:
             while not self._step():
                 time.sleep(POLL)

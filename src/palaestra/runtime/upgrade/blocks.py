@@ -1,4 +1,4 @@
-"""Converts a flat section into a current block: moves each key to the part of the block that has it now."""
+"""Converts a flat section into a current block: moves each key to the part of the block that has the key now."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ CLONING = ("imitation", "online_bc", "offline_bc")
 
 
 def convert_cloning(block: Block, old: str, place: str) -> str:
-    """Converts a trainer that imitates; returns the name of the current trainer."""
+    """Converts the section of a trainer that imitates; returns the name of the current trainer."""
     block.put(("trainer_type",), "bc", place, f"was {old}")
     block.report.became(f"trainer: {old}", "trainer_type: bc")
     if old == "offline_bc":

@@ -36,7 +36,8 @@ class OldCurriculum:
 
 
 def read_curricula(path: Path, new: NewTree, report: UpgradeReport) -> list[OldCurriculum]:
-    """Reads curricula of a folder (a file a behavior), of a file of all behaviors or of one. Raises ConfigError."""
+    """Reads curricula from a folder (one file per behavior), or from a file of all behaviors or of one behavior. Raises
+    ConfigError."""
     if not path.is_dir():
         return _of_file(read(path, report, "curricula"), new, report)
     files = sorted(file for file in path.iterdir() if file.suffix in (".json", ".yaml", ".yml"))

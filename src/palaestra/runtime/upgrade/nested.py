@@ -1,4 +1,4 @@
-"""Converts files that have `behaviors`, in which few keys have changed since."""
+"""Converts files that have the key `behaviors`; since then, few keys have changed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def convert_block(old: OldFile, at: Key, new: NewTree, report: UpgradeReport) ->
 
 
 def convert_parameters(old: OldFile, new: NewTree, report: UpgradeReport) -> None:
-    """Converts environment_parameters: old samplers, and lessons that have their name as a key."""
+    """Converts environment_parameters: old samplers, and lessons whose names are keys."""
     parameters = old.tree.get(PARAMETERS)
     if not isinstance(parameters, Mapping):
         new.put((PARAMETERS,), parameters, old.place(PARAMETERS))

@@ -20,7 +20,7 @@ class NewTree:
     remarks: dict[Key, str] = field(default_factory=dict)
 
     def put(self, path: Key, value: Any, place: str, remark: str = "") -> None:
-        """Writes a value, making the maps above it."""
+        """Writes a value, and makes the maps that enclose it."""
         at: Any = self.tree
         for key in path[:-1]:
             at = at.setdefault(key, {})
@@ -30,7 +30,8 @@ class NewTree:
             self.remarks[path] = remark
 
     def cite(self, path: Key, place: str) -> None:
-        """Adds a comment with the source of a key: file name and line, without the folder, which may change."""
+        """Adds a comment with the source of a key: file name and line, without the folder, because the folder may
+        change."""
         self.places[path] = place
         self.remarks[path] = PurePath(place).name
 
@@ -47,7 +48,7 @@ class NewTree:
 
 
 def plain(value: Any, settings: type[Settings], key: str) -> Any:
-    """Turns a float such as `5.0e4` into a whole number, 50000, if the setting is one."""
+    """Turns a float such as `5.0e4` into a whole number, 50000, if the setting is a whole number."""
     field = settings.model_fields.get(key)
     if field is None or not isinstance(value, float) or not value.is_integer():
         return value
@@ -68,7 +69,7 @@ class UpgradeReport:
     warnings: list[str] = field(default_factory=list)
 
     def became(self, old: str, new: str) -> None:
-        """Records that a key, or a group of keys, moved."""
+        """Records that a key, or a group of keys, has moved."""
         olds = self.moves.setdefault(new, [])
         if old not in olds:
             olds.append(old)
@@ -85,7 +86,7 @@ class UpgradeReport:
             self.warnings.append(line)
 
     def text(self) -> str:
-        """Returns the report as text, with the warnings at the end, where they are noticed."""
+        """Returns the report as text, with the warnings at the end, where a reader notices them."""
         lines = [self.heading, *(f"{INDENT}{_listed(olds)} -> {new}" for new, olds in self.moves.items())]
         lines += [f"note: {note}" for note in self.notes] + [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(map(escaped, lines))

@@ -24,19 +24,19 @@ class OldFile:
     lines: Mapping[Key, int]
 
     def place(self, *path: str | int) -> str:
-        """Returns 'file:line' of a key, or of the nearest one above it."""
+        """Returns 'file:line' of a key, or of the nearest key above it."""
         line = next((self.lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.lines), None)
         return f"{self.file}:{line}" if line else str(self.file)
 
     def error(self, sentence: str, *path: str | int) -> ConfigError:
-        """Returns an error that names the place."""
+        """Returns an error that names the place of a key."""
         return ConfigError(f"{self.place(*path)}: {sentence}")
 
 
 def read(file: Path, report: UpgradeReport, holds: FormatVersion | None = None) -> OldFile:
     """Reads a file. For a duplicate key the last value is used, as in old versions, with a warning.
 
-    Raises ConfigError, also for a file that is clearly of another kind than `holds`.
+    Raises ConfigError, also for a file that clearly is of another kind than `holds`.
     """
     repeats: list[tuple[str, int]] = []
     document = yaml_file.read(file, repeats)

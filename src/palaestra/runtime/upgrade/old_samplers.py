@@ -1,4 +1,4 @@
-"""Converts old samplers, type and numbers in one map, of a separate file or of `parameter_randomization`."""
+"""Converts old samplers (type and numbers in one map) from a separate file or from `parameter_randomization`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts reward signals: before 0.9 a discount and keys of curiosity, later a map."""
+"""Converts reward signals: before 0.9 they were a discount and keys of curiosity, later a map."""
 
 from __future__ import annotations
 

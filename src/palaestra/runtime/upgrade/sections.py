@@ -15,7 +15,8 @@ DEFAULT = "default"
 
 
 class Section:
-    """Section of a behavior, with the values inherited from `default`. Keys never taken are unknown or unused."""
+    """Section of a behavior, with the values inherited from `default`. Keys that are never taken are unknown or
+    unused."""
 
     def __init__(self, old: OldFile, at: Key, values: Mapping[str, Any], default: Mapping[str, Any]) -> None:
         self._old = old
@@ -48,9 +49,9 @@ class Section:
 
 
 def sections(old: OldFile, report: UpgradeReport) -> dict[str, Section]:
-    """Returns the sections by name, including `default`. A section may refer to another by name.
+    """Returns the sections by name, including `default`. A section may refer to another section by name.
 
-    Raises ConfigError if that name does not exist.
+    Raises ConfigError if the other section does not exist.
     """
     above: Key = ("behaviors",) if "behaviors" in old.tree else ()
     there = {

@@ -124,7 +124,7 @@ ORDER = ("default_settings", "behaviors", "environment_parameters")
 
 
 def to_text(new: NewTree, heading: str) -> str:
-    """Returns the file as YAML with comments, which `yaml_file.parse` reads back to the same tree."""
+    """Returns the file as YAML with comments; `yaml_file.parse` of this text gives the same tree."""
     tree = {key: new.tree[key] for key in (*ORDER, *new.tree) if key in new.tree}
     text = yaml_file.dump(tree, WIDTH)
     lines = text.splitlines()

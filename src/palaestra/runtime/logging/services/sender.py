@@ -16,7 +16,7 @@ PATIENCE = 60.0
 class Sender:
     """Calls functions one after another in a daemon thread, which the first call starts.
 
-    An exception there is raised by the next `send` or by `finish`, once for each.
+    An exception in that thread is raised by the next `send` or by `finish`, each exception once.
     """
 
     def __init__(self, service: str) -> None:

@@ -28,7 +28,7 @@ UNREACHABLE = 60.0
 class WandbTracker:
     """Sends metrics, histograms, settings, models and recordings of a run to one run of Weights & Biases.
 
-    A thread calls the service's library. The first call opens the run in the service.
+    A separate thread calls the service's library. The first call opens the run in the service.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class WandbTracker:
         self._sender.send(partial(self._write, summary))
 
     def text(self, behavior: str, tag: str, body: str) -> None:
-        """Opens the run in the service, which receives the settings with it."""
+        """Opens the run in the service, and sends the settings."""
         self._sender.send(self._open)
 
     def record_model(self, behavior: str, path: Path, step: int, final: bool) -> None:
@@ -198,7 +198,7 @@ class RunId:
             return None
 
     def keep(self, run_id: str, url: str | None) -> None:
-        """Stores the id, and where the run is."""
+        """Stores the id, and the run's address."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
         whole = {"id": run_id, **self._place, **({} if url is None else {"url": url})}
         write_whole(self._file, json.dumps(whole, indent=2).encode() + b"\n")

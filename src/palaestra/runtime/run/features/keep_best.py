@@ -1,8 +1,8 @@
-"""Keeps the best model of a behavior, and its checkpoint, as the setting `keep_best` says.
+"""Keeps the best model of a behavior, and its checkpoint, according to the setting `keep_best`.
 
 Policies are evaluated in a separate environment, with separate random numbers, and only after a summary or at the end
-of the run, so training is bit-identical with and without it. However a run ends, its final policy is a candidate; after
-a signal the run is saved first, and the evaluation must be short.
+of the run, so training is bit-identical with and without the setting. In whatever way a run ends, its final policy is a
+candidate; after a signal the run is saved first, and the evaluation must be short.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SPARE = 10.0
 
 @dataclass
 class Best:
-    """The best model of a behavior up to now."""
+    """The best model of a behavior so far."""
 
     value: float | None = None
     step: int = 0
@@ -53,7 +53,7 @@ class Best:
 
 
 class KeepBest(RunPart):
-    """Measures the behaviors whose settings say so, and keeps those that are better than before."""
+    """Evaluates the behaviors whose settings ask for it, and keeps the models that are better than all before."""
 
     name = "keep_best"
     what_is_closed = "the environment of evaluations"
@@ -76,7 +76,7 @@ class KeepBest(RunPart):
         return all(self._wanted(learner) is None for learner in self._run.learners.values())
 
     def joined(self, learner: Learner) -> None:
-        """Raises ConfigError for settings that cannot be followed; a resumed run only warns."""
+        """Raises ConfigError for settings that cannot be applied; a resumed run only warns."""
         wanted = self._wanted(learner)
         if wanted is None:
             return
@@ -99,7 +99,7 @@ class KeepBest(RunPart):
         return None if off else learner.settings.keep_best
 
     def summarized(self, learner: Learner, summary: Summary) -> None:
-        """Takes a summary, after which the policy may be measured."""
+        """Reads a summary, after which the policy may be evaluated."""
         if self._wanted(learner) is not None:
             self._summaries.append(summary)
 
@@ -125,8 +125,8 @@ class KeepBest(RunPart):
             self._measure_finals()
 
     def measure_saved(self) -> bool:
-        """Evaluates the final policies of a run that a signal has ended and that is saved, unless this takes long.
-        Returns whether one is better than before. On all ranks."""
+        """After a signal has ended a run and the run is saved, evaluates its final policies, unless this takes too
+        long. Returns whether a policy is better than all before. On all ranks."""
         if self._left_out or not self._run.group.from_first(self._run.asked_to_stop):
             return False
         self._trials.allow(SPARE)
@@ -229,7 +229,7 @@ class KeepBest(RunPart):
             yield "best", f"{path} (step {best.step:,}, {what} {readable(best.value)}{count}{last})"
 
     def state_dict(self) -> Mapping[str, Any]:
-        """Returns the best models up to now."""
+        """Returns the best models so far."""
         return {name: asdict(best) for name, best in self._best.items()}
 
     def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:
@@ -242,7 +242,7 @@ class KeepBest(RunPart):
 
 
 def has_better_than_last(run: Run) -> bool:
-    """Whether the best model of a behavior is better than its last one."""
+    """Whether the best model of a behavior is better than its last model."""
     for name, state in part_of(run.parts, KeepBest).state_dict().items():
         best, last = Best(**state), run.learners[name].step if name in run.learners else None
         is_last = last in (None, best.step) or (best.measured == last and best.latest == best.value)

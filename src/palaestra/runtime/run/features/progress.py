@@ -1,4 +1,4 @@
-"""Writes `progress.json` for pages, scripts and colleagues."""
+"""Writes `progress.json` for pages, scripts and other people."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class ProgressReport(RunPart):
         self._file = None if run.inference else run.group.first(lambda: ProgressFile(run.folder.path, time.time()))
 
     def started(self) -> None:
-        """Writes that the run has begun; the file of a finished one stays as it is."""
+        """Writes that the run has begun; the file of a finished run is not changed."""
         if not self._run.finished:
             self.paused()
 
     def paused(self) -> None:
-        """Writes how far the run is."""
+        """Writes the progress of the run."""
         if self._file is not None and self._file.due():
             self._write(self._file, "learning", "")
 

@@ -1,4 +1,4 @@
-"""Shows how a run goes: its progress line, signs that a behavior does not learn, and what holds the run up."""
+"""Shows the state of a run: its progress line, signs that a behavior does not learn, and what slows the run down."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ LONG = 60.0
 
 
 class Report(RunPart):
-    """Shows how a run goes: its progress line, signs that a behavior does not learn, and what holds the run up."""
+    """Shows the state of a run: its progress line, signs that a behavior does not learn, and what slows the run
+    down."""
 
     name = "symptoms"
 
@@ -29,14 +30,14 @@ class Report(RunPart):
         self._has_named_bottleneck = False
 
     def joined(self, learner: Learner) -> None:
-        """Begins with a behavior that appears late."""
+        """Starts reporting on a behavior that appears late."""
         if learner.starts_trained:
             self._symptoms.started_trained(learner.name)
         if self._run.begun:
             self._begin(learner)
 
     def started(self) -> None:
-        """Begins with the first behaviors."""
+        """Starts reporting on the first behaviors."""
         for learner in self._run.learners.values():
             self._begin(learner)
 
@@ -48,12 +49,12 @@ class Report(RunPart):
             self._run.statistics.trackers.text(learner.name, "Hyperparameters", as_text(learner.settings.model_dump()))
 
     def summarized(self, learner: Learner, summary: Summary) -> None:
-        """Warns of signs of trouble."""
+        """Warns of signs that a behavior does not learn."""
         for symptom in self._symptoms.note(summary, learner.settings, learner.spec.action):
             self._run.console.warning(symptom)
 
     def paused(self) -> None:
-        """Prints what holds a long run up, once, and updates the progress line."""
+        """Prints once what slows down a long run, and updates the progress line."""
         run = self._run
         uses = run.meetings.times
         if not self._has_named_bottleneck and not run.inference and uses and uses[0].total > LONG:
@@ -101,15 +102,15 @@ class Report(RunPart):
 
     @property
     def hopeless(self) -> bool:
-        """Whether more steps alone will not help: no behavior's reward has risen, and behaviors without reward have no
-        other signal to learn from."""
+        """Whether more steps alone will not help: no behavior's reward has risen, and behaviors without a reward have
+        no other signal from which to learn."""
         learners = self._run.learners
         lost = {name for name, (_, is_lost) in self._unrisen().items() if is_lost}
         alone = {name for name in self._unrewarded() if not seekers(learners[name].settings)}
         return alone | lost == learners.keys()
 
     def state_dict(self) -> Mapping[str, Any]:
-        """Returns the state from which the signs of trouble are computed."""
+        """Returns the state from which these signs are computed."""
         return self._symptoms.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:

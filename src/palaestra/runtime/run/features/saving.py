@@ -66,7 +66,7 @@ class Saving(RunPart):
             self.save()
 
     def ticks_ahead(self) -> int | None:
-        """Returns 1 while a checkpoint is put off: the next tick may be the one on which no trainer is busy."""
+        """Returns 1 while a checkpoint is postponed: the next tick may be one on which no trainer is busy."""
         return None if self._due_since is None else 1
 
     def asked(self, request: RunRequest) -> str | None:
@@ -93,7 +93,7 @@ class Saving(RunPart):
                 self.save()
 
     def paused(self) -> None:
-        """Raises FolderLost if the folder cannot be written to; several ranks learn it when they meet."""
+        """Raises FolderLost if the folder cannot be written to; several ranks find this out when they meet."""
         if not self._run.inference:
             self._run.meetings.check_folder(self._run.folder)
 
@@ -149,14 +149,14 @@ class Saving(RunPart):
         self._saved_at = perf_counter()
 
     def show_saved(self) -> None:
-        """Prints, after an error, how much of the run is saved, if it has learned anything."""
+        """Prints, after an error, how much of the run is saved, if the run has learned anything."""
         run = self._run
         if not run.inference and (steps := self._checkpoints.steps()) and steps[-1]:
             again = continue_command(run)
             run.console.info(f"The run is saved in its state of step {steps[-1]:,}; to continue from there: {again}")
 
     def conclude(self) -> dict[str, Path]:
-        """Saves a last time and writes what belongs to the end, whatever fails. Returns models by behavior."""
+        """Saves a last time and writes the final files, even if some of them fail. Returns models by behavior."""
         run = self._run
         unsaved: Exception | None = None
         try:
@@ -201,14 +201,14 @@ class Saving(RunPart):
 
 
 def collected_bytes(learner: Learner) -> int:
-    """Returns the size of the observations in the rollout under way."""
+    """Returns the size of the observations in the current rollout."""
     buffer = learner.collector.buffer
     numbers = sum(math.prod(obs.shape) for obs in learner.spec.obs)
     return 0 if buffer is None else 4 * buffer.decisions * numbers
 
 
 def most_kept(settings: RunSettings) -> int:
-    """Returns how many checkpoints to keep: the largest number that a behavior asks for; 0: all."""
+    """Returns how many checkpoints to keep: the largest number that any behavior asks for; 0: all."""
     blocks = [*settings.behaviors.values(), *([settings.default_settings] if settings.default_settings else [])]
     kept = [block.keep_checkpoints for block in blocks]
     return 0 if min(kept, default=5) <= 0 else max(kept, default=5)
@@ -239,7 +239,7 @@ def _add_times(run: Run) -> dict[str, str]:
 
 
 class Showing(RunPart):
-    """Writes a model after an update while someone watches, and nothing otherwise."""
+    """Writes a model after an update while a person watches, and nothing otherwise."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -252,7 +252,7 @@ class Showing(RunPart):
             self._models.drop_after(self._run.step if self._run.saved.checkpoint is not None else -1)
 
     def updated(self, learner: Learner) -> None:
-        """Writes the policy if someone watches, and not too often."""
+        """Writes the policy if a person watches, but not too often."""
         began = perf_counter()
         if self._models is None or began < self._next.get(learner.name, 0.0):
             return

@@ -17,7 +17,7 @@ from palaestra.runtime.parts.run_context import RunContext
 
 
 class StopWhen(RunPart):
-    """Ends a run once all its behaviors are good enough or no longer improve, as their `stop_when` says."""
+    """Ends a run once all its behaviors are good enough or no longer improve, according to their `stop_when`."""
 
     name = "stop_when"
 
@@ -36,7 +36,7 @@ class StopWhen(RunPart):
         return not any(learner.settings.stop_when for learner in self._context.learners.values())
 
     def summarized(self, learner: Learner, summary: Summary) -> None:
-        """Notes whether a behavior needs no more training."""
+        """Records whether a behavior needs no more training."""
         wanted = learner.settings.stop_when if learner.training else None
         ended = self.goals.note(summary, wanted, last_lesson=self._lessons_are_over())
         if ended is not None:
@@ -44,7 +44,7 @@ class StopWhen(RunPart):
             self._context.status.set_ending(learner.name, ended.ending, ended.reason)
 
     def started(self) -> None:
-        """Forgets why behaviors had ended that train again."""
+        """Forgets the reasons of behaviors that had ended and now train again."""
         self._context.status.forget_endings(name for name in self._context.learners if not self.goals.met(name))
 
     def lesson_began(self) -> None:
@@ -66,7 +66,8 @@ class StopWhen(RunPart):
                 yield "note", sentence if len(learners) == 1 else f"{name}: {sentence}"
 
     def state_dict(self) -> Mapping[str, Any]:
-        """Returns the measurements, except of behaviors that end the run: a resumed run checks them again."""
+        """Returns the measurements, except those of behaviors that end the run, because a resumed run checks them
+        again."""
         return self.goals.state_dict(ended=bool(self.endings()))
 
     def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:

@@ -1,1 +1,1 @@
-"""The last lines of a run: its result, whether a shorter run had sufficed, and the next steps."""
+"""The last lines of a run: its result, whether a shorter run would have been enough, and the next steps."""

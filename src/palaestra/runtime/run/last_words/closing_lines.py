@@ -27,7 +27,7 @@ MOST_MODELS = 4
 
 
 def closing_lines(run: Run, finals: Mapping[str, Path], endings: Mapping[str, Course]) -> list[str]:
-    """Returns the last lines of a run; empty if it had nothing to do."""
+    """Returns the last lines of a run; empty if the run had nothing to do."""
     rewards = {name: _reward(run, learner) for name, learner in run.learners.items()}
     decisions = run.step - run.first_step
     if not decisions and not run.inference and run.finished:
@@ -73,7 +73,8 @@ def _idle(learner: Learner, decisions: int) -> str:
 
 
 def last_reward(last: LastReward | None, learner: Learner, whose: str = "") -> str:
-    """Returns the rewards of the newest summary with an episode, as text. `whose`: of whom, if not the policy's."""
+    """Returns the rewards of the newest summary with an episode, as text. `whose`: the player of these rewards, if not
+    the policy."""
     if last is None:
         return "no episode ended"
     group = "" if last.group is None else f", group reward {last.group:.3f}"
@@ -125,7 +126,7 @@ def _notes(run: Run) -> Iterator[str]:
 
 
 def curves(run: Run) -> list[Path]:
-    """Draws the learning curves if there is a summary. A failure is a warning only."""
+    """Draws the learning curves if there is a summary. A failure causes only a warning."""
     if not (run.folder.path / METRICS).exists():
         return []
     from palaestra.runtime.plots.curves import save_curves  # matplotlib takes half a second to import
@@ -138,7 +139,7 @@ def curves(run: Run) -> list[Path]:
 
 
 def details(run: Run) -> list[str]:
-    """Returns details for a closer look at a run: where its time went, and other views of it."""
+    """Returns details for a closer look at a run: the use of its time, and commands to view it."""
     own = (run.meetings.times or run.meetings.newest_times())[0]
     rate = (run.step - run.first_step) / max(own.total, 1e-9)
     lines = [f"{rate:,.0f} decisions a second ({_shares(own.parts, own.total)})"]

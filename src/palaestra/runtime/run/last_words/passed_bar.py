@@ -1,4 +1,4 @@
-"""Finds out whether a run was good enough long before its end, by the summaries in `metrics.jsonl`."""
+"""Finds out from the summaries in `metrics.jsonl` whether a run was good enough long before its end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PassedBar:
     length: int = 0  # decisions of an episode there
 
     def sentence(self, name: str) -> str:
-        """Returns a sentence about it, and the flag that ends such a run early. `name`: the environment."""
+        """Returns a sentence about this reward, and the flag that ends such a run early. `name`: the environment."""
         bar = f"{self.reward:g}"
         what = f"the reward has hardly changed since it passed {bar}"
         why = ""
@@ -60,7 +60,7 @@ class _Value(NamedTuple):
 
 def passed_bar(folder: Path, behavior: str, benchmark: float | None) -> PassedBar | None:
     """Returns the reward that a behavior reached early: the environment's benchmark if it is known, else the level at
-    which its reward has stayed; None if there is no such level. Raises OSError."""
+    which the reward then stayed; None if there is no such level. Raises OSError."""
     values = _values(folder, behavior)
     if not values:
         return None
