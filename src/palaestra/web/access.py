@@ -1,4 +1,4 @@
-"""Decides who may see the page: only those with its token, and only under its own address.
+"""Decides who may see the page: only browsers with its token, and only under the page's own address.
 
 The token keeps out other users of the machine; the checks of `Host` and `Origin` keep out pages of other sites that a
 user has open (cross-site requests and WebSockets, DNS rebinding).
@@ -47,7 +47,7 @@ def new_token() -> str:
 
 
 def user_token() -> str:
-    """Returns the user's own token, with which open tabs continue after a restart; else a new token."""
+    """Returns the user's own token, so that open tabs continue after a restart; else a new token."""
     key = user_key(KEY)
     return new_token() if key is None else base64.urlsafe_b64encode(key).decode().rstrip("=")
 
@@ -71,7 +71,7 @@ class Guests:
         return any(secrets.compare_digest(token.encode(), one.encode()) for one in self._games)
 
     def may_open(self, token: str, path: str, query: Mapping[str, str]) -> bool:
-        """Whether a guest may open an address: the page of its game, and what that page loads."""
+        """Whether a guest may open an address: the page of the guest's game, or something that this page loads."""
         if token not in self:
             return False
         return path.startswith(("/_nicegui", "/scene/")) or (path == "/play" and query == {"join": self._games[token]})
@@ -163,7 +163,7 @@ class Access:
 
 
 def names_of_this_machine() -> tuple[str, ...]:
-    """Returns the names under which others may open a page that is bound to an address of this machine."""
+    """Returns the names under which other machines may open a page that is bound to an address of this machine."""
     own = socket.gethostname()
     return ("localhost", own, own.partition(".")[0])
 

@@ -189,19 +189,19 @@ def card(title: str = "") -> Iterator[ui.column]:
 
 @contextmanager
 def dialog_of(title: str) -> Iterator[ui.dialog]:
-    """Opens a card above the page, which a screen reader names by its title."""
+    """Opens a dialog above the page, which a screen reader announces by its title."""
     with ui.dialog() as dialog, card(title):
         dialog.props["aria-label"] = title
         yield dialog
 
 
 def heading(text: str, level: int) -> TextElement:
-    """Adds a heading, by which people with a screen reader find the parts of a page."""
+    """Adds a heading, so that people with a screen reader find the parts of a page."""
     return TextElement(tag=f"h{level}", text=text)
 
 
 def icon_button(icon: str, name: str, on_click: Callable[[], Any]) -> ui.button:
-    """Adds a button with an icon alone, whose name is its tooltip."""
+    """Adds a button with only an icon; the tooltip shows its name."""
     button = ui.button(icon=icon, on_click=on_click).props("flat round dense").tooltip(name)
     button.props["aria-label"] = name
     return button
@@ -221,22 +221,22 @@ def within(value: object, low: float, high: float) -> float | None:
 
 
 def marked(element: E, mark: str, classes: str = "", props: str = "") -> E:
-    """Gives an element the mark by which it is found, its classes and its props."""
+    """Gives an element a mark by which tests find it, classes and props."""
     return element.classes(classes).props(f"{props} data-mark={mark}")
 
 
 def marked_label(mark: str, classes: str = "text-sm p-message") -> ui.label:
-    """Adds an empty text, which tests find by its mark."""
+    """Adds an empty text with a mark by which tests find it."""
     return marked(ui.label(), mark, classes)
 
 
 def table_column(name: str, label: str, align: str = "right", *, sortable: bool = True) -> dict[str, Any]:
-    """Returns a column of a table, whose rows have its values by its name."""
+    """Returns a column of a table; the rows have its values under `name`."""
     return {"name": name, "label": label, "field": name, "sortable": sortable, "align": align}
 
 
 def while_open(refresh: Callable[[], Awaitable[object]], seconds: float) -> None:
-    """Calls this again and again as long as a browser has the page open."""
+    """Calls `refresh` again and again as long as a browser has the page open."""
     client = ui.context.client
 
     async def look() -> None:
@@ -261,7 +261,7 @@ class Offer:
         self.refuse("")
 
     def refuse(self, why: str) -> None:
-        """Disables the button for this reason; an empty one enables it."""
+        """Disables the button and shows this reason; an empty reason enables the button."""
         self._button.set_enabled(not why)
         self._tooltip.set_text(escaped_lines(why))
         self._tooltip.set_visibility(bool(why))

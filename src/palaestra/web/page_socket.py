@@ -1,4 +1,4 @@
-"""Binds the socket of the page before anything else is loaded, and names the address to open."""
+"""Binds the page's socket before anything else is loaded, and names the address to open."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class PageSocket:
     token: str
 
     def address(self, path: str = "/", host: str = "", token: str = "") -> str:
-        """Returns a page's address with the token, or a guest's.
+        """Returns a page's address with the user's token, or a guest's token.
 
-        It also works on other machines, if the page is bound to more than the loopback.
+        The address also works on other machines, if the page is bound to more than the loopback address.
         """
         host = host or socket.gethostname() if ipaddress.ip_address(self.bind).is_unspecified else self.bind
         address = f"[{host}]" if ":" in host else host
@@ -43,7 +43,8 @@ class PageSocket:
 
 
 def listen(bind: str = LOOPBACK, port: int = PORT) -> PageSocket:
-    """Binds the wanted port, or the next free one. Raises ConfigError for a foreign address, or if none is free."""
+    """Binds the wanted port, or the next free one. Raises ConfigError for an address that is not this machine's, or if
+    no port is free."""
     try:
         family = socket.AF_INET6 if ipaddress.ip_address(bind).version == 6 else socket.AF_INET
     except ValueError as error:

@@ -33,7 +33,7 @@ GRACE = 1
 
 
 def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = None) -> None:
-    """Serves the page until a signal, or until `ended` returns True, which is asked four times a second."""
+    """Serves the page until a signal, or until `ended` returns True; `ended` is called four times a second."""
     share_free_memory()
     # nothing is kept; else a folder here, or one that anyone may write to
     os.environ.setdefault("NICEGUI_STORAGE_PATH", os.devnull)
@@ -88,9 +88,10 @@ def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = N
 
 
 def share_free_memory() -> None:
-    """Lets all threads allocate from one heap, where glibc is the allocator.
+    """Lets all threads allocate from one heap, if glibc allocates memory.
 
-    Each playback has its own thread: with a heap for each, the process grew by a megabyte with every visit to the page.
+    Each playback has its own thread: with a separate heap for each, the process grew by a megabyte with every visit to
+    the page.
     """
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):  # other libraries have no such option

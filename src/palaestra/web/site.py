@@ -30,17 +30,17 @@ class Site:
     """Whether code that folders of other users name may be run."""
 
     def brains_for(self, env: str) -> tuple[str, ...]:
-        """Returns the brains for an environment, as typed; empty except for the command line's environment."""
+        """Returns the brains for an environment, as typed; empty except for the environment of the command line."""
         return tuple(self.brains) if env and env == self.env else ()
 
     def options_for(self, run: str, env: str) -> Mapping[str, Any]:
-        """Returns the options of an environment, or a run's, as typed; empty except for the command line's."""
+        """Returns the options of an environment or run, as typed; empty except for those of the command line."""
         return self.options if (env and env == self.env) or (run and run == self.run) else {}
 
     def allows_env(self, name: str) -> bool:
-        """Whether an address may name this environment: a registered one, or the command line's.
+        """Whether an address may name this environment: only a registered one, or the one of the command line.
 
-        Any other name could start a program, or import a module, and a link on another site can lead to any address of
+        Any other name could start a program or import a module, and a link on another site can lead to any address of
         the page.
         """
         return not name or name == self.env or name in registry("envs")

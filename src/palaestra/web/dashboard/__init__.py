@@ -1,1 +1,1 @@
-"""The pages `/`, all runs, and `/run`, one of them."""
+"""The pages `/` (all runs) and `/run` (one run)."""

@@ -1,7 +1,7 @@
 """Options of ECharts for curves and heat maps.
 
-Charts and their tooltips draw on a canvas: names of runs and metrics are text there, never HTML. Keys of options are
-ours alone, since NiceGUI evaluates values whose key begins with a colon.
+Charts and their tooltips draw on a canvas: names of runs and metrics are text there, never HTML. Keys of options must
+come from Palaestra alone, since NiceGUI evaluates values whose key begins with a colon.
 """
 
 from __future__ import annotations

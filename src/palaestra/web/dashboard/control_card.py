@@ -21,7 +21,7 @@ MOST = 6
 
 
 class ControlCard:
-    """Buttons whose requests the run reads within a second, and the results of the last requests."""
+    """Buttons that send requests, which the run reads within a second, and the outcomes of the last requests."""
 
     def __init__(self, run: Path) -> None:
         self._run = run
@@ -55,7 +55,7 @@ class ControlCard:
             self._what.set_options(options, value=self._what.value if self._what.value in options else "learning_rate")
 
     async def refresh(self) -> None:
-        """Shows the results of requests."""
+        """Shows the outcomes of requests."""
         found = (await worker.io_bound(answers, self._run) or [])[-MOST:]
         if found != self._answers:
             self._answers = found

@@ -1,4 +1,4 @@
-"""Cards of one run: lessons, ratings and the league, where time goes."""
+"""Cards of one run: lessons, ratings and the league, use of time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def show_lessons(place: ui.column, found: Sequence[LessonStatus]) -> None:
 
 
 def show_ratings(place: ui.column, ratings: Mapping[str, str], run_id: str, table: LeagueTable | None) -> None:
-    """Shows the ratings of each behavior in self-play, and the league or the command that plays one."""
+    """Shows the ratings of each behavior in self-play, and the league or the command that plays a league."""
     place.clear()
     if not ratings and table is None:
         return
@@ -58,7 +58,7 @@ def show_ratings(place: ui.column, ratings: Mapping[str, str], run_id: str, tabl
 
 
 def show_times(place: ui.column, found: TimeShares | None) -> None:
-    """Shows the share of each part of a run in its time."""
+    """Shows which share of a run's time each part takes."""
     place.clear()
     if found is None:
         return

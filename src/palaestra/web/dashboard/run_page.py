@@ -60,7 +60,7 @@ class RunView:
 
     @property
     def ratings(self) -> dict[str, str]:
-        """Elo of each behavior in self-play, and how it fares against its snapshots."""
+        """Elo of each behavior in self-play, and how the behavior performs against its snapshots."""
         return {
             each.name: "; ".join(filter(None, (f"Elo {each.values[ELO]:,.0f}", standing_in_words(each.values))))
             for each in self.status.behaviors

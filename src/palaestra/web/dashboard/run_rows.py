@@ -1,4 +1,4 @@
-"""Rows of the table of runs, and how its cells look."""
+"""Rows of the table of runs, and the look of its cells."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ SLOTS = {
 
 
 def short_settings(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Returns settings as texts by their keys with dots; settings of a single behavior without its name."""
+    """Returns settings as texts by their dotted keys; for a single behavior the keys leave out its name."""
     behaviors = settings.get("behaviors")
     only = next(iter(behaviors)) if isinstance(behaviors, Mapping) and len(behaviors) == 1 else None
     return {
@@ -206,7 +206,7 @@ def duration(seconds: float) -> str:
 
 
 def when(moment: float | None, now: float | None = None) -> str:
-    """Returns a moment: the time of today, or the day."""
+    """Returns a time as text: the time of day if it is today, else the date."""
     if moment is None:
         return ""
     now = time.time() if now is None else now

@@ -1,4 +1,4 @@
-"""Choices on the page of runs, which are part of its address, so that reloading and sharing keep them."""
+"""Choices on the page of runs; they are part of its address, so that reloading and sharing keep them."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ Charts = dict[str, list[tuple[str, list[list[float]]]]]
 
 
 class SmallCharts:
-    """A grid of charts; more of them on request."""
+    """A grid of charts; a button shows more of them."""
 
     def __init__(self, index: RunIndex, run_id: str) -> None:
         self._index = index

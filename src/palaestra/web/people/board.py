@@ -34,14 +34,14 @@ class Board:
         """Whether the next neighbor is exchanged with the chosen piece."""
 
     def click(self, cell: int) -> tuple[int, int] | None:
-        """Chooses a piece; returns the pair if the click was the second one, on a neighbor of the first."""
+        """Chooses a piece; returns both pieces if the click was the second one and on a neighbor of the first."""
         if self.taken and self.chosen is not None and self._neighbors(self.chosen, cell):
             return self._pair(self.chosen, cell)
         self.chosen, self.taken = cell, not (self.taken and cell == self.chosen)
         return None
 
     def press(self, key: str) -> tuple[int, int] | None:
-        """Goes to another piece, takes it, or returns the pair to exchange."""
+        """Moves to another piece, chooses it, or returns the pair to exchange."""
         step = ARROWS.get(LETTERS.get(key, key))
         if step is None:
             if key in (" ", "Enter") and self.chosen is not None:
@@ -81,12 +81,12 @@ class BoardPlay:
         self._board = Board(layout.columns, self._has_piece)
 
     def pick(self, group: str, number: int) -> None:
-        """Chooses the piece that was clicked."""
+        """Chooses a piece that was clicked."""
         if group in self._layout.pieces:
             self._exchange(self._board.click(number))
 
     def press(self, key: str) -> None:
-        """Goes to a piece, takes it or exchanges it."""
+        """Moves to a piece, chooses it or exchanges it."""
         self._exchange(self._board.press(key))
 
     def _has_piece(self, cell: int) -> bool:

@@ -24,8 +24,8 @@ class Invitation:
 def invitation(listener: PageSocket, path: str, token: str) -> Invitation:
     """Returns the link to a path of the page, with a guest's token.
 
-    A page that listens on all addresses is named by one of this machine's addresses, since a phone seldom knows the
-    machine's name.
+    A page that listens on all addresses gets one of this machine's addresses, since a phone seldom knows the machine's
+    name.
     """
     bind = ipaddress.ip_address(listener.bind)
     host = network_address(bind.version) if bind.is_unspecified else ""

@@ -20,7 +20,7 @@ KINDS = {OWN: "the newest model, else the environment's own rule", "heuristic": 
 
 
 def choices(results: Path, runs: Sequence[str], behavior: str) -> dict[str, str]:
-    """Returns the brains that can play a behavior, as typed after --brain, with their texts: models by run and step.
+    """Returns the brains that can play a behavior, in the form for --brain, with their labels: models by run and step.
 
     For a run that is watched while it learns, only the newest of its many models is listed.
     """
@@ -42,7 +42,7 @@ def choices(results: Path, runs: Sequence[str], behavior: str) -> dict[str, str]
 
 
 def rating(results: Path, model: str, behavior: str) -> float | None:
-    """Returns the self-play rating of a run's model, given as RUN or RUN@STEP; None if it has none."""
+    """Returns the self-play rating of a run's model, given as RUN or RUN@STEP; None if the model has none."""
     run, step = split_step(model, results)
     try:
         folder = run_folder(run, results)

@@ -49,7 +49,7 @@ class AgentSeat:
 
 
 class PlayedGame:
-    """A playback with people in it. It ends when the last person has left."""
+    """A playback with people in it. It ends when the last person leaves."""
 
     def __init__(self, source: PlaybackSource, streams: SceneStreams) -> None:
         self.source = source
@@ -66,7 +66,7 @@ class PlayedGame:
         return self.watched.key
 
     def begin(self) -> None:
-        """Counts down and plays, when the first of the people is ready."""
+        """Counts down, then plays, when the first person is ready."""
         if not self.begun:
             self.begun = True
             self.playback.hold(COUNTDOWN)
@@ -84,12 +84,12 @@ class PlayedGame:
         return sorted(found, key=lambda place: place.team in teams)
 
     def stand_up(self, name: str) -> None:
-        """Gives the person's agent back to its brain."""
+        """Gives the person's agent back to the brain that played it."""
         if (person := self.people.pop(name, None)) is not None:
             person.stand_up()
 
     def leave(self, name: str) -> None:
-        """Gives the person's agent back to its brain, and ends the game if no person is left."""
+        """Gives the person's agent back to the brain that played it, and ends the game if no person is left."""
         self.stand_up(name)
         if not self.people:
             games.pop(self.key, None)
@@ -102,7 +102,7 @@ class PlayedGame:
         return {(behavior, team): f"Team {team}" + (f", {behavior}" if several else "") for behavior, team in found}
 
     def brain_of_side(self, behavior: str, team: int) -> str:
-        """Returns the brain chosen for a side, as typed after --brain; `OWN` without a choice."""
+        """Returns the brain chosen for a side, in the form for --brain; `OWN` if none was chosen."""
         for whom in ((behavior, team), (behavior, None), (None, None)):
             for part in self.source.parts(None):
                 if (part.behavior, part.team) == whom:
@@ -110,7 +110,7 @@ class PlayedGame:
         return OWN
 
     async def play_side(self, behavior: str, team: int, brain: str) -> str | None:
-        """Lets another brain play a side, but for the agents of people. Returns an error as text."""
+        """Lets another brain play a side, except for agents that people play. Returns an error as text."""
         others = [text for text in self.source.chosen if not text.startswith(f"{side_name(behavior, team)}=")]
         source = replace(self.source, chosen=(*others, *([f"{side_name(behavior, team)}={brain}"] if brain else [])))
         try:
@@ -128,7 +128,7 @@ class PlayedGame:
             self.playback.order(lambda game: game.set_brains(brain_of, anew=True))
 
     def rating_of(self, behavior: str, team: int) -> float | None:
-        """Returns the rating of the model that plays a team, from its run's self-play; None if it has none."""
+        """Returns the self-play rating of the model that plays a team; None if the model has none."""
         kind, _, argument = self.brain_of_side(behavior, team).partition(":")
         model = argument if kind == "model" and not argument.endswith(MODEL_FILES) else None
         model = model if kind else self.source.run
@@ -136,7 +136,7 @@ class PlayedGame:
 
 
 class Person:
-    """Someone at a keyboard, in one agent's seat."""
+    """A person at a keyboard, in one agent's seat."""
 
     def __init__(self, game: PlayedGame, place: AgentSeat) -> None:
         """Raises ConfigError for a file of keys that does not fit."""
@@ -165,7 +165,7 @@ class Person:
             played.brains.assign(behavior, self.place.slot, brain)
 
     def hold(self, key: str, down: bool) -> None:
-        """Holds a key, or releases it; releases all keys for an empty one."""
+        """Presses a key, or releases it; an empty key releases all."""
         for brain in self.brains:
             if not key:
                 brain.release_all()
@@ -213,7 +213,7 @@ class Person:
 
 
 def keys_file(source: PlaybackSource, behavior: str, team: int) -> str:
-    """Returns the file of keys that `--brain BEHAVIOR=player:FILE` names; empty if none does."""
+    """Returns the file of keys in `--brain BEHAVIOR=player:FILE`; empty if there is none."""
     parts = [part for part in source.people() if part.behavior in (behavior, None) and part.team in (team, None)]
     return parts[0].argument if parts else ""
 

@@ -14,7 +14,7 @@ from palaestra.web.people.played_game import AgentSeat, PlayedGame
 
 
 class SeatCard:
-    """The present agents; a Unity game may add more."""
+    """The current agents; a Unity game may add more."""
 
     def __init__(
         self,

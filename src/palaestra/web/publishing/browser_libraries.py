@@ -1,6 +1,6 @@
-"""Libraries that a published page brings along: three.js of NiceGUI's wheel, and onnxruntime-web of its npm package.
+"""Libraries that a published page contains: three.js from NiceGUI's wheel, and onnxruntime-web from its npm package.
 
-The second is fetched once, checked by its digest, and kept in the user's cache.
+onnxruntime-web is downloaded once, checked by its digest, and kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FILES = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm", "ort-wasm-sim
 
 
 def three_js() -> str:
-    """Returns the module that the page's scenes draw with. Raises ConfigError without NiceGUI."""
+    """Returns the module with which the page draws its scenes. Raises ConfigError without NiceGUI."""
     try:
         from nicegui.elements import scene
     except ImportError as error:
@@ -37,7 +37,7 @@ def three_js() -> str:
 
 
 def onnxruntime_web() -> dict[str, bytes]:
-    """Returns the files of onnxruntime-web by their names. Raises ConfigError if they cannot be had."""
+    """Returns the files of onnxruntime-web by their names. Raises ConfigError if they cannot be downloaded."""
     place = cache_folder() / f"onnxruntime-web-{VERSION}"
     if not all((place / name).is_file() for name in FILES):
         _unpack(_fetched(), place)

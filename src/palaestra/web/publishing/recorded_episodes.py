@@ -1,4 +1,4 @@
-"""Records episodes of a run's models as numbers of the scene, for a page that draws them itself."""
+"""Records episodes of a run's models as the numbers of the scene, for a page that draws them itself."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Recorded:
 
 
 def recorded(source: PlaybackSource, areas: int, seed: int = 0) -> Recorded:
-    """Plays a run's models and records the scene. Raises EnvError where an environment is not described by solids."""
+    """Plays a run's models and records the scene. Raises EnvError if the environment does not describe its solids."""
     with _playing(source, areas, seed) as game:
         everything = np.arange(game.env.num_areas)
         drawing = game.env.drawing(everything)
@@ -86,9 +86,9 @@ def _ticks(game: PlayedEnv) -> int:
 
 
 def packed(one: Recorded) -> dict[str, Any]:
-    """Returns a recording as JSON: 16-bit steps of each number from tick to tick, compressed, as text.
+    """Returns a recording as JSON with compressed text: the change of each number from tick to tick, in 16-bit steps.
 
-    Colors are numbers of a palette, places and sizes shares of the largest.
+    Colors are indices of a palette; places and sizes are shares of the largest value.
     """
     frames = one.frames
     palette, color = np.unique(frames[..., 10].astype(np.int64), return_inverse=True)

@@ -108,7 +108,7 @@ def training_settings(facts: list[DemoFacts], env: str, method: str, max_steps: 
 
 
 def behavior_in(env: str, recorded: str) -> str:
-    """Returns the name that a built-in environment gives its one behavior, which may have had another name."""
+    """Returns the name of a built-in environment's only behavior, which may differ from the recorded name."""
     kind = registry("envs").get(env) if env in registry("envs").names() else None
     several = getattr(kind, "behavior_names", ()) or getattr(kind, "roles", ())
     return recorded if several else getattr(kind, "behavior", recorded)

@@ -22,7 +22,8 @@ DEGENERATE = 1e-9
 
 
 def grid(areas: int, half: tuple[float, float, float]) -> NDArray[np.float32]:
-    """Returns the middle (areas, 3) of each area in a grid about as wide as deep, the first at the back on the left."""
+    """Returns the middle (areas, 3) of each area in a grid about as wide as deep; the first area is at the back
+    left."""
     width, depth = (2 * side * (1 + GAP) for side in (half[0], half[2]))
     columns = min(areas, max(1, math.ceil(math.sqrt(areas * depth / width))))
     rows = math.ceil(areas / columns)
@@ -36,7 +37,7 @@ def outline(drawing: Drawing) -> dict[str, Any]:
     """Returns the data that the browser needs once: groups of solids in the order of their rows, and the extent of all
     areas.
 
-    It includes rows of fixed solids; `rows` has the rows of moving solids.
+    It includes the rows of fixed solids; `rows` returns the rows of the others.
     """
     areas = len(drawing.solids[0].position) if drawing.solids else 0
     middles = grid(areas, drawing.half)
@@ -63,7 +64,7 @@ def outline(drawing: Drawing) -> dict[str, Any]:
 
 
 def heights(drawing: Drawing) -> tuple[float, float]:
-    """Returns the heights between which solids are now, with some room above, within an area's extent."""
+    """Returns the lowest and highest point of the solids now, with some room above, within an area's extent."""
     high = drawing.half[1]
     seen = [one for one in drawing.solids if (one.size > 0).any()]
     feet = min((float((one.position[..., 1] - one.size[..., 1] / 2).min()) for one in seen), default=-high)
@@ -89,7 +90,7 @@ def rows(drawing: Drawing) -> NDArray[np.float32]:
 def blend(before: NDArray[np.float32], now: NDArray[np.float32], share: float, extent: float) -> NDArray[np.float32]:
     """Returns rows interpolated between two ticks, at this share of the time from one to the next.
 
-    A solid that has jumped, appeared or vanished is where it is now. `extent` is the size of an area.
+    A solid that has jumped, appeared or vanished is drawn at its new place. `extent` is the size of an area.
     """
     if share >= 1 or before.shape != now.shape:
         return now

@@ -1,4 +1,5 @@
-"""Sends the scene to browsers: always the newest rows, and nothing to a browser that has not received the last."""
+"""Sends the scene to browsers: always the newest rows, and nothing to a browser that has not received the last
+message."""
 
 from __future__ import annotations
 
@@ -29,13 +30,13 @@ class SceneStreams:
         self.route = WebSocketRoute(PATH, self._serve)
 
     def add(self, source: Display) -> str:
-        """Offers a source; returns its key."""
+        """Makes a source available; returns its key."""
         key = secrets.token_urlsafe(12)
         self._sources[key] = source
         return key
 
     def remove(self, key: str) -> None:
-        """Stops offering a source; browsers that watch it are disconnected."""
+        """Makes a source unavailable; browsers that watch it are disconnected."""
         self._sources.pop(key, None)
 
     def close(self) -> None:
@@ -70,7 +71,8 @@ class SceneStreams:
 
 
 class Frames:
-    """Messages for one browser: an outline whenever it changes, then rows between the last two ticks, or pictures."""
+    """Messages for one browser: an outline whenever it changes, then rows interpolated between the last two ticks, or
+    pictures."""
 
     def __init__(self, source: Display) -> None:
         self._source = source

@@ -19,8 +19,8 @@ REFRESH = 0.5
 class Entrance:
     """Shows a run's output until the run exists.
 
-    The page is sent before any file is read: a server that starts, or reads many runs, would take longer than NiceGUI
-    allows.
+    The page is sent before any file is read: while the server starts or reads many runs, this would take longer than
+    NiceGUI allows.
     """
 
     def __init__(self, results: Path, run_id: str, is_there: Callable[[], bool], build: Callable[[], object]) -> None:

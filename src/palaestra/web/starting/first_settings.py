@@ -1,4 +1,4 @@
-"""Settings that a new run begins with: those shipped for an environment, or another run's."""
+"""Settings with which a new run begins: those shipped for an environment, or another run's."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def settings_of_run(folder: Path) -> dict[str, Any]:
 
 
 def changed(settings: RunSettings) -> dict[str, Any]:
-    """Returns the values that are not defaults, as a tree; trainers are always named, as hyperparameters need them."""
+    """Returns the values that are not defaults, as a tree; trainers are always included, since hyperparameters depend
+    on them."""
     tree: dict[str, Any] = settings.model_dump(mode="json", exclude_defaults=True)
     blocks = [(tree["behaviors"][name], block) for name, block in settings.behaviors.items()]
     if settings.default_settings is not None:
@@ -54,7 +55,7 @@ def must_be_allowed(tree: dict[str, Any], origin: Path | None, trust: bool) -> N
     """Raises ConfigError if settings name code or programs: only code of the copied run is allowed, and only if this
     user wrote or trusted its folder on this machine.
 
-    A page is not a terminal: who has its address may be someone else.
+    A page is less safe than a terminal: another person may have its address.
     """
     settings = load(tree, own_code=False).settings
     named = [*overwrites(settings), *learning_code(settings), *user_trackers(settings).items()]
@@ -73,7 +74,7 @@ def must_be_allowed(tree: dict[str, Any], origin: Path | None, trust: bool) -> N
 
 
 def free_name(results: Path, wanted: str) -> str:
-    """Returns an unused name for a run: `wanted`, or with a number behind it."""
+    """Returns an unused name for a run: `wanted`, or `wanted` with a number."""
     names = (wanted if number == 1 else f"{wanted}-{number}" for number in count(1))
     return next(name for name in names if not (results / name).exists())
 

@@ -74,7 +74,7 @@ class Line:
 
 
 class NewRunPage:
-    """One browser's form. The tree has the content of the YAML; the rows show and change it."""
+    """One browser's form. The tree has the content of the YAML text; the rows show and change it."""
 
     def __init__(self, site: Site, tree: dict[str, Any], origin: Path | None, name: str) -> None:
         self._site = site
@@ -265,14 +265,14 @@ class NewRunPage:
 
 
 def shown_as(row: SettingRow, value: Any) -> Any:
-    """Returns a setting's value as its control has it."""
+    """Returns a setting's value in the form that its control needs."""
     if row.kind == "switch":
         return bool(value)
     return isinstance(value, Mapping) if row.kind == "section" else as_text(value)
 
 
 def plain(text: str) -> str:
-    """Returns a text as it is searched for: `learning_rate` has the words "learning rate"."""
+    """Returns a text in the form used for searching: `learning_rate` has the words "learning rate"."""
     return text.lower().replace("_", " ")
 
 
@@ -310,7 +310,7 @@ class StartCard:
 
 
 def start_in(results: Path, env: str) -> str:
-    """Starts a run in a built-in environment with its shipped settings, under a name that is free, and returns it.
+    """Starts a run in a built-in environment with its shipped settings, under an unused name, and returns the name.
     Raises ConfigError or RunError."""
     run_id = free_name(results, env)
     start_run(results, run_id, settings_for(env))

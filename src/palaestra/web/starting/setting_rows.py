@@ -1,4 +1,5 @@
-"""Rows of a form of settings, read from their classes: what a person may change, with its default and its sentence."""
+"""Rows of a form of settings, read from their classes: what a person may change, with its default and its
+description."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class SettingRow:
 
     @property
     def name(self) -> str:
-        """Returns the keys below the behavior, by dots."""
+        """Returns the keys below the behavior, joined by dots."""
         return ".".join(self.path[2:] if self.path[0] == "behaviors" else self.path)
 
 
@@ -111,7 +112,8 @@ def value_at(tree: Mapping[str, Any], path: Path) -> Any:
 
 
 def put(tree: dict[str, Any], path: Path, value: Any) -> None:
-    """Sets a value in a tree, and makes the sections that lead to it; UNSET takes it away, with sections left empty."""
+    """Sets a value in a tree, and makes the sections that lead to it; UNSET removes the value, and sections that become
+    empty."""
     *above, last = path
     place = tree
     for key in above:
@@ -130,7 +132,7 @@ def put(tree: dict[str, Any], path: Path, value: Any) -> None:
 
 
 def as_text(value: Any) -> str:
-    """Returns a value as a person types it: lists and maps as JSON, '' for null."""
+    """Returns a value in the form in which a person types it: lists and maps as JSON, '' for null."""
     if value is None or value is UNSET:
         return ""
     return value if isinstance(value, str) else json.dumps(value)

@@ -33,7 +33,7 @@ def start_run(
     """Writes settings and starts a run that outlives the page, or one run for each of several seeds. Returns the
     command. `flags` are further flags of `palaestra learn`.
 
-    Raises ConfigError or RunError for a name that is taken or cannot be one.
+    Raises ConfigError or RunError for a name that is taken or invalid.
     """
     check_run_id(run_id)
     RunFolder(results, run_id).must_be_free(force=False)
@@ -46,7 +46,7 @@ def start_run(
 
 
 def resume_run(results: Path, run_id: str, flags: Sequence[str] = ()) -> list[str]:
-    """Starts a run's training again where it was saved. Returns the command. Raises ConfigError or RunError."""
+    """Continues a run's training from its saved state. Returns the command. Raises ConfigError or RunError."""
     check_run_id(run_id)
     RunFolder(results, run_id).must_exist("resume it")
     command = ["learn", f"--run-id={run_id}", f"--results-dir={results}", "--resume", *flags]
@@ -56,14 +56,14 @@ def resume_run(results: Path, run_id: str, flags: Sequence[str] = ()) -> list[st
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """Runs that a process is to begin."""
+    """Runs that a process is expected to begin."""
 
     run_id: str
     count: int
 
     @property
     def folders(self) -> str:
-        """Returns the pattern of their folders."""
+        """Returns the pattern of the runs' folders."""
         return glob.escape(self.run_id) + ("-seed-*" if self.count > 1 else "")
 
 
@@ -104,7 +104,7 @@ class StartedRun:
 
 
 def started_run(results: Path, run_id: str) -> StartedRun | None:
-    """Returns a run that was started here and has no folder yet; None if there is none."""
+    """Returns a run that this page started and that has no folder yet; None if there is none."""
     files = ResultsFiles(results)
     log = _log_of(results, run_id)
     found = signature(log)
@@ -116,7 +116,7 @@ def started_run(results: Path, run_id: str) -> StartedRun | None:
 
 
 def starting(results: Path) -> list[tuple[str, str]]:
-    """Returns runs that this page has started and that have not begun, each with a sentence. It reads folders."""
+    """Returns runs that this page started and that have not begun, each with a sentence about it. It reads folders."""
     said = []
     for log, awaited in tuple(_awaited.items()):
         begun = sum(1 for folder in results.glob(f"{awaited.folders}/run_logs") if folder.is_dir())

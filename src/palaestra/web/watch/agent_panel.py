@@ -1,6 +1,6 @@
 """Panel of one agent: its observations, its action distribution, its value and rewards.
 
-Its elements are built once for each form of agent; then they get new values, twice a second.
+Its elements are built once for each form of agent; after that only their values change, twice a second.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class AgentPanel:
         self._views: list[ActionsView | ObsView] = []
 
     def choose(self, behavior: str, slot: int) -> None:
-        """Shows another agent. An empty behavior means the current behavior of the slot's agent."""
+        """Shows another agent. An empty behavior means the behavior that the slot's agent has now."""
         game = self._watched.playback.game
         if game is None or not isinstance(slot, int) or slot < 0:  # the browser may send anything
             return
@@ -155,7 +155,7 @@ class ActionsView:
             self._choices.append(rows)
 
     def show(self, found: AgentInspection) -> None:
-        """Shows the agent's distributions of now."""
+        """Shows the agent's current distributions."""
         for (bar, text), (mean, deviation) in zip(self._means, found.continuous, strict=True):
             text.set_text(f"{round(mean, 2) + 0.0:+.2f} ± {deviation:.2f}")  # no -0.00
             bar.show(mean, deviation)
@@ -230,7 +230,7 @@ def _in_order(hits: list[RayHit]) -> list[RayHit]:
 class SignedBar:
     """A bar that grows from its middle line: to the right for positive numbers. The bar is full at 1.
 
-    A paler one around its end shows a deviation.
+    A paler bar around its end shows a deviation.
     """
 
     def __init__(self) -> None:
@@ -239,7 +239,7 @@ class SignedBar:
             self._bar = ui.element("div")
 
     def show(self, value: float, deviation: float = 0.0) -> None:
-        """Draws the bar up to a number, and the paler one as far as its deviation on both sides."""
+        """Draws the bar up to `value`, and the paler bar as far as `deviation` on both sides."""
         _stretch(self._bar, 0.0, value)
         _stretch(self._spread, value - deviation, value + deviation)
 

@@ -28,7 +28,7 @@ COLUMNS = [
 
 
 class AgentsTable:
-    """The first agents in play, where there is neither a scene nor a picture; a click on a row chooses its agent."""
+    """The first agents in play, if there is neither a scene nor a picture; a click on a row chooses its agent."""
 
     def __init__(self, playback: Playback, choose: Callable[[str, int], object]) -> None:
         self._playback = playback
@@ -47,7 +47,7 @@ class AgentsTable:
 
     @property
     def is_needed(self) -> bool:
-        """Whether the environment has been opened and there is nothing else to show of it."""
+        """Whether the environment has been opened and the page can show neither a scene nor pictures of it."""
         game = self._playback.game
         display = self._playback.display
         return game is not None and game.tick > 0 and display.drawing() is None and not display.draws
@@ -88,7 +88,7 @@ def agent_rows(game: PlayedEnv) -> list[dict[str, Any]]:
 
 
 def agents_in_play(game: PlayedEnv, behavior: str) -> list[int]:
-    """Returns the slots that have an agent, where agents come and go; else of those that act on this tick."""
+    """Returns the slots that have an agent, if agents come and go; else the slots that act on this tick."""
     step = game.steps[behavior]
     if game.slots is None:
         return step.acting.nonzero().squeeze(1).tolist()
@@ -97,12 +97,12 @@ def agents_in_play(game: PlayedEnv, behavior: str) -> list[int]:
 
 
 def agent_number(game: PlayedEnv, behavior: str, slot: int) -> int:
-    """Returns the number of an agent, which it keeps where the slots of agents change."""
+    """Returns the number of an agent, which stays the same if agents change their slots."""
     return slot if game.slots is None else game.slots.number(behavior, slot)
 
 
 def action_text(action: Action | None, slot: int) -> str:
-    """Returns an agent's action in a few numbers; empty before its first one."""
+    """Returns an agent's action in a few numbers; empty before its first action."""
     if action is None or slot >= max(len(action.continuous), len(action.discrete)):
         return ""
     numbers = [f"{value:+.2f}" for value in action.continuous[slot].tolist()] if action.continuous.numel() else []

@@ -1,4 +1,4 @@
-"""The card under the scene of a run: its reward curve, and a slider that shows how it played at a step."""
+"""The card under the scene of a run: its reward curve, and a slider that shows how the run played at a step."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ SEED = 7
 
 
 class LearningCard:
-    """Draws the reward of a run that is watched, and exchanges its models for those of another step.
+    """Draws the reward of a run that is watched, and replaces its models by the models of another step.
 
-    The steps are the saved ones: a learning run saves more, and deletes old ones.
+    Only saved steps can be chosen: a learning run saves new ones, and deletes old ones.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class LearningCard:
         ui.timer(0.1, lambda: self._show(self._slider.value), once=True)
 
     def refresh(self) -> None:
-        """Offers the present steps; the chosen step stays selected, or the nearest to it."""
+        """Offers the steps that are saved now; the chosen step stays selected, or the nearest step."""
         source = self._watched.source
         steps = [] if source.run is None else steps_of(RunFolder(source.results, source.run))
         if steps == self._steps:
@@ -107,7 +107,7 @@ class LearningCard:
         return min(self._steps, key=lambda there: abs(there - step))
 
     async def draw(self) -> None:
-        """Draws the curve, where it is longer or another step is chosen."""
+        """Draws the curve, if it is longer or if another step is chosen."""
         if self._busy or self._watched.source.run is None:
             return
         self._busy = True
@@ -221,7 +221,8 @@ class LearningCard:
 
 
 def start_middle_now(steps: Sequence[int], curve: Sequence[Sequence[float]]) -> list[int]:
-    """Returns the first step, the step at half of the reward's gain, and the last; fewer if there are fewer."""
+    """Returns the first step, the step at half of the reward's gain, and the last step; fewer if there are fewer
+    steps."""
     if not steps:
         return []
     half = (curve[0][1] + curve[-1][1]) / 2 if curve else 0.0
@@ -232,7 +233,7 @@ def start_middle_now(steps: Sequence[int], curve: Sequence[Sequence[float]]) -> 
 
 
 def split_screen(source: PlaybackSource, steps: Sequence[int], suffix: str) -> bytes:
-    """Returns a film of a run's models of these steps, side by side; without any step of its newest. Raises
+    """Returns a film of a run's models of these steps, side by side; without steps, of the newest models. Raises
     PalaestraError."""
     chosen = list(steps) or [None]
     names = {steps[0]: "start", steps[-1]: "now"} if len(chosen) > 1 else {}

@@ -91,7 +91,7 @@ class StatusCard:
     def refresh(self, stage: Stage, parts: tuple[ui.element, ...], done: str) -> bool:
         """Shows the newest message, or why the playback ended. Returns whether it plays.
 
-        Without any tick the `parts` of the page are hidden. `done`: the action for messages, such as 'shown'.
+        Hides the `parts` of the page if there was no tick. `done`: the action for messages, such as 'shown'.
         """
         playback = self._watched.playback
         game = playback.game
@@ -123,7 +123,7 @@ def score_lines(game: PlayedEnv) -> list[str]:
 
 
 def refused(site: Site, run: str, env: str, runs: list[str]) -> bool:
-    """Returns whether an address names something that the page may not open, and if so shows a page that says why."""
+    """Returns whether an address names something that the page may not open; if so, shows a page that says why."""
     if run and run not in runs:
         problem = f"There is no run '{escaped(run)}' in {escaped(str(site.results))}."
     elif not site.allows_env(env):
@@ -137,7 +137,7 @@ def refused(site: Site, run: str, env: str, runs: list[str]) -> bool:
 
 
 def source_of(site: Site, run: str, env: str, *, step: int | None = None, areas: int | None = 1) -> PlaybackSource:
-    """Returns the environment or run of an address, with the command line's choices for it."""
+    """Returns the environment or run that an address names, with the command line's choices for it."""
     return PlaybackSource(
         site.results,
         run=run or None,
@@ -152,7 +152,7 @@ def source_of(site: Site, run: str, env: str, *, step: int | None = None, areas:
 
 
 def choice_of_what(path: str, source: PlaybackSource, runs: list[str]) -> None:
-    """Adds the select of runs and environments; another choice opens another address of the page `path`."""
+    """Adds the selection of runs and environments; another choice opens another address of the page `path`."""
     options = {f"run={name}": f"run {name}" for name in with_models(source.results, runs)}
     options |= {f"env={name}": name for name in sorted(registry("envs").names())}
     now = f"run={source.run}" if source.run else f"env={source.env}"

@@ -49,7 +49,7 @@ class TimelineCard:
 
     @property
     def moment(self) -> Moment | None:
-        """The moment that is looked back at; None: now."""
+        """The earlier moment that is shown; None: the current state."""
         if self._at is None:
             return None
         return next((one for one in self.history.moments if one.tick == self._at), None)
@@ -115,7 +115,7 @@ class TimelineCard:
 
 @dataclass(frozen=True, slots=True)
 class TimelinePart:
-    """A part of the chart: lines over ticks, or shares that lie on one another."""
+    """A part of the chart: lines over ticks, or stacked shares."""
 
     title: str
     lines: Sequence[tuple[str, Sequence[float]]]
@@ -123,7 +123,7 @@ class TimelinePart:
 
 
 def parts_of(moments: Sequence[Moment], said: Sayings | None, action: ActionSpec, behavior: str) -> list[TimelinePart]:
-    """Returns the parts of a timeline; values, probabilities and entropy only where they are known."""
+    """Returns the parts of a timeline; values, probabilities and entropy only if they are known."""
     continuous, branches = action_names(behavior, action)
     parts = [TimelinePart("reward", [("reward", [one.reward for one in moments])])]
     if said is not None:

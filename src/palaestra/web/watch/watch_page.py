@@ -1,4 +1,4 @@
-"""The page `/watch`: a run's models, or an environment's own rule, in the scene."""
+"""The page `/watch`: a run's models, or an environment's own heuristic, in the scene."""
 
 from __future__ import annotations
 

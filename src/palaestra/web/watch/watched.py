@@ -30,7 +30,7 @@ _open: list[WatchedPlayback] = []
 
 
 class WatchedPlayback:
-    """A playback that ends when its browser leaves."""
+    """A playback that ends when its browser closes the page."""
 
     def __init__(self, source: PlaybackSource, streams: SceneStreams, *, paused: bool = False) -> None:
         self.source = source
@@ -69,12 +69,12 @@ class WatchedPlayback:
 
     @property
     def notice(self) -> str:
-        """Newest message of a Unity game, if it is a warning or the game does not play yet."""
+        """Newest message of a Unity game, if it is a warning or if the game does not play yet."""
         state = self.playback.state
         return self._message if state.error is None and (state.opening or self._level == "warning") else ""
 
     async def show_step(self, step: int | None) -> str | None:
-        """Plays the models of a step of the run, or the newest. Returns an error as text."""
+        """Plays the models of a step of the run, or the newest models. Returns an error as text."""
         self.source = replace(self.source, step=step)
         try:
             await worker.io_bound(self._exchange)
@@ -100,7 +100,7 @@ class WatchedPlayback:
         self.inspector.networks = {name: network for name, (network, _) in found.items()}
 
     def has_newer_models(self) -> bool:
-        """Whether models newer than the playing ones exist, if the newest are wanted."""
+        """Whether there are newer models than the playing ones, if the newest are wanted."""
         if self.source.run is None:
             return False
         folder = RunFolder(self.source.results, self.source.run)
@@ -122,7 +122,7 @@ def _stamps(models: Models) -> dict[str, object]:
 
 
 def close_all(wait: float) -> None:
-    """Ends all playbacks, and waits at most `wait` seconds in total until their environments are closed."""
+    """Ends all playbacks, and waits up to `wait` seconds in total until their environments are closed."""
     playbacks = [watched.playback for watched in _open]
     for watched in tuple(_open):
         watched.close()
@@ -137,5 +137,5 @@ def _print(text: str) -> None:
 
 
 def close_with_page(closes: Callable[[], object]) -> None:
-    """Calls `closes` when the browser has left for good."""
+    """Calls `closes` when the browser has closed the page for good."""
     ui.context.client.on_delete(lambda: closes() and None)
