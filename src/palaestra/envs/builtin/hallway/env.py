@@ -208,8 +208,8 @@ class Hallway(WarpEnv):
 
     behavior = "Hallway"
     summary = (
-        "An agent sees a symbol, X or O, in a hall, and goes to the goal of that mark at the far end, out of "
-        "sight of it."
+        "An agent sees a symbol, X or O, in a hall, remembers it, and goes to the goal with the same mark at the "
+        "far end."
     )
     rewards = (
         "-1/3000 a physics tick",
