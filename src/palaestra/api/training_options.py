@@ -189,8 +189,7 @@ def plain(value: Any) -> Any:
 
 
 def unknown_argument(function: Callable[..., Any], key: str, value: object) -> CallError:
-    """Returns the error for an unknown keyword: its message names Palaestra's keyword for it, or the nearest
-    keyword."""
+    """Returns the error for an unknown keyword: it names Palaestra's keyword, or the nearest keyword."""
     forms = signature(function).parameters.values()
     known = [form.name for form in forms if form.kind is not Parameter.VAR_KEYWORD]
     what = f"{function.__name__}() has no argument '{key}'"

@@ -231,8 +231,7 @@ def _elements(values: Any, raw: RawObs) -> list[Any]:
 
 
 def floats(values: Any, what: str) -> np.ndarray:
-    """Converts to a float32 array. Raises PolicyError, which names the array as `what`, unless it holds finite
-    numbers."""
+    """Returns a float32 array. Raises PolicyError, which names the array as `what`, unless it holds finite numbers."""
     try:
         if values is None or np.iscomplexobj(values):
             raise TypeError(f"it is {values!r:.80}")

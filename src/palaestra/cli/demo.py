@@ -56,8 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Shows each file; returns 1 if a file is unreadable or no model could play it. Raises DemoError if there is no
-    file."""
+    """Shows each file; returns 1 if a file is unreadable or no model could play it. Raises DemoError without files."""
     from palaestra.datasets import read_demo
     from palaestra.demos.summary import summarize
 

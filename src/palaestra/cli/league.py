@@ -105,8 +105,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 class Progress:
-    """Prints on stderr how many games have been played: on one line in a terminal, else a line after every tenth of the
-    games."""
+    """Prints on stderr how many games have been played: on one line in a terminal, else one per tenth of the games."""
 
     def __init__(self, each: int) -> None:
         self._each = each

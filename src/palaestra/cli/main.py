@@ -85,8 +85,7 @@ def end_in_time(status: int, patience: float = PATIENCE) -> None:
 
 
 def refuse_style_of_current_folder() -> None:
-    """Undoes a matplotlib style file of the current folder: the style of a stranger may start LaTeX, or fill the
-    memory."""
+    """Undoes a matplotlib style file of the current folder: a stranger's style may start LaTeX, or fill the memory."""
     from palaestra.runtime.plots.chart_style import load_matplotlib
 
     matplotlib = load_matplotlib()

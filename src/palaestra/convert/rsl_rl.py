@@ -30,8 +30,7 @@ def is_rsl_rl(saved: Any) -> bool:
 
 
 def read_rsl_rl(path: Path, saved: Mapping[str, Any], options: ConvertOptions) -> SourcePolicy:
-    """Reads the actor. Raises ExportError for an architecture that is not supported, naming the weights that were
-    found."""
+    """Reads the actor. Raises ExportError for an unsupported architecture, naming the weights that were found."""
     key = NEW if NEW in saved else OLD
     arrays = arrays_of(saved[key], f"{path}: '{key}'")
     prefix = "mlp" if key == NEW else "actor"

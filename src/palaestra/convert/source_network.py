@@ -51,8 +51,7 @@ ACTIVATIONS = {
 
 
 def activation(name: str) -> Activation:
-    """Returns the activation for a name such as `ELU`, `leaky_relu`, or torch's class as printed. Raises
-    ExportError."""
+    """Returns the activation for a name such as `ELU`, `leaky_relu`, or a printed torch class. Raises ExportError."""
     short = name.strip("<>' ").rpartition(".")[2]
     found = ACTIVATIONS.get(short.lower().replace("_", ""))
     if found is None:
@@ -125,8 +124,7 @@ class Continuous:
 
 @dataclass(frozen=True, slots=True)
 class Discrete:
-    """Choices by logits of all branches side by side; `greedy`: they are values, and the best choice is always
-    taken."""
+    """Choices by logits of all branches side by side; `greedy`: they are values, and the best one is always taken."""
 
     logits: tuple[Layer, ...]
     greedy: bool = False

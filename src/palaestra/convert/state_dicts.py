@@ -48,8 +48,7 @@ def vectors(layers: Sequence[Layer], options: ConvertOptions, own: Scaling | Non
 
 
 def image(weight: np.ndarray, layers: tuple[Layer, ...], options: ConvertOptions) -> SourceObs:
-    """Returns an image of uint8, scaled to 0..1, with its encoder; without --obs-shape it has Atari's 84 x 84
-    pixels."""
+    """Returns an image of uint8, scaled to 0..1, with its encoder; without --obs-shape of Atari's 84 x 84 pixels."""
     channels = weight.shape[1]
     if options.normalizer is not None:
         raise ExportError(f"--normalizer {options.normalizer}: statistics of an image cannot be converted")

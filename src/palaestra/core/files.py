@@ -95,8 +95,7 @@ def explain(error: OSError) -> str:
 
 
 def of_the_machine(error: Exception) -> RunError | None:
-    """Returns the RunError for a file that the system refuses, or for memory that is used up; None for any other
-    error."""
+    """Returns the RunError for a file that the system refuses, or for used-up memory; None for any other error."""
     if isinstance(error, OSError):
         raised = RunError(f"{'' if error.filename is None else f'{error.filename!s:.100}: '}{explain(error)}")
     elif not out_of_memory(error):
@@ -201,8 +200,7 @@ def _too_large(file: Path, most: int) -> OSError:
 
 
 def write_whole(file: Path, data: bytes) -> None:
-    """Writes `file` atomically, with a rename: readers see the old file or the new one, also after a crash. Raises
-    OSError."""
+    """Writes `file` atomically, with a rename: readers see the old or new file, also after a crash. Raises OSError."""
     beside = file.with_name(f".{file.name}.tmp-{os.getpid()}")
     try:
         beside.unlink(missing_ok=True)  # of a process that was killed, or a link that leads elsewhere

@@ -47,8 +47,7 @@ class Metrics:
                 self._counts[name] = 1
 
     def add_row(self, row: Tensor, named: Callable[[list[float]], dict[str, float]]) -> None:
-        """Adds a measurement of several numbers, (M,): `named` returns values by name from the means of these
-        numbers."""
+        """Adds a measurement of several numbers, (M,): `named` returns values by name from their means."""
         total, count = self._rows.get(named, (None, 0))
         self._rows[named] = (row if total is None else total + row, count + 1)
 

@@ -223,8 +223,7 @@ class Registry:
         return sorted(self._points)
 
     def place(self, name: str) -> str:
-        """Returns an entry point's `package.module:Name`; several names may share one. Raises KeyError if it is
-        unknown."""
+        """Returns an entry point's `package.module:Name`; several names may share one. Raises KeyError if unknown."""
         return self._points[name].value
 
     def get(self, name: str) -> Any:

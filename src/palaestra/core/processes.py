@@ -114,8 +114,7 @@ def _threads_of_user(user: int) -> int:
 
 
 def surely_no_gpu() -> bool:
-    """Whether PyTorch certainly finds no GPU, without importing it: PyTorch is built for CPUs, or there is no GPU
-    driver."""
+    """Whether PyTorch certainly finds no GPU, without importing it: PyTorch is built for CPUs, or has no GPU driver."""
     with suppress(PackageNotFoundError):
         if version("torch").endswith("+cpu"):
             return True

@@ -52,8 +52,7 @@ class RawAction:
     """Entries of a dictionary or tuple; None: an array."""
 
     def assemble(self, continuous: NDArray[Any], discrete: NDArray[Any]) -> Any:
-        """Returns N actions as arrays (N, *shape) in the environment's units, from columns (N, numbers) and (N,
-        branches)."""
+        """Returns N actions (N, *shape) in the environment's units, from columns (N, numbers) and (N, branches)."""
         return self._assemble(continuous, discrete, 0, 0)[0]
 
     def _assemble(

@@ -21,8 +21,7 @@ and the entry of `memory.stat` for inactive file cache, which counts as used but
 
 
 def free_memory(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int:
-    """Returns the free bytes of the machine, or of this process's control group or a parent group, if that has
-    fewer."""
+    """Returns the free bytes of the machine, or of its control group or a parent group, if that has fewer."""
     left = [psutil.virtual_memory().available]
     for controller, limit, used, cache in LIMITS:
         root = cgroups / controller

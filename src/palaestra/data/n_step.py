@@ -23,8 +23,7 @@ from palaestra.data.transitions import observation_table
 
 @dataclass(frozen=True, slots=True)
 class NStep:
-    """N discrete decisions, the rewards of the next few decisions, and the observation from which the return is
-    bootstrapped."""
+    """N discrete decisions, the next few rewards, and the observation from which the return is bootstrapped."""
 
     obs: tuple[Tensor, ...]  # each (N, *shape)
     choices: Tensor  # (N, B) int64

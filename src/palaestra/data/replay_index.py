@@ -22,8 +22,7 @@ Ints = NDArray[np.int64]
 
 
 class ReplayIndex:
-    """Index of `size` decisions and `rows` observations. `stretch`: decisions of a slot in a sequence; 0: no
-    sequences."""
+    """Index of `size` decisions and `rows` observations. `stretch`: decisions of a slot in a sequence; 0: none."""
 
     def __init__(self, size: int, rows: int, stretch: int) -> None:
         self.size = size

@@ -126,8 +126,7 @@ class SlottedBuffer:
         self._waiting &= ~lost
 
     def take(self, step: TimeStep) -> Rollout:
-        """Returns the rollout, each slot cut after its last completed decision; waiting decisions move to the next
-        rollout."""
+        """Returns the rollout, each slot cut after its last completed decision; waiting decisions move to the next."""
         slots = self._waiting.nonzero().squeeze(1)
         waiting = each(self._flat_decisions, lambda x: x[self._next[slots]])
         rows = self._furthest()

@@ -73,8 +73,7 @@ class DatasetForm:
         return policy_actions(self._actions, values, count)
 
     def read_masks(self, values: Any, count: int, last: NDArray[np.bool_], source: str) -> NDArray[np.bool_] | None:
-        """Returns the masks of N observations; None without choices. After an end (`last`) all choices may be
-        forbidden."""
+        """Returns the masks of N observations; None without choices. After an end (`last`) all may be forbidden."""
         if not self._masks.choices:
             return None
         rows = (

@@ -14,8 +14,7 @@ _MAX_CHOICES = 0x7FFFFFFF  # largest number of the message's field; the reader r
 
 
 def timing_of(brain: bytes, parsed: Any) -> ReadTiming:
-    """An old file lacks both the team and the `action_spec`; of these, only a converted file has the two oldest
-    fields."""
+    """An old file lacks both team and `action_spec`; of these, only a converted file has the two oldest fields."""
     if "?" in parsed.brain_name or parsed.HasField("action_spec"):
         return ReadTiming.NEXT
     return ReadTiming.OWN_RESTARTED if brain[:1] in (b"\x08", b"\x10") else ReadTiming.NEXT_RESTARTED

@@ -46,8 +46,7 @@ class Demo(DemoSource):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """A fingerprint that changes when the file is replaced or its contents change. Raises DemoError if the file is
-        gone."""
+        """A fingerprint that changes when the file or its content does. Raises DemoError if the file is gone."""
         try:
             found = self.path.stat()
         except OSError as error:

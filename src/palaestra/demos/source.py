@@ -15,8 +15,7 @@ from palaestra.demos.record_columns import DemoColumns, records_of
 
 @dataclass(frozen=True, kw_only=True)
 class DemoSource(ABC):
-    """Records of one behavior. Each iteration reads the demonstration again, and raises DemoError for a damaged
-    record."""
+    """Records of one behavior. Each iteration reads the demonstration again, with DemoError for a damaged record."""
 
     title: str
     """Its name in messages: a file's path."""
@@ -49,8 +48,7 @@ class DemoSource(ABC):
 
     @abstractmethod
     def metadata_problems(self, decisions: int, done: int, reward: float) -> list[str]:
-        """Returns a line for each fact of the metadata that disagrees with the decisions, ends and rewards that were
-        read."""
+        """Returns a line for each fact of the metadata that disagrees with the decisions, ends and rewards read."""
 
     @abstractmethod
     def chunks(self) -> Iterator[DemoColumns]:
@@ -67,8 +65,7 @@ class DemoSource(ABC):
         return pairs_of(self.chunks(), self.timing, self.title)
 
     def episodes(self) -> Iterator[Episode]:
-        """Yields decisions episode by episode; the last episode may be unfinished. Holds one episode in memory at a
-        time."""
+        """Yields decisions episode by episode; the last episode may be unfinished. Holds one episode in memory."""
         return episodes_of(self.chunks(), self.timing, self.title)
 
     def neighbours(self) -> Iterator[Neighbours]:

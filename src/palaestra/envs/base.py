@@ -76,8 +76,7 @@ _KEY = b"unity.ml-agents"
 
 @dataclass(frozen=True, slots=True)
 class TrainingFacts:
-    """Facts about a run at its start. It has the names and fields of ML-Agents' message
-    TrainingEnvironmentInitialized."""
+    """Facts about a run at its start. Has the names and fields of ML-Agents' message TrainingEnvironmentInitialized."""
 
     mlagents_version: str
     mlagents_envs_version: str

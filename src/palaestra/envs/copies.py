@@ -309,8 +309,7 @@ class Copies(list[C]):
 
 
 def named(error: EnvError, title: str) -> EnvError:
-    """Returns the error with the title of its copy in front of the message, also for classes that take other
-    arguments."""
+    """Returns the error with the title of its copy in front, also for classes that take other arguments."""
     if not str(error).startswith(title):
         error.args = (f"{title}: {error}",)
     return error

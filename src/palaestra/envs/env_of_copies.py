@@ -58,8 +58,7 @@ class EnvOfCopies(ABC, Generic[C]):
             )
 
     def interrupt(self) -> None:
-        """Makes a waiting `receive` or `reset` return soon, with the copies that are ready. Safe in a signal
-        handler."""
+        """Makes a waiting `receive` or `reset` return soon, with the ready copies. Safe in a signal handler."""
         self.copies.interrupt()
 
     def abandon(self) -> None:
@@ -67,6 +66,5 @@ class EnvOfCopies(ABC, Generic[C]):
         self.copies.kill()
 
     def close(self) -> None:
-        """Ends all copies. May be called again. Raises the first error of a copy that cannot be closed, after all have
-        ended."""
+        """Ends all copies. May be called again. Then raises the first error of a copy that cannot be closed."""
         self.copies.close()

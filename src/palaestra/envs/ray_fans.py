@@ -59,6 +59,5 @@ class RayFan:
 
 
 def unity_order(rays: int, step: float, *, ahead: float = 0.0) -> tuple[float, ...]:
-    """Returns the angles of rays `step` radians apart around `ahead`: the middle ray, then alternately right and
-    left."""
+    """Returns the angles of rays `step` radians apart around `ahead`: the middle, then alternately right and left."""
     return tuple(ahead + (-(ray + 1) // 2 * step if ray % 2 else ray // 2 * step) for ray in range(rays))

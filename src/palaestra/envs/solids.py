@@ -100,8 +100,7 @@ def solids(
 
 
 def upright(angle: ArrayLike) -> NDArray[np.float32]:
-    """Returns the quaternions (..., 4) that turn by these angles, in radians, about y: counterclockwise seen from
-    above."""
+    """Returns the quaternions (..., 4) that turn by these angles, in radians, about y: counterclockwise from above."""
     half: NDArray[np.float32] = np.multiply(angle, 0.5, dtype=np.float32)
     zero = np.zeros_like(half)
     return np.stack([zero, np.sin(half), zero, np.cos(half)], axis=-1)

@@ -122,8 +122,7 @@ class EnvWrapper:
 
     @property
     def episodes(self) -> Tensor:
-        """Number of episodes that each area has begun, (areas,) int64, on the environment's own device. Needs
-        `queue_length`."""
+        """Number of episodes begun in each area, (areas,) int64, on the environment's device. Needs `queue_length`."""
         return self._env.episodes
 
     def queue_parameters(self, values: Mapping[str, Tensor]) -> None:

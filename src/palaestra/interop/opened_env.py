@@ -57,8 +57,7 @@ def why_no_batch(env: OpenedEnv) -> str | None:
 
 
 class OpenedEnv:
-    """An environment and its current tables, reset as soon as it is opened, since a game names its behaviors only
-    then."""
+    """An environment and its current tables, reset as soon as it is opened, as a game names its behaviors only then."""
 
     def __init__(
         self,
@@ -138,8 +137,7 @@ class OpenedEnv:
         return self.tables
 
     def set_parameters(self, values: Mapping[str, Any]) -> None:
-        """Sets parameters from the next episode on: a number for all areas, or one number for each area. Raises
-        EnvError."""
+        """Sets parameters from the next episode on: a number for all areas, or one for each area. Raises EnvError."""
         self.check_open()
         areas = self.env.num_areas
         columns = {}

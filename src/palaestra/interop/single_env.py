@@ -96,8 +96,7 @@ class SingleEnv(gymnasium.Env[Any, Any]):
         return view.observation, view.reward, view.terminated, view.truncated, _info(view)
 
     def action_masks(self) -> np.ndarray:
-        """Returns the allowed choices (choices,) bool, all branches one after another, as maskable trainers need
-        them."""
+        """Returns the allowed choices (choices,) bool, all branches one after another, for maskable trainers."""
         branches = self._agents.spaces(self._agents.behavior(self._agent)).spec.action.branches
         mask = None if self._view is None else self._view.mask
         return np.ones(sum(branches), np.bool_) if mask is None else mask.copy()

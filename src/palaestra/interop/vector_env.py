@@ -181,8 +181,7 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
         return np.fromiter(rows, object, len(rows))
 
     def action_masks(self) -> Any:
-        """Returns the mask of choices that are allowed now, (num_envs, choices) bool, all branches one after
-        another."""
+        """Returns a mask of the choices allowed now, (num_envs, choices) bool, all branches one after another."""
         choices = self._spaces.spec.action.choices
         masks = (
             torch.ones(self.num_envs, choices, dtype=torch.bool, device=self.device)
@@ -196,8 +195,7 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
         self._env.set_parameters(values)
 
     def render(self) -> Any:
-        """Returns the first area's picture in a tuple (`rgb_array`); None in mode `human`, in which a window shows
-        it."""
+        """Returns the first area's picture in a tuple (`rgb_array`); None in mode `human`, which shows a window."""
         self._env.check_open()
         picture = self._window.picture(self.render_mode)
         return None if picture is None else (picture,)

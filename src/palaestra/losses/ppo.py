@@ -105,8 +105,7 @@ def branch_part(
     entropy_coef: float,
     components: int,
 ) -> HeadGradient:
-    """Returns the loss part of one branch, with the gradient for its logits: log_probs (N, branch), choice and old (N,
-    1)."""
+    """Returns the loss part of one branch, with its logits' gradient: log_probs (N, branch), choice and old (N, 1)."""
     rows = max(log_probs.shape[0], 1)
     probs = log_probs.exp()
     log_ratio = log_probs.gather(1, choice).sub_(old_log_prob)

@@ -38,8 +38,7 @@ class OwnModule(nn.Module):
         self.hidden = hidden
 
     def forward(self, x: Tensor) -> Tensor:
-        """Maps (N, *shape) to (N, hidden). Does not call the module without rows, since `view(len(x), -1)` fails
-        then."""
+        """Maps (N, *shape) to (N, hidden). Does not call the module without rows, as `view(len(x), -1)` would fail."""
         return self.module(x) if len(x) else x.new_zeros((0, self.hidden))
 
 
@@ -60,8 +59,7 @@ def find_class(kind: str, title: str, name: str) -> type[nn.Module]:
 def make_own(
     cls: type[nn.Module], title: str, shape: tuple[int, ...], hidden: int, arguments: tuple[Any, ...]
 ) -> OwnModule:
-    """Returns an instance, after one call with zeros (N, *shape). Raises PluginError if the class breaks the
-    contract."""
+    """Returns an instance, after one call with zeros (N, *shape). Raises PluginError if it breaks the contract."""
     try:
         module = cls(*arguments)
     except PalaestraError:

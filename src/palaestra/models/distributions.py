@@ -80,8 +80,7 @@ def for_environment(sample: Action) -> Action:
 
 
 def played(output: Tensor, spec: ActionSpec) -> Tensor:
-    """Returns continuous actions (N, continuous) without noise, as played but not clipped, so that they are
-    differentiable."""
+    """Returns continuous actions (N, continuous) without noise, as played but not clipped: differentiable."""
     return output[:, : spec.continuous] / RANGE
 
 

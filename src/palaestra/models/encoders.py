@@ -137,8 +137,7 @@ OURS = (SimpleEncoder, NatureEncoder, ResNetEncoder, Match3Encoder, FullyConnect
 
 
 def dense(inputs: int, outputs: int, gain: float = DENSE_GAIN) -> nn.Linear:
-    """Returns a dense layer, by default as in ML-Agents' visual encoders: normal with std gain / sqrt(inputs), biases
-    0."""
+    """Returns a dense layer, by default as in ML-Agents' visual encoders: std gain / sqrt(inputs), biases 0."""
     layer = nn.Linear(inputs, outputs)
     nn.init.normal_(layer.weight, std=gain / math.sqrt(inputs))
     nn.init.zeros_(layer.bias)

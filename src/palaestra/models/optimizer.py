@@ -28,8 +28,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Moves every parameter by its gradient; parameters without a gradient, such as frozen layers, stay the
-        same."""
+        """Moves every parameter by its gradient; parameters without a gradient, such as frozen layers, stay."""
         columns = zip(self.parameters, self._exp_avg, self._exp_avg_sq, self._steps, strict=True)
         moving = [(part[0], part[0].grad, *part[1:]) for part in columns if part[0].grad is not None]
         parameters, gradients, first, second, steps = (list(column) for column in zip(*moving, strict=True))

@@ -14,8 +14,7 @@ from palaestra.models.trunk import Inputs
 
 
 class PendingDecision:
-    """Actions ready for the environment. The rest of the decision is computed when the environment already has the
-    actions."""
+    """Actions ready for the environment. The rest of the decision is computed after the environment has them."""
 
     __slots__ = ("_finish", "action", "learned")
 

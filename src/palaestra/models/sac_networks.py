@@ -218,8 +218,7 @@ class SoftActorCritic(Trunk):
     def draw(
         self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool
     ) -> tuple[Action, list[Tensor]]:
-        """Draws a sample, before tanh; returns it with the branches' log-probabilities. `deterministic`: mean and
-        mode."""
+        """Draws a sample, before tanh; returns it and branches' log-probabilities. `deterministic`: mean and mode."""
         spec = self.spec.action
         mean, log_std = self.gaussian(output)
         plain = torch.cat([mean, output[:, 2 * spec.continuous :]], 1) if spec.branches else mean

@@ -177,8 +177,7 @@ def left_message(store: Any, size: int) -> tuple[int, str] | None:
 
 
 def within(seconds: float, ask: Callable[[], T]) -> T | None:
-    """Returns what `ask` returns from the store; None if no answer comes in time (the store's calls have no time
-    limit)."""
+    """Returns what `ask` returns from the store; None if none comes in time (the store's calls have no limit)."""
     found: list[T] = []
 
     def run() -> None:

@@ -116,8 +116,7 @@ class WorkerProcess:
             self._process.kill()
 
     def close(self, grace: float = GRACE) -> None:
-        """Closes the connection, so that the worker ends; kills the worker after `grace` seconds. May be called
-        again."""
+        """Closes the connection, so that the worker ends; kills it after `grace` seconds. May be called again."""
         self.connection.close()
         if self._process.stdin is not None:
             with suppress(OSError):

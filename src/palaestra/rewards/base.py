@@ -38,13 +38,11 @@ class RewardSignal(Protocol):
         ...
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """Takes one gradient step; returns losses, each (), by their TensorBoard tags; empty if the signal does not
-        learn."""
+        """Takes one gradient step; returns losses, each (), by their TensorBoard tags; empty if none is learned."""
         ...
 
     def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
-        """Updates the normalizer of the signal's network, if any, with all observations of a rollout, each (N,
-        *shape)."""
+        """Updates the normalizer, if the signal has one, with all observations of a rollout, each (N, *shape)."""
         ...
 
     def state_dict(self) -> dict[str, Any]:

@@ -59,8 +59,7 @@ class CuriosityModel(nn.Module):
 
 
 class Curiosity:
-    """Rewards surprise: at most 1 per decision after multiplication by `strength`, and 0 before the first gradient
-    step."""
+    """Rewards surprise: at most 1 per decision after multiplication by `strength`, 0 before the first gradient step."""
 
     Settings = CuriositySettings
     ignores_ends = True

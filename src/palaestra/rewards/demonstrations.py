@@ -71,8 +71,7 @@ def load_demonstrations(demo_path: str | Sequence[str], spec: BehaviorSpec, devi
 
 
 def open_demonstrations(sources: Sequence[Path | str]) -> tuple[list[DemoSource], list[str]]:
-    """Returns the demonstrations, and remarks on empty recordings, which are left out. Raises DemoError if all are
-    empty."""
+    """Returns the demonstrations, and remarks on empty recordings, which are left out. Raises DemoError if all are."""
     demos: list[DemoSource] = []
     empty: list[str] = []
     for source in sources:

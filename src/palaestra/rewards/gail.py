@@ -62,8 +62,7 @@ class GAIL:
         return functional.softplus(self.model.logit(self.model.features(evidence))).clamp(max=MOST)
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """Takes a gradient step with the discriminator, on these decisions and as many decisions of the
-        demonstrations."""
+        """Takes a gradient step with the discriminator, on these decisions and as many of the demonstrations."""
         model = self.model
         both = self._with_theirs(batch)
         features = model.features(both)
@@ -121,8 +120,7 @@ class GAIL:
 
 
 class Discriminator(nn.Module):
-    """Maps observations, with actions or without, to a logit, which is above 0 (D > 1/2) for the demonstrator's
-    decisions."""
+    """Maps observations, with actions or without, to a logit, above 0 (D > 1/2) for the demonstrator's decisions."""
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, actions: bool, bottleneck: bool) -> None:
         """`actions`: it sees the action too, and whether the episode ended with it. `bottleneck`: see `Bottleneck`."""
@@ -147,8 +145,7 @@ class Discriminator(nn.Module):
         return features if self.bottleneck is None else self.bottleneck.mean(features)
 
     def logit(self, features: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Returns the logit, (N,). With a bottleneck `generator` draws the code; without a generator the code is its
-        mean."""
+        """Returns the logit, (N,). With a bottleneck `generator` draws the code; without one the code is its mean."""
         if self.bottleneck is not None and generator is not None:
             features = self.bottleneck.drawn(features, generator)
         return self.verdict(features).squeeze(1)

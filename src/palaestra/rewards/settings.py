@@ -75,8 +75,7 @@ class ExtrinsicSettings(SignalFields, Settings):
 
 
 class CuriositySettings(EncodingSize, SignalFields, Settings):
-    """Reward for observations that a forward model predicts badly. Pathak et al. 2017,
-    https://arxiv.org/abs/1705.05363."""
+    """Reward for observations that the model predicts badly. Pathak et al. 2017, https://arxiv.org/abs/1705.05363."""
 
     network_settings: NetworkSettings = NetworkSettings()
     """Encoder of the observations."""

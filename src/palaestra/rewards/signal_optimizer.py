@@ -54,8 +54,7 @@ class SignalOptimizer(Generic[Network]):
 
 
 def seeded(make: Callable[[], Network], seed: int) -> Network:
-    """Returns the network that `make` makes, with weights from this seed; torch's global random stream is not
-    advanced."""
+    """Returns the network that `make` makes, with weights from this seed; torch's global random state stays."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return make()

@@ -162,6 +162,5 @@ class RewardSignals:
 
 
 def title(name: str) -> str:
-    """Returns a signal's name in TensorBoard tags, as ML-Agents writes it; for `package.module:Class` the class
-    name."""
+    """Returns a signal's name in TensorBoard tags, as in ML-Agents; for `package.module:Class` the class name."""
     return name.rpartition(":")[2] if ":" in name else name.capitalize()

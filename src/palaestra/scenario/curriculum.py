@@ -205,8 +205,7 @@ class Curricula:
         self._mixed = set(behaviors)
 
     def status(self, behavior: str | None = None) -> list[str]:
-        """Returns a line for each parameter with lessons left; `behavior`: only for criteria that measure this
-        behavior."""
+        """Returns a line for each parameter with lessons left; `behavior`: only for criteria that measure it."""
         waiting = [(each, each.criterion) for each in self.all.values() if each.criterion is not None]
         return [
             each.status(self._episodes_of(criterion))

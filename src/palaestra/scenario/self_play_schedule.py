@@ -129,8 +129,7 @@ class Pool:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a saved state, also an old one without win rates; a smaller window drops snapshots as `admit`
-        does."""
+        """Restores a state, also an old one without win rates; a smaller window drops snapshots as `admit` does."""
         self.rates.load_state_dict(state.get("rates", {}))
         self._keep(state["numbers"])
         restore_rng(self._generator, state["chance"])

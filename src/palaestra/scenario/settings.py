@@ -198,8 +198,7 @@ def constant(parameter: float | SamplerSettings | CurriculumSettings) -> float |
 
 
 class PrioritySettings(Settings):
-    """How often each copy is drawn with `opponents: prioritized`. x is the learning policy's win rate against that
-    copy."""
+    """How often each copy is drawn with `opponents: prioritized`. x is the learning policy's win rate against it."""
 
     weights: Literal["hard", "even"] = "hard"
     """Weight of a copy: hard, `(1 - x) ** power`, favors copies that win; even, `x * (1 - x)`, favors equals."""

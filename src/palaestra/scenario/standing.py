@@ -9,8 +9,7 @@ WORST_RATE, WORST_STEP = "Self-play/Worst Win Rate", "Self-play/Worst Snapshot"
 
 
 def standing(rates: Sequence[tuple[float, float]]) -> dict[str, float]:
-    """Returns metrics of the win rates against snapshots, each given with the snapshot's step; empty if there are
-    none."""
+    """Returns metrics of the win rates against snapshots, each with the snapshot's step; empty if there are none."""
     if not rates:
         return {}
     worst, step = min(rates)

@@ -155,8 +155,7 @@ class _Overrides:
 
 
 def _nearly_named(kind: type, above: Sequence[type]) -> dict[str, str]:
-    """Returns public methods that no class in `above` has but that resemble a method to override, each with its
-    warning."""
+    """Returns public methods that no class in `above` has but that resemble one to override, each with its warning."""
     known = [name for name in OVERRIDDEN if any(name in vars(one) for one in above)]
     found = {}
     for owner in (one for one in kind.__mro__ if one not in above and one is not object):

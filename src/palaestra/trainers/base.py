@@ -61,8 +61,7 @@ class Trainer(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns weights (under `network`), optimizer, statistics, random streams: everything on which updates
-        depend."""
+        """Returns weights (under `network`), optimizer, statistics, random streams: all on which updates depend."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -152,8 +151,7 @@ def refuse(
     signals: Collection[str] = ("extrinsic",),
     speedups: Collection[str] = (),
 ) -> None:
-    """Raises ConfigError if settings need more than the trainer offers: actions, memory, cloning, reward signals,
-    SPEEDUPS."""
+    """Raises ConfigError if settings need more than it offers: actions, memory, cloning, reward signals, SPEEDUPS."""
     wrong = []
     if spec.action.continuous and not continuous:
         wrong.append(

@@ -48,8 +48,7 @@ def bfloat16_pays(network: Trunk, device: torch.device) -> bool:
 
 
 def has_bfloat16(device: torch.device) -> bool:
-    """Whether the processor has units for bfloat16. Without such units bfloat16 is emulated, which is slower than
-    float32."""
+    """Whether the processor has units for bfloat16. Without them bfloat16 is emulated, which is slower than float32."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     checks = (getattr(torch.cpu, name, None) for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"))

@@ -65,8 +65,7 @@ class Cloning:
         self._parts = Parts(optimizer=self._imitation.optimizer, sample_rng=self._imitation.generator)
 
     def rate(self, step: int) -> float:
-        """Returns the learning rate: the policy's initial learning rate times `strength`, falling linearly to 0 at
-        `steps`."""
+        """Returns the learning rate: the policy's initial rate times `strength`, falling linearly to 0 at `steps`."""
         left = max(0.0, 1 - step / self.settings.steps) if self.settings.steps else 1.0
         return self._learning_rate * self.settings.strength * left
 
@@ -192,8 +191,7 @@ class ImitationBatches:
 def imitation_batches(
     demonstrations: Demonstrations, student: Student, sequence_length: int | None
 ) -> ImitationBatches:
-    """Returns demonstrations ready for a student, whose memory is empty where sequences (of `sequence_length`)
-    begin."""
+    """Returns demonstrations ready for a student, with empty memory where sequences (of `sequence_length`) begin."""
     if sequence_length is None:
         return ImitationBatches(demonstrations.decisions)
     last = demonstrations.last

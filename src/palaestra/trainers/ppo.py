@@ -359,6 +359,5 @@ def _policy_gradient(network: ActorCritic, output: Tensor, batch: Minibatch, c: 
 
 
 def clip_gradients(parameters: Sequence[Tensor], max_norm: float | None) -> Tensor:
-    """Scales gradients down to a norm of at most `max_norm` (None: does not scale) and returns the norm before scaling,
-    ()."""
+    """Scales gradients down to a norm of at most `max_norm` (None: leaves them) and returns the norm before, ()."""
     return gradient_norm(parameters) if max_norm is None else nn.utils.clip_grad_norm_(parameters, max_norm)

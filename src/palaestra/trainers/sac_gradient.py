@@ -63,8 +63,7 @@ class SoftLosses(Protocol):
 
 
 class SoftGradient:
-    """Takes gradient steps on drawn decisions. All losses are computed with the same weights; then all weights are
-    updated."""
+    """Takes gradient steps on drawn decisions. All losses are computed with the same weights; then all are updated."""
 
     def __init__(
         self,
@@ -242,6 +241,5 @@ def held(critics: SoftCritics) -> SoftCritics:
 
 
 def explained_share(spread: float, residual: float, mean: float) -> float:
-    """Returns a signal's `explained_variance` from variance and mean of the targets, and from the variance of the
-    residuals."""
+    """Returns a signal's `explained_variance` from variance and mean of the targets, and variance of the residuals."""
     return 1 - residual / spread if spread > (1e-6 * mean) ** 2 else math.nan

@@ -18,8 +18,7 @@ def get_platform() -> str:
 
 
 def validate_environment_path(env_path: str) -> str | None:
-    """Returns the file to start for a build's name (with or without suffix) or its folder; None if there is no such
-    file."""
+    """Returns the file to start for a build's name (with or without suffix) or its folder; None if there is none."""
     found = executable.find(env_path, get_platform())
     return None if found is None else str(found)
 

@@ -32,8 +32,7 @@ class StepResult:
 
 
 class GameBackend(ABC):
-    """Base class of connections to a game, which answers each message. `specs` grows as the game announces
-    behaviors."""
+    """Base class of connections to a game, which answers each message. `specs` grows with the game's behaviors."""
 
     def __init__(self) -> None:
         self.specs: dict[str, BehaviorSpec] = {}

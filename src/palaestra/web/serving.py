@@ -117,8 +117,7 @@ def _ending_on_hangup(server: uvicorn.Server) -> Iterator[None]:
 
 
 def add_pages(site: Site, streams: SceneStreams, invitation_to: Callable[[str], Invitation]) -> None:
-    """Registers every page and its WebSockets. `invitation_to` makes the link to a game, by its key, for a second
-    person."""
+    """Registers every page and its WebSockets. `invitation_to` makes a second person's link to a game, by its key."""
     from palaestra.runtime.monitor.run_index import RunIndex
     from palaestra.web.dashboard.runs_page import add_runs_page
     from palaestra.web.people.play_page import add_play_page

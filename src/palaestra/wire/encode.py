@@ -89,8 +89,7 @@ class ActionWriter:
         self._discrete_at += len(head)
 
     def write(self, continuous: NDArray[np.float32], discrete: NDArray[np.int64]) -> bytes:
-        """Encodes `continuous` (N, numbers) and `discrete` (N, branches), in the order in which agents asked for
-        decisions."""
+        """Encodes `continuous` (N, numbers) and `discrete` (N, branches), in the order of the agents' requests."""
         agents = len(continuous)
         rows = np.empty((agents, len(self._template)), np.uint8)
         rows[:] = self._template

@@ -46,8 +46,7 @@ LONGEST_LOG = 256 * 2**20
 
 
 class WarningLimiter:
-    """Limits the rate of warnings: shows a burst, then one warning every PAUSE seconds, which says how many were left
-    out."""
+    """Limits the rate of warnings: shows a burst, then one warning every PAUSE seconds, with the number left out."""
 
     def __init__(self, show: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._show = show

@@ -207,8 +207,7 @@ def has_ipv6() -> bool:
 
 
 def holder_of(port: int) -> str | None:
-    """Returns name and number of the process that listens on a port; None if there is none, or if the system hides
-    it."""
+    """Returns name and number of the process that listens on a port; None if there is none, or the system hides it."""
     with suppress(psutil.Error, OSError):
         for connection in psutil.net_connections("tcp"):
             number = connection.laddr[1] if len(connection.laddr) == 2 else None

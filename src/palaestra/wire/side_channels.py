@@ -181,8 +181,7 @@ class SideChannel:
         self._sent: deque[tuple[int | None, bytes]] = deque()  # for which copy; None: for all
 
     def receive(self, message: IncomingMessage, copy: int) -> None:
-        """Handles a message from one copy of the game. An exception ends the run with an error that names the
-        channel."""
+        """Handles a message from one copy of the game. An exception ends the run with an error that names it."""
         raise ProtocolError(
             "the channel is send-only, and the game sent a message on it; override `receive` to take it"
         )

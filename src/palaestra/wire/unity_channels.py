@@ -115,8 +115,7 @@ class ParametersSender(SideChannel):
 
 
 def read_parameter(message: IncomingMessage) -> tuple[str, str, list[float], int]:
-    """Returns name, kind ("value" or one of DISTRIBUTIONS), numbers and seed. Raises ProtocolError for an unknown
-    kind."""
+    """Returns name, kind ("value" or one of DISTRIBUTIONS), numbers and seed. Raises ProtocolError for other kinds."""
     name = message.read_string()
     if (data := message.read_int32()) == 0:
         return name, "value", [message.read_float32()], 0

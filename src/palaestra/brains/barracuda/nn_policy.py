@@ -77,8 +77,7 @@ def read_policy(
 
 
 def load_nn(path: Path) -> bytes:
-    """Returns a file as an ONNX model with the tensor names of the file: `vector_observation` takes all vectors,
-    joined."""
+    """Returns a file as an ONNX model with the file's tensor names: `vector_observation` takes all vectors, joined."""
     return policy_graph(read_policy(path), own_names=True).model().SerializeToString()
 
 

@@ -51,8 +51,7 @@ def _indented(begin: str, text: str, width: int) -> str:
 
 
 def pointed(message: str, topic: str) -> str:
-    """Returns a message with the line that names its topic, unless the message of another process has that line
-    already."""
+    """Returns a message with the line that names its topic, unless another process has added it already."""
     return f"{message}\n{POINTER}{topic}" if topic and POINTER not in message else message
 
 

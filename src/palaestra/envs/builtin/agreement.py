@@ -32,8 +32,7 @@ class ModelScore:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """The result of a training in Palaestra's environment with ML-Agents' own settings file for the example,
-    unchanged."""
+    """Result of a training in Palaestra's environment with ML-Agents' own settings file for the example, unchanged."""
 
     settings: str
     """File among the settings of ML-Agents, such as ppo/Worm.yaml."""
@@ -65,8 +64,7 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Comparison of an environment with Unity's example of the same name. Each entry is a sentence without a full
-    stop."""
+    """Comparison of an environment with Unity's example of its name. Each entry is a sentence without a full stop."""
 
     same: tuple[str, ...]
     """Facts that equal Unity's, up to rounding."""

@@ -41,8 +41,7 @@ def space_of(env: Any, attribute: str, name: str) -> gymnasium.Space:
 
 
 def attribute_of(env: Any, attribute: str, name: str, missing: Any = None) -> Any:
-    """Returns an attribute of a user's environment, or `missing`. Raises EnvError for an attribute that cannot be
-    read."""
+    """Returns an attribute of a user's environment, or `missing`. Raises EnvError if it cannot be read."""
     try:
         return getattr(env, attribute)
     except STOPS:

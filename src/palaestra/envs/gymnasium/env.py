@@ -155,8 +155,7 @@ class GymnasiumEnv:
         return self._tables(self._envs.step(self._actions.batch(actions.get(self.behavior, self._no_action))))
 
     def step_arrays(self, arrays: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, TimeStep] | None:
-        """Simulates a tick. If no episode ends, fills `arrays` and returns None, else returns the tables as `step`
-        does."""
+        """Simulates a tick. If no episode ends, fills `arrays` and returns None, else returns tables as `step` does."""
         own = arrays[self.behavior]
         tick = self._envs.step(self._actions.batch_arrays(own["continuous"], own["discrete"]))
         all_act = tick.acting is None and self._acting is self._all_true

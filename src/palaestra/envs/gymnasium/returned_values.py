@@ -29,8 +29,7 @@ FLAGS = frozenset((bool, np.bool_))
 
 
 def check_reset(result: Any, name: str) -> tuple[Any, dict[str, Any]]:
-    """Returns the observation and info that `reset` returned. Raises EnvError for an environment of the old Gym
-    interface."""
+    """Returns the observation and info that `reset` returned. Raises EnvError for the old Gym interface."""
     if isinstance(result, tuple) and len(result) == 2:
         obs, info = result
         if info is None or isinstance(info, dict):
@@ -62,8 +61,7 @@ def is_old_step(error: BaseException) -> bool:
 
 
 def rewards(given: Any, count: int, name: str) -> np.ndarray:
-    """Converts rewards to a new array (N,); a reward may also be an array of one number. Raises EnvError for anything
-    else."""
+    """Converts rewards to a new array (N,); each may be an array of one number. Raises EnvError for anything else."""
     try:
         array = np.array(given)
     except (TypeError, ValueError):

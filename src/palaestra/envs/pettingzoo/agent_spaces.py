@@ -100,8 +100,7 @@ class AgentSpaces:
         return agents[0], f"{type(error).__name__}: {error}"
 
     def mask_method(self, env: Any) -> tuple[str, Callable[..., Any]] | None:
-        """Returns a method that returns masks, of one agent or of all, with its name; None if there is no such
-        method."""
+        """Returns a method that returns masks, of one agent or of all, with its name; None without such a method."""
         return self._masks.method(env, most=1)
 
     def masks(self, observations: Sequence[Any], infos: Sequence[Any], agents: Sequence[str]) -> np.ndarray | None:

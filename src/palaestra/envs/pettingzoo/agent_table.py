@@ -53,8 +53,7 @@ class AgentTable:
         self.asking = []
 
     def actions(self, given: Mapping[str, Action]) -> list[tuple[Member, object]]:
-        """Returns the actions of the agents that asked for one. Raises EnvError if there are no actions for this
-        behavior."""
+        """Returns the actions of the agents that asked for one. Raises EnvError without actions for this behavior."""
         if not self.asking:
             return []
         if (action := given.get(self.behavior)) is None:

@@ -97,8 +97,7 @@ class Area:
         return agents
 
     def names(self, listed: str) -> list[Agent]:
-        """Returns the agents that an attribute of the environment lists. Raises EnvError if the attribute is no
-        list."""
+        """Returns the agents that an environment's attribute lists. Raises EnvError if the attribute is no list."""
         found = self.guarded(f"`{listed}`", getattr, self.env, listed)
         if isinstance(found, str) or not isinstance(found, Iterable):
             raise self.wrong(f"`{listed}` is {found!r:.80}; expected a list of names")
@@ -195,8 +194,7 @@ class Area:
         return {**given, key: masks.get(agent) if isinstance(masks, Mapping) and agent in masks else masks}
 
     def group_parts(self, earned: Mapping[Agent, float]) -> dict[Agent, float]:
-        """Returns each agent's group reward: the mean over the members that are present, exact if all earned the
-        same."""
+        """Returns each agent's group reward: the mean over the members present, exact if all earned the same."""
         if self.group_of is None:
             return {}
         members: dict[int, list[Agent]] = {}

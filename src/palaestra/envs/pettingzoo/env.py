@@ -119,8 +119,7 @@ class PettingZooEnv:
         self._parameters.set(values)
 
     def render(self, area: int) -> np.ndarray:
-        """Returns an image of an area. Raises EnvError if the environment was made without the render mode
-        rgb_array."""
+        """Returns an image of an area. Raises EnvError if it was made without the render mode rgb_array."""
         return self._areas[area].render()
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -28,8 +28,7 @@ class CopyChanges:
         """Calls that are for the first copy alone, by what they are about."""
 
     def seeds_used(self, index: int) -> int:
-        """Returns the number of seeds that all copies together would have used if each had restarted as often as this
-        copy."""
+        """Returns the number of seeds that all copies would have used, had each restarted as often as this copy."""
         return self._copies.restarts(index) * self._first_area[-1]
 
     def set(self, values: Mapping[str, Tensor]) -> None:

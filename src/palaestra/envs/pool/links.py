@@ -29,8 +29,7 @@ class Link(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Starts the process or runner; also again after `end`. Its first message has the facts about its
-        environment."""
+        """Starts the process or runner; again after `end`. Its first message has the facts about its environment."""
 
     @abstractmethod
     def describe_end(self) -> str:

@@ -33,8 +33,7 @@ class GrowingLogs:
         self._next = 0.0
 
     def take(self, now: bool = False) -> list[LogPart]:
-        """Returns the pieces that are new since the last call; empty if that call was a moment ago, unless `now` is
-        set."""
+        """Returns the pieces that are new since the last call; empty if that was a moment ago, unless `now`."""
         if not now and time.monotonic() < self._next:
             return []
         self._next = time.monotonic() + INTERVAL
@@ -56,8 +55,7 @@ class GrowingLogs:
 
 
 def write_logs(folder: Path, parts: Sequence[LogPart]) -> None:
-    """Appends pieces to the logs in a folder. Ignores a log that cannot be written, because the run should not end for
-    it."""
+    """Appends pieces to the logs in a folder. Ignores a log that cannot be written, as no run should end for it."""
     for part in parts:
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)

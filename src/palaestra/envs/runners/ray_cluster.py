@@ -168,8 +168,7 @@ def import_ray(address: str | None) -> Any:
 
 
 def connect(ray: Any, options: RunnerOptions, address: str | None) -> None:
-    """Connects with the cluster at the address, with the cluster of a submitted job, or with a new one. Raises
-    EnvError."""
+    """Connects with the cluster at the address, of a submitted job, or a new one. Raises EnvError."""
     common: dict[str, Any] = {
         "configure_logging": False,
         "log_to_driver": options.show_output,

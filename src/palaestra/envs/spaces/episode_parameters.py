@@ -62,8 +62,7 @@ class EpisodeParameters:
         return {"options": options} if options else {}
 
     def began(self, area: int) -> None:
-        """Checks once that `reset` did not change attributes that were set. Raises EnvError if `reset` sets them
-        itself."""
+        """Checks once that `reset` did not change the set attributes. Raises EnvError if `reset` sets them itself."""
         for name in self._unchecked & self._values[area].keys():
             self._unchecked.discard(name)
             target = self.targets.of[name][-1]

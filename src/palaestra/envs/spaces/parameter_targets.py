@@ -99,8 +99,7 @@ class Attribute:
 
 @dataclass(slots=True)
 class ParameterTargets:
-    """Targets of the parameters of an environment, their defaults, and the reasons why some parameters have no
-    target."""
+    """Targets of the parameters of an environment, their defaults, and why some parameters have no target."""
 
     of: dict[str, tuple[Target, ...]] = field(default_factory=dict[str, Any])
     defaults: dict[str, float] = field(default_factory=dict[str, float])

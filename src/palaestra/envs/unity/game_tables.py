@@ -67,8 +67,7 @@ class GameTables:
         return steps
 
     def write(self, actions: Mapping[str, Action]) -> dict[int, dict[str, bytes]]:
-        """Returns the actions for the agents of the last tick, by copy and behavior key; zeros for agents without
-        actions."""
+        """Returns the actions for the agents of the last tick, by copy and behavior key; zeros without actions."""
         written: dict[int, dict[str, bytes]] = {}
         for name, waiting in self._waiting.items():
             action = actions.get(name)

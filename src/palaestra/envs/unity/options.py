@@ -38,6 +38,5 @@ class UnityOptions:
     show_output: bool = False  # print the output of builds on our terminal
 
     def wait_for(self) -> float:
-        """Returns the seconds of silence after which a build counts as failed and the user of the Editor is
-        reminded."""
+        """Returns the seconds of silence after which a build counts as failed and the Editor's user is reminded."""
         return DEFAULT_TIMEOUT if self.timeout_wait is None else self.timeout_wait

@@ -38,8 +38,7 @@ _CRASHES = {
 
 
 def arguments(options: UnityOptions, copy: int, port: int, log: Path | None) -> list[str]:
-    """Returns a build's arguments in the order of the original toolkit. Without `log` the build uses its default log
-    file."""
+    """Returns a build's arguments in ML-Agents' order. Without `log` the build uses its default log file."""
     blind = options.no_graphics or (options.no_graphics_monitor and copy != 0)
     display = ["-nographics", "-batchmode"] if blind else []
     logged = any(arg.lower() == "-logfile" for arg in options.args)
@@ -199,8 +198,7 @@ def _signal_name(number: int) -> str:
 
 
 def _launch(command: list[str], output: BinaryIO | None, retry_after: float = 0.5) -> subprocess.Popen[bytes]:
-    """Starts a process in its own group. Retries once if the file is being written, such as a build that is still
-    copied."""
+    """Starts a process in its own group. Retries once if the file is being written, such as a build still copied."""
     try:
         return subprocess.Popen(
             command,

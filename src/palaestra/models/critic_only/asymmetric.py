@@ -51,8 +51,7 @@ class BothBodies:
     bodies: tuple[StackedMLP, StackedMLP]
 
     def trace(self, encodings: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Trace, Trace]]:
-        """Maps two encodings, each (1, N, in), to features (2, N, hidden), and also returns the inputs of
-        `backward`."""
+        """Maps two encodings, each (1, N, in), to features (2, N, hidden), and returns the inputs of `backward`."""
         (actors, trace), (critics, other) = (body.trace(x) for body, x in zip(self.bodies, encodings, strict=True))
         return torch.cat([actors, critics]), (trace, other)
 
@@ -130,8 +129,7 @@ class AsymmetricActorCritic(Trunk):
         return torch.stack([self.features(i, inputs, extra) for i in range(self.networks)])
 
     def remember(self, index: int, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the features of actor or critic and its state after a decision; `recurrent_state` (N, L) has both
-        states."""
+        """Returns the features of actor or critic and its state after a decision; `recurrent_state` (N, L): of both."""
         if index == ACTOR:
             return super().remember(0, inputs, recurrent_state)
         return self.critic.remember(0, inputs, self._of_critic(recurrent_state))

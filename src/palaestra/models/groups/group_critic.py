@@ -66,8 +66,7 @@ class GroupCritic(nn.Module):
         return self.own_head(features)
 
     def own_value(self, features: Tensor, agents: Tensor) -> Tensor:
-        """Returns values (..., K) of own observations, from features (..., inputs) and the number of `agents`
-        (...,)."""
+        """Returns values (..., K) of own observations, from features (..., inputs) and numbers of `agents` (...,)."""
         own = self.own_head(features)
         if self.count_head is None:
             return own

@@ -30,8 +30,7 @@ def fits(x: Tensor) -> bool:
 
 
 class NormedLayer(NamedTuple):
-    """A linear layer of one network with a norm: for the first layer the norm before it, for others the norm after
-    it."""
+    """A linear layer of one network with a norm: for the first the norm before it, for others the norm after it."""
 
     weight: Tensor  # (out, in)
     scale: Tensor  # (width,) the norm's
@@ -171,8 +170,7 @@ class Heads(torch.autograd.Function):
 
 
 def of_weight(x: Tensor, grad: Tensor) -> Tensor:
-    """Returns the gradient of weights (out, in) from their inputs (N, in) and the gradient of their outputs (N,
-    out)."""
+    """Returns the gradient of weights (out, in) from their inputs (N, in) and their outputs' gradient (N, out)."""
     # of the two the narrower one is copied
     return multiplied(grad.t(), x.t()) if x.shape[1] > grad.shape[1] else multiplied(x.t(), grad.t()).t()
 

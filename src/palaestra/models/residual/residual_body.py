@@ -145,8 +145,7 @@ class ResidualBody(nn.Module):
 
     @contextmanager
     def learning(self) -> Iterator[None]:
-        """Within the block (gradient steps only), normalizes by the given rows, and learns the statistics of these
-        rows."""
+        """Within the block (gradient steps only), normalizes by the given rows, and learns their statistics."""
         self._learns = True
         try:
             yield
@@ -155,8 +154,7 @@ class ResidualBody(nn.Module):
 
     @torch.no_grad()
     def bound(self) -> None:
-        """Scales each row of weights to length 1, and each norm's scale and bias together to the length of a vector of
-        ones."""
+        """Scales each row of weights to length 1, and each norm's scale and bias together to the length of all ones."""
         for weight, norm in self._layers:
             weight.div_(torch.linalg.vector_norm(weight, dim=2, keepdim=True))
             affine = norm.affine

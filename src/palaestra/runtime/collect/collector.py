@@ -96,8 +96,7 @@ class BehaviorCollector:
         return completed
 
     def forget(self) -> None:
-        """Drops the rollout and the open episodes, because the slots now get other agents, possibly in another
-        number."""
+        """Drops the rollout and the open episodes, as the slots now get other agents, possibly more or fewer."""
         self.policy.forget()
         self.buffer = None
         self.meter.forget()

@@ -73,8 +73,7 @@ def _restore_episodes(one: BehaviorCollector, saved: Mapping[str, Any], step: Ti
 
 
 def restore_buffer(one: BehaviorCollector, saved: Mapping[str, Any] | None, step: TimeStep) -> None:
-    """Restores a behavior's open rollout, if there was one. `step`: the table with which the rollout's episodes
-    continue."""
+    """Restores a behavior's open rollout, if there was one. `step`: the table with which its episodes continue."""
     if saved is not None and one.rollout_size is not None:
         one.buffer = one.make_buffer(step, one.policy.blank(step))
         if saved["kind"] == type(one.buffer).__name__:  # else opponents came or went

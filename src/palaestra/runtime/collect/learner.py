@@ -98,8 +98,7 @@ class Learner:
 
     @property
     def left(self) -> int:
-        """Number of decisions that this rank makes until a summary, a checkpoint or the end is due; 0 or less if one is
-        due."""
+        """Decisions that this rank makes until a summary, a checkpoint or the end is due; 0 or less if one is."""
         due = min(self.next_summary, self.next_checkpoint)
         due = min(due, self.settings.max_steps) if self.training else due
         return self._group.share(due - self.agreed) - (self.collector.decisions - self.met)
@@ -126,8 +125,7 @@ class Learner:
         return self._finite(measured)
 
     def finish(self) -> dict[str, float]:
-        """Waits for the last update and lets it take effect. Returns the update's measurements, if any. Raises
-        Diverged."""
+        """Waits for the last update and lets it take effect. Returns its measurements, if any. Raises Diverged."""
         return self._finite(self.process.finish().read())
 
     def _finite(self, measured: dict[str, float]) -> dict[str, float]:

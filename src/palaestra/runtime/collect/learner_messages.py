@@ -41,8 +41,7 @@ class LearnerMessages:
         self._watches_length = isinstance(settings.hyperparameters, PPOSettings | POCASettings)
 
     def send(self, info: Send, warning: Send) -> None:
-        """Sends the trainer's messages and warnings. Raises ConfigError if something that the trainer needs is
-        missing."""
+        """Sends the trainer's messages and warnings. Raises ConfigError if something it needs is missing."""
         name = self._collector.name
         try:
             remarks = self._trainer.remarks() if isinstance(self._trainer, Remarks) and not self._inference else []
@@ -64,8 +63,7 @@ class LearnerMessages:
             warning(f"{self._collector.name}: {text}")
 
     def send_warnings(self, warning: Send, rollout: Rollout | None = None) -> None:
-        """Sends the trainer's warnings since the last call, and warnings about a `rollout` that was used for
-        learning."""
+        """Sends the trainer's warnings since the last call, and those about a `rollout` used for learning."""
         found = [] if rollout is None else [*self._about_groups(rollout), *self._about_length(rollout)]
         found += self._trainer.warnings() if isinstance(self._trainer, Warns) and not self._inference else []
         for text in found:

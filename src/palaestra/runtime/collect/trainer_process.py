@@ -103,8 +103,7 @@ class FlatWeights:
 
 
 class TrainerProcess:
-    """Represents a trainer in another process. `update` starts one update and returns the metrics of the previous
-    one."""
+    """Represents a trainer in another process. `update` starts one update and returns the previous one's metrics."""
 
     def __init__(
         self,
@@ -153,8 +152,7 @@ class TrainerProcess:
         self.waiting_seconds = 0.0
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
-        """Waits for the previous update, then starts one with this rollout. Returns the metrics of the previous
-        update."""
+        """Waits for the previous update, then starts one with this rollout. Returns the previous metrics."""
         if not self._sent_network:
             self._ask("network", self.network.state_dict())
             self._sent_network = True
@@ -180,8 +178,7 @@ class TrainerProcess:
         return metrics
 
     def newest_network(self) -> Trunk:
-        """Returns the network after the running update, for which it waits: a copy if that update has not taken
-        effect."""
+        """Returns the network after the running update, for which it waits: a copy if it has not taken effect."""
         self._wait()
         if self._updated is None:
             return self.network

@@ -114,8 +114,7 @@ def resampled(curves: Sequence[Points], *, by_time: bool) -> tuple[Floats, Float
 
 
 def ranges(words: Sequence[str], curves: Mapping[str, Sequence[Points]]) -> dict[str, Range]:
-    """Returns for each task the two values that become 0 and 1. `curves`: all runs' curves by task. Raises
-    ConfigError."""
+    """Returns for each task the values that become 0 and 1. `curves`: all runs' curves by task. Raises ConfigError."""
     found: dict[str, Range] = {}
     for word in words:
         task, equal, text = word.rpartition("=")

@@ -122,8 +122,7 @@ class RequestBox:
         self._earlier = set(self._names())
 
     def take(self) -> list[RunRequest]:
-        """Returns new requests, at most once every `POLL` seconds; refuses requests that do not belong to this
-        session."""
+        """Returns new requests, at most every `POLL` seconds; refuses requests that do not belong to this session."""
         now = time.monotonic()
         if now - self._looked < POLL:
             return []

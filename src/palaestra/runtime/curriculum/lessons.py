@@ -74,8 +74,7 @@ class Lessons(RunPart):
         return {name: self.curricula.all[name].number if name in self.curricula.all else 0 for name in self._settings}
 
     def joined(self, learner: Learner) -> None:
-        """Adds a behavior that learns. Criteria that name no behavior apply to the first behavior that all ranks
-        have."""
+        """Adds a behavior that learns. Criteria that name no behavior apply to the first that all ranks have."""
         if not self.curricula.has_behaviors:
             choose_behavior(self.curricula, self._context.group.known(self._shared(), ()))
         elif self.curricula.default_behavior is not None and self._ticks:

@@ -88,8 +88,7 @@ class Parameters(RunPart):
         return not self._draws
 
     def set(self, lessons: Mapping[str, int]) -> None:
-        """Sets every parameter's lesson, from each area's next episode on; 0 for parameters that `lessons` does not
-        name."""
+        """Sets every parameter's lesson, from each area's next episode on; 0 for those not in `lessons`."""
         self._lessons = dict(lessons)
         self._set_all()
         self._refill()
@@ -102,8 +101,7 @@ class Parameters(RunPart):
         self._refill()
 
     def asked(self, request: RunRequest) -> str | None:
-        """Gives a parameter a constant value from each area's next episode on, in place of the value in the
-        settings."""
+        """Gives a parameter a constant value from each area's next episode on, in place of the settings' value."""
         if request.kind != "parameter":
             return None
         env = self._env
@@ -148,8 +146,7 @@ class Parameters(RunPart):
         return self._episodes_before + self._queue.episodes
 
     def count_from(self, episodes: Tensor) -> None:
-        """Continues each area's episode count from these numbers (areas,), also if there are more or fewer areas
-        now."""
+        """Continues each area's episode count from these numbers (areas,), also with more or fewer areas now."""
         now = self._queue.episodes
         self._episodes_before = _resized(episodes, now) - now
         self._refill()
@@ -204,8 +201,7 @@ class Parameters(RunPart):
         }
 
     def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:
-        """Lets the restored episodes continue with their values; new episodes began with the values of the saved
-        state."""
+        """Lets the restored episodes continue with their values; new episodes began with the saved state's values."""
         if not restored:
             return
         self.count_from(state["episode"])
@@ -333,8 +329,7 @@ class EnvWithParameters(EnvWrapper):
 
 
 class ParameterQueue:
-    """A queue of each area's next parameters, for environments without such a queue: sets values when episodes
-    begin."""
+    """A queue of each area's next parameters, for environments without one: sets values when episodes begin."""
 
     queue_length = 64
     """See `EnvWrapper`."""

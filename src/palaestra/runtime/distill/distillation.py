@@ -122,8 +122,7 @@ def distill(wanted: StudentRequest) -> Distillation:
 
 
 def judged(wanted: StudentRequest, models: Models, teachers: Mapping[str, Policy], result: Result) -> Distillation:
-    """Returns the comparison: plays teachers and students in the same environment, and measures the time per
-    decision."""
+    """Returns the comparison: plays teachers and students in the same environment, measures the time per decision."""
     students = {name: load_policy(file, seed=wanted.seed or 0) for name, file in result.models.items()}
     if models.settings is None and len(teachers) == 1:  # a file, which has taught all of them
         teachers = dict.fromkeys(students, next(iter(teachers.values())))

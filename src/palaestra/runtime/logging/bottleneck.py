@@ -94,8 +94,7 @@ class Setup:
 
 
 def bottleneck(uses: Sequence[TimeUse], setup: Setup) -> str:
-    """Returns a sentence about the step that takes most time, and a flag that helps. `uses`: one TimeUse for each
-    rank."""
+    """Returns a sentence about the step that takes most time, and a flag that helps. `uses`: one for each rank."""
     waits = [use.share(RANKS) + use.share(EXCHANGE) for use in uses]
     if len(uses) > 1 and max(waits) - min(waits) >= UNEQUAL:
         return _slow_rank(uses, waits)

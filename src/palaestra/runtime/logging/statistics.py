@@ -146,8 +146,7 @@ class Statistics:
         return None if last is None else last.mean if last.group is None else last.group
 
     def last_reward(self, behavior: str) -> LastReward | None:
-        """Returns the rewards of the newest summary with an episode; before any, of all episodes; None without
-        episodes."""
+        """Returns the rewards of the newest summary with an episode; before it, of all episodes, or None."""
         if behavior in self._last:
             return self._last[behavior]
         return _last_reward(self._periods[behavior], None) if behavior in self._periods else None

@@ -94,8 +94,7 @@ class SeesModels(Protocol):
     """A tracker that also gets the models of a run."""
 
     def record_model(self, behavior: str, path: Path, step: int, final: bool) -> None:
-        """Records an ONNX file that was just written, and that a later one may replace; `final`: at the end of the
-        run."""
+        """Records a new ONNX file, which a later one may replace; `final`: at the end of the run."""
         ...
 
 

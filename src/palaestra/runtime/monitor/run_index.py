@@ -57,8 +57,7 @@ class RunIndex:
         self._looked = 0.0
 
     def statuses(self) -> list[RunStatus]:
-        """Returns the status of every run, learning runs first, then the newest. It reads files, so call it from a
-        thread."""
+        """Returns the status of every run, learning runs first, then the newest. Reads files: call it from a thread."""
         with self._lock:
             if time.monotonic() - self._looked >= FRESHNESS:
                 self._refresh()

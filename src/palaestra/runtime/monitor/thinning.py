@@ -26,8 +26,7 @@ class CurveView:
 
 
 def shown(points: Points, view: CurveView) -> list[list[float]]:
-    """Returns pairs of step (or hours of training) and value, smoothed, then thinned, without infinite values and
-    NaN."""
+    """Returns pairs of step (or hours of training) and value, smoothed, then thinned, without NaN and infinities."""
     x = points.seconds / 3600.0 if view.over_time else points.step
     finite = np.isfinite(x) & np.isfinite(points.value)
     x = x[finite]
@@ -51,8 +50,7 @@ def smoothed(values: Numbers, weight: float) -> Numbers:
 
 
 def kept(values: Numbers, most: int) -> NDArray[np.int64]:
-    """Returns ascending indices of at most `most` values: the first, the last, and minimum and maximum of equal
-    intervals."""
+    """Returns ascending indices of at most `most` values: the first, the last, and the extremes of equal intervals."""
     count = len(values)
     if count <= most:
         return np.arange(count)

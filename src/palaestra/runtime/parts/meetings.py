@@ -56,8 +56,7 @@ class Meetings:
         return collector.full
 
     def check_folder(self, folder: RunFolder) -> None:
-        """Raises FolderLost if the run's folder can no longer be written to; several ranks find this out when they
-        meet."""
+        """Raises FolderLost if the run's folder can no longer be written to; several ranks notice when they meet."""
         if folder.may_be_lost():
             folder.must_be_writable()
 

@@ -85,8 +85,7 @@ class RunPart:
         this part. Raises Refused."""
 
     def endings(self) -> Mapping[str, Course]:
-        """Returns the behaviors that need no more training, and why, once this holds for all; empty: the run
-        continues."""
+        """Returns the behaviors that need no more training, and why, once all are done; empty: the run continues."""
         return {}
 
     def loop_ended(self) -> None:

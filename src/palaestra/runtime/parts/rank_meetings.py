@@ -82,8 +82,7 @@ class RankMeetings(Meetings):
         return [self._learners[name] for name in self.names if name in self._shared and name in self._learners]
 
     def awaited(self) -> list[Learner]:
-        """Returns the learners for which work may be due; all learners while the ranks share none, so that the ranks
-        meet."""
+        """Returns the learners for which work may be due; all while the ranks share none, so that they meet."""
         return self.shared() if self._shared else list(self._learners.values())
 
     def _drop(self, collector: Collector) -> None:

@@ -163,8 +163,7 @@ class BrainAssignment:
         self._played: set[tuple[str, int]] = set()
 
     def part(self, behavior: str, team: int) -> BrainSpec | None:
-        """Returns the spec for a side: the spec of its team, else of its behavior, else the spec for all other
-        behaviors."""
+        """Returns the spec for a side: the spec of its team, else of its behavior, else the one for all others."""
         for whom in ((behavior, team), (behavior, None), (None, None)):
             for part in self._parts:
                 if (part.behavior, part.team) == whom:
@@ -172,8 +171,7 @@ class BrainAssignment:
         return None
 
     def brain(self, behavior: str, team: int) -> CheckedBrain:
-        """Returns the brain of a side; all teams of one spec share one brain. Raises PolicyError if the side has no
-        brain."""
+        """Returns the brain of a side; all teams of one spec share one brain. Raises PolicyError without a brain."""
         part = self.part(behavior, team)
         if part is None:
             raise PolicyError(self._missing(behavior, team))

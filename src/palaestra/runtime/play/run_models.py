@@ -164,8 +164,7 @@ def _of_file(file: Path, trust: bool) -> Models:
 
 
 def newest_live(folder: RunFolder, trust: bool) -> Models | None:
-    """Returns the newest models that a run has written for viewers; None if there are none, or if regular models are
-    newer."""
+    """Returns the newest models that a run has written for viewers; None without any, or if regular ones are newer."""
     live = LiveModels(folder.path)
     steps = live.steps()
     if not steps:
@@ -312,8 +311,7 @@ def open_for(
 
 
 def parameters_of(models: Models, options: Mapping[str, Any]) -> tuple[dict[str, Parameter], dict[str, int]]:
-    """Returns the parameters of a run, replaced by those in the environment's options if given, and the run's
-    lessons."""
+    """Returns the parameters of a run, or in their place those in the environment's options, and the run's lessons."""
     own = (models.settings and models.settings.environment_parameters) or {}
     given = options.get(PARAMETERS) or {}
     return {**own, **given}, {name: lesson for name, lesson in models.lessons.items() if name not in given}
@@ -374,8 +372,7 @@ def open_game(
     flags: Mapping[str, Mapping[str, Any]] | None = None,
     log: Log | None = None,
 ) -> EnvWrapper:
-    """Opens a Unity game with the settings in `flags`, else with a run's settings; its messages go to `log`, or to
-    stderr."""
+    """Opens a Unity game by the settings in `flags`, else a run's; its messages go to `log`, or to stderr."""
     from palaestra.runtime.environments.unity_games import game_settings  # brings gRPC: 0.1 s
 
     settings = _with_flags(settings or RunSettings(), name, flags) if flags else settings or RunSettings()

@@ -114,8 +114,7 @@ class LabelledPolicy:
 
 
 class Teachers:
-    """The teachers of a run. A behavior that a teacher plays does not learn: the teacher's students get its
-    rollouts."""
+    """The teachers of a run. A behavior that a teacher plays does not learn: its rollouts go to the students."""
 
     def __init__(self, settings: RunSettings, env: Env) -> None:
         """Raises ConfigError if a behavior is played by a teacher and has its own block."""

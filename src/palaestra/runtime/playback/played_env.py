@@ -82,8 +82,7 @@ class PlayedEnv:
             self.tally.begin_scores()
 
     def rays(self, behavior: str, slot: int) -> list[tuple[RayFan, NDArray[np.float32]]]:
-        """Returns the ray sensors of an agent, each with its observation (n,); empty if the environment describes
-        none."""
+        """Returns the ray sensors of an agent, each with its observation (n,); empty if it describes none."""
         step = self.steps.get(behavior)
         fans = self.env.traits.ray_fans.get(behavior, ())
         if not fans or step is None or slot >= len(step.acting):

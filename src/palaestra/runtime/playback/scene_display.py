@@ -117,8 +117,7 @@ class Display:
 
 
 def in_rows(pictures: Sequence[Picture]) -> Picture:
-    """Returns pictures of one size joined to one picture, with the number of columns that fits the page's scene
-    best."""
+    """Returns pictures of one size as one picture, with the number of columns that fits the page's scene best."""
     height, width, _ = pictures[0].shape
 
     def scale(columns: int) -> float:

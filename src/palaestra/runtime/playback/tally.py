@@ -43,8 +43,7 @@ class SideScore:
 
 
 class Tally:
-    """Counts the episodes of every behavior. Between teams the sign of the last reward decides who won, as in
-    self-play."""
+    """Counts the episodes of every behavior. Between teams the sign of the last reward decides, as in self-play."""
 
     def __init__(self, areas: int | None = None) -> None:
         """`areas`: only episodes of the first `areas` areas count; None: of all."""
@@ -61,8 +60,7 @@ class Tally:
         """Slots whose open episode began before the scores did."""
 
     def begin_scores(self) -> None:
-        """Starts the scores again after a change of brains. Open episodes, which both brains have played, do not
-        count."""
+        """Starts the scores again after a change of brains. Open episodes, which both played, do not count."""
         self.scores = {}
         self._mixed = {(name, slot) for name, lengths in self.lengths.items() for slot in lengths.nonzero()[0].tolist()}
 

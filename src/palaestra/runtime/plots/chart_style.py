@@ -125,8 +125,7 @@ def _shown(figure: Figure, **_: object) -> tuple[dict[str, Any], dict[str, Any]]
 
 
 def save(figure: Figure, file: Path, *, crop: bool = True) -> None:
-    """Writes a picture in its suffix's format; `crop` cuts off empty edges, which takes twice the time. Raises
-    RunError."""
+    """Writes a picture in its suffix's format; `crop` cuts off empty edges, at twice the time. Raises RunError."""
     kinds = figure.canvas.get_supported_filetypes()
     kind = file.suffix.removeprefix(".").lower()
     if kind not in kinds:

@@ -37,8 +37,7 @@ class EpisodeProgress:
                 self._notebook.show([])
 
     def show(self, done: int, total: int, decisions: int) -> None:
-        """Shows the numbers of finished episodes, all episodes, and decisions; does nothing shortly after the last
-        call."""
+        """Shows the numbers of finished episodes, all episodes, and decisions; not shortly after the last call."""
         now = time.monotonic()
         if now < self._due:
             return

@@ -189,8 +189,7 @@ def _picture(frame: Sequence[Panel], width: int, *, titles: bool) -> Any:
 def find_sources(
     runs: Sequence[str], steps: Sequence[int], results: Path, *, trust: bool = False
 ) -> tuple[list[FilmSource], list[str]]:
-    """Returns the models of all panels, and notes about steps without a model, for which the nearest models are
-    taken."""
+    """Returns the models of all panels, and notes about steps without a model, for which the nearest are taken."""
     sources = []
     notes = []
     for run in runs:

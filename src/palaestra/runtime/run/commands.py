@@ -51,8 +51,7 @@ def own_env(run: Run) -> str:
 
 
 def next_commands(run: Run, *, models: bool) -> list[str]:
-    """Returns the commands that work for a run, the wanted command first. `models`: whether all of its models were
-    written."""
+    """Returns the commands that work for a run, the wanted command first. `models`: whether all models were written."""
     folder, name = run.folder, run.settings.env_settings.env_path
     place = shlex.quote(folder.run_id if folder.results == Path("results") else str(folder.path))
     if not models:

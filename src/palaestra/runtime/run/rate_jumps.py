@@ -23,8 +23,7 @@ LOW_SHARE = 0.1
 
 
 def current_value(learner: Learner, name: str) -> float | None:
-    """Returns the current value of a hyperparameter that may follow a schedule; None if the trainer does not have
-    it."""
+    """Returns the current value of a hyperparameter that may follow a schedule; None if the trainer lacks it."""
     hyper = learner.settings.hyperparameters
     first: float | None = getattr(hyper, name, None)
     if first is None or not hasattr(learner.trainer, "hyper"):

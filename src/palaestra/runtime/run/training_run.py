@@ -188,8 +188,7 @@ class Run:
         return bool(self.meetings.shared()) and not self.inference and not self.still_training()
 
     def must_be_writable(self) -> None:
-        """Raises FolderLost if the run's folder can no longer be written to. All ranks take part, and all raise the
-        error."""
+        """Raises FolderLost if the run's folder can no longer be written to. All ranks take part, and all raise it."""
         trouble = self.group.from_first(self.group.first(self.folder.trouble))
         self.meetings.lost = trouble is not None
         self.folder.report(trouble)

@@ -76,8 +76,7 @@ class SeedProcess:
 
 
 def own_arguments(arguments: Sequence[str], run: SeedRun) -> list[str]:
-    """Returns the command line of one seed's run: the common arguments, with the run's flags before the game's
-    arguments."""
+    """Returns the command line of one seed's run: the common one, with the run's flags before the game's arguments."""
     at = arguments.index(ENV_ARGS) if ENV_ARGS in arguments else len(arguments)
     config = [str(run.config)] if isinstance(run.config, Path) and str(run.config) not in arguments else []
     own = [ONE_SEED, f"--run-id={run.folder.run_id}", *(f"--set={text}" for text in run.sets())]

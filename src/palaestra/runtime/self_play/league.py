@@ -202,8 +202,7 @@ class Round:
 
     @property
     def quota(self) -> Numbers:
-        """Returns the games that count in each area, (areas,): `each` for a pairing, spread over the pairing's
-        areas."""
+        """Returns the games that count in each area, (areas,): `each` for a pairing, spread over its areas."""
         at = np.arange(len(self.players))
         areas = np.bincount(at % self.distinct)[at % self.distinct]
         return self.each // areas + (at // self.distinct < self.each % areas)

@@ -196,8 +196,7 @@ class SelfPlayBehavior:
 
 
 def join_self_play(learner: Learner, settings: SelfPlaySettings, context: RunContext) -> SelfPlayBehavior:
-    """Adds opponents to a behavior's policy, which then shares its slots with the opponents. Raises ConfigError,
-    EnvError."""
+    """Adds opponents to a behavior's policy, which then shares its slots with them. Raises ConfigError, EnvError."""
     trainer = learner.trainer
     device = context.env.device
     snapshots = PolicySnapshots(

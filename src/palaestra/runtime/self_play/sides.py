@@ -58,8 +58,7 @@ class Sides:
 
     @property
     def exploited_shares(self) -> NDArray[np.float64]:
-        """For each side the share of episodes in which its exploiter plays it, (sides,); `MOST_EXPLOITED` at most in
-        all."""
+        """For each side the share of episodes that its exploiter plays, (sides,); `MOST_EXPLOITED` at most in all."""
         shares = np.zeros(len(self.all))
         for i, side in enumerate(self.all):
             behavior = self.behaviors[side.behavior]
@@ -68,8 +67,7 @@ class Sides:
         return shares / max(shares.sum() / MOST_EXPLOITED, 1.0)
 
     def standing(self, behavior: str) -> dict[str, float]:
-        """Returns how a policy performs against the snapshots of all pools, as metrics; empty before it has met a
-        snapshot."""
+        """Returns how a policy performs against the snapshots of all pools, as metrics; empty before it met any."""
         return standing([one for other in self.behaviors.values() for one in other.games.standings(behavior)])
 
     def of(self, behavior: str) -> list[int]:

@@ -73,8 +73,7 @@ def made_for(name: str, trainer: str | None = None) -> Path | None:
 
 
 def example_environment(example: Path, env_path: str | None) -> str | None:
-    """Returns the built-in environment of an example; None if settings name an environment (`env_path`) or none
-    matches."""
+    """Returns the built-in environment of an example; None if settings name another (`env_path`) or none fits."""
     alike = [name for name in registry("envs").names() if example.stem.startswith(name)]
     return None if env_path else max(alike, key=len, default=None)
 

@@ -140,8 +140,7 @@ def behavior_settings(settings: RunSettings, name: str, present: Iterable[str] =
 
 
 def whose_reward(settings: RunSettings, name: str) -> str:
-    """Returns "the teacher's" for a behavior that a teacher plays while the student watches, '' for any other
-    behavior."""
+    """Returns "the teacher's" for a behavior that a teacher plays while the student watches, '' for any other."""
     own = behavior_settings(settings, name).hyperparameters
     if not isinstance(own, BCSettings) or own.teacher is None or settings.checkpoint_settings.inference:
         return ""

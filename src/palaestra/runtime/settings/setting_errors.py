@@ -50,8 +50,7 @@ _EXPECTED = {
 
 
 def config_error(problems: Iterable[tuple[Key, str]], sourced: SourcedSettings, heading: str) -> ConfigError:
-    """Returns one error for all problems (path and sentence each); a problem that several behaviors inherit is named
-    once."""
+    """Returns one error for all problems (path and sentence each); an inherited problem is named once."""
     found = list(dict.fromkeys((sourced.source(path), _path(path, sourced), sentence) for path, sentence in problems))
     if len(found) == 1:
         source, path, sentence = found[0]
@@ -69,8 +68,7 @@ def config_error(problems: Iterable[tuple[Key, str]], sourced: SourcedSettings, 
 
 
 def problem(error: ErrorDetails, sourced: SourcedSettings | None = None) -> tuple[Key, str]:
-    """Returns path and message for an error of pydantic; with `sourced`, also the place where an unknown key
-    belongs."""
+    """Returns path and message for an error of pydantic; with `sourced`, also where an unknown key belongs."""
     sentence = _sentence(error)
     unknown = error["type"] in (UNKNOWN_KEY, IGNORED_KEY) or sentence.startswith("no such reward signal")
     wrong = error["loc"][-1] if unknown and error["loc"] else error["input"]

@@ -52,8 +52,7 @@ def tensorflow_run(folder: Path) -> str:
 
 
 def check_run_id(run_id: str) -> None:
-    """Raises ConfigError for a name that some system does not allow for folders, or that leads out of the results
-    folder."""
+    """Raises ConfigError for a name that some system does not allow for folders, or that leads out of the results."""
     for part in run_id.split("/"):
         if len(part) > LONGEST_NAME or len(part.encode("utf-8", "surrogatepass")) > MOST_BYTES:
             raise ConfigError(

@@ -46,8 +46,7 @@ Code = tuple[Key, str]
 
 
 def sign(folder: Path, settings: RunSettings) -> None:
-    """Marks a run's folder as the user's own. Has no effect if no key can be stored or the folder cannot be written
-    to."""
+    """Marks a run's folder as the user's own. No effect if no key can be stored or the folder cannot be written to."""
     now = _signature(settings)
     if now is not None:
         with suppress(OSError):

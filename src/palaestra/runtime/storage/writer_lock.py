@@ -99,8 +99,7 @@ class WriterLock:
         self._made: list[Path] = []
 
     def acquire(self) -> None:
-        """Makes the folder if necessary, and locks it. Raises RunInUse or RunError, and changes nothing in this
-        case."""
+        """Makes the folder if necessary, and locks it. Raises RunInUse or RunError, and then changes nothing."""
         try:
             self.locked, unlocked = self._make_and_lock()
             before = LockHolder.read(self.folder / WRITER)

@@ -137,8 +137,7 @@ def make_plan(
 
 
 def check_ranges(plan: StudyPlan, loaded: Loaded, own_code: bool = True) -> dict[str, Any]:
-    """Returns the settings' own values, by path. Raises ConfigError for an unknown path or a range that is too
-    large."""
+    """Returns the settings' own values, by path. Raises ConfigError for an unknown path or too large a range."""
     problems: list[tuple[tuple[str, ...], str]] = []
     for each in plan.dimensions:
         values = each.values if each.kind == "choice" else (each.values[0], each.values[1])
@@ -189,8 +188,7 @@ def places(tree: Any, value: Any, above: tuple[str | int, ...] = ()) -> list[tup
 
 
 def code_of(plan: StudyPlan) -> list[Code]:
-    """Returns the code that trials run, including code that choices name, and the other machines to which they
-    connect."""
+    """Returns the code that trials run, including code that choices name, and the machines to which they connect."""
     found = learning_code(plan.settings.model_copy(update={"search": plan.search}))
     return list(dict.fromkeys([*found, *code_of_choices(plan)]))
 

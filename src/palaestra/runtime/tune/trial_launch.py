@@ -16,8 +16,7 @@ GRACE = 60.0
 
 
 class TrialTraining:
-    """A process on this machine, in a separate session: Ctrl-C in the terminal reaches it only through the parent
-    process."""
+    """A process on this machine, in a separate session: the terminal's Ctrl-C reaches it only through its parent."""
 
     def __init__(self, task: TrialTask) -> None:
         self._task = task

@@ -95,8 +95,7 @@ def run_search(request: SearchRequest, show: Show = print_now) -> TuneResult:
 
 
 def settled_plan(request: SearchRequest, show: Show) -> StudyPlan:
-    """Returns the plan of a new study, after making its folder, or the plan of a resumed study. Raises
-    PalaestraError."""
+    """Returns the plan of a new study, after making its folder, or of a resumed study. Raises PalaestraError."""
     folder = request.folder
     config = request.config
     if request.resume and request.force:

@@ -30,8 +30,7 @@ class NewTree:
             self.remarks[path] = remark
 
     def cite(self, path: Key, place: str) -> None:
-        """Adds a comment with the source of a key: file name and line, without the folder, because the folder may
-        change."""
+        """Adds a comment with the source of a key: file name and line, without the folder, which may change."""
         self.places[path] = place
         self.remarks[path] = PurePath(place).name
 

@@ -15,8 +15,7 @@ DEFAULT = "default"
 
 
 class Section:
-    """Section of a behavior, with the values inherited from `default`. Keys that are never taken are unknown or
-    unused."""
+    """Section of a behavior, with the values inherited from `default`. Keys never taken are unknown or unused."""
 
     def __init__(self, old: OldFile, at: Key, values: Mapping[str, Any], default: Mapping[str, Any]) -> None:
         self._old = old

@@ -131,8 +131,7 @@ class AgentQueue:
                 state.actions.discrete = choices
 
     def heuristic(self) -> AgentActions | None:
-        """Returns the actions that the `heuristic` methods choose for the agents in `waiting`; None without such
-        methods."""
+        """Returns the actions that the `heuristic` methods choose for the agents in `waiting`; None without them."""
         if not any(state.has_heuristic for state in self.waiting):
             return None
         chosen = [self._by_rule(state) for state in self.waiting]

@@ -33,8 +33,7 @@ class Sensor(Protocol):
 
 
 def float_bytes(sensor: Sensor) -> bytes:
-    """Reads a sensor as float32 bytes. Raises EnvError if the observation has another shape than the sensor
-    declares."""
+    """Reads a sensor as float32 bytes. Raises EnvError if the observation has another shape than declared."""
     reading = sensor.read()
     return reading if type(reading) is bytes else _as_bytes(sensor, reading)
 

@@ -40,8 +40,7 @@ class JointGradient(SoftGradient):
     """
 
     def prepare(self) -> None:
-        """Makes the objects for the additions of the settings: bins, targets of entropy, and bodies with batch
-        statistics."""
+        """Makes what the settings add: bins, targets of entropy, and bodies with batch statistics."""
         network, hyper = self.network, self.hyper
         self.delay = hyper.policy_delay
         bodies = network.body, network.critics.body, network.targets.body

@@ -85,8 +85,7 @@ def with_mirror_image(batch: ReplayBatch, mirror: Mirror) -> ReplayBatch:
 
 
 class RewardsOfOriginals:
-    """Reward signals that rate the first half of a batch that `with_mirror_image` doubled: mirror images earn the
-    same."""
+    """Reward signals that rate the first half of a batch that `with_mirror_image` doubled: images earn the same."""
 
     def __init__(self, signals: RewardSignals) -> None:
         self._signals = signals

@@ -61,8 +61,7 @@ class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
         return self._observations[agent], self._cumulative_rewards[agent], self.dones[agent], self.infos[agent]
 
     def last(self, observe: bool = True) -> tuple[Any, Any, bool, dict[str, Any]]:
-        """Returns the same values as `observe` for the agent `agent_selection`; without `observe` the observation is
-        None."""
+        """Returns the same values as `observe` for the agent `agent_selection`; without `observe`, no observation."""
         obs, reward, done, info = self.observe(self.agent_selection)
         return obs if observe else None, reward, done, info
 

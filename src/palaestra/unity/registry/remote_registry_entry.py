@@ -32,8 +32,7 @@ class RemoteRegistryEntry(BaseRegistryEntry):
         self._tmp_dir = tmp_dir
 
     def make(self, **kwargs: Any) -> UnityEnvironment:
-        """Downloads the build if necessary and starts it. Raises FileNotFoundError if there is no build for this
-        system."""
+        """Downloads the build if necessary and starts it. Raises FileNotFoundError if this system has no build."""
         url = self._urls.get("linux" if sys.platform.startswith("linux") else sys.platform)
         if url is None:
             offered = ", ".join(system for system, url in self._urls.items() if url) or "none"

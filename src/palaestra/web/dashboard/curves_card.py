@@ -132,8 +132,7 @@ class CurvesCard:
         return state, sorted(tags), lines[:MOST_LINES]
 
     def groups(self, runs: Sequence[str]) -> dict[str, str]:
-        """Returns the group of each run: runs of one setting belong together. It reads files, so call it from a
-        thread."""
+        """Returns the group of each run: runs of one setting belong together. Reads files: call it from a thread."""
         key = tuple(runs)
         if self._groups[0] != key:
             found = grouped({run: self._index.results / run for run in runs}, ["settings"])

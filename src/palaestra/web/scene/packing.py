@@ -22,8 +22,7 @@ DEGENERATE = 1e-9
 
 
 def grid(areas: int, half: tuple[float, float, float]) -> NDArray[np.float32]:
-    """Returns the middle (areas, 3) of each area in a grid about as wide as deep; the first area is at the back
-    left."""
+    """Returns the middle (areas, 3) of each area in a grid about as wide as deep; the first is at the back left."""
     width, depth = (2 * side * (1 + GAP) for side in (half[0], half[2]))
     columns = min(areas, max(1, math.ceil(math.sqrt(areas * depth / width))))
     rows = math.ceil(areas / columns)

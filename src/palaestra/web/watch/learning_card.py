@@ -221,8 +221,7 @@ class LearningCard:
 
 
 def start_middle_now(steps: Sequence[int], curve: Sequence[Sequence[float]]) -> list[int]:
-    """Returns the first step, the step at half of the reward's gain, and the last step; fewer if there are fewer
-    steps."""
+    """Returns the first step, the step at half of the reward's gain, and the last step; fewer if there are fewer."""
     if not steps:
         return []
     half = (curve[0][1] + curve[-1][1]) / 2 if curve else 0.0

@@ -37,8 +37,7 @@ def all_but(*seen: str) -> dict[str, tuple[int, ...]]:
 
 
 def balance(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """Tilts the block against the ball's position and velocity, less the more the block is tilted; never drops the
-    ball."""
+    """Tilts the block against the ball's position and velocity, less if it is tilted; never drops the ball."""
     tilt = columns["tilt"]
     position = columns["position"]
     velocity = columns["velocity"]

@@ -27,8 +27,7 @@ MOUTH = wp.constant(wp.vec3(0.915, 0.69, 0.106))  # how far it is below the midd
 
 @wp.struct
 class Paint:
-    """A box as the camera sees it: the camera's position, and the colors of the visible sides in light and in
-    shadow."""
+    """A box as the camera sees it: the camera's position, and the colors of visible sides in light and in shadow."""
 
     eye: wp.vec3  # where the camera is, in the box's frame
     half: wp.vec3

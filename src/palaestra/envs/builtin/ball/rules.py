@@ -108,8 +108,7 @@ def finish(world: World, i: int):
 
 @wp.func
 def simulate(world: World, i: int, action: wp.vec2):
-    """Runs a decision's physics ticks; ticks that remain after an episode's end run in the next episode, with no
-    action."""
+    """Runs a decision's physics ticks; ticks left after an episode's end run in the next episode, with no action."""
     about_z = wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), 2.0 * DEGREE * action[0])
     about_x = wp.quat_from_axis_angle(wp.vec3(1.0, 0.0, 0.0), 2.0 * DEGREE * action[1])
     radius = 0.5 * world.parameters[i, 0]

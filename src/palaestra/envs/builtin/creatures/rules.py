@@ -78,8 +78,7 @@ def frame_turn(world: World, i: int):
 
 @wp.func
 def update_frame(world: World, i: int):
-    """Moves the frame of observations to the creature, and turns the frame toward the block, as seen from its old
-    position."""
+    """Moves the frame of observations to the creature, and turns it toward the block, as seen from its old position."""
     away = world.block[i] - world.frame_place[i]
     yaw = wp.atan2(away[0], away[2])
     if yaw < -HALF_TURN * 2.0 / 3.0:  # from here on a matrix turns into a quaternion of the other sign
@@ -368,8 +367,7 @@ def make_tick(observe: Any, earn: Any, decide: Any) -> Any:  # noqa: C901 - a ke
 
     @wp.func
     def conclude(world: World, i: int):
-        """Observes after the last tick, and ends the episode if the creature gives up; returns whether the episode has
-        ended."""
+        """Observes after the last tick; ends the episode if the creature gives up; returns whether it has ended."""
         if not has_ended(world, i):
             world.age[i] += 1
         observe(world, i)

@@ -96,8 +96,7 @@ def past_cone(y: float, z: float, most_y: float, most_z: float):
 
 @wp.func
 def limit_speeds(joint: Joint, angles: wp.vec3, cone: bool, lean: wp.vec3, k: int):
-    """Returns the least and the greatest speed about an axis with which a joint stays within the limits that are
-    near."""
+    """Returns the least and the greatest speed about an axis with which a joint stays within the limits nearby."""
     if cone and k > 0:  # one limit for both, in the row of y
         near = wp.min(LIMIT_NEAR, LIMIT_SHARE * wp.min(joint.high[1], joint.high[2]))
         return wp.vec2(-UNLIMITED, wp.where(k == 1 and lean[0] > -near, -limit_speed(lean[0]), UNLIMITED))

@@ -22,8 +22,7 @@ MOST_FALL = wp.constant(2.0)  # m below the start
 
 @wp.func
 def head_velocity(world: World, i: int):
-    """Returns the velocity of the head's own middle, which is not its center of mass: eyes and mouth move that
-    forward."""
+    """Returns the velocity of the head's own middle, not its center of mass, which eyes and mouth move forward."""
     return world.velocity[i, 0] + wp.cross(world.spin[i, 0], rules.origin(world, i, 0) - world.position[i, 0])
 
 

@@ -113,8 +113,7 @@ def boxes(
     top: float,
     thick: float,
 ) -> Solids:
-    """Returns boxes that never move, each given by its middle and its half sides, and extending from `top` down by
-    `thick`."""
+    """Returns boxes that never move, each given by middle and half sides, extending from `top` down by `thick`."""
     middle = on_plane(np.array([place for place, _ in places], np.float32), top - thick / 2)
     size = np.array([[2 * half[0], thick, 2 * half[1]] for _, half in places], np.float32)
     return fixed(areas, name, "box", middle, size, color)

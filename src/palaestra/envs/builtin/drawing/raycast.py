@@ -265,8 +265,7 @@ class Camera:
     height: int
 
     def cells_of(self, points: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns the positions (n, m, 2) of these points (n, m, 3) on the picture, in cells from its upper left
-        corner."""
+        """Returns the positions (n, m, 2) of these points (n, m, 3) on the picture, in cells from the upper left."""
         pixel = np.linalg.norm(self.right)
         axes = np.stack([self.right, -self.up], 1) / pixel**2
         ahead = np.cross(self.up, self.right) / pixel**2

@@ -265,8 +265,7 @@ def store_final_obs(world: World, slot: int):
 
 @wp.func
 def finish(world: World, i: int, lead: int, outcome: int, ticks: int):
-    """Ends the episode of all agents in the room and starts the next one; an outcome of GOES_ON truncates the
-    episode."""
+    """Ends the episode of all agents in the room, starts the next one; an outcome of GOES_ON truncates the episode."""
     for agent in range(AGENTS):
         slot = i * AGENTS + agent
         if world.acting[slot]:
@@ -280,8 +279,7 @@ def finish(world: World, i: int, lead: int, outcome: int, ticks: int):
 
 @wp.func
 def step(world: World, i: int, active: bool):
-    """Runs a physics tick, with actions and touches if `active`; returns the outcome, and the agent that leaves, or
-    -1."""
+    """Runs a physics tick, with actions and touches if `active`; returns the outcome, and the leaving agent or -1."""
     for agent in range(AGENTS):
         if world.acting[i * AGENTS + agent]:
             act(world, i, agent, i * AGENTS + agent, active)

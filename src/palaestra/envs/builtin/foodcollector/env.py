@@ -50,8 +50,7 @@ BERTH = 6.0  # distance from the agent's edge within which it avoids bad food
 
 
 def gather(columns: Mapping[str, Tensor]) -> Tensor:
-    """Goes to the nearest green food without red food beside it, and keeps away from red food on its way; never
-    fires."""
+    """Goes to the nearest green food without red food beside it, keeps away from red food on its way; never fires."""
     food = columns["food"]
     radius = 0.5 * columns["parameters"][:, 1, None, None] + FOOD_RADIUS
     position = columns["body_position"][:, :AGENTS]

@@ -54,8 +54,7 @@ IS_BLUE, IS_GRAY, IS_GREEN, IS_RED = (wp.constant(look) for look in range(4))
 
 @world_struct
 class World(EndColumns, EpisodeColumns, ParameterColumns, ContactColumns):
-    """Columns of FoodCollector: one row per area, and from `frozen` on one row per agent. Heights are above the height
-    at rest."""
+    """Columns of FoodCollector: one row per area, and from `frozen` on one row per agent. Heights are above rest."""
 
     lead: wp.array(dtype=wp.int32)  # physics ticks of this episode before its first decision
     food: wp.array2d(dtype=wp.vec2)  # where each ball is, the good ones first

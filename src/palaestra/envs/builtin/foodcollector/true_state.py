@@ -32,8 +32,7 @@ SECONDS = wp.constant(0.02)
 
 @wp.func
 def tell_food(world: World, i: int, agent: int, at: int, first: int, count: int):
-    """Writes the places of the nearest of `count` balls, which begin with ball `first`; returns the next free
-    column."""
+    """Writes the places of the nearest of `count` balls, beginning with ball `first`; returns the next free column."""
     slot = i * AGENTS + agent
     eye = world.body_position[i, agent]
     ahead = heading(world.body_angle[i, agent])

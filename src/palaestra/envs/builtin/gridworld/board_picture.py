@@ -36,8 +36,7 @@ SLICES = wp.constant(6)  # of a figure that cast its shadow; with fewer the bars
 
 @wp.func
 def is_figure(thing: int, u: float, v: float):
-    """Returns whether a point, in cells from the middle, belongs to a plus, an ex or a frame, made of bars of 1 x
-    0.2."""
+    """Returns whether a point, in cells from the middle, belongs to a plus, an ex or a frame of bars of 1 x 0.2."""
     au = wp.abs(u)
     av = wp.abs(v)
     if thing == GREEN:

@@ -183,8 +183,7 @@ def draw(world: World):
 
 
 def follow_shortest_path(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """Takes the first move of a shortest path to a wanted goal that avoids other goals, or stays if there is no such
-    path."""
+    """Takes the first move of a shortest path to a wanted goal that avoids other goals, or stays if there is none."""
     edge = columns["edge"].long()[:, None, None]
     row, column = torch.meshgrid(*[torch.arange(LONGEST, device=edge.device)] * 2, indexing="ij")
     # (S, cells): cell of the board; -1: outside it
@@ -216,8 +215,7 @@ MOST_GOALS = 4  # of a color
 
 
 def draw_board(rows: Rows, behavior: str) -> Drawing:
-    """Draws the board with its goals (green plusses, red crosses) and the agent; the wanted goal is shown above the
-    board."""
+    """Draws the board with its goals (green plusses, red crosses) and the agent; the wanted goal stands above it."""
     edge = rows["edge"][:, None]
     areas = rows.areas
     side = BOARD / edge
@@ -263,8 +261,7 @@ def _lines(edge: NDArray[np.int32]) -> tuple[Solids, Solids]:
 
 
 class GridWorld(WarpEnv):
-    """GridWorld: an image (3, height, width), the goal signal (green, red), discrete [5]; moves into walls are
-    masked."""
+    """GridWorld: an image (3, height, width), the goal signal (green, red), discrete [5]; moves into walls masked."""
 
     behavior = "GridWorld"
     summary = "An agent on a board, seen from above, goes to the goal of the color that a signal names."

@@ -35,8 +35,7 @@ SPEED = 16.0  # m/s that it goes at, so that it can turn
 
 
 def go_to_matching_goal(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """Goes around the symbol, then to the goal with its mark; the heuristic knows the symbol and need not remember
-    it."""
+    """Goes around the symbol, then to the goal with its mark; knows the symbol, so need not remember it."""
     place = columns["place"]
     symbol = columns["symbol_place"]
     on_left = columns["left_goal"] == columns["symbol"]
@@ -51,8 +50,7 @@ def go_to_matching_goal(columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
 
 
 def steer(place: torch.Tensor, angle: torch.Tensor, target: torch.Tensor, slack: float) -> torch.Tensor:
-    """Returns choices (S, 1) that lead to targets (S, 2): turn until the target is within `slack` radians, then go
-    forward."""
+    """Returns choices (S, 1) that lead to targets (S, 2): turn to within `slack` radians, then go forward."""
     to = target - place
     off = torch.remainder(torch.atan2(to[:, 1], to[:, 0]) - angle + torch.pi, 2 * torch.pi) - torch.pi
     return torch.where(off.abs() <= slack, rules.FORWARD, torch.where(off > 0, rules.LEFT, rules.RIGHT))[:, None]

@@ -125,8 +125,7 @@ def fall(world: Any, i: int, k: int, pull: float, drag: float):
 
 @wp.func
 def parting_speed(gap: float, moving: bool):
-    """Returns the least speed at which points may part this tick: below 0 if there is a gap, above 0 if they
-    overlap."""
+    """Returns the least speed at which points may part this tick: below 0 for a gap, above 0 if they overlap."""
     if gap >= 0.0:
         return -gap / SECONDS
     return wp.where(moving, parting(gap) / SECONDS, 0.0)
@@ -183,8 +182,7 @@ def press(world: Any, i: int, p: int, moving: bool, rubs: bool):
 
 @wp.func
 def grip_floor(world: Any, i: int, k: int, friction: float):
-    """Applies the floor's friction to a body, at two opposite corners, each of which takes up to friction times
-    load."""
+    """Applies the floor's friction to a body, at two opposite corners, each taking up to friction times load."""
     velocity = world.body_velocity[i, k]
     spin = world.body_spin[i, k]
     grip = friction * world.body_held[i, k]

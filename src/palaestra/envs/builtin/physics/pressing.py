@@ -51,8 +51,7 @@ def press(a: Body, b: Body, contact: Contact, friction: float):
 
 @wp.func
 def press_on_plane(body: Body, axis: int, gap: float, side: float, friction: float):
-    """Returns the body after its contact with a static plane across an axis, which is `gap` meters away on a side (+1,
-    -1)."""
+    """Returns the body after its contact with a static plane across an axis, `gap` meters away on a side (+1, -1)."""
     if gap > MARGIN:
         return body
     excess = wp.max(side * body.velocity[axis] - wp.max(gap, 0.0) / SECONDS, 0.0)

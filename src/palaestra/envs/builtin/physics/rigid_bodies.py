@@ -100,8 +100,7 @@ def facing_edge(box: Body, normal: wp.vec2):
 
 @wp.func
 def face_contact(a: Body, b: Body, to: wp.vec2, side: int):
-    """Returns the contact of box b with the face of box a along its axis `side`; `to` leads from a to b in a's
-    frame."""
+    """Returns the contact of box b with the face of box a along its axis `side`; `to` leads to b in a's frame."""
     local = wp.vec2(0.0, 0.0)
     local[side] = wp.where(to[side] < 0.0, -1.0, 1.0)
     n = rotate(local, a.angle)
@@ -123,8 +122,7 @@ def face_contact(a: Body, b: Body, to: wp.vec2, side: int):
 
 @wp.func
 def overlaps(to: wp.vec2, a: wp.vec2, b: wp.vec2, c: float, s: float):
-    """Returns how far two boxes overlap along the first box's axes; c and s: |cos| and |sin| of the angle between
-    them."""
+    """Returns how far two boxes overlap along the first box's axes; c and s: |cos| and |sin| of their angle."""
     return wp.vec2(a[0] + c * b[0] + s * b[1] - wp.abs(to[0]), a[1] + s * b[0] + c * b[1] - wp.abs(to[1]))
 
 
@@ -251,8 +249,7 @@ def relative_velocity(a: Body, b: Body, point: wp.vec2):
 
 @wp.func
 def inverse_mass_along(a: Body, b: Body, first: wp.vec2, second: wp.vec2, way: wp.vec2):
-    """Returns the speed along `way` that an impulse of 1 at the second point gives to the first point: an inverse
-    mass."""
+    """Returns the speed along `way` that an impulse of 1 at the second point gives the first: an inverse mass."""
     turning = a.inverse_inertia * cross(first - a.position, way) * cross(second - a.position, way)
     turning += b.inverse_inertia * cross(first - b.position, way) * cross(second - b.position, way)
     return a.inverse_mass + b.inverse_mass + turning

@@ -75,8 +75,7 @@ def gaps_around(eye: wp.vec2, radius: float):
 
 @wp.func
 def cast_room(gaps: wp.vec4, way: wp.vec2):
-    """Returns the distance along a unit direction to the nearest side, and that side's tag; the ray starts in the
-    room."""
+    """Returns the distance along a unit direction to the nearest side, and its tag; the ray starts in the room."""
     nearest = gaps[wp.where(way[0] < 0.0, 0, 1)] / wp.max(wp.abs(way[0]), 1.0e-9)
     tag = int(WALL)
     distance = gaps[wp.where(way[1] < 0.0, 2, 3)] / wp.max(wp.abs(way[1]), 1.0e-9)
@@ -315,8 +314,7 @@ def begin(world: World):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. Ticks that remain after an episode's end run in the next episode, without an
-    action."""
+    """Advances every area by one decision. Ticks left after an episode's end run in the next, without an action."""
     i = wp.tid()
     action = checked_choice(world, i, 0, 7, report)
     world.terminated[i] = False

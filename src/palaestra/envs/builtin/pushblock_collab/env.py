@@ -76,8 +76,7 @@ def draw_room(rows: Rows, behavior: str) -> Drawing:
 
 
 def haul(columns: Mapping[str, Tensor]) -> Tensor:
-    """All three agents go around the block nearest to the goal and push it together; they dodge and turn to break
-    jams."""
+    """All three agents go around the block nearest to the goal and push it; they dodge and turn to break jams."""
     bodies = columns["body_position"]
     device = columns["body_position"].device
     blocks = torch.where(columns["gone"][..., None], FAR.to(device), bodies[:, AGENTS : AGENTS + BLOCKS])

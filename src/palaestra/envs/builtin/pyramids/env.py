@@ -256,8 +256,7 @@ def save_last(world: World, i: int):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. Ticks that remain after an episode's end run in the next episode, without an
-    action."""
+    """Advances every area by one decision. Ticks left after an episode's end run in the next, without an action."""
     i = wp.tid()
     choice = checked_choice(world, i, 0, 5, report)
     reward = float(0.0)

@@ -36,8 +36,7 @@ FASTEST_SPIN = wp.constant(7.0)  # rad/s, as PhysX allows
 
 @wp.func
 def rest_in(contact: Contact):
-    """Returns a contact that lets the bodies overlap by SLOP, so that the contact lasts while they press on each
-    other."""
+    """Returns a contact that lets the bodies overlap by SLOP, so that it lasts while they press on each other."""
     contact.depth = wp.max(contact.depth - SLOP, 0.0)
     return contact
 

@@ -103,16 +103,14 @@ def cast_upright(ray: Ray, middle: wp.vec3, half: wp.vec3, nearest: float):
 
 @wp.func
 def cast_wall(ray: Ray, number: int, nearest: float):
-    """Returns the distance to a wall, given by the number of its bit, or MISS; a wall beyond `nearest` may be left
-    out."""
+    """Returns the distance to a wall, given by the number of its bit, or MISS; it may be left out beyond `nearest`."""
     box = wall_box(number)
     return cast_upright(ray, wp.vec3(box[0], box[1], 0.0), wp.vec3(box[2], box[3], rooms.INNER_TOP), nearest)
 
 
 @wp.func
 def passes(to: wp.vec2, way: wp.vec2, far: float, nearest: float):
-    """Returns whether a ray certainly meets nothing within a distance `far` of the point `to`, before the distance
-    `nearest`."""
+    """Returns whether a ray certainly meets nothing within `far` of the point `to`, before the distance `nearest`."""
     along = wp.dot(to, way)
     aside = wp.abs(to[0] * way[1] - to[1] * way[0])
     return wp.max(aside, wp.max(-along, along - nearest)) > far

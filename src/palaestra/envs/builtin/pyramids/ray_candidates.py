@@ -49,8 +49,7 @@ Then, as numbers, the bits of the walls that it may meet elsewhere: 8 for each a
 
 @wp.struct
 class Near:
-    """Piles and the switch that rays may meet: their numbers, places relative to the agent, and reach with a ray's
-    radius."""
+    """Piles and the switch that rays may meet: their numbers, places from the agent, and reach with a ray's radius."""
 
     count: wp.int32
     thing: Numbers

@@ -92,8 +92,7 @@ def add_to_strip(sight: Sight, x: int, layer: int, depth: float, levels: wp.vec2
 
 @wp.func
 def widen_reach(sight: Sight, at: int, low: float, high: float):
-    """Updates how low and high things reach, for a thing between two slopes; `at` is 0 for walls and boxes, 2 for all
-    things."""
+    """Updates how low and high things reach, for a thing between two slopes; `at`: 0 for walls and boxes, 2 for all."""
     sight.strips[sight.row, at, sight.width] = wp.min(sight.strips[sight.row, at, sight.width], low)
     sight.strips[sight.row, at + 1, sight.width] = wp.max(sight.strips[sight.row, at + 1, sight.width], high)
 
@@ -119,8 +118,7 @@ def add_room(sight: Sight, half: wp.vec2, height: float, color: wp.vec3):
 
 @wp.func
 def slopes_of(depth: float, aside: float, radius: float):
-    """Returns the slopes between which a circle is visible in its plane; all slopes if the circle may be beside the
-    eye."""
+    """Returns the slopes between which a circle is visible in its plane; all slopes if it may be beside the eye."""
     if depth <= 1.001 * radius:
         return -MISS, MISS
     squared = depth * depth - radius * radius
@@ -150,8 +148,7 @@ def columns_of(sight: Sight, center: wp.vec2, radius: float):
 
 @wp.func
 def add_box(sight: Sight, center: wp.vec2, half: wp.vec2, angle: float, levels: wp.vec2, color: wp.vec3):
-    """Adds an upright box between two heights to the columns in which no nearer box stands, without its top and
-    bottom."""
+    """Adds an upright box between two heights to the columns in which no nearer box stands, without top and bottom."""
     first, last = columns_of(sight, center, wp.length(half))
     nearest = float(MISS)
     for x in range(first, last + 1):

@@ -124,8 +124,7 @@ def close_grid(grid: Grid):
 
 @wp.func
 def distance_from_middle(grid: Grid, thing: int, y: int, x: int):
-    """Returns the squared distance from the grid's middle to the point of a bounding box that is nearest to a cell's
-    middle."""
+    """Returns the squared distance from the grid's middle to the point of a bounding box nearest a cell's middle."""
     at = (wp.vec2(float(x) + 0.5, float(y) + 0.5) - grid.half) / (grid.fineness * grid.fineness)
     cell = grid.middle + wp.vec2(
         grid.ahead[0] * at[0] - grid.ahead[1] * at[1], grid.ahead[1] * at[0] + grid.ahead[0] * at[1]
@@ -164,8 +163,7 @@ def mark_free(
     first: int,
     last: int,
 ) -> wp.int64:
-    """Marks the free cells of row y, from the first to the last; returns a bit for each cell that shows another
-    thing."""
+    """Marks the free cells of row y, from the first to the last; returns a bit for each that shows another thing."""
 
 
 @wp.func
@@ -194,8 +192,7 @@ def mark_span(grid: Grid, thing: int, tag: int, y: int, left: float, right: floa
 
 @wp.func
 def mark_circle(grid: Grid, thing: int, tag: int, center: wp.vec2, radius: float, extent: float):
-    """Marks the cells that a circle overlaps, such as a ball's section; `extent`: half the side of the ball's bounding
-    box."""
+    """Marks the cells that a circle overlaps, such as a ball's section; `extent`: half the ball's bounding box."""
     at = to_cells(grid, center)
     reach = radius * grid.fineness
     if at[0] + reach < 0.0 or at[0] - reach > float(grid.marks.shape[2]):

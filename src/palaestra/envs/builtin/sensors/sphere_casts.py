@@ -25,8 +25,7 @@ FLUSH = wp.constant(1.0e-3)  # meters: bodies that are so near are pressed toget
 
 @wp.func
 def reach_beside(radius: float, gap: float):
-    """Returns the radius of a sphere's section at `gap` meters from its center, 0 if the sphere does not extend so
-    far."""
+    """Returns the radius of a sphere's section at `gap` meters from its center, 0 beyond the sphere."""
     return wp.sqrt(wp.max(radius * radius - gap * gap, 0.0))
 
 
@@ -76,8 +75,7 @@ def cast_upright_box(start: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float)
 
 @wp.func
 def cast_past(start: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float):
-    """Returns the result of `cast_upright_box`, but MISS for a box that the circle touches at its start, as in
-    Unity."""
+    """Returns what `cast_upright_box` does, but MISS for a box that the circle touches at its start, as in Unity."""
     if touches_box(start, half, radius):
         return MISS
     return cast_upright_box(start, way, half, radius)

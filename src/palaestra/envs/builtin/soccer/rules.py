@@ -56,8 +56,7 @@ def field_fans(seen: tuple[str, ...]) -> tuple[RayFan, RayFan]:
 
 @wp.func
 def cast_ray(world: Any, i: int, players: int, slot: int, way: wp.vec2):
-    """Returns the distance of a player's ray to its hit, and the thing that is hit: a player's number, or a case of
-    `field`."""
+    """Returns the distance of a player's ray to its hit, and what it hits: a player's number, or a case of `field`."""
     eye = world.position[slot]
     far, what = cast_field(eye, way, RAY_RADIUS, world.strikers > 0)
     distance = ray_circle(eye, way, world.ball[i], reach_beside(RAY_RADIUS + BALL_RADIUS, RAY_UP))
@@ -182,8 +181,7 @@ def ticks_played(world: Any, i: int, passed: int):
 
 @wp.func
 def simulate(world: Any, i: int, players: int):
-    """Runs a decision's ticks until the episode ends; returns how it ended (0: not yet) and the number of ticks that
-    ran."""
+    """Runs a decision's ticks until the episode ends; returns how it ended (0: not yet) and the ticks that ran."""
     end = wp.int32(0)  # Warp variables; literals would be constants
     passed = wp.int32(0)
     while passed < TICKS and end == 0:

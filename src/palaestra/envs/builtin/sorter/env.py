@@ -159,8 +159,7 @@ STEP = 0.2  # height of a tile for each number
 
 
 def draw_room(rows: Rows, behavior: str) -> Drawing:
-    """Draws the round room with its tiles: touched tiles are green, others are taller and darker the higher their
-    number."""
+    """Draws the round room with its tiles: touched tiles are green, others taller and darker with their number."""
     number = rows["number"]
     slot = np.arange(rules.NUMBERS)
     angle = rows["place"] * (2 * math.pi / rules.NUMBERS)

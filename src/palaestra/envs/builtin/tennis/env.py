@@ -156,8 +156,7 @@ def load_rally(world: World, i: int):
 
 @wp.func
 def simulate(world: World, i: int, ticks: int, left_order: wp.vec3, right_order: wp.vec3):
-    """Runs up to `ticks` physics ticks, until the rally is lost; returns the ticks that are left, and the loser or
-    NOBODY."""
+    """Runs up to `ticks` physics ticks, until the rally is lost; returns the ticks left, and the loser or NOBODY."""
     first = i * AGENTS
     left = load_racket(world, first)
     right = load_racket(world, first + 1)
@@ -198,8 +197,7 @@ def begin(world: World):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. Ticks that remain after a rally's end run in the next rally, with no
-    action."""
+    """Advances every area by one decision. Ticks left after a rally's end run in the next rally, with no action."""
     i = wp.tid()
     first = i * AGENTS
     strokes = world.strokes[i]
@@ -232,8 +230,7 @@ TILTS = torch.linspace(-1.0, 0.4, 15)
 
 
 def return_ball(columns: Mapping[str, Tensor]) -> Tensor:
-    """Follows a ball that comes to the agent's side, with the tilt that would send it into the middle of the other
-    side."""
+    """Follows a ball that comes to the agent's side, with the tilt that would send it to the other side's middle."""
     mirror = torch.tensor([[[1.0, 1.0]], [[-1.0, 1.0]]], device=columns["ball"].device)
     ball = (columns["ball"] * mirror).transpose(0, 1).reshape(-1, 2)  # a row per slot, in its frame
     velocity = (columns["ball_velocity"] * mirror).transpose(0, 1).reshape(-1, 2)

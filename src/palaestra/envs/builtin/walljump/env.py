@@ -65,8 +65,7 @@ def over_the_wall(columns: Mapping[str, Tensor]) -> Tensor:
 
 
 def nearest_move(columns: Mapping[str, Tensor], target: Tensor) -> Tensor:
-    """Returns the move (S,) after which agents come to rest nearest to their target: none, forward, back, left,
-    right."""
+    """Returns the move (S,) after which agents rest nearest to their target: none, forward, back, left, right."""
     place = columns["agent"]
     velocity = columns["agent_speed"]
     angle = columns["angle"]

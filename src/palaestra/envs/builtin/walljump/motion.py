@@ -224,8 +224,7 @@ def press_side(a: Body, b: Body, contact: Contact, rub: Rub):
 
 @wp.func
 def side_contact(agent: Body, box: Body, height: float, top: float):
-    """Returns the grown agent's contact with a box's side (count 0 if none), and whether the box's top holds the
-    agent."""
+    """Returns the grown agent's contact with a box's side (count 0 if none), and whether its top holds the agent."""
     contact = Contact()
     if height - AGENT_HALF >= top + MARGIN or not is_near(agent, box):
         return contact, False

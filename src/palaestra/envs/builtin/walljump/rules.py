@@ -86,15 +86,13 @@ class Box:
 
 @wp.func
 def is_behind(to: wp.vec2, half: wp.vec2, reach: float, ahead: wp.vec2):
-    """Returns whether no ray can meet a box because the whole box is behind the agent; `to` leads from the box's
-    center."""
+    """Returns whether no ray can meet a box because all of it is behind the agent; `to` leads from the box's center."""
     return wp.dot(to, ahead) > wp.abs(ahead[0]) * half[0] + wp.abs(ahead[1]) * half[1] + reach
 
 
 @wp.func
 def level_box(eye: wp.vec2, ahead: wp.vec2, center: wp.vec2, half: wp.vec2, gap: float):
-    """Returns a box for level rays that pass `gap` meters above or below it; a negative gap means that they cross
-    it."""
+    """Returns a box for level rays that pass `gap` meters above or below it; a negative gap: they cross it."""
     box = Box()
     box.to = eye - center
     box.half = half
@@ -342,8 +340,7 @@ def read_order(world: World, i: int, report: wp.array(dtype=wp.int32)):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. Ticks that remain after an episode's end run in the next episode, without an
-    action."""
+    """Advances every area by one decision. Ticks left after an episode's end run in the next, without an action."""
     i = wp.tid()
     world.played[i] = world.plays[i]
     world.terminated[i] = False

@@ -19,8 +19,7 @@ LONG = 60.0
 
 
 class Report(RunPart):
-    """Shows the state of a run: its progress line, signs that a behavior does not learn, and what slows the run
-    down."""
+    """Shows the state of a run: its progress line, signs that a behavior does not learn, and what slows it down."""
 
     name = "symptoms"
 

@@ -66,8 +66,7 @@ class StopWhen(RunPart):
                 yield "note", sentence if len(learners) == 1 else f"{name}: {sentence}"
 
     def state_dict(self) -> Mapping[str, Any]:
-        """Returns the measurements, except those of behaviors that end the run, because a resumed run checks them
-        again."""
+        """Returns measurements, except of behaviors that end the run, because a resumed run checks them again."""
         return self.goals.state_dict(ended=bool(self.endings()))
 
     def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:
