@@ -57,7 +57,7 @@ class EncodingSize(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     encoding_size: int | None = Field(default=None, gt=0)
-    """Deprecated: `network_settings.hidden_units`, where network_settings is absent."""
+    """Deprecated: sets `network_settings.hidden_units` if network_settings is absent."""
 
     @model_validator(mode="before")
     @classmethod

@@ -114,7 +114,7 @@ class CompletionCriteriaSettings(Settings):
     threshold: float = 0.0
     """Value that the measure must exceed."""
     below: bool = False
-    """End the lesson when the measure falls below the threshold instead, such as for a loss."""
+    """End the lesson when the measure falls below the threshold, not when it exceeds the threshold; for a loss."""
     require_reset: bool = False
     """Reset the environment when the lesson changes."""
 
