@@ -127,8 +127,7 @@ def train(
 
 
 def callbacks_of(given: object) -> Sequence[Callable[[Summary], object]]:
-    """Returns the callbacks: a function, or several. Raises CallError for a function that cannot be called with a
-    Summary."""
+    """Returns the callbacks: a function, or several. Raises CallError for functions that cannot take a Summary."""
     several: list[Any] = [] if given is None else [given]
     if not callable(given) and not isinstance(given, str | Mapping) and isinstance(given, Iterable):
         several = [*cast(Iterable[Any], given)]

@@ -50,8 +50,7 @@ class MappedModel:
             memory[slots] = 0
 
     def decide(self, seen: Seen) -> Choice:
-        """Returns actions: continuous actions clipped to -1..1, discrete actions sampled or, with `deterministic`, the
-        best."""
+        """Returns actions: continuous ones clipped to -1..1, discrete ones drawn or, with `deterministic`, the best."""
         self._widen(seen.slots)
         rows = len(seen.slots)
         parts = [slice(i, i + 1) for i in range(rows)] if self._single else [slice(0, rows)]

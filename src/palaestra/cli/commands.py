@@ -137,8 +137,7 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
 
 
 def is_reported_here(error: PalaestraError) -> bool:
-    """Whether this process reports an error. Only one of several ranks reports: rank 0, or another rank if rank 0 is
-    lost."""
+    """Whether this process reports an error. Of several ranks only rank 0 reports, or another if rank 0 is lost."""
     return is_read() or (error.reports if isinstance(error, RankLost) else reports())
 
 

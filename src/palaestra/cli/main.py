@@ -62,8 +62,7 @@ def ignore_signals() -> None:
 
 
 def end_in_time(status: int, patience: float = PATIENCE) -> None:
-    """Ends the process with its status at a signal, or after `patience` seconds if threads or exit hooks keep
-    running."""
+    """Ends the process with its status at a signal or after `patience` seconds if threads or exit hooks go on."""
     import threading
     import time
 

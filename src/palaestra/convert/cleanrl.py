@@ -136,8 +136,7 @@ def _between(options: ConvertOptions, usual: str) -> Activation:
 
 
 def read_cleanrl(path: Path, arrays: Arrays, options: ConvertOptions) -> SourcePolicy:
-    """Reads a state_dict of CleanRL. Raises ExportError for an unsupported script, naming the weights that were
-    found."""
+    """Reads a state_dict of CleanRL. Raises ExportError for an unsupported script, naming the weights found."""
     layout = cleanrl_layout(arrays)
     if layout is None:
         names = ", ".join(f"{name} {'x'.join(map(str, value.shape))}" for name, value in list(arrays.items())[:6])

@@ -128,8 +128,7 @@ class NotebookLines:
         self._handle: Any = None
 
     def show(self, lines: Sequence[tuple[float | None, str]]) -> None:
-        """Replaces the lines shown before (none: removes them); a line has the finished share, drawn as a bar, and a
-        text."""
+        """Replaces the lines shown before (none: removes them); a line has the finished share, as a bar, and a text."""
         if not lines and self._handle is None:
             return
         from IPython.display import HTML, display

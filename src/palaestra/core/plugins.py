@@ -44,8 +44,7 @@ puts first.
 
 
 def own_python(module: str, *arguments: str) -> list[str]:
-    """Returns the command that runs one of Palaestra's modules in a new process without the current folder in its
-    path."""
+    """Returns the command that runs one of Palaestra's modules in a process without the current folder in its path."""
     return [sys.executable, "-c", STARTER.format(home=str(Path(__file__).parents[2])), module, *arguments]
 
 

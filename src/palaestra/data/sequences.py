@@ -80,8 +80,7 @@ class StreamTable(SequenceTable):
     """Sequences of decisions in one stream: keeps where sequences begin, and takes no memory for each decision."""
 
     def __init__(self, last: NDArray[np.bool_], longest: int, recurrent_state: Tensor) -> None:
-        """`last` (N,): the next decision belongs to another episode; `recurrent_state`: (N, L), before each
-        decision."""
+        """`last` (N,): the next decision is in another episode; `recurrent_state`: (N, L), before each decision."""
         self.recurrent_state = recurrent_state
         longest = min(longest, len(last))
         ends = np.flatnonzero(last) + 1

@@ -139,8 +139,7 @@ def make_rollout(
     lengths: Tensor | None = None,
     anew: Tensor | None = None,
 ) -> Rollout:
-    """Returns a rollout. `step` arrived on tick `now`, after the last decision; `lengths` and `anew` as in
-    `Rollout`."""
+    """Returns a rollout. `step` arrived on tick `now`, after the last decision; `lengths`, `anew`: see `Rollout`."""
     ticks = None if outcomes.tick is None else GroupTicks.of(decisions.of_groups, outcomes.tick, step, now)
     return Rollout(
         obs=decisions.obs,

@@ -89,8 +89,7 @@ class DatasetForm:
 
 
 def form_of_our_env(observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> DatasetForm | None:
-    """Returns the form of a dataset of a Palaestra environment, `palaestra/...`; None if other wrappers changed its
-    spaces."""
+    """Returns the form of a dataset of a Palaestra environment, `palaestra/...`; None if a wrapper changed it."""
     boxes = (
         observation_space.spaces if isinstance(observation_space, spaces.Dict) else {"observation": observation_space}
     )

@@ -60,8 +60,7 @@ class DemoSource(ABC):
         return  # files store the numbers and choices of the policy, whatever they mean to its environment
 
     def pairs(self) -> Iterator[Pairs]:
-        """Yields decisions with their next observations, a chunk at a time. Raises DemoError for NaN and infinity,
-        too."""
+        """Yields decisions and their next observations in chunks. Raises DemoError for NaN and infinity, too."""
         return pairs_of(self.chunks(), self.timing, self.title)
 
     def episodes(self) -> Iterator[Episode]:

@@ -111,6 +111,5 @@ class BehaviorFacts:
 
 
 def hashed(text: str) -> str:
-    """Returns the HMAC-SHA256 of a text under ML-Agents' key, in hexadecimal: equal names stay equal, but cannot be
-    read."""
+    """Returns the HMAC-SHA256 of a text under ML-Agents' key, in hexadecimal: equal names stay equal."""
     return hmac.new(_KEY, text.encode(), hashlib.sha256).hexdigest()

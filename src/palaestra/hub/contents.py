@@ -52,8 +52,7 @@ class Contents:
 
 
 def contents_of(listing: Listing) -> Contents:
-    """Chooses the files of a listing to download. Raises HubError for a name that leads out of its folder or is
-    ambiguous."""
+    """Chooses the files to download. Raises HubError for a name that leads out of its folder or is ambiguous."""
     taken: dict[str, RemoteFile] = {}
     left: list[str] = []
     for file in listing.files:

@@ -77,8 +77,7 @@ def gaussian_part(
     entropy_coef: float,
     components: int,
 ) -> HeadGradient:
-    """Returns the loss part of all continuous actions (N, continuous), out of `components`; writes log_std's
-    `.grad`."""
+    """Returns the loss of all continuous actions (N, continuous), out of `components`; writes log_std's `.grad`."""
     assert log_std.grad is not None
     inverse = torch.exp(-log_std)
     z = (sample - mean).mul_(inverse)

@@ -80,8 +80,7 @@ class FullyConnectedEncoder(ConvolutionalEncoder):
 
 
 class ResNetEncoder(nn.Module):
-    """`resnet`. Espeholt et al. 2018, https://arxiv.org/abs/1802.01561, figure 3, right; as in ML-Agents, with
-    Swish."""
+    """`resnet`. Espeholt et al. 2018, https://arxiv.org/abs/1802.01561, figure 3, right; with ML-Agents' Swish."""
 
     smallest: ClassVar[int] = 15
 

@@ -87,8 +87,7 @@ class SoftCritics(Trunk):
         self.head_bias = nn.Parameter(start.repeat(TWINS, 1, self.head_weight.shape[2] // bins))
 
     def encoding(self, inputs: Inputs, sequences: Sequences | None = None) -> Tensor:
-        """Returns the encodings of observations for both critics, (2, N, width). `sequences` as in
-        `ActorCritic.forward`."""
+        """Returns both critics' encodings of observations, (2, N, width). `sequences` as in `ActorCritic.forward`."""
         if self.memory is None:
             return self.stacked(inputs)
         features = self.all_features(inputs)

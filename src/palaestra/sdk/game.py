@@ -86,8 +86,7 @@ def game(*, parameters: Mapping[str, float]) -> Callable[[Fill], Game]: ...
 def game(
     fill: Fill | None = None, *, parameters: Mapping[str, float] = _NO_PARAMETERS
 ) -> Game | Callable[[Fill], Game]:
-    """Makes a game from a function that adds agents to an Academy; `parameters`: environment parameters with
-    defaults."""
+    """Makes a game from a function that adds agents to an Academy; `parameters`: parameters with their defaults."""
     if fill is not None:
         return Game(fill)
 

@@ -21,8 +21,7 @@ _Agent = message_class("communicator_objects.AgentInfoProto")
 
 
 class MockCommunicator(Communicator):
-    """Imitates agents that observe 1, 2, 3 ... and black images, with reward 1; the episode of the third agent always
-    ends."""
+    """Imitates agents that observe 1, 2, 3 ... and black images, with reward 1; the third's episode always ends."""
 
     def __init__(
         self,

@@ -66,8 +66,7 @@ class OpenEpisodes:
         self.waiting &= ~completed
 
     def last_of_groups(self, ended: Flags) -> NDArray[np.int64]:
-        """Returns the slots whose `group_returns` hold a whole group's reward, for groups that `ended` (S,) leaves
-        empty."""
+        """Returns the slots whose `group_returns` hold a whole group's reward, of groups that `ended` (S,) empties."""
         return last_of_groups(ended, self.living, self.groups, self.lengths)
 
     def close(self, ended: Flags) -> None:

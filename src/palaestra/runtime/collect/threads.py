@@ -88,8 +88,7 @@ def _clocks() -> tuple[float, float, float]:
 
 
 def threads_for(work: int, group: RankGroup) -> tuple[int, str]:
-    """Returns the number of threads, and why: all usable cores (or OMP_NUM_THREADS) if a forward pass is large, else
-    one."""
+    """Returns how many threads, and why: all usable cores (or OMP_NUM_THREADS) if a forward pass is large, else one."""
     given = os.environ.get("OMP_NUM_THREADS", "")
     cores = int(given) if given.isdigit() else usable_cores()
     threads = max(1, cores // group.local_size) if work >= MUCH_WORK else 1

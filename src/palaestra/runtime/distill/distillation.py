@@ -98,8 +98,7 @@ class Distillation(Shown):
 
 
 def distill(wanted: StudentRequest) -> Distillation:
-    """Trains the students, and compares them with their teachers unless a signal has stopped them. Raises
-    PalaestraError."""
+    """Trains the students, and compares them with their teachers unless a signal came. Raises PalaestraError."""
     models = find_models(wanted.run, wanted.results, wanted.trust)
     if wanted.env is None or isinstance(wanted.env, str):
         check_trust(models, wanted.env)

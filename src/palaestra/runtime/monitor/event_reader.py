@@ -99,8 +99,7 @@ def _scalar(tensor: Any) -> float | None:
 
 
 class EventsReader:
-    """Curves of a run's event files; each folder of event files is a behavior. Must not be used by several threads at
-    once."""
+    """Curves of a run's event files; each folder of event files is a behavior. Not for several threads at once."""
 
     def __init__(self, files: ResultsFiles, run: Path) -> None:
         self._files = files

@@ -268,8 +268,7 @@ def newest(folder: RunFolder, behavior: str, status: TrainingStatus) -> Path | N
 
 
 def env_name(models: Models, env: str | None) -> str:
-    """Returns the given environment, else the run's own (the Editor if the run names none). Raises EnvError without
-    any."""
+    """Returns the given environment, else the run's own (the Editor if it names none). Raises EnvError without any."""
     name = env or (models.settings and (models.settings.env_settings.env_path or EDITOR))
     if not name:
         raise EnvError(f"which environment {models.run} was trained in is not known: name it with --env")

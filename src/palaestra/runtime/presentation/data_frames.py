@@ -25,8 +25,7 @@ def data_frame(columns: Mapping[str, Sequence[Any] | np.ndarray]) -> pandas.Data
 
 
 def frame_of_file(file: Path) -> pandas.DataFrame:
-    """Returns the table of a CSV file. Raises PluginError if pandas is not installed, and RunError if the file is
-    missing."""
+    """Returns the table of a CSV file. Raises PluginError without pandas, and RunError if the file is missing."""
     try:
         return _pandas().read_csv(file)
     except OSError as error:

@@ -88,8 +88,7 @@ def evaluations_of(models: Models, episodes: int, seed: int = 0) -> dict[str, Si
 
 
 def last_summaries(run: Path) -> dict[str, dict[str, float]]:
-    """Returns mean, spread and number of episodes of each behavior's last summary with a reward; empty without
-    metrics."""
+    """Returns mean, spread and number of episodes in each behavior's last rewarded summary; empty without metrics."""
     found: dict[str, dict[str, float]] = {}
     if (run / METRICS).is_file():
         for line in read_lines(run / METRICS):

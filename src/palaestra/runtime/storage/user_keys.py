@@ -19,8 +19,7 @@ KEY_BYTES = 32
 
 
 def user_key(name: str) -> bytes | None:
-    """Returns a secret of the user, created at the first call; None if there is no folder that only the user can write
-    to."""
+    """Returns a secret of the user, created at the first call; None if no folder is writable by the user alone."""
     with suppress(OSError):  # no folder for temporary files at all
         for folder in _key_folders():
             with suppress(OSError):

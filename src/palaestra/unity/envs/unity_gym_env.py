@@ -17,8 +17,7 @@ GymStepResult: TypeAlias = tuple[Any, float, bool, dict[str, Any]]
 
 
 class UnityGymException(error.Error, UnityException):
-    """The environment does not fit Gym's API (one agent, its kinds of actions), or is stepped after its episode has
-    ended."""
+    """The environment does not fit Gym's API (one agent, its kinds of actions), or is stepped after its end."""
 
 
 class ActionFlattener:

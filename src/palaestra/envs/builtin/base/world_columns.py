@@ -298,8 +298,7 @@ class ImageBuffers:
         self._add(len(self._kept) if len(self._kept) < MOST_BUFFERS else self._current)
 
     def take(self) -> torch.Tensor:
-        """Returns the current images; their memory is not overwritten while anything references the tensor or a view of
-        it."""
+        """Returns the current images; their memory is not overwritten while the tensor or a view is referenced."""
         return torch.from_numpy(self._kept[self._current][0])
 
     def take_array(self) -> np.ndarray:

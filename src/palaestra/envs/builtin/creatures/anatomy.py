@@ -138,8 +138,7 @@ class Creature:
 
     @cached_property
     def rest(self) -> Array:
-        """The start pose, relative to the parents: place and quaternion of each part, (parts, 7). The first part is at
-        0."""
+        """The start pose, relative to the parents: place and quaternion of each part, (parts, 7). The first is at 0."""
         return np.array([(*(part.place if part.parent else (0, 0, 0)), *from_euler(part.euler)) for part in self.parts])
 
 

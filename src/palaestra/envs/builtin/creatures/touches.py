@@ -115,8 +115,7 @@ def touch_size_sq(world: World, i: int, found: int):
 
 @wp.func
 def still_held(world: World, i: int, part: int, size_sq: float):
-    """Returns how many of a part's held points remain: none if the part has tilted, left the ground or touches more of
-    it."""
+    """Returns how many of a part's held points remain: none if the part has tilted, left the ground or touches more."""
     turn = world.rotation[i, part]
     if size_sq < 0.0 or wp.quat_rotate(turn, world.held_up[i, part])[1] < SAME_WAY:
         return 0

@@ -207,8 +207,7 @@ def start(world: World, i: int, lead: int):
 
 @wp.func
 def obstacle(world: World, i: int, kind: int, place: wp.vec2):
-    """Returns the foot of the nearest column, or the tombstone or the lock, and whether an agent at `place` is near to
-    it."""
+    """Returns the foot of the nearest column, or the tombstone or the lock, and whether `place` is near to it."""
     if kind == 0:
         column = column_at(wp.where(place[0] < 0.0, 1, 0) + wp.where(place[1] < 0.0, 2, 0))
         return near_box(column, wp.vec2(COLUMN_HALF, COLUMN_HALF), 0.0), wp.length_sq(column - place) < 3.8

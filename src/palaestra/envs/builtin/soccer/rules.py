@@ -198,8 +198,7 @@ def simulate(world: Any, i: int, players: int):
 
 @wp.func
 def wait(world: Any, i: int, players: int, end: int, passed: int):
-    """Runs the rest of a decision after its episode's end. After the time limit, the motion of the last tick is also
-    left."""
+    """Runs the rest of a decision after its episode's end. After the time limit, its last motion is also left."""
     left = TICKS - passed
     world.lead[i] = left
     for _ in range(left + wp.where(end == TIME_OUT, 1, 0)):
