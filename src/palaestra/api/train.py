@@ -140,7 +140,10 @@ def callbacks_of(given: object) -> Sequence[Callable[[Summary], object]]:
         if isinstance(one, type) or any(
             is_async(call) for is_async in (iscoroutinefunction, isgeneratorfunction) for call in (one, one.__call__)
         ):
-            raise CallError(f"callbacks: {one!r:.80} only begins when it is called; expected a function that returns")
+            raise CallError(
+                f"callbacks: {one!r:.80} is a class, generator or coroutine, which does not run when it is called; "
+                "expected an ordinary function"
+            )
         try:
             signature(one).bind(None)
         except TypeError as error:

@@ -47,7 +47,7 @@ class CheckedBrain:
             except PalaestraError:
                 raise
             except (Exception, SystemExit) as error:  # a user's brain may raise anything
-                raise PolicyError(f"{self._where} broke off in begin: {exception_summary(error)}") from error
+                raise PolicyError(f"{self._where} raised an error in begin: {exception_summary(error)}") from error
 
     def decide(self, seen: Seen) -> Choice:
         """Returns the brain's own actions. Raises PolicyError for invalid actions, naming the agent's slot."""
@@ -56,9 +56,9 @@ class CheckedBrain:
         except PalaestraError:
             raise
         except (Exception, SystemExit) as error:  # a user's brain may raise anything
-            raise PolicyError(f"{self._where} broke off: {exception_summary(error)}") from error
+            raise PolicyError(f"{self._where} raised an error: {exception_summary(error)}") from error
         if not isinstance(choice, Choice):
-            raise PolicyError(f"{self._where} answered with an instance of {type(choice).__name__}; expected a Choice")
+            raise PolicyError(f"{self._where} returned an instance of {type(choice).__name__}; expected a Choice")
         return Choice(self._numbers(choice.continuous, seen), self._choices(choice.discrete, seen))
 
     def _numbers(self, given: NDArray[np.float32], seen: Seen) -> NDArray[np.float32]:

@@ -28,7 +28,7 @@ def user_brain(thing: Any, name: str, role: Role) -> Brain:
         made = _called(thing, name, role)
         if not hasattr(made, "decide"):
             raise PolicyError(
-                f"{name}: class {thing.__name__} has no method 'decide(self, seen)', which answers with a Choice"
+                f"{name}: class {thing.__name__} has no method 'decide(self, seen)', which returns a Choice"
             )
         return made
     if hasattr(thing, "decide"):
@@ -79,16 +79,14 @@ class FunctionBrain:
         if hasattr(answer, "continuous") and hasattr(answer, "discrete"):
             return answer.continuous, answer.discrete
         if answer is None:
-            raise PolicyError(
-                f"{self._where} answered with None (is a 'return' missing?); expected {_wanted(self._action)}"
-            )
+            raise PolicyError(f"{self._where} returned None (is a 'return' missing?); expected {_wanted(self._action)}")
         if not self._action.branches:
             return answer, None
         if not self._action.continuous:
             return None, answer
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise PolicyError(
-                f"{self._where} answered with an instance of {type(answer).__name__}; expected {_wanted(self._action)}"
+                f"{self._where} returned an instance of {type(answer).__name__}; expected {_wanted(self._action)}"
             )
         return answer
 

@@ -15,7 +15,7 @@ class RuleBrain:
 
     def __init__(self, role: Role) -> None:
         if role.argument:
-            raise PolicyError(f"behavior '{role.behavior}': 'heuristic' takes nothing after it; got '{role.argument}'")
+            raise PolicyError(f"behavior '{role.behavior}': 'heuristic' takes no argument; got '{role.argument}'")
         self._env = EnvWrapper.of(role.env)
         self._behavior = role.behavior
 
@@ -37,7 +37,7 @@ def _advice(env: EnvWrapper, behavior: str) -> str:
         return f"the environment has no heuristic for behavior '{behavior}', only for {', '.join(known)}; {instead}"
     if env.traits.real_time:
         return (
-            f"behavior '{behavior}': a Unity game keeps its heuristics to itself (an agent uses its own heuristic if "
+            f"behavior '{behavior}': a Unity game does not share its heuristics (an agent uses its own heuristic if "
             "its Behavior Type is 'Heuristic Only', and then asks no trainer; a game in Python is asked if it plays in "
             f"process: python:module:game); {instead}"
         )

@@ -54,7 +54,7 @@ class MappedTensors:
                 raise self._wrong(key, f"shape {list(shape)} does not fit the model's {declared}")
             return by_row, shape
         if unknown := [size for size in sizes if not isinstance(size, int)]:
-            raise self._wrong(key, f"its size '{unknown[0]}' in {declared} is open; give it a shape")
+            raise self._wrong(key, f"its size '{unknown[0]}' in {declared} is not fixed; give the input a shape")
         return by_row, tuple(int(size) for size in sizes)
 
     def _check(self) -> None:
@@ -98,7 +98,7 @@ class MappedTensors:
         declared = self.session.inputs[key]
         if not _fits(tuple(declared[1:]), shape) and not self.channels_last(key, shape):
             raise self._wrong(
-                key, f"the model wants {declared}, and {', '.join(source.obs)} has shape {shape} without the rows"
+                key, f"the model expects {declared}, but {', '.join(source.obs)} has shape {shape} without the rows"
             )
 
     def _check_extra(self, key: str, source: Value | UniformInput) -> None:
@@ -142,7 +142,7 @@ class MappedTensors:
         """Returns the type of an input. Raises PolicyError for an input that cannot be filled."""
         kind = self.session.input_types[key]
         if kind not in TYPES:
-            raise self._wrong(key, f"the model wants {kind}; it can get {', '.join(TYPES)}")
+            raise self._wrong(key, f"the model expects {kind}; supported are {', '.join(TYPES)}")
         return TYPES[kind]
 
     def _wrong(self, key: str, what: str) -> PolicyError:

@@ -83,7 +83,7 @@ def read_names(path: Path) -> Names:
         )
     for key, inner in tree.items():
         if not isinstance(inner, dict) or not inner:
-            raise PolicyError(f"{path}: '{key}' is {inner!r}; expected a line a tensor")
+            raise PolicyError(f"{path}: '{key}' is {inner!r}; expected a line for each tensor")
     inputs = {str(tensor): _source(path, str(tensor), given) for tensor, given in tree["inputs"].items()}
     return Names(path, inputs, _outputs(path, tree["outputs"]))
 
@@ -98,7 +98,8 @@ def _outputs(path: Path, given: Mapping[Any, Any]) -> dict[str, str]:
             raise PolicyError(f"{path}: outputs: {what}: {tensor!r} is no tensor's name")
     if "logits" in given and "discrete" in given:
         raise PolicyError(
-            f"{path}: outputs: 'discrete' are choices and 'logits' what choices are drawn from; name one of them"
+            f"{path}: outputs: 'discrete' are choices, and 'logits' the scores from which choices are drawn; name "
+            "only one of them"
         )
     return dict(given)
 
@@ -127,7 +128,7 @@ def _source(path: Path, tensor: str, given: Any) -> Source:
 def _uniform(where: str, given: Any, shape: tuple[int, ...] | None) -> UniformInput:
     numbers = isinstance(given, list) and len(given) == 2 and all(isinstance(each, int | float) for each in given)
     if not numbers or not float(given[0]) <= float(given[1]):
-        raise PolicyError(f"{where}: uniform: {given!r}; expected the least and the most, such as [0, 1]")
+        raise PolicyError(f"{where}: uniform: {given!r}; expected the smallest and the largest value, such as [0, 1]")
     return UniformInput(float(given[0]), float(given[1]), shape)
 
 

@@ -206,7 +206,7 @@ class Inputs:
         if many and array.shape == (size,):
             raise PolicyError(
                 f"observation '{self.names[i]}' is {size} integers, which may be one agent's one-hot or a number for "
-                f"each of {size} agents; give floats for the one, shape ({size}, 1) for the other"
+                f"each of {size} agents; give floats for a one-hot, or shape ({size}, 1) for one number for each agent"
             )
         sizes = np.array(raw.sizes)
         values = array.reshape(len(array) if many else 1, -1).astype(np.int64) - np.array(raw.starts)

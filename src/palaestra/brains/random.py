@@ -14,7 +14,7 @@ class RandomBrain:
 
     def __init__(self, role: Role) -> None:
         if role.argument:
-            raise PolicyError(f"behavior '{role.behavior}': 'random' takes nothing after it; got '{role.argument}'")
+            raise PolicyError(f"behavior '{role.behavior}': 'random' takes no argument; got '{role.argument}'")
         self._action = role.spec.action
         self.rng = np.random.default_rng(role.seed)
         """`rng` is the random generator, whose state a checkpoint saves."""

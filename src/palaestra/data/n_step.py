@@ -178,7 +178,9 @@ class NStepReplay:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state. Raises ValueError if the state does not fit."""
         if len(state["columns"][-1]) != min(state["seen"], self.size):
-            raise ValueError(f"the replay was saved with another size than {self.size}: set buffer_size to what it was")
+            raise ValueError(
+                f"the replay was saved with another size than {self.size}: set buffer_size to the old value"
+            )
         self.seen = state["seen"]
         for column, saved in zip(self._stored.columns(), state["columns"], strict=True):
             column[: len(self)] = saved

@@ -125,8 +125,7 @@ class Replay:
     def add(self, rollout: Rollout, action: Action, reward: Tensor) -> None:
         """Adds all decisions of a rollout. `action` (T, S, ...) as the environment got it, `reward` (T, S).
 
-        Waits for an accelerator once, with images twice. Raises ConfigError if there are more agents than the replay
-        can hold.
+        Waits for an accelerator once, with images twice. Raises ConfigError if the replay cannot hold so many agents.
         """
         time, slots = rollout.shape
         self._widen(rollout)
@@ -249,9 +248,8 @@ class Replay:
                 table.index_copy_(0, at, encoded(value, as_bytes is not None and as_bytes[i]))
 
     def draw(self, count: int, generator: torch.Generator, ahead: Ahead = ONE_STEP) -> ReplayBatch:
-        """Draws `count` decisions with equal probability, with replacement; with sequences, draws whole sequences of
-        about `count` decisions. `ahead`: how many rewards each decision sums; in sequences each decision has only its
-        own reward.
+        """Draws `count` decisions with equal probability, with replacement; or whole sequences of about `count`
+        decisions. `ahead`: how many rewards each decision sums; in sequences each has only its own reward.
 
         `generator` is on the CPU: the rows are known without waiting for an accelerator.
         """

@@ -69,11 +69,11 @@ class ReplayIndex:
         if slots > self.size or 3 * slots > self.rows:  # each may wait somewhere, end somewhere, and wait anew
             least = max(slots, 3 * slots - (self.rows - self.size))
             raise ConfigError(
-                f"buffer_size is {self.size}, but {slots} agents may live at once; expected at least {least}"
+                f"buffer_size is {self.size}, but {slots} agents may exist at once; expected at least {least}"
             )
         if slots * self.stretch > self.size:  # where all begin at once, none of their sequences' beginnings may be left
             raise ConfigError(
-                f"buffer_size is {self.size}, but {slots} agents may live at once, each with sequences of "
+                f"buffer_size is {self.size}, but {slots} agents may exist at once, each with sequences of "
                 f"{self.stretch} decisions; expected at least {slots * self.stretch}, or a shorter "
                 "memory.sequence_length"
             )

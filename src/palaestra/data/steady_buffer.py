@@ -268,7 +268,7 @@ class SteadyBuffer:
         if step.lost is not None:
             raise EnvError(
                 "a steady behavior came with a column `lost`; expected None: its slots act on every tick, so none of "
-                "its episodes breaks off (set `steady=False` in its spec where one may)"
+                "its episodes breaks off (set `steady=False` in its spec if episodes may break off)"
             )
         for row, value in zip(self._outcome_rows[self.tick], tensors(self._outcome(step)), strict=True):
             row.copy_(value)

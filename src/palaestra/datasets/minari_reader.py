@@ -65,9 +65,9 @@ class MinariDemo(DemoSource):
         lines = [] if self.form.own else unit_differences(own, spec)
         if lines:
             raise DemoError(
-                f"{self.title} has other spaces than those it is used with, so the same numbers mean something else "
-                "(the dataset's, the "
-                f"others):\n" + "\n".join(lines)
+                f"{self.title} has other spaces than the behavior, so the same numbers mean something else "
+                "(the dataset's, then the "
+                f"behavior's):\n" + "\n".join(lines)
             )
 
     def described(self) -> dict[str, Any]:
@@ -160,8 +160,8 @@ class MinariDemo(DemoSource):
             came = len(episode["rewards"])
             if expected is not None and came != expected:
                 raise DemoError(
-                    f"{where}: {came:,} of its {expected:,} steps came (Minari reads only the beginning of very long "
-                    f"episodes from arrow and parquet files; in the format hdf5 it reads all)"
+                    f"{where}: only {came:,} of its {expected:,} steps were read (Minari reads only the beginning of "
+                    "very long episodes from arrow and parquet files; in the format hdf5 it reads all)"
                 )
             yield episode
 

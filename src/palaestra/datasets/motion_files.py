@@ -83,7 +83,8 @@ def values_of(path: Path, columns: Mapping[str, NDArray[Any]], name: str) -> NDA
     given, longest = columns[name], max(columns, key=lambda each: len(columns[each]))
     if len(given) < len(columns[longest]):
         raise DemoError(
-            f"{path}: '{name}' has {len(given)} rows and '{longest}' {len(columns[longest])}; expected as many in all"
+            f"{path}: '{name}' has {len(given)} rows and '{longest}' {len(columns[longest])}; expected the same "
+            "number of rows in all"
         )
     try:
         values = given.astype(np.float64)

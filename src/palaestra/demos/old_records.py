@@ -63,7 +63,7 @@ class OldRecords:
         except DecodeError:
             raise DemoError(
                 f"{self._where}, record {number}: its {len(record)} bytes ({record[:16].hex(' ')}) are not a record "
-                "of ML-Agents 0.6 to 0.11, as the first; the file is damaged"
+                "of ML-Agents 0.6 to 0.11, unlike the first record; the file is damaged"
             ) from None
 
     def _pair(self, record: Any, action: Iterable[float]) -> bytes:

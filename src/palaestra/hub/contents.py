@@ -64,7 +64,7 @@ def contents_of(listing: Listing) -> Contents:
         if other is not file:
             raise HubError(
                 f"{listing.repo} has two names for one file on some systems: '{other.path}' and '{file.path}'; "
-                "nothing was taken"
+                "nothing was downloaded"
             )
     return Contents(listing, tuple(taken.values()), tuple(left))
 
@@ -124,5 +124,5 @@ def _must_be_safe(path: str, repo: str) -> None:
     ):
         raise HubError(
             f"{repo} has a file with an unsafe name, '{shortened(escaped(path))}', which may lead to another place; "
-            "nothing was taken"
+            "nothing was downloaded"
         )

@@ -70,8 +70,8 @@ def make_own(
         if isinstance(part, _BatchNorm | _DropoutNd):
             kind = type(part).__name__
             raise PluginError(
-                f"{title} holds a {kind} ('{name}'), which answers otherwise while it learns; use nn.GroupNorm or "
-                "nothing"
+                f"{title} holds a {kind} ('{name}'), which behaves differently in training; use nn.GroupNorm, or no "
+                "such layer"
             )
     own = OwnModule(module, title, shape, hidden)
     _probe(own)
@@ -86,11 +86,11 @@ def _probe(own: OwnModule) -> None:
         raise PluginError(f"{own.title} cannot take {_sizes(PROBE, *own.shape)}: {exception_summary(error)}") from error
     expected = (PROBE, own.hidden)
     if not isinstance(answer, Tensor):
-        raise PluginError(f"{own.title} answered with a {type(answer).__name__}; expected a tensor {_sizes(*expected)}")
+        raise PluginError(f"{own.title} returned a {type(answer).__name__}; expected a tensor {_sizes(*expected)}")
     if answer.shape != expected or answer.dtype != torch.float32:
         kind = "" if answer.dtype == torch.float32 else f" of {answer.dtype}"
         raise PluginError(
-            f"{own.title} made {_sizes(*answer.shape)}{kind} of {_sizes(PROBE, *own.shape)}; "
+            f"{own.title} returned {_sizes(*answer.shape)}{kind} for {_sizes(PROBE, *own.shape)}; "
             f"expected {_sizes(*expected)} of torch.float32: a row for each row, hidden_units wide"
         )
 

@@ -109,7 +109,7 @@ def _agree(own: OwnModule, rows: int, expected: Tensor, answer: Tensor) -> None:
             else f"has the shape {tuple(answer.shape)} instead of {tuple(expected.shape)}"
         )
         raise ExportError(
-            f"{own.title}: the ONNX file's answer to {rows} rows {what}; forward must do the same whatever the number "
+            f"{own.title}: the ONNX file's output for {rows} rows {what}; forward must do the same whatever the number "
             "of rows and the values in them: no Python branches on tensors, no randomness, no numbers kept from an "
             "earlier call"
         )

@@ -111,7 +111,7 @@ class AMP:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state. Raises ValueError if the state is of other chosen numbers."""
         if state.get("compared", self._compared) != self._compared:
-            raise ValueError("amp has compared other numbers so far")
+            raise ValueError("the saved state of amp is of other chosen numbers")
         self.optimizer.load_state_dict(state)
         self._kept.load_state_dict(state["kept"])
         self.rng.set_state(state["sample_rng"].cpu())

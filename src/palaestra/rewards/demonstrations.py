@@ -136,9 +136,9 @@ def _writer(spec: BehaviorSpec, most: int, typed: str) -> MemoryWriter | FileWri
         return MemoryWriter(spec, most)
     raise DemoError(
         f"demo_path {typed}: its {most:,} decisions take {format_bytes(stored)} on disk or {format_bytes(held)} of "
-        f"memory, but {format_bytes(disk)} are free in {folder}, of which {format_bytes(LEFT_ON_DISK)} must stay so, "
-        f"and {format_bytes(memory)} of memory; learn from fewer demonstrations, or make room on disk (--results-dir "
-        "chooses another)"
+        f"memory, but {format_bytes(disk)} are free in {folder}, of which {format_bytes(LEFT_ON_DISK)} must stay "
+        f"free, and {format_bytes(memory)} of memory; learn from fewer demonstrations, or make room on disk "
+        "(--results-dir chooses another)"
     )
 
 

@@ -204,7 +204,7 @@ def read_span(file: IO[bytes], row: np.dtype[Any], begin: int, end: int) -> NDAr
 def _rows(data: bytes, row: np.dtype[Any], count: int) -> NDArray[Any]:
     if len(data) != count * row.itemsize:
         raise DemoError(
-            "the decisions of demonstrations that were put on disk cannot be read back; is it full or gone?"
+            "the decisions of demonstrations that were put on disk cannot be read back; is the disk full or gone?"
         )
     return np.frombuffer(data, row)
 

@@ -40,8 +40,8 @@ class Game:
             )
         if taken := {"areas", "seed", "parameters"} & {option.name for option in options}:
             raise EnvError(
-                f"game '{self.name}' has an option named '{min(taken)}', which every game has already; name yours "
-                "otherwise"
+                f"game '{self.name}' has an option named '{min(taken)}', which every game has already; choose another "
+                "name"
             )
         areas = Parameter("areas", Parameter.KEYWORD_ONLY, default=1, annotation=int)
         options = [

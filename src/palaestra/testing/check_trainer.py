@@ -149,8 +149,8 @@ class _Overrides:
                 )
         if self._policy is not None and torch.equal(self._policy, self._weights()):
             raise PluginError(
-                f"{where}: three updates have not changed the policy: does the loss have a gradient for it, and the "
-                "learning rate a size?"
+                f"{where}: three updates have not changed the policy: does the loss have a gradient for it, and is "
+                "the learning rate above 0?"
             )
 
 

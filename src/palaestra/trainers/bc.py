@@ -51,8 +51,8 @@ class BC:
         if settings.behavioral_cloning or settings.self_play:
             wrong = "behavioral_cloning" if settings.behavioral_cloning else "self_play"
             raise ConfigError(
-                f"bc does nothing but imitate: leave out {wrong}; what it imitates is its hyperparameters' demo_path "
-                "or teacher"
+                f"bc only imitates: leave out {wrong}; its hyperparameters name what it imitates, as demo_path or "
+                "teacher"
             )
         refuse("bc", spec, settings, memory=True)
         self.settings = settings

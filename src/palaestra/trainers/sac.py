@@ -74,7 +74,7 @@ class SAC:
         self.hyper = settings.hyperparameters
         if self.hyper.critic_bins and replaces(self, SAC, "critic_loss"):
             raise ConfigError(
-                f"{type(self).__name__}.critic_loss is a loss of values, and critic_bins has cross entropy instead: "
+                f"{type(self).__name__}.critic_loss compares values, but with critic_bins the loss is a cross entropy: "
                 "leave out one of them"
             )
         self.group = group

@@ -212,7 +212,7 @@ class BCSettings(Settings):
             raise field_error(
                 BCSettings,
                 "teacher_plays",
-                "expected true with demo_path: files cannot be asked what they would do",
+                "expected true with demo_path: only a teacher can label the student's observations",
                 False,
             )
         return self

@@ -116,7 +116,7 @@ class _Numbers:
             if tuple(sent.shape) != self._shape or row.size != np.prod(self._shape, dtype=int):
                 raise ProtocolError(
                     f"behavior '{self._key}', agent {agent}: observation {self._index} came as {row.size} numbers of "
-                    f"shape {tuple(sent.shape)}; expected {self._shape}, as at first"
+                    f"shape {tuple(sent.shape)}; expected {self._shape}, as in the first message"
                 )
             if not np.isfinite(row).all():
                 raise NotFinite(self._key, agent, f"observation {self._index}", float(row[~np.isfinite(row)][0]))

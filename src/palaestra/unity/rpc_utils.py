@@ -63,7 +63,8 @@ def _infos(agents: Collection[Any]) -> AgentInfos:
     observations = [[one.SerializeToString() for one in agent.observations] for agent in agents]
     if len(set(map(len, observations))) > 1:
         raise UnityObservationException(
-            f"agents of one behavior sent {sorted(set(map(len, observations)))} observations; expected as many each"
+            f"agents of one behavior sent {sorted(set(map(len, observations)))} observations; expected the same "
+            "number from each"
         )
     return AgentInfos(
         np.array([agent.id for agent in agents], np.int64),

@@ -46,7 +46,7 @@ class InProcessBackend:
         """Makes the environment. Raises UnityEnvironmentException if it does not exist."""
         if args:
             raise UnityEnvironmentException(
-                f"{name} is no Unity build, which alone takes additional_args; {list(args)} were given"
+                f"only a Unity build takes additional_args; {name} is no Unity build, and got {list(args)}"
             )
         try:
             self._env = EnvWrapper.of(make_env(name, areas=areas))

@@ -108,7 +108,7 @@ class ObservationDecoder:
             if tuple(observation.shape) != self.sent:
                 came = f"{tuple(observation.shape)}{f' named {observation.name!r}' if observation.name else ''}"
                 raise ProtocolError(
-                    f"{self._where(agent)} came with shape {came}; expected {self.sent}, as it was first"
+                    f"{self._where(agent)} came with shape {came}; expected {self.sent}, as in the first message"
                 )
             if self._compressed(observation):
                 pictures[row] = self._picture(observation, agent)

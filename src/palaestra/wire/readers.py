@@ -91,8 +91,8 @@ class AgentInfoReader:
         if len(infos.obs) != len(self.sensors):
             expected = f"{len(self.sensors)} ({', '.join(sensor.name for sensor in self.sensors)})"
             raise ProtocolError(
-                f"behavior '{self.name}': its agents sent {len(infos.obs)} observations; expected {expected}, as at "
-                "first"
+                f"behavior '{self.name}': its agents sent {len(infos.obs)} observations; expected {expected}, as in "
+                "the first message"
             )
         return tuple(sensor.read(blobs, infos.id) for sensor, blobs in zip(self.sensors, infos.obs, strict=True))
 

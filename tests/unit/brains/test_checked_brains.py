@@ -61,10 +61,10 @@ def test_what_a_brain_raises_is_told_with_its_file_and_line():
 
     brain = CheckedBrain(Broken(), "mine", "Hero", SPEC)
     with pytest.raises(
-        PolicyError, match=r"brain mine broke off: ZeroDivisionError: .*test_checked_brains.py, line \d+"
+        PolicyError, match=r"brain mine raised an error: ZeroDivisionError: .*test_checked_brains.py, line \d+"
     ):
         brain.decide(SEEN)
-    with pytest.raises(PolicyError, match=r"broke off in begin: KeyError: .*test_checked_brains.py, line \d+"):
+    with pytest.raises(PolicyError, match=r"raised an error in begin: KeyError: .*test_checked_brains.py, line \d+"):
         brain.begin(np.array([1]))
 
 
@@ -73,7 +73,7 @@ def test_an_answer_that_is_no_choice_is_refused():
         def decide(self, seen):
             return np.zeros(2)
 
-    with pytest.raises(PolicyError, match="answered with an instance of ndarray; expected a Choice"):
+    with pytest.raises(PolicyError, match="returned an instance of ndarray; expected a Choice"):
         decide(Plain())
 
 

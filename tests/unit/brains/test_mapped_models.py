@@ -114,7 +114,7 @@ def test_drawn_inputs_lie_in_their_range_and_differ_from_call_to_call(foreign: P
         (
             "[place, obs_1]",
             "obs_0",
-            r"inputs: my_state: the model wants \['n', 3\], and obs_0 has shape \(2,\) without the rows",
+            r"inputs: my_state: the model expects \['n', 3\], but obs_0 has shape \(2,\) without the rows",
         ),
         (
             "[place, obs_1]",

@@ -94,13 +94,15 @@ def test_an_error_leaves_the_episodes_so_far(capsys):
     assert run("python:duel_env:make", "--brain", "python:duel_env:Tired", "--episodes=1000000", "--json") == 1
     out, error = capsys.readouterr()
     assert json.loads(out)["Duel?team=0"]["episodes"] == 27
-    assert re.search(r"brain python:duel_env:Tired broke off: RuntimeError: tired \(.*duel_env.py, line \d+\)", error)
+    assert re.search(
+        r"brain python:duel_env:Tired raised an error: RuntimeError: tired \(.*duel_env.py, line \d+\)", error
+    )
 
 
 def test_a_unity_game_keeps_its_heuristics_to_itself(tmp_path: Path, capsys):
     fails(
         capsys,
-        "'Ball': a Unity game keeps its heuristics to itself",
+        "'Ball': a Unity game does not share its heuristics",
         make_build(tmp_path, "Ball"),
         "--brain",
         "heuristic",

@@ -140,5 +140,5 @@ def test_a_replay_that_was_saved_goes_on():
 def test_a_replay_of_another_size_is_refused():
     one = NStepReplay(SPEC, 50, torch.device("cpu"))
     one.add(numbered(0, 70))
-    with pytest.raises(ValueError, match="another size than 60: set buffer_size to what it was"):
+    with pytest.raises(ValueError, match="another size than 60: set buffer_size to the old value"):
         NStepReplay(SPEC, 60, torch.device("cpu")).load_state_dict(one.state_dict())

@@ -302,7 +302,7 @@ def test_more_agents_than_fit_are_refused():
     rollout = next(iter(World(1, 400, steady=True).rollouts([1])))
     done = Action(torch.zeros(1, 400, 1), torch.zeros(1, 400, 1)), torch.zeros(1, 400)
     with pytest.raises(
-        ConfigError, match=r"buffer_size is 50, but 400 agents may live at once; expected at least 400$"
+        ConfigError, match=r"buffer_size is 50, but 400 agents may exist at once; expected at least 400$"
     ):
         Replay(SPEC, 50, torch.device("cpu")).add(rollout, *done)
     Replay(SPEC, 400, torch.device("cpu")).add(rollout, *done)
@@ -312,7 +312,7 @@ def test_a_replay_too_short_for_a_sequence_of_every_agent_is_refused():
     world = World(1, 10, steady=True)
     replay = Replay(SPEC, 50, torch.device("cpu"), stretch=8)
     with pytest.raises(
-        ConfigError, match="10 agents may live at once, each with sequences of 8 decisions; expected at least 80"
+        ConfigError, match="10 agents may exist at once, each with sequences of 8 decisions; expected at least 80"
     ):
         pour(replay, next(iter(world.rollouts([1]))))
 

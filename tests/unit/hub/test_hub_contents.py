@@ -25,7 +25,7 @@ def contents(*paths: str) -> Contents:
     ],
 )
 def test_a_name_that_leads_elsewhere_refuses_the_repository(path: str):
-    with pytest.raises(HubError, match=r"unsafe name.*nothing was taken"):
+    with pytest.raises(HubError, match=r"unsafe name.*nothing was downloaded"):
         contents("3DBall.onnx", path)
 
 

@@ -107,7 +107,7 @@ def test_its_own_smallest_size_is_kept():
             r"':?\w+:Mixed' made \(32\) of \(2, 3, 12, 10\); expected \(2, 16\) of torch.float32: a row for each row",
         ),
         ("Double", r"made \(2, 16\) of torch.float64 of"),
-        ("Listed", r"answered with a list; expected a tensor \(2, 16\)"),
+        ("Listed", r"returned a list; expected a tensor \(2, 16\)"),
         ("Broken", r"cannot take \(2, 3, 12, 10\): RuntimeError: mat1 and mat2"),
         ("Forgetful", r"holds a Dropout \('drop.0'\), which answers otherwise while it learns"),
         ("Batched", r"holds a BatchNorm2d \('norm'\).*use nn.GroupNorm"),

@@ -148,7 +148,7 @@ def test_a_state_of_other_numbers_is_refused_though_there_are_as_many(tmp_path: 
     first, other = (amp(tmp_path, states, observations=[f"body[{i}]"]) for i in range(2))
     state = first.state_dict()
     first.load_state_dict({name: column for name, column in state.items() if name != "compared"})  # an early one
-    with pytest.raises(ValueError, match="compared other numbers"):
+    with pytest.raises(ValueError, match="of other chosen numbers"):
         other.load_state_dict(state)
 
 

@@ -192,7 +192,8 @@ def test_what_does_not_imitate_is_refused(tmp_path: Path):
     ):
         trainer(network={"compile": True, "bfloat16": True}, demo_path=path)
     with pytest.raises(
-        ConfigError, match="leave out behavioral_cloning; what it imitates is its hyperparameters' demo_path or teacher"
+        ConfigError,
+        match="leave out behavioral_cloning; its hyperparameters name what it imitates, as demo_path or teacher",
     ):
         trainer(rest={"behavioral_cloning": {"demo_path": path}}, demo_path=path)
     with pytest.raises(DemoError, match="recorded from other agents"):

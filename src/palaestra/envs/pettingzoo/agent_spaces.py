@@ -58,7 +58,7 @@ class AgentSpaces:
             try:
                 values = leaf.gather([pick(leaf, one) for one in observations])
                 if values.dtype.kind not in NUMBERS:
-                    raise ValueError(f"numbers of dtype {values.dtype} came")
+                    raise ValueError(f"got numbers of dtype {values.dtype}")
                 column = leaf.column(values)
                 if column.shape[1:] != leaf.spec.shape:
                     raise ValueError(f"shape {values.shape[1:]} came")

@@ -129,7 +129,7 @@ class RayCluster:
         there = self.ray.cluster_resources().get("CPU", 0.0)
         if free >= self._cpus:
             return ""
-        return f": it needs {self._cpus:g} CPUs, and of the cluster's {there:g} are {free:g} free (--runner-cpus)"
+        return f": it needs {self._cpus:g} CPUs, and {free:g} of the cluster's {there:g} are free (--runner-cpus)"
 
     def missing_room(self) -> str:
         """Returns a sentence about the resources that runners need but the cluster lacks now; '' if it has room."""
@@ -212,8 +212,8 @@ def check_address(address: str) -> None:
         return
     if "://" in address:
         raise EnvError(
-            f"--ray-address={address}: the run has to be on a machine of the cluster, since its runners call it; "
-            "submit it with 'ray job submit -- palaestra learn ...', or give the cluster's HOST:PORT there"
+            f"--ray-address={address}: the run has to be on a machine of the cluster, since its runners connect to "
+            "it; submit it with 'ray job submit -- palaestra learn ...', or give the cluster's HOST:PORT there"
         )
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit():

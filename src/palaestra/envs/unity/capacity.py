@@ -82,7 +82,7 @@ class CopyCapacity:
         if what is not None and self._copies > known[what]:
             fit = max(1, int(known[what] * ADVISED_SHARE / USABLE_SHARE) if known[what] == memory else known[what])
             raise EnvError(
-                f"--num-envs={self._copies}: this number of copies of the game does not fit here; by the {what}, "
+                f"--num-envs={self._copies}: this machine has no room for so many copies of the game; with the {what}, "
                 f"{fit} fit "
                 f"{about} ({free_memory() / MIB:,.0f} MiB of memory are left): --num-envs={fit}"
             )

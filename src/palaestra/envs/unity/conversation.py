@@ -108,7 +108,7 @@ class Conversation:
         if self.dropped == 1:
             self._context.log(
                 "warning",
-                f"{self._title}: someone other than the game sent messages on port {self._port}, which are "
+                f"{self._title}: another program than the game sent messages on port {self._port}, which are "
                 f"ignored{because}",
             )
 

@@ -88,7 +88,7 @@ def differences(network: Trunk, saved: Mapping[str, Any]) -> list[str]:
     """Returns the weights whose shapes differ between a network and a saved network, as text."""
     own = network.state_dict()
     return [
-        f"{key}: {_shape(saved, key)} there, {_shape(own, key)} here"
+        f"{key}: {_shape(saved, key)} saved, {_shape(own, key)} in this run"
         for key in dict.fromkeys((*own, *saved))  # a memory that is only there would be missed in play
         if _shape(saved, key) != _shape(own, key)
     ]

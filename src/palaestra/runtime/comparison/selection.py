@@ -58,7 +58,7 @@ def select_runs(words: Sequence[str], results: Path, purpose: str) -> dict[str, 
             # '*' is not the folder of all runs
             runs = _matching(str(Path(escape(str(results))) / word)) or _matching(word)
             if not runs:
-                raise RunError(f"no run with metrics matches '{word}', neither in {results} nor here")
+                raise RunError(f"no run with metrics matches '{word}', neither in {results} nor in the current folder")
             found |= {str(path): path for path in runs}
         else:
             folder = RunFolder(results, word)

@@ -65,7 +65,7 @@ def open_on_runners(
     ]
     limit = max(START_SECONDS, limit)
     if games.log is not None and (missing := cluster.missing_room()):
-        games.log("warning", f"{missing}: the run waits for room, {limit:g} s at most")
+        games.log("warning", f"{missing}: the run waits at most {limit:g} s for room")
     pool = EnvPool(
         links, timeout=timeout, start_timeout=limit, restarts=given.restarts, log=games.log, afterwards=cluster.close
     )

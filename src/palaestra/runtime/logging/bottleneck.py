@@ -191,7 +191,7 @@ def _environment(use: TimeUse, setup: Setup, share: str) -> str:
     if busy is not None and busy < IDLE:
         return (
             f"messages to and from the copies are the bottleneck ({share}, and the {setup.copies} copies are busy only "
-            f"{_percent(busy)}): more agents in each copy (--num-areas) make a message worth more"
+            f"{_percent(busy)}): more agents in each copy (--num-areas) let each message carry more"
         )
     what += "" if busy is None else f", its {setup.copies} copies are busy {_percent(busy)} of it"
     if setup.runners:

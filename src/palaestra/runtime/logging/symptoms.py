@@ -191,8 +191,8 @@ def _signs(seen: _Seen, summary: Summary, settings: BehaviorSettings, action: Ac
 def _of_bounds(share: float) -> str:
     return (
         f"{share:.0%} of its continuous actions are at -1 or 1, and many have been for {SHORT} summaries. Unless "
-        "full force is right, observations may be too large (network_settings.normalize: true), rewards too large, or "
-        "the learning_rate too high"
+        "actions of full size are right, observations may be too large (network_settings.normalize: true), rewards "
+        "too large, or the learning_rate too high"
     )
 
 

@@ -130,7 +130,7 @@ def model_brains(env: Env, policies: Mapping[str, Policy], *, deterministic: boo
             models = ", ".join(policies) or "none"
             raise PolicyError(
                 f"the environment has the behavior '{behavior}', for which there is no model (models: {models}). "
-                f"A file is the model of the behavior that it is named after ({behavior}.onnx); "
+                f"A model file has the name of its behavior ({behavior}.onnx); "
                 "'palaestra run' plays each behavior with a brain of your choice, such as --brain "
                 f"'{behavior}=model:FILE.onnx' or =random"
             )

@@ -97,9 +97,7 @@ def find_models(run: str, results: Path, trust: bool = False, step: int | str | 
         return _of_hub(run, trust, step)
     if run.endswith(MODEL_FILES):
         if step is not None:
-            raise RunError(
-                f"{run} is one model: a step is chosen of a run, such as --step {step} of the run that it lies in"
-            )
+            raise RunError(f"{run} is one model, and --step chooses a model of a run: name the run, with --step {step}")
         return _of_file(Path(run), trust)
     run, named = split_step(run, results)
     return _of_run(run_folder(run, results), trust, named if step is None else step)
@@ -141,7 +139,7 @@ def _of_hub(run: str, trust: bool, step: int | str | None) -> Models:
     }
     if not files:
         raise RunError(
-            f"{run} has no model at its top: name one of its files, such as hub:{name.repo}/FOLDER/FILE.onnx"
+            f"{run} has no model in its main folder: name one of its files, such as hub:{name.repo}/FOLDER/FILE.onnx"
         )
     return Models(files, None, run)
 

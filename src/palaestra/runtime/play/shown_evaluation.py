@@ -98,7 +98,7 @@ class Evaluation(Shown):
         found = found or tuple(row for row in self.rows if name in (row.behavior, row.behavior.partition("?team=")[0]))
         if not found:
             known = [*self.runs, *self.behaviors]
-            raise ConfigError(f"nothing here is named '{name}'{nearest(name, known)} (there are: {', '.join(known)})")
+            raise ConfigError(f"no result is named '{name}'{nearest(name, known)} (there are: {', '.join(known)})")
         return Evaluation(found)
 
     def __iter__(self) -> Iterator[str]:

@@ -132,8 +132,8 @@ class Teachers:
         for name in self._played:
             if name in settings.behaviors:
                 raise ConfigError(
-                    f"behaviors.{name}: another behavior has it for its teacher_behavior, so that it is played by the "
-                    "teacher and does not learn; take it out of behaviors"
+                    f"behaviors.{name}: another behavior names it as its teacher_behavior, so the teacher plays it "
+                    "and it does not learn; take it out of behaviors"
                 )
 
     def collector_of(self, name: str, spec: BehaviorSpec) -> BehaviorCollector | None:

@@ -216,7 +216,7 @@ def find_sources(
 def nearest_steps(run: str, steps: Sequence[int], results: Path) -> dict[int, int]:
     """Returns the nearest step with a model for each step. Raises RunError if two steps have the same nearest model."""
     if run.endswith(MODEL_FILES) or split_step(run, results)[1] is not None:
-        raise RunError(f"{run} is of one step: --steps chooses the steps of whole runs")
+        raise RunError(f"{run} names one step, and --steps chooses several steps of a run: name the run alone")
     folder = run_folder(run, results)
     there = sorted({at for name in find_models(run, results).files for at in models_by_step(folder, name)})
     if not there:

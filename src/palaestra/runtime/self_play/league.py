@@ -117,7 +117,9 @@ def pairings(entries: Sequence[Entry], sides: Sequence[tuple[str, int]]) -> list
     own = {name: [i for i, entry in enumerate(entries) if entry.behavior == name] for name, _ in sides}
     teams = list(dict.fromkeys(team for _, team in sides))
     if len(teams) < 2:
-        raise RunError(f"a league needs two teams or more; this environment has {len(teams)} with snapshots at first")
+        raise RunError(
+            f"a league needs two teams or more; this environment has {len(teams)} with snapshots at the start"
+        )
     if len(own) == 1:
         (mine,) = own.values()
         return [

@@ -133,7 +133,7 @@ class _Source:
         own = (BODY + ENCODER, BODY + HIDDEN, f"{BODY}lstm.", *HEADS)
         rest = [key for key in self.tensors if key.startswith(own) and key not in self.taken]
         if rest:
-            raise Mismatch(f"the file has '{rest[0]}' too, which has no place here")
+            raise Mismatch(f"the file has '{rest[0]}' too, which this run's network does not have")
 
 
 class _NetworkState:
@@ -147,16 +147,16 @@ class _NetworkState:
     def put(self, name: str, value: Tensor) -> None:
         """Replaces a tensor. Raises Mismatch if the value has another shape."""
         if name not in self.own:
-            raise Mismatch(f"'{name}' has no place here")
+            raise Mismatch(f"'{name}' does not exist in this run's network")
         if self.own[name].shape != value.shape:
-            raise Mismatch(f"{name}: {tuple(value.shape)} there, {tuple(self.own[name].shape)} here")
+            raise Mismatch(f"{name}: shape {tuple(value.shape)} in the file, {tuple(self.own[name].shape)} in this run")
         self.own[name] = value.to(self.own[name].dtype).clone()
 
     def put_part(self, name: str, index: int, value: Tensor) -> None:
         """Replaces the slice of one network in a stack."""
         if name not in self.own or self.own[name].shape[1:] != value.shape:
             here = tuple(self.own[name].shape[1:]) if name in self.own else "none"
-            raise Mismatch(f"{name}: {tuple(value.shape)} there, {here} here")
+            raise Mismatch(f"{name}: shape {tuple(value.shape)} in the file, {here} in this run")
         whole = self.own[name].clone()
         whole[index] = value
         self.own[name] = whole
@@ -171,7 +171,7 @@ class _NetworkState:
         parts = [encoder.within(f"processors.{i}.normalizer.") for i in self.network.vectors]
         if self.network.normalizer is None:
             if any(part.has("running_mean") for part in parts):
-                raise Mismatch("it normalizes its observations (normalize: true), and the network here does not")
+                raise Mismatch("it normalizes its observations (normalize: true), and this run's network does not")
             return
         self.put("normalizer.count", parts[0].take("normalization_steps"))
         for part in parts[1:]:
@@ -213,7 +213,9 @@ class _NetworkState:
         sizes = [len(weight) for weight, _ in layers]
         expected = [action.continuous] * ((1 + squashed) if action.continuous else 0) + list(action.branches)
         if sizes != expected:
-            raise Mismatch(f"actions: {' + '.join(map(str, sizes))} there, {' + '.join(map(str, expected))} here")
+            raise Mismatch(
+                f"actions: {' + '.join(map(str, sizes))} in the file, {' + '.join(map(str, expected))} in this run"
+            )
         weights, biases = zip(*layers, strict=True)
         self.put_linear("action_head", (torch.cat(weights), torch.cat(biases)))
 
@@ -253,7 +255,7 @@ class _NetworkState:
                         self.put_linear(f"{name}.stacks.{i}.blocks.{j}.{part}", theirs)
             self.put_linear(f"{name}.dense", source.linear("dense"))
         else:
-            raise Mismatch("the network here has an encoder of your own")
+            raise Mismatch("this run's network has an encoder of your own")
 
     def _attention(self, network: Trunk, name: str, encoder: _Source, columns: Sequence[int]) -> None:
         if columns:
@@ -272,7 +274,7 @@ class _NetworkState:
     def _layers(self, name: str, index: int, hidden: _Source, columns: Tensor) -> None:
         count = sum(re.fullmatch(re.escape(name) + r"weights\.[0-9]+", key) is not None for key in self.own)
         if not count:
-            raise Mismatch("the network here has a body of your own, or is conditioned on goals")
+            raise Mismatch("this run's network has a body of your own, or is conditioned on goals")
         for i in range(count):
             weight, bias = hidden.linear(f"seq_layers.{2 * i}")
             self.put_part(f"{name}weights.{i}", index, (weight if i else _reordered(weight, columns)).t())
@@ -298,5 +300,5 @@ class _NetworkState:
 def _reordered(weight: Tensor, columns: Tensor) -> Tensor:
     """Returns a layer's weight (out, in) with its inputs in our order. Raises Mismatch if their number differs."""
     if weight.shape[1] != len(columns):
-        raise Mismatch(f"observations: {weight.shape[1]} numbers there, {len(columns)} here")
+        raise Mismatch(f"observations: {weight.shape[1]} numbers in the file, {len(columns)} in this run")
     return weight[:, columns]

@@ -196,7 +196,10 @@ def _replays_of(name: str, spec: BehaviorSpec, folder: RunFolder) -> tuple[list[
             f"behavior '{name}': prior_data.run: {folder.path} has no such behavior, only {', '.join(specs)}"
         )
     if table := differences(specs[name], spec, ("that run", "the behavior")):
-        raise ConfigError(f"behavior '{name}': prior_data.run: the agents of {folder.path} are others:\n{table}")
+        raise ConfigError(
+            f"behavior '{name}': prior_data.run: the agents of {folder.path} have other observations or "
+            f"actions:\n{table}"
+        )
     run: Any = checkpoint.state["run"]
     others = run["ranks"]["others"] if "ranks" in run else []
     states: list[Mapping[str, Any]] = [checkpoint.state, *(whole_state(checkpoint.state, other) for other in others)]

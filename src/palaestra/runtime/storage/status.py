@@ -53,7 +53,7 @@ class TrainingStatus:
         try:
             data = json.loads(read_whole_text(self.file))
             if not isinstance(data, dict) or not all(isinstance(value, dict) for value in data.values()):
-                raise ValueError("it is not an object of objects")
+                raise ValueError("it is no JSON object whose values are objects")
             for behavior in data:
                 _models(data[behavior])
         except OSError as error:

@@ -29,7 +29,7 @@ class Group:
         if state.group is not None and state.group is not self:
             raise EnvError(f"{state} joins a group while it is in another one; unregister it there first")
         if self._academy not in (None, state.academy):
-            raise EnvError(f"{state} joins a group of another area; make one Group an area")
+            raise EnvError(f"{state} joins a group of another area; make one Group for each area")
         if state.group is self:
             return
         if self._academy is None:

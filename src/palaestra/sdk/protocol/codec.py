@@ -264,7 +264,8 @@ def _table(outputs: AgentOutputs, rows: Sequence[Sequence[float]], width: int) -
         action = outputs.spec.action
         raise ProtocolError(
             f"behavior '{outputs.key}': the trainer's actions do not fit; expected {action.continuous} continuous "
-            f"numbers and {len(action.branches)} discrete ones an agent, and {len(other)} came for {width}"
+            f"numbers and {len(action.branches)} discrete ones for each agent, but got {len(other)} numbers instead "
+            f"of {width}"
         )
     return np.array(list(chain.from_iterable(rows)), np.float64).reshape(len(rows), width)
 

@@ -87,7 +87,9 @@ def _column(rule: MirrorRule, obs: ObsSpec, device: torch.device) -> Callable[[T
     where = f"mirror.observations.{obs.name}"
     if obs.is_visual:
         if rule != MirrorRule(flip=rule.flip):
-            raise ConfigError(f"{where}: flip is for images, the rest for numbers; it has the shape {obs.shape}")
+            raise ConfigError(
+                f"{where}: flip is for images, the other keys for numbers; the observation has the shape {obs.shape}"
+            )
         return lambda x: x if rule.flip is None else x.flip(2 if rule.flip == "rows" else 3)
     order, sign = (torch.as_tensor(each, device=device) for each in _compiled(rule, obs.shape[-1], where))
     return lambda x: x[..., order] * sign.to(x.dtype)
@@ -98,7 +100,9 @@ def _compiled(rule: MirrorRule, size: int, where: str) -> tuple[Numbers, Numbers
     if rule.flip is not None:
         raise ConfigError(f"{where}: flip is for images, and these are {size} numbers")
     if size % rule.frames:
-        raise ConfigError(f"{where}: frames is {rule.frames}, and its {size} numbers are not as many equal frames")
+        raise ConfigError(
+            f"{where}: frames is {rule.frames}, and its {size} numbers cannot be divided into so many equal frames"
+        )
     width = size // rule.frames
     order = np.arange(width)
     sign = np.ones(width, np.int64)
@@ -108,7 +112,8 @@ def _compiled(rule: MirrorRule, size: int, where: str) -> tuple[Numbers, Numbers
         order, sign = _ordered(rule.order, width, where)
     if width % rule.size:
         raise ConfigError(
-            f"{where}: size is {rule.size}, and the {width} numbers of a frame are not as many equal blocks"
+            f"{where}: size is {rule.size}, and the {width} numbers of a frame cannot be divided into so many equal "
+            "blocks"
         )
     blocks = np.arange(width).reshape(-1, rule.size)
     moved: set[int] = set()
@@ -116,7 +121,7 @@ def _compiled(rule: MirrorRule, size: int, where: str) -> tuple[Numbers, Numbers
         a, b = (_places(place, len(blocks), where) for place in pair)
         if len(a) != len(b) or moved & {*a, *b} or {*a} & {*b}:
             raise ConfigError(
-                f"{where}: swap {list(pair)}: expected two places, or ranges as long, each in one pair only"
+                f"{where}: swap {list(pair)}: expected two places, or two ranges of equal length, each in only one pair"
             )
         moved |= {*a, *b}
         order[blocks[a].ravel()], order[blocks[b].ravel()] = blocks[b].ravel(), blocks[a].ravel()
@@ -125,13 +130,13 @@ def _compiled(rule: MirrorRule, size: int, where: str) -> tuple[Numbers, Numbers
     for i, other in enumerate(order.tolist()):
         if order[other] != i:
             raise ConfigError(
-                f"{where}: twice mirrored it is not the same as before: place {i} gets number {other}, and place "
+                f"{where}: mirroring twice does not restore the original: place {i} gets number {other}, and place "
                 f"{other} number {order[other]}"
             )
         if sign[other] != sign[i]:
             raise ConfigError(
-                f"{where}: twice mirrored it is not the same as before: {i} and {other} exchange places, and only one "
-                "of them is negated"
+                f"{where}: mirroring twice does not restore the original: {i} and {other} exchange places, and only "
+                "one of them is negated"
             )
     offsets = np.repeat(np.arange(rule.frames) * width, width)
     return np.tile(order, rule.frames) + offsets, np.tile(sign, rule.frames)

@@ -65,7 +65,7 @@ class UnityEnvRegistry(Mapping):
         for each in load_manifest(place)["environments"]:
             if not isinstance(each, dict) or len(each) != 1:
                 raise UnityEnvironmentException(
-                    f"the manifest {place}: each environment is an id with its facts; {each!r} came"
+                    f"the manifest {place}: expected an id with its facts for each environment; got {each!r}"
                 )
             (identifier, facts), *_ = each.items()
             try:

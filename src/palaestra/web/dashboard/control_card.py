@@ -40,8 +40,8 @@ class ControlCard:
                     self._value = marked(ui.input("New value"), "change-value", "w-28", "dense outlined")
                     marked(ui.button("Change", on_click=self._change), "change", props="dense no-caps")
                 quiet(
-                    "A value that is given here stays constant, also after the run is resumed. Parameters take hold "
-                    "at the next episodes."
+                    "A value that is given here stays constant, also after the run is resumed. New values of "
+                    "parameters apply from the next episodes on."
                 )
             self._outcome = marked_label("outcome", "text-sm whitespace-pre-line")
 

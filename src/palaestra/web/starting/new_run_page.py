@@ -137,7 +137,7 @@ class NewRunPage:
                 ui.label(escaped(name)).classes("text-sm font-medium")
             found = [row for row in every if self._search in plain(f"{row.name} {row.sentence}")]
             if not found:
-                quiet("No setting has these words in its name or its sentence.")
+                quiet("No setting has these words in its name or its description.")
             for row in found:
                 if row.path in self._first:
                     self._row(row)

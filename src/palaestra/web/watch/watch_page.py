@@ -201,7 +201,7 @@ class WatchPage:
             return
         ranges = game.env.traits.parameter_ranges
         with self._parameters_card, card("Parameters"):
-            quiet("They take hold at each area's next episode.")
+            quiet("They apply from each area's next episode on.")
             for name, default in game.env.parameters.items():
                 _, low, high = ranges.get(name, (default, min(0.0, 2 * default), max(1.0, 2 * default)))
                 text = ui.label(f"{name}: {default:g}").classes("text-sm p-message")

@@ -97,8 +97,8 @@ def test_a_function_that_takes_a_role_makes_the_brain():
     [
         ("too_high", r"behavior 'Duel', brain python:duel_env:too_high: continuous action 0 of slot 0 is 1.5"),
         ("too_wide", r"continuous actions have shape \(6, 2\); expected \(6, 1\)"),
-        ("broken", r"broke off: IndexError: .*duel_env.py, line \d+"),
-        ("forgetful", r"answered with None"),
+        ("broken", r"raised an error: IndexError: .*duel_env.py, line \d+"),
+        ("forgetful", r"returned None"),
         ("of_three", r"python:duel_env:of_three takes \(obs, mask, more\); expected \(obs, mask\) or \(obs\)"),
         ("tpo", r"module 'duel_env' \(.*duel_env.py\) has no 'tpo'; did you mean 'top'\?"),
         ("NoBrain", r"class NoBrain has no method 'decide\(self, seen\)'"),

@@ -169,7 +169,7 @@ def test_the_end_tells_of_a_teacher_that_might_have_come(tmp_path: Path, capsys:
 def test_a_behavior_that_is_played_by_a_teacher_does_not_learn(tmp_path: Path):
     config = tree("Pupil", teacher_behavior="Expert")
     config["behaviors"]["Expert"] = {"trainer_type": "ppo"}
-    with pytest.raises(ConfigError, match=r"behaviors.Expert: another behavior has it for its teacher_behavior"):
+    with pytest.raises(ConfigError, match=r"behaviors.Expert: another behavior names it as its teacher_behavior"):
         train(config, School(), tmp_path, quiet=True)
 
 

@@ -47,8 +47,8 @@ def test_values_of_other_reward_signals_begin_anew(tmp_path):
 @pytest.mark.parametrize(
     ("rest", "message"),
     [
-        ({"hidden_units": 8}, r"body.weights.0: \(6, 16\) there, \(6, 8\) here"),
-        ({"num_layers": 2}, "seq_layers.4.weight' too, which has no place here"),
+        ({"hidden_units": 8}, r"body.weights.0: shape \(6, 16\) in the file, \(6, 8\) in this run"),
+        ({"num_layers": 2}, "seq_layers.4.weight' too, which this run's network does not have"),
         ({"num_layers": 4}, "the file has no 'network_body._body_endoder.seq_layers.6.weight'"),
         ({"normalize": True}, "normalizer"),
         ({"memory": {}}, "lstm"),
@@ -61,7 +61,7 @@ def test_another_architecture_is_refused_by_name(tmp_path, rest, message):
 
 def test_other_observations_are_refused(tmp_path):
     other = ActorCritic(spec_of((4,), continuous=2), NetworkSettings(hidden_units=16, num_layers=3))
-    with pytest.raises(ConfigError, match="observations: 6 numbers there, 4 here"):
+    with pytest.raises(ConfigError, match="observations: 6 numbers in the file, 4 in this run"):
         find_origin("Walker", None, their_run(tmp_path)).state("Walker", other, ["extrinsic"])
 
 
