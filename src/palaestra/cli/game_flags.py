@@ -63,7 +63,7 @@ def add_game_flags(parser: argparse.ArgumentParser, *, without: Collection[str] 
 
 
 def parse_known(parser: argparse.ArgumentParser, arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Parses known flags; everything after --env-args goes to the build, even if it looks like one of our flags."""
+    """Parses known flags; everything after --env-args goes to the build, even if it looks like a flag of Palaestra."""
     at = arguments.index(ENV_ARGS) + 1 if ENV_ARGS in arguments else len(arguments)
     options, unknown = parser.parse_known_args(arguments[:at])
     if arguments[at:] and hasattr(options, "env_args"):

@@ -237,7 +237,7 @@ class _Reading:
         return SourceObs(spec, factor, normalizer, encoder)
 
     def action(self) -> ActionSpec:
-        """Returns the actions given in the options, else those of the file's space."""
+        """Returns the actions given in the options, else the actions of the file's space."""
         options = self.options
         if options.branches:
             return ActionSpec(0, options.branches)

@@ -236,7 +236,7 @@ def file_to_write(named: Path | None, usual: Path, *, force: bool = False) -> Pa
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes renames within the folder survive a power failure, where the system supports it."""
+    """Makes renames within the folder survive a power failure, if the system supports it."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)

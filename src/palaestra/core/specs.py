@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RawObs:
-    """The environment's own form of an observation, where it differs from the `ObsSpec`."""
+    """The environment's own form of an observation, if it differs from the `ObsSpec`."""
 
     shape: tuple[int, ...]
     """Shape of one observation; () for a single number."""

@@ -37,7 +37,7 @@ Slots = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ReplayBatch:
-    """N decisions drawn from a replay, and U observations: those of the decisions, and those that followed.
+    """N decisions drawn from a replay, and U observations: the ones at these decisions and the ones that followed them.
 
     If decisions were drawn one by one, `now` is the first N observations, `after` the other N.
     """

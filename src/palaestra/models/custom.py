@@ -1,4 +1,4 @@
-"""Encoders and bodies by name; those of users are checked against their contract.
+"""Encoders and bodies by name; a user's encoders and bodies are checked against their contract.
 
 =======  ==================================  ===================================
          made with                           takes

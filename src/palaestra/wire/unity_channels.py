@@ -62,7 +62,7 @@ class EngineSender(SideChannel):
             self.send(message_of(kind, number), copy)
 
     def set_time_scale(self, time_scale: float) -> None:
-        """Sends another time scale to all copies, and to those that connect later."""
+        """Sends another time scale to all copies, and to copies that connect later."""
         self.engine = replace(self.engine, time_scale=time_scale)
         self.send(message_of(2, float(time_scale)))
 

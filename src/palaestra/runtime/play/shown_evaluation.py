@@ -108,7 +108,7 @@ class Evaluation(Shown):
         return len(self.rows)
 
     def frame(self) -> pandas.DataFrame:
-        """Returns the episodes as a data frame, a row for each. Raises PluginError without pandas."""
+        """Returns the episodes as a data frame, a row for each episode. Raises PluginError without pandas."""
         parts = [row.played for row in self.rows]
         sizes = [len(part.returns) for part in parts]
         columns: dict[str, Any] = {

@@ -222,8 +222,8 @@ class Tuning:
         self._waited = False
 
     def run(self) -> None:
-        """Runs trials until all have ended, including those of other processes. Raises KeyboardInterrupt after
-        everything is saved."""
+        """Runs trials until all trials of the study have ended, including the trials of other processes. Raises
+        KeyboardInterrupt after everything is saved."""
         try:
             while not self._step():
                 time.sleep(POLL)

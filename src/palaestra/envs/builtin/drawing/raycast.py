@@ -1,9 +1,9 @@
 """Pictures of drawings: a small ray caster in Warp that needs neither a GPU nor a display.
 
-A pixel is two rays or, where their colors differ, four. Each ray looks for the nearest solid, and then for a solid
-between the hit and the light. Both searches only look at the solids in one cell: the picture, and the plane across the
-light's direction, are divided into cells, each with a list of the solids that may be seen in it. Hits are computed in
-the solid's frame, in which its edges have length 1.
+A pixel is two rays or, if their colors differ, four. Each ray looks for the nearest solid, and then for a solid between
+the hit and the light. Both searches only look at the solids in one cell: the picture, and the plane across the light's
+direction, are divided into cells, each with a list of the solids that may be seen in it. Hits are computed in the
+solid's frame, in which its edges have length 1.
 """
 
 from __future__ import annotations
